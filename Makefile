@@ -1,0 +1,49 @@
+# `make render` and `make test` are all the set-up there is: Python 3.11+, git and make suffice.
+
+VENV := .venv
+PYTHON ?= python3
+BIN := $(VENV)/bin
+SOURCES := generator/src tests benchmarks scripts
+
+.DEFAULT_GOAL := help
+
+help: ## say what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+
+$(BIN)/trainwright: generator/pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable generator
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	@touch $@
+
+render: $(BIN)/trainwright ## validate and render the shipped environments
+	@$(BIN)/trainwright render
+
+test: $(VENV)/.dev ## run all tests
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-fast: $(VENV)/.dev ## run the tests that take less than a few seconds
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+
+check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of everything generated
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/chart_readme.py --check
+	$(BIN)/trainwright render --check
+
+format: $(VENV)/.dev ## format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+golden: $(VENV)/.dev ## rewrite expected outputs; the review is the git diff
+	$(BIN)/python -m pytest -n 2 -q tests --update-golden
+
+bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
+	$(BIN)/python benchmarks/pipeline.py
+
+.PHONY: help render test test-fast check format golden bench

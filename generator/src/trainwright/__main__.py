@@ -1,0 +1,5 @@
+"""`python -m trainwright`."""
+
+from trainwright.cli import main
+
+main(prog_name="trainwright")

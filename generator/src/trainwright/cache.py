@@ -1,0 +1,121 @@
+"""What the last run found out about each job, so that an unchanged job costs two hashes.
+
+The cache lies outside the repository, is keyed by everything that decides a job's output, and may
+be deleted at any time. It holds hashes and findings, never rendered text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from trainwright.index import Entry
+from trainwright.model import Data, Finding, Place, Related, Severity, Waiver
+
+_PACKAGE = Path(__file__).parent
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """The outcome of one job: what it read (hashes by path) and what came of it."""
+
+    inputs: Mapping[str, str]
+    usable: bool
+    entry: Entry | None  # None when there was nothing to write
+    findings: tuple[Finding, ...]
+    waivers: tuple[Waiver, ...]
+
+
+def location(root: Path, environment: str) -> Path:
+    """Where the memory of an environment is kept ($XDG_CACHE_HOME/trainwright/…)."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    key = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+    return Path(base) / "trainwright" / key / f"{environment}.json"
+
+
+@cache
+def fingerprint(engine: str) -> str:
+    """Changes whenever the code, the chart or a schema does, by size and time of change."""
+    parts = [engine]
+    for folder in (_PACKAGE, _PACKAGE / "chart", _PACKAGE / "schemas"):
+        for path, _, files in os.walk(folder):
+            for name in sorted(files):
+                if not name.endswith(".pyc"):
+                    status = os.stat(os.path.join(path, name))  # noqa: PTH116, PTH118 - hot
+                    parts.append(f"{path}/{name} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+def load(path: Path, mark: str) -> dict[str, Remembered]:
+    """What is remembered by job name; nothing when the mark differs or the file is unusable."""
+    try:
+        data: Data = json.loads(path.read_bytes())
+        if data["fingerprint"] != mark:
+            return {}
+        return {name: _remembered(job) for name, job in data["jobs"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+
+
+def save(path: Path, mark: str, jobs: Mapping[str, Remembered]) -> None:
+    """Replace the memory of an environment; a cache that cannot be written is no failure."""
+    data = {"fingerprint": mark, "jobs": {name: _plain(job) for name, job in jobs.items()}}
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            json.dump(data, file)
+        Path(file.name).replace(path)
+
+
+def _plain(job: Remembered) -> Data:
+    plain: Data = {
+        "inputs": job.inputs,
+        "usable": job.usable,
+        "entry": None
+        if job.entry is None
+        else {
+            "object": job.entry.object,
+            "target": job.entry.target,
+            "spec": job.entry.spec,
+            "files": job.entry.files,
+        },
+    }
+    if job.findings:
+        plain["findings"] = [asdict(finding) for finding in job.findings]
+    if job.waivers:
+        plain["waivers"] = [asdict(waiver) for waiver in job.waivers]
+    return plain
+
+
+def _remembered(data: Data) -> Remembered:
+    return Remembered(
+        inputs=data["inputs"],
+        usable=data["usable"],
+        entry=None if data["entry"] is None else Entry(**data["entry"]),
+        findings=tuple(_findings(data.get("findings", ()))),
+        waivers=tuple(
+            Waiver(**{**waiver, "place": Place(**waiver["place"])})
+            for waiver in data.get("waivers", ())
+        ),
+    )
+
+
+def _findings(items: Iterable[Data]) -> Iterable[Finding]:
+    for item in items:
+        related = tuple(
+            Related(r["label"], r["text"], Place(**r["place"]) if r["place"] else None)
+            for r in item["related"]
+        )
+        known = {
+            "severity": Severity(item["severity"]),
+            "place": Place(**item["place"]),
+            "related": related,
+        }
+        yield Finding(**{**item, **known})

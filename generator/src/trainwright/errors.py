@@ -1,0 +1,28 @@
+"""Inability, as exceptions; wrong input is never one of these, it is a `Finding`.
+
+TrainwrightError        exit 2: one line, no traceback
+├── SourceError         a file or folder cannot be read
+├── SelectionError      no environment or job matches what was asked for
+├── EngineError         Helm could not be started, or the chart itself is broken
+└── OutputError         rendered/ cannot be written
+"""
+
+
+class TrainwrightError(Exception):
+    """Something could not be done; the message is the one line the user sees."""
+
+
+class SourceError(TrainwrightError):
+    """A file or folder that must be read cannot be."""
+
+
+class SelectionError(TrainwrightError):
+    """No environment or job matches the selection."""
+
+
+class EngineError(TrainwrightError):
+    """The Helm engine is missing or failed for a reason that is not the job's."""
+
+
+class OutputError(TrainwrightError):
+    """The rendered tree cannot be written."""

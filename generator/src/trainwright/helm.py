@@ -1,0 +1,113 @@
+"""The Helm engine: values in, rendered templates out.
+
+Two implementations of one small protocol, chosen by `engine()`: Helm's Go SDK as a shared library
+in this process (a fraction of a millisecond a job), or a `helm` binary (a process a job, some 50).
+Both render the same bytes. https://pypi.org/project/helm-python-sdk/ is young, hence the border.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from trainwright.errors import EngineError
+from trainwright.model import Data
+
+if TYPE_CHECKING:
+    from helm_python import Chart
+
+CHART = Path(__file__).parent / "chart"
+_TIMEOUT = 60  # seconds for one `helm template`, which takes 0.05
+
+
+class ChartRefusal(Exception):
+    """The chart will not take these values: its schema or a `fail` in a template says why."""
+
+
+class Engine(Protocol):
+    """Renders the chart. Templates that come out empty are left out of the result."""
+
+    def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
+        """Template file name ("pytorchjob.yaml") to text, without document markers.
+
+        Raises ChartRefusal for values the chart refuses, EngineError when Helm itself fails.
+        """
+
+
+def engine(binary: str | None = None) -> Engine:
+    """The embedded engine, or the `helm` binary when one is named."""
+    return Binary(binary) if binary else Embedded()
+
+
+class Embedded:
+    """Helm's own Go SDK, loaded into this process on first use."""
+
+    @cached_property
+    def _chart(self) -> Chart:
+        try:
+            import helm_python  # 50 ms, and only commands that render need it
+
+            return helm_python.Chart.load(CHART)
+        except ImportError as error:
+            raise EngineError(f"the Helm engine cannot be loaded: {error}") from error
+
+    def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
+        from helm_python import HelmError, HelmRenderError, HelmValuesError
+
+        try:
+            rendered = self._chart.render(dict(values), name=release, namespace=namespace)
+        except (HelmValuesError, HelmRenderError) as error:
+            raise ChartRefusal(_reason(str(error))) from error
+        except HelmError as error:
+            raise EngineError(f"Helm failed: {error}") from error
+        return {
+            path.rpartition("/")[2]: text.strip() + "\n"
+            for path, text in rendered.items()
+            if path.endswith(".yaml") and text.strip()
+        }
+
+
+class Binary:
+    """`helm template`, one process a job."""
+
+    def __init__(self, binary: str):
+        self._binary = binary
+
+    def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
+        with tempfile.TemporaryDirectory(prefix="trainwright-") as folder:
+            command = [self._binary, "template", release, str(CHART)]
+            command += ["--namespace", namespace, "--values", "-", "--output-dir", folder]
+            self._run(command, json.dumps(values))
+            found = sorted(Path(folder).rglob("*.yaml"))
+            texts = {path.name: _strip_source(path.read_text(encoding="utf-8")) for path in found}
+        return {name: text for name, text in texts.items() if text.strip()}
+
+    def _run(self, command: list[str], stdin: str) -> None:
+        try:
+            done = subprocess.run(  # noqa: S603 - an argument list, and no shell
+                command, input=stdin, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise EngineError(f"{self._binary} could not be run: {error}") from error
+        if done.returncode != 0:
+            raise ChartRefusal(_reason(done.stderr))
+
+
+_SOURCE = re.compile(r"\A---\n# Source: [^\n]*\n")
+
+
+def _strip_source(text: str) -> str:
+    """Without the two lines that `helm template` puts before each file's text."""
+    return _SOURCE.sub("", text).strip() + "\n"
+
+
+def _reason(text: str) -> str:
+    """Helm's message without its call stack of templates."""
+    last = text.strip().rpartition("error calling fail: ")[2]
+    return " ".join(last.split())

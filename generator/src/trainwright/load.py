@@ -1,0 +1,329 @@
+"""A folder of specs into layered documents: which files there are, and what each one says."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+from trainwright import diagnostics as dx
+from trainwright import schema
+from trainwright.errors import SelectionError, SourceError
+from trainwright.merge import Layer, Layered, merge, stack
+from trainwright.model import Finding, Place
+from trainwright.yamlio import Document, parse
+
+ENVIRONMENTS = "environments"
+RENDERED = "rendered"
+BUILT_IN = "built-in"
+_MAX_BASES = 8
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobFile:
+    """A job spec that was found: `prod/llm` at environments/prod/jobs/llm.yaml."""
+
+    environment: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{ENVIRONMENTS}/{self.environment}/jobs/{self.name}.yaml"
+
+    def __str__(self) -> str:
+        return f"{self.environment}/{self.name}"
+
+
+def environment_path(name: str) -> str:
+    """Where an environment's own file is."""
+    return f"{ENVIRONMENTS}/{name}/environment.yaml"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What lies under environments/: the jobs of each environment, and files out of place."""
+
+    jobs: Mapping[str, tuple[JobFile, ...]]
+    findings: tuple[Finding, ...]
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder at or above `start` that has environments/ in it."""
+    for folder in (start, *start.parents):
+        if (folder / ENVIRONMENTS).is_dir():
+            return folder
+    raise SourceError(
+        f"no {ENVIRONMENTS}/ folder in {start} or above it; "
+        "change into the repository, or name it with --root"
+    )
+
+
+def survey(root: Path) -> Survey:
+    """Every environment and job file, sorted by name, without opening any of them."""
+    base = root / ENVIRONMENTS
+    jobs: dict[str, tuple[JobFile, ...]] = {}
+    findings: list[Finding] = []
+    for folder in _entries(base):
+        inside = f"{ENVIRONMENTS}/{folder.name}"
+        if folder.is_symlink():
+            findings.append(_link(inside))
+        elif folder.is_dir() and (base / folder.name / "environment.yaml").exists():
+            names, misplaced = _job_names(base / folder.name / "jobs", f"{inside}/jobs")
+            jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
+            findings.extend(misplaced)
+    return Survey(jobs, tuple(findings))
+
+
+def _job_names(folder: Path, inside: str) -> tuple[list[str], list[Finding]]:
+    names: list[str] = []
+    findings: list[Finding] = []
+    if folder.is_symlink():
+        return [], [_link(inside)]
+    for entry in _entries(folder) if folder.is_dir() else ():
+        path = PurePosixPath(inside, entry.name)
+        if entry.name.startswith(".") or entry.name.endswith("~"):
+            continue
+        if entry.is_symlink():
+            findings.append(_link(str(path)))
+        elif path.suffix == ".yaml" and entry.is_file():
+            names.append(path.stem)
+        else:
+            message = f"{entry.name} is no job spec: a file named <job>.yaml is expected here"
+            findings.append(dx.LAYOUT.at(Place(str(path)), message))
+    return names, findings
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError as error:
+        raise SourceError(f"cannot list {folder}: {error.strerror}") from error
+
+
+def _link(path: str) -> Finding:
+    return dx.LAYOUT.at(
+        Place(path),
+        f"{path} is a symbolic link, which could lead out of {ENVIRONMENTS}/",
+        remedy="Replace it by a real file; share specs with `extends`.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEnvironment:
+    """An environment's own file and the layers that lie below each of its jobs.
+
+    `document` is None when the file is not usable; `findings` then say why.
+    """
+
+    name: str
+    document: Document | None
+    layers: tuple[Layer, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedJob:
+    """A job's merged spec, or None with the findings that prevented it; `files` were read."""
+
+    file: JobFile
+    spec: Layered | None
+    findings: tuple[Finding, ...]
+    files: tuple[str, ...]
+
+
+class Reader:
+    """Reads each file under the root once, and never a file outside of it."""
+
+    def __init__(self, root: Path):
+        self._root = root
+        self._raw: dict[str, bytes | Finding] = {}
+        self._parsed: dict[str, Document | tuple[Finding, ...]] = {}
+        self._shared: dict[str, tuple[Finding, ...]] = {}
+
+    def raw(self, path: str) -> bytes | Finding:
+        """The bytes of a file, or the finding that it cannot be read."""
+        if path not in self._raw:
+            self._raw[path] = self._read(path)
+        return self._raw[path]
+
+    def _read(self, path: str) -> bytes | Finding:
+        full = self._root / path
+        if any(part.is_symlink() for part in (full, full.parent, full.parent.parent)):
+            return _link(path)
+        try:
+            return full.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return dx.LAYOUT.at(Place(path), f"{path} does not exist", remedy="Create the file.")
+        except (OSError, ValueError) as error:
+            return dx.LAYOUT.at(Place(path), f"{path} cannot be read: {error}")
+
+    def digest(self, path: str) -> str:
+        """SHA-256 of a file's bytes, or of nothing when there is no such file."""
+        raw = self.raw(path)
+        return hashlib.sha256(b"" if isinstance(raw, Finding) else raw).hexdigest()
+
+    def document(self, path: str) -> Document | tuple[Finding, ...]:
+        """A parsed file, or what is wrong with it."""
+        if path not in self._parsed:
+            raw = self.raw(path)
+            self._parsed[path] = (raw,) if isinstance(raw, Finding) else parse(path, raw)
+        return self._parsed[path]
+
+    def forget(self, path: str) -> None:
+        """Drop a file that nothing else reads, so that thousands of jobs stay small in memory."""
+        self._raw.pop(path, None)
+        self._parsed.pop(path, None)
+
+    def lines(self, path: str) -> tuple[str, ...]:
+        """The text of a file for showing it, line by line."""
+        raw = self.raw(path)
+        return () if isinstance(raw, Finding) else tuple(raw.decode(errors="replace").splitlines())
+
+    @cached_property
+    def built_in(self) -> Layer:
+        """Trainwright's own defaults, the lowest layer of all."""
+        raw = (Path(__file__).parent / "defaults.yaml").read_bytes()
+        document = parse(BUILT_IN, raw)
+        assert isinstance(document, Document)
+        return Layer(BUILT_IN, document, "/defaults")
+
+    # --- environments ------------------------------------------------------------------------
+
+    def environment(self, name: str) -> LoadedEnvironment:
+        """environment.yaml, checked, with the layers built-in < defaults.yaml < its defaults."""
+        layers = [self.built_in]
+        findings: list[Finding] = []
+        shared = f"{ENVIRONMENTS}/defaults.yaml"
+        if os.path.lexists(self._root / shared):
+            document = self._checked(shared, schema.defaults_file(), findings)
+            if document:
+                layers.append(Layer("defaults", document, "/defaults"))
+        path = environment_path(name)
+        document = self._checked(path, schema.environment_file(), findings)
+        if document:
+            layers.append(Layer("environment", document, "/defaults"))
+        usable = None if findings else document
+        return LoadedEnvironment(name, usable, tuple(layers), tuple(findings))
+
+    def _checked(
+        self, path: str, against: schema.Schema, findings: list[Finding]
+    ) -> Document | None:
+        found = self.document(path)
+        if not isinstance(found, Document):
+            findings.extend(found)
+            return None
+        broken = violations(against, Layered(merge({}, found.data), (Layer("file", found),)), path)
+        findings.extend(broken)
+        return None if broken else found
+
+    # --- jobs --------------------------------------------------------------------------------
+
+    def job(self, file: JobFile, environment: LoadedEnvironment) -> LoadedJob:
+        """A job with everything it inherits, merged and checked against the schema."""
+        paths = [layer.document.file for layer in environment.layers[1:]]
+        findings: list[Finding] = []
+        chain: list[Layer] = []
+        for layer_path, document in self.chain(file, findings):
+            paths.append(layer_path)
+            chain.append(Layer("job" if layer_path == file.path else "base", document))
+        if findings or not chain:
+            return LoadedJob(file, None, tuple(findings), tuple(paths))
+        own = chain[0].document
+        findings.extend(_name_agrees(file, own))
+        spec = stack((*environment.layers, *reversed(chain)))
+        findings.extend(violations(schema.effective_job(), spec, str(file)))
+        return LoadedJob(file, None if findings else spec, tuple(findings), tuple(paths))
+
+    def chain(self, file: JobFile, findings: list[Finding]) -> Iterator[tuple[str, Document]]:
+        """The job's document, the one it extends, and so on; what breaks the chain is a finding."""
+        path, seen = file.path, [str(file)]
+        while True:
+            document = self.document(path)
+            if not isinstance(document, Document):
+                findings.extend(document)
+                return
+            if path != file.path and self._broken(path, document):
+                findings.extend(self._shared[path])
+                return
+            yield path, document
+            base = document.data.get("extends")
+            if base is None:
+                return
+            problem = self._cannot_extend(base, seen)
+            if problem:
+                place = document.place("/extends")
+                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path="extends"))
+                return
+            seen.append(base)
+            folder, _, name = base.partition("/")
+            path = JobFile(folder, name).path
+
+    def _broken(self, path: str, document: Document) -> bool:
+        """Whether a base file breaks the schema of written files; checked once a file."""
+        if path not in self._shared:
+            layered = Layered(merge({}, document.data), (Layer("file", document),))
+            self._shared[path] = violations(schema.job_file(), layered, path)
+        return bool(self._shared[path])
+
+    def _cannot_extend(self, base: object, seen: list[str]) -> str:
+        if not isinstance(base, str):
+            return "extends must be a string"
+        folder, slash, name = base.partition("/")
+        parts = (folder, name)
+        if not slash or not all(p and p.replace("-", "").isalnum() and p.isascii() for p in parts):
+            return f'"{base}" is no <folder>/<job> under {ENVIRONMENTS}/'
+        if base in seen:
+            return f"extends goes round in a circle: {' -> '.join([*seen, base])}"
+        if len(seen) > _MAX_BASES:
+            return f"more than {_MAX_BASES} specs extend each other"
+        target = JobFile(folder, name).path
+        raw = self.raw(target)
+        return f'"{base}" cannot be used: {raw.message}' if isinstance(raw, Finding) else ""
+
+
+def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
+    name = document.data.get("name")
+    if name is not None and name != file.name:
+        message = f'the name is "{name}", but the file is {file.name}.yaml'
+        yield dx.NAME.at(document.place("/name"), message, subject=str(file), path="name")
+
+
+def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Finding, ...]:
+    """What is wrong with merged data, each at the line that was written."""
+    found = []
+    for violation in against.explain(spec.data):
+        pointer = violation.pointer
+        at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
+        if violation.missing and not pointer:
+            at = Place(spec.layers[-1].document.file)
+        path = ".".join(t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:])
+        found.append(
+            dx.SCHEMA.at(at, violation.message, remedy=violation.remedy, subject=subject, path=path)
+        )
+    return tuple(found)
+
+
+def one_job(root: Path, name: str) -> Layered:
+    """One job's merged spec, valid or not, for explaining it.
+
+    Raises SelectionError when there is no such job, SourceError when its files cannot be merged.
+    """
+    found = survey(root).jobs
+    file = next((job for jobs in found.values() for job in jobs if str(job) == name), None)
+    if file is None:
+        raise SelectionError(f'there is no job "{name}"; see `trainwright list jobs`')
+    reader = Reader(root)
+    environment = reader.environment(file.environment)
+    findings: list[Finding] = list(environment.findings)
+    chain = [
+        Layer("job" if path == file.path else "base", document)
+        for path, document in reader.chain(file, findings)
+    ]
+    if findings:
+        first = findings[0]
+        raise SourceError(f"{first.place}: {first.message}; run `trainwright check {name}`")
+    return stack((*environment.layers, *reversed(chain)))

@@ -1,0 +1,295 @@
+"""The typed, frozen values that the pipeline passes from stage to stage."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+# Plain data as YAML and JSON know it. `Any` stops here: everything past `resolve` is typed.
+Data: TypeAlias = Any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A position in a file people write: path relative to the root, line and column from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Severity(enum.StrEnum):
+    """How much a finding weighs; only `ERROR` fails a command unless `--fail-on` says otherwise."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    OFF = "off"  # only as a setting: the finding is dropped
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """A second position that explains a finding: what it is, and where."""
+
+    label: str  # "from", "first", "overrides", ...
+    text: str
+    place: Place | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing wrong with the input, at the line people wrote.
+
+    `subject` is "env/job", "env" or a file; `path` is the dotted spec path when one is known;
+    `pointer` is the JSON pointer into the rendered object, for findings about rendered objects.
+    """
+
+    rule: str
+    severity: Severity
+    place: Place
+    message: str
+    remedy: str
+    subject: str = ""
+    path: str = ""
+    note: str = ""  # said under the caret: "8 processes, but resources.gpu is 4"
+    effect: str = ""
+    related: tuple[Related, ...] = ()
+    manifest: str = ""  # "PyTorchJob/name" for findings about rendered objects
+    pointer: str = ""
+
+    @property
+    def order(self) -> tuple[Place, str, str, str]:
+        return (self.place, self.rule, self.pointer, self.message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One Kubernetes object as data, with its identity and the file it is rendered to."""
+
+    body: Mapping[str, Data]
+    path: str = ""  # file name inside the job's folder, "pytorchjob.yaml"
+
+    @property
+    def api_version(self) -> str:
+        return _text(self.body.get("apiVersion"))
+
+    @property
+    def kind(self) -> str:
+        return _text(self.body.get("kind"))
+
+    @property
+    def name(self) -> str:
+        return _text(_mapping(self.body.get("metadata")).get("name"))
+
+    @property
+    def namespace(self) -> str:
+        return _text(_mapping(self.body.get("metadata")).get("namespace"))
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """Group, kind, namespace and name: what makes two documents the same object."""
+        return (self.api_version.rpartition("/")[0], self.kind, self.namespace, self.name)
+
+
+def _text(value: Data) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _mapping(value: Data) -> Mapping[str, Data]:
+    return value if isinstance(value, Mapping) else {}
+
+
+# --- the environment -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Nodes that jobs ask for by name. `capacity` counts accelerators (nodes when it has none)."""
+
+    name: str
+    resource: str = ""  # extended resource name, "nvidia.com/gpu"; empty for a CPU pool
+    tolerations: tuple[Mapping[str, Data], ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    gpus_per_node: int | None = None
+    capacity: int | None = None
+    price_per_gpu_hour: float | None = None
+    spot: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetOptions:
+    """What this environment's cluster has installed for one target."""
+
+    version: str = ""
+    restricted_init_container: bool = False  # operator's init-pytorch passes `restricted`
+    rendezvous_backend: str = ""  # trainingjob without the agent: etcd-v2
+    rendezvous_endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiver:
+    """A finding somebody accepted, why, and until when (ISO date, last day included)."""
+
+    rule: str
+    reason: str
+    until: str
+    job: str = "*"  # glob over job names
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """One deployment place: cluster, namespace, and the rules jobs there live under."""
+
+    name: str
+    namespace: str
+    place: Place
+    kubernetes_version: str
+    targets: Mapping[str, TargetOptions]
+    gitops: Literal["argocd", "flux", "none"] = "argocd"
+    require_digest: bool = False
+    registries: tuple[str, ...] = ()  # allowed image prefixes; empty allows all
+    pools: Mapping[str, Pool] = field(default_factory=dict)
+    queueing: Literal["kueue", "volcano", "none"] = "none"
+    queues: tuple[str, ...] = ()
+    pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
+    service_mesh: Literal["istio", "linkerd", "none"] = "none"
+    severities: Mapping[str, Severity] = field(default_factory=dict)
+    waivers: tuple[Waiver, ...] = ()
+
+
+# --- the job ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Image:
+    repository: str
+    tag: str = ""
+    digest: str = ""
+    pull_policy: str = "IfNotPresent"
+    pull_secrets: tuple[str, ...] = ()
+
+    @property
+    def reference(self) -> str:
+        """`repository[:tag][@digest]`, as the container runtime reads it."""
+        tag = f":{self.tag}" if self.tag else ""
+        digest = f"@{self.digest}" if self.digest else ""
+        return f"{self.repository}{tag}{digest}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entrypoint:
+    """What the container runs: exactly one of module, script and argv is set."""
+
+    module: str = ""
+    script: str = ""
+    argv: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elastic:
+    min_nodes: int
+    max_nodes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What one pod asks for, as Kubernetes quantities; limits default to the requests where set."""
+
+    cpu: str = ""
+    memory: str = ""
+    ephemeral_storage: str = ""
+    gpu: int = 0
+    extended: Mapping[str, int] = field(default_factory=dict)
+    limit_cpu: str = ""
+    limit_memory: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
+    """One mount. `source` is the Kubernetes volume source, without the name."""
+
+    name: str
+    mount_path: str
+    source: Mapping[str, Data]
+    sub_path: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretKey:
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    volume: str
+    path: str
+    every: int | None = None  # steps
+    keep: int | None = None
+    resume_from: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lattice:
+    """What only BreezeML Lattice reads."""
+
+    inject: bool | None = None  # None: decided by `values`
+    framework: str = "pytorch"
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Security:
+    run_as_user: int | None = None
+    run_as_group: int | None = None
+    fs_group: int | None = None
+    capabilities: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One training run, merged, resolved against its environment, and valid."""
+
+    name: str
+    environment: str
+    source: str  # path of the job file, relative to the root
+    target: str
+    namespace: str
+    image: Image
+    entrypoint: Entrypoint
+    launcher: Literal["trainwright", "torchrun", "python"]
+    flags: Mapping[str, Data]
+    nodes: int
+    procs_per_node: int
+    backend: Literal["nccl", "gloo"]
+    resources: Resources
+    pool: Pool | None
+    elastic: Elastic | None = None
+    shm: str = "auto"  # "auto", "none" or a quantity
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, SecretKey] = field(default_factory=dict)
+    volumes: tuple[Volume, ...] = ()
+    checkpoint: Checkpoint | None = None
+    queue: str = ""
+    priority_class: str = ""
+    max_duration: int | None = None  # seconds
+    retries: int = 0
+    grace_period: int = 60  # seconds
+    run: int = 1
+    state: Literal["active", "suspended", "cancelled"] = "active"
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Data], ...] = ()
+    affinity: Mapping[str, Data] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    service_account: str = ""
+    security: Security = Security()
+    lattice: Lattice = Lattice()
+    waivers: tuple[Waiver, ...] = ()

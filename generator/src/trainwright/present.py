@@ -1,0 +1,130 @@
+"""Plans, differences and explanations as text for a terminal, or as data for `-o json`."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from io import StringIO
+from pathlib import Path
+
+from trainwright import schema
+from trainwright.explain import Explanation
+from trainwright.filetree import Changes
+from trainwright.model import Data
+from trainwright.plan import EnvironmentPlan, Plan
+
+
+def as_json(kind: str, items: Sequence[Data]) -> str:
+    """A versioned envelope around a list."""
+    data = {"apiVersion": "trainwright.io/v1alpha1", "kind": kind, "items": items}
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, color: bool) -> str:
+    """Aligned columns, as wide as they need to be, without lines or wrapping."""
+    from rich.console import Console  # 40 ms, only for commands with tables
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(box=None, pad_edge=False, header_style="bold" if color else "")
+    for header in headers:
+        drawn.add_column(header.upper(), no_wrap=True)
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    out = StringIO()
+    Console(file=out, force_terminal=color, no_color=not color, width=10_000).print(drawn)
+    return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def summary(plan: Plan, verb: str) -> str:
+    """One line an environment: how many jobs, and what happened to its files."""
+    width = max((len(e.name) for e in plan.environments), default=0)
+    return "".join(
+        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {_counts(e, verb)}\n"
+        for e in plan.environments
+    )
+
+
+def _counts(environment: EnvironmentPlan, verb: str) -> str:
+    changes = environment.changes
+    if changes is None:
+        return "not rendered: it has errors"
+    if not changes:
+        return f"up to date in {environment.folder}"
+    counts = (
+        (len(changes.added), "added"),
+        (len(changes.changed), "changed"),
+        (len(changes.removed), "removed"),
+    )
+    done = ", ".join(f"{count} {word}" for count, word in counts if count)
+    return f"{verb} in {environment.folder}: {done}"
+
+
+def drift(environment: EnvironmentPlan) -> Iterator[str]:
+    """Each file that is not what it should be, and in which way."""
+    changes = environment.changes or Changes({}, {}, ())
+    for path in sorted({*changes.written, *changes.removed}):
+        if path in environment.edited:
+            state = "edited by hand"
+        elif path in changes.added:
+            state = "missing"
+        elif path in changes.changed:
+            state = "out of date"
+        else:
+            state = "left over"
+        yield f"{environment.folder}/{path}: {state}"
+
+
+def diff(root: Path, environment: EnvironmentPlan, context: int) -> Iterator[str]:
+    """A unified diff from what is on disk to what would be rendered, file by file, in order."""
+    changes = environment.changes or Changes({}, {}, ())
+    written = changes.written
+    for path in sorted({*written, *changes.removed}):
+        full = f"{environment.folder}/{path}"
+        old = _lines(root / full) if path not in changes.added else []
+        new = written[path].splitlines(keepends=True) if path in written else []
+        yield from difflib.unified_diff(
+            old,
+            new,
+            fromfile=f"a/{full}" if path not in changes.added else "/dev/null",
+            tofile=f"b/{full}" if path in written else "/dev/null",
+            n=context,
+        )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    except OSError:
+        return []
+
+
+def explanation(found: Sequence[Explanation]) -> str:
+    """The effective spec, a value a line, each with where it was set and what it overrode."""
+    lines = [(f"{e.path}: {_value(e.value)}", e) for e in found]
+    width = min(max((len(line) for line, _ in lines), default=0), 60)
+    text = []
+    for line, e in lines:
+        text.append(f"{line:<{width}}  # {e.decided.layer}: {e.decided.place}")
+        for setting in e.overridden:
+            was = "removed" if setting.value is None else _value(setting.value)
+            text.append(f"{'':<{width}}  #   overrides {was} ({setting.layer}: {setting.place})")
+    return "".join(f"{line}\n" for line in text)
+
+
+def _value(value: Data) -> str:
+    if value is None:
+        return "(removed)"
+    if isinstance(value, list | dict):
+        return json.dumps(value, ensure_ascii=False)
+    return schema.show(value)
+
+
+def explanation_items(found: Sequence[Explanation]) -> list[Data]:
+    return [asdict(e) for e in found]

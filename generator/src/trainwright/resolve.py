@@ -1,0 +1,384 @@
+"""A merged, schema-valid spec into a typed `Job`, once everything it names exists and agrees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from trainwright import diagnostics as dx
+from trainwright.merge import Layered
+from trainwright.model import (
+    Checkpoint,
+    Data,
+    Elastic,
+    Entrypoint,
+    Environment,
+    Finding,
+    Image,
+    Job,
+    Lattice,
+    Pool,
+    Related,
+    Resources,
+    SecretKey,
+    Security,
+    Severity,
+    TargetOptions,
+    Volume,
+    Waiver,
+)
+from trainwright.yamlio import Document
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+def seconds(duration: str) -> int:
+    """A duration such as "1h30m" in seconds."""
+    match = _DURATION.fullmatch(duration)
+    assert match is not None, "the schema lets only durations through"
+    days, hours, minutes, rest = (int(group or 0) for group in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+# --- environment.yaml --------------------------------------------------------------------------
+
+
+def environment(name: str, document: Document) -> Environment:
+    """A schema-valid environment.yaml as a value."""
+    data: Any = document.data
+    images = data.get("images", {})
+    return Environment(
+        name=name,
+        namespace=data["namespace"],
+        place=document.place(""),
+        kubernetes_version=data["kubernetes"]["version"],
+        targets={key: _target(value or {}) for key, value in data["targets"].items()},
+        gitops=data.get("gitops", {}).get("engine", "argocd"),
+        require_digest=images.get("requireDigest", False),
+        registries=tuple(images.get("registries", ())),
+        pools={key: _pool(key, value or {}) for key, value in data.get("pools", {}).items()},
+        queueing=data.get("queueing", "none"),
+        queues=tuple(data.get("queues", {})),
+        pod_security=data.get("podSecurity", "restricted"),
+        service_mesh=data.get("serviceMesh", "none"),
+        severities={key: Severity(value) for key, value in data.get("severities", {}).items()},
+        waivers=tuple(
+            Waiver(
+                rule=waiver["rule"],
+                job=waiver.get("job", "*"),
+                reason=waiver["reason"],
+                until=waiver["until"],
+                place=document.place(f"/waivers/{index}"),
+            )
+            for index, waiver in enumerate(data.get("waivers", ()))
+        ),
+    )
+
+
+def _target(data: Mapping[str, Data]) -> TargetOptions:
+    rendezvous = data.get("rendezvous", {})
+    return TargetOptions(
+        version=data.get("version", ""),
+        restricted_init_container=data.get("restrictedInitContainer", False),
+        rendezvous_backend=rendezvous.get("backend", ""),
+        rendezvous_endpoint=rendezvous.get("endpoint", ""),
+    )
+
+
+def _pool(name: str, data: Mapping[str, Data]) -> Pool:
+    return Pool(
+        name=name,
+        resource=data.get("resource", ""),
+        tolerations=tuple(data.get("tolerations", ())),
+        node_selector=data.get("nodeSelector", {}),
+        gpus_per_node=data.get("gpusPerNode"),
+        capacity=data.get("capacity"),
+        price_per_gpu_hour=data.get("pricePerGpuHour"),
+        spot=data.get("spot", False),
+    )
+
+
+# --- the job -----------------------------------------------------------------------------------
+
+
+def job(spec: Layered, place: Environment, source: str) -> Job | tuple[Finding, ...]:
+    """The job, or every reason why there can be none."""
+    findings = tuple(_problems(spec, place))
+    return findings or _job(spec, place, source)
+
+
+def _job(spec: Layered, place: Environment, source: str) -> Job:
+    data: Any = spec.data
+    resources = _resources(data.get("resources", {}))
+    elastic = data.get("elastic")
+    procs = data.get("procsPerNode", "auto")
+    backend = data.get("backend", "auto")
+    duration = data.get("maxDuration")
+    return Job(
+        name=data["name"],
+        environment=place.name,
+        source=source,
+        target=data["target"],
+        namespace=place.namespace,
+        image=_image(data["image"]),
+        entrypoint=_entrypoint(data["entrypoint"]),
+        launcher=data["launcher"],
+        flags=data.get("flags", {}),
+        nodes=_nodes(data),
+        procs_per_node=(resources.gpu or 1) if procs == "auto" else procs,
+        backend=("nccl" if resources.gpu else "gloo") if backend == "auto" else backend,
+        resources=resources,
+        pool=place.pools.get(data.get("pool", "")),
+        elastic=Elastic(min_nodes=elastic["minNodes"], max_nodes=elastic["maxNodes"])
+        if elastic
+        else None,
+        shm=data.get("shm", "auto"),
+        env=data.get("env", {}),
+        secrets={
+            key: SecretKey(name=value["name"], key=value["key"])
+            for key, value in data.get("secrets", {}).items()
+        },
+        volumes=tuple(_volume(key, value) for key, value in sorted(_map(data, "volumes").items())),
+        checkpoint=_checkpoint(data.get("checkpoint")),
+        queue=data.get("queue", ""),
+        priority_class=data.get("priorityClass", ""),
+        max_duration=seconds(duration) if duration else None,
+        retries=data["retries"],
+        grace_period=seconds(data["gracePeriod"]),
+        run=data["run"],
+        state=data["state"],
+        node_selector=_map(data, "nodeSelector"),
+        tolerations=tuple(data.get("tolerations", ())),
+        affinity=_map(data, "affinity"),
+        labels=_map(data, "labels"),
+        annotations=_map(data, "annotations"),
+        service_account=data.get("serviceAccount", ""),
+        security=_security(_map(data, "security")),
+        lattice=_lattice(_map(data, "lattice")),
+        waivers=tuple(_waivers(spec)),
+    )
+
+
+def _map(data: Any, key: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = data.get(key, {})
+    return found
+
+
+def _nodes(data: Any) -> int:
+    """Nodes at the start: as written, else as many as the elastic range allows, else one."""
+    nodes: int = data.get("nodes") or data.get("elastic", {}).get("maxNodes", 1)
+    return nodes
+
+
+def _image(data: Any) -> Image:
+    return Image(
+        repository=data["repository"],
+        tag=data.get("tag", ""),
+        digest=data.get("digest", ""),
+        pull_policy=data.get("pullPolicy", "IfNotPresent"),
+        pull_secrets=tuple(data.get("pullSecrets", ())),
+    )
+
+
+def _entrypoint(data: Any) -> Entrypoint:
+    return Entrypoint(
+        module=data.get("module", ""),
+        script=data.get("script", ""),
+        argv=tuple(data.get("argv", ())),
+    )
+
+
+def _resources(data: Any) -> Resources:
+    limits = data.get("limits", {})
+    return Resources(
+        cpu=data.get("cpu", ""),
+        memory=data.get("memory", ""),
+        ephemeral_storage=data.get("ephemeralStorage", ""),
+        gpu=data.get("gpu", 0),
+        extended=data.get("extended", {}),
+        limit_cpu=limits.get("cpu", ""),
+        limit_memory=limits.get("memory", ""),
+    )
+
+
+def _volume(name: str, data: Any) -> Volume:
+    return Volume(
+        name=name,
+        mount_path=data["mountPath"],
+        source=_source(data),
+        sub_path=data.get("subPath", ""),
+        read_only=data.get("readOnly", False),
+    )
+
+
+def _source(data: Any) -> dict[str, Data]:
+    """The Kubernetes volume source of a volume's short form."""
+    if "claim" in data:
+        return {"persistentVolumeClaim": {"claimName": data["claim"]}}
+    if "configMap" in data:
+        return {"configMap": {"name": data["configMap"]}}
+    if "secret" in data:
+        return {"secret": {"secretName": data["secret"]}}
+    key = next(key for key in ("hostPath", "emptyDir", "nfs") if key in data)
+    return {key: dict(data[key])}
+
+
+def _checkpoint(data: Any) -> Checkpoint | None:
+    if not data:
+        return None
+    return Checkpoint(
+        volume=data["volume"],
+        path=data["path"],
+        every=data.get("every"),
+        keep=data.get("keep"),
+        resume_from=data.get("resumeFrom", ""),
+    )
+
+
+def _security(data: Mapping[str, Any]) -> Security:
+    return Security(
+        run_as_user=data.get("runAsUser"),
+        run_as_group=data.get("runAsGroup"),
+        fs_group=data.get("fsGroup"),
+        capabilities=tuple(data.get("capabilities", ())),
+    )
+
+
+def _lattice(data: Mapping[str, Any]) -> Lattice:
+    return Lattice(
+        inject=data.get("inject"),
+        framework=data.get("framework", "pytorch"),
+        priority=data.get("priority", 0),
+    )
+
+
+def _waivers(spec: Layered) -> Iterator[Waiver]:
+    waivers: Any = spec.data.get("waivers", {})
+    for rule, waiver in waivers.items():
+        yield Waiver(
+            rule=rule,
+            reason=waiver["reason"],
+            until=waiver["until"],
+            place=spec.key_origin(f"/waivers/{rule}"),
+        )
+
+
+# --- what no schema can see --------------------------------------------------------------------
+
+
+def _problems(spec: Layered, place: Environment) -> Iterator[Finding]:
+    yield from _references(spec, place)
+    yield from _elastic_range(spec)
+    yield from _accelerators(spec, place)
+    yield from _mounts(spec)
+
+
+def _at(kind: dx.Diagnostic, spec: Layered, path: str, message: str, **more: Any) -> Finding:
+    pointer = "".join(f"/{part}" for part in path.split("."))
+    return kind.at(spec.origin(pointer), message, path=path, **more)
+
+
+def _known(names: Mapping[str, object] | tuple[str, ...], what: str) -> str:
+    if not names:
+        return f"Declare it in environment.yaml; it has no {what} yet."
+    return f"Use one of {', '.join(sorted(names))}, or declare it in environment.yaml."
+
+
+def _references(spec: Layered, place: Environment) -> Iterator[Finding]:
+    data: Any = spec.data
+    target, pool, queue = data["target"], data.get("pool"), data.get("queue")
+    if target not in place.targets:
+        message = f'the target "{target}" is not installed in {place.name}'
+        yield _at(dx.REFERENCE, spec, "target", message, remedy=_known(place.targets, "targets"))
+    if pool is not None and pool not in place.pools:
+        message = f'the pool "{pool}" does not exist in {place.name}'
+        yield _at(dx.REFERENCE, spec, "pool", message, remedy=_known(place.pools, "pools"))
+    if queue is not None and place.queueing == "none":
+        message = f'the queue "{queue}" is asked for, but {place.name} has no queueing'
+        remedy = "Set queueing in environment.yaml, or remove the queue (queue: null)."
+        yield _at(dx.REFERENCE, spec, "queue", message, remedy=remedy)
+    elif queue is not None and place.queues and queue not in place.queues:
+        message = f'the queue "{queue}" does not exist in {place.name}'
+        yield _at(dx.REFERENCE, spec, "queue", message, remedy=_known(place.queues, "queues"))
+    volume = data.get("checkpoint", {}).get("volume")
+    if volume is not None and volume not in data.get("volumes", {}):
+        message = f'checkpoints go to the volume "{volume}", which the job does not mount'
+        remedy = f"Add volumes.{volume}, or name one that is there."
+        yield _at(dx.REFERENCE, spec, "checkpoint.volume", message, remedy=remedy)
+
+
+def _elastic_range(spec: Layered) -> Iterator[Finding]:
+    data: Any = spec.data
+    elastic = data.get("elastic")
+    if not elastic:
+        return
+    low, high, nodes = elastic["minNodes"], elastic["maxNodes"], _nodes(data)
+    if low > high:
+        message = f"elastic.minNodes ({low}) is more than elastic.maxNodes ({high})"
+        yield _at(dx.CONTRADICTION, spec, "elastic.minNodes", message)
+    elif not low <= nodes <= high:
+        message = f"nodes ({nodes}) is outside the elastic range {low} to {high}"
+        remedy = f"Set nodes between {low} and {high}, or leave it out to start with {high}."
+        yield _at(dx.CONTRADICTION, spec, "nodes", message, remedy=remedy)
+
+
+def _accelerators(spec: Layered, place: Environment) -> Iterator[Finding]:
+    data: Any = spec.data
+    gpus = data.get("resources", {}).get("gpu", 0)
+    pool = place.pools.get(data.get("pool", ""))
+    if data.get("backend") == "nccl" and not gpus:
+        message = "backend is nccl, but resources.gpu is 0: NCCL needs GPUs"
+        remedy = "Ask for GPUs in resources.gpu, or leave backend to auto."
+        yield _at(dx.CONTRADICTION, spec, "backend", message, remedy=remedy)
+    if gpus and "pool" not in data:
+        message = f"{gpus} GPUs a node are asked for, but no pool to take them from"
+        accelerated = tuple(name for name, p in place.pools.items() if p.resource)
+        yield _at(
+            dx.REFERENCE,
+            spec,
+            "resources.gpu",
+            message,
+            remedy=f"Set pool. {_known(accelerated, 'GPU pools')}",
+        )
+    if gpus and pool:
+        yield from _pool_fit(spec, pool, gpus)
+
+
+def _pool_fit(spec: Layered, pool: Pool, gpus: int) -> Iterator[Finding]:
+    if not pool.resource:
+        message = f'resources.gpu is {gpus}, but the pool "{pool.name}" has no accelerators'
+        pools = Related("from", f'sets pool: "{pool.name}"', spec.origin("/pool"))
+        yield _at(dx.CAPACITY, spec, "resources.gpu", message, related=(pools,))
+        return
+    if pool.gpus_per_node is not None and gpus > pool.gpus_per_node:
+        short = gpus - pool.gpus_per_node
+        message = (
+            f'needs {gpus} GPUs a node, the pool "{pool.name}" has {pool.gpus_per_node}: '
+            f"short by {short}"
+        )
+        yield _at(dx.CAPACITY, spec, "resources.gpu", message)
+    data: Any = spec.data
+    nodes = max(_nodes(data), data.get("elastic", {}).get("minNodes", 0))
+    if pool.capacity is not None and nodes * gpus > pool.capacity:
+        message = (
+            f'needs {nodes * gpus} GPUs ({nodes} nodes of {gpus}), the pool "{pool.name}" has '
+            f"{pool.capacity}: short by {nodes * gpus - pool.capacity}"
+        )
+        path = "nodes" if "nodes" in data else "resources.gpu"
+        yield _at(dx.CAPACITY, spec, path, message)
+
+
+def _mounts(spec: Layered) -> Iterator[Finding]:
+    data: Any = spec.data
+    seen: dict[str, str] = {"/dev/shm": "shm"} if data.get("shm") != "none" else {}  # noqa: S108
+    for name, volume in sorted(data.get("volumes", {}).items()):
+        path = volume["mountPath"].rstrip("/") or "/"
+        if path in seen:
+            message = f"volumes.{name} and {seen[path]} are both mounted at {path}"
+            yield _at(dx.CONTRADICTION, spec, f"volumes.{name}.mountPath", message)
+        seen[path] = f"volumes.{name}"
+    both = sorted(set(data.get("env", {})) & set(data.get("secrets", {})))
+    for name in both:
+        message = f"{name} is set in env and in secrets"
+        yield _at(dx.CONTRADICTION, spec, f"env.{name}", message)

@@ -1,0 +1,44 @@
+"""The rule type: a frozen value, defined in its family's module, listed in the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from trainwright.model import Severity
+from trainwright.rules.subject import Hit, Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A YAML snippet of one or more objects, and what the environment must say, as YAML.
+
+    Only what the rule reads needs to be there: rules tolerate partial objects.
+    `environment` holds the keys of environment.yaml that matter.
+    """
+
+    manifest: str
+    environment: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One check over one rendered object.
+
+    `id` is stable for ever. `summary` says what must hold; `effect` what happens otherwise;
+    `remedy` what to do, ending in a full stop. `kinds` is empty when every kind is looked at.
+    `spec` is the dotted job-spec path that usually decides it.
+    """
+
+    id: str
+    name: str  # kebab-case
+    severity: Severity
+    summary: str
+    effect: str
+    remedy: str
+    kinds: tuple[str, ...] = ()
+    spec: str = ""
+    source: str = ""  # where the fact was read, a URL or repository path
+    run: Callable[[Subject], Iterable[Hit]]
+    passing: Sample
+    failing: Sample

@@ -1,0 +1,181 @@
+"""What a rule looks at: rendered objects, read tolerantly, since they may be anybody's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from trainwright.model import Data, Environment, Job, Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One place where a rule fails, as a JSON pointer into the object.
+
+    `spec` is the dotted job-spec path that decides it ("resources.gpu"), so that the finding can
+    point at the authored line; the rule's own `spec` is used when it is empty.
+    """
+
+    pointer: str
+    message: str
+    spec: str = ""
+    note: str = ""
+
+
+def mapping(value: Data) -> Mapping[str, Data]:
+    """The value if it is a mapping, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def sequence(value: Data) -> Sequence[Data]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, list | tuple) else ()
+
+
+def text(value: Data) -> str:
+    """The value if it is a string, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def escape(key: str) -> str:
+    """A key as one JSON-pointer token (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def dig(value: Data, *keys: str) -> Data:
+    """The value under nested mapping keys, or None when any of them is absent."""
+    for key in keys:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container or init container and where it stands."""
+
+    pointer: str
+    body: Mapping[str, Data]
+    init: bool = False
+
+    @property
+    def name(self) -> str:
+        return text(self.body.get("name"))
+
+    @cached_property
+    def command_line(self) -> tuple[str, ...]:
+        """Command and args, in the order the kubelet joins them."""
+        parts = [*sequence(self.body.get("command")), *sequence(self.body.get("args"))]
+        return tuple(str(part) for part in parts)
+
+    @cached_property
+    def env(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mapping(entry) for entry in sequence(self.body.get("env")))
+
+    @cached_property
+    def limits(self) -> Mapping[str, Data]:
+        return mapping(dig(self.body, "resources", "limits"))
+
+    @cached_property
+    def requests(self) -> Mapping[str, Data]:
+        return mapping(dig(self.body, "resources", "requests"))
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """A pod template inside an object: its role ("Master", "Worker", ...) and replica count."""
+
+    pointer: str
+    body: Mapping[str, Data]
+    role: str = ""
+    replicas: int = 1
+
+    @cached_property
+    def spec(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("spec"))
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("metadata"))
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """Main containers first, then init containers."""
+        found = []
+        for field_name, init in (("containers", False), ("initContainers", True)):
+            for index, body in enumerate(sequence(self.spec.get(field_name))):
+                pointer = f"{self.pointer}/spec/{field_name}/{index}"
+                found.append(Container(pointer, mapping(body), init))
+        return tuple(found)
+
+    @cached_property
+    def main(self) -> Container | None:
+        """The first non-init container, the one that trains."""
+        return next((c for c in self.containers if not c.init), None)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One object under examination, with what is known around it.
+
+    `job` is None for manifests people wrote by hand; `siblings` are the other objects rendered or
+    read together with this one.
+    """
+
+    manifest: Manifest
+    environment: Environment
+    job: Job | None = None
+    siblings: tuple[Manifest, ...] = field(default=(), repr=False)
+
+    @property
+    def kind(self) -> str:
+        return self.manifest.kind
+
+    @cached_property
+    def body(self) -> Mapping[str, Data]:
+        return self.manifest.body
+
+    @cached_property
+    def spec(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("spec"))
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("metadata"))
+
+    @cached_property
+    def templates(self) -> tuple[PodTemplate, ...]:
+        """Every pod template of the object, whatever its kind."""
+        finder = _TEMPLATES.get(self.kind)
+        return tuple(finder(self.spec)) if finder else ()
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """Every container of every pod template."""
+        return tuple(c for template in self.templates for c in template.containers)
+
+
+def _count(value: Data, default: int = 1) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else default
+
+
+def _pytorchjob(spec: Mapping[str, Data]) -> Iterator[PodTemplate]:
+    for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
+        if isinstance(replica, Mapping):
+            pointer = f"/spec/pytorchReplicaSpecs/{escape(role)}/template"
+            yield PodTemplate(
+                pointer, mapping(replica.get("template")), role, _count(replica.get("replicas"))
+            )
+
+
+def _trainingjob(spec: Mapping[str, Data]) -> Iterator[PodTemplate]:
+    replica = spec.get("replicaSpecs")
+    if isinstance(replica, Mapping):
+        replicas = _count(spec.get("maxSize"))
+        template = mapping(replica.get("template"))
+        yield PodTemplate("/spec/replicaSpecs/template", template, "Worker", replicas)
+
+
+_TEMPLATES = {"PyTorchJob": _pytorchjob, "TrainingJob": _trainingjob}

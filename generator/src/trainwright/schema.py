@@ -1,0 +1,342 @@
+"""JSON Schemas: jsonschema-rs decides in microseconds, jsonschema explains a refusal."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jsonschema_rs
+
+from trainwright.errors import SourceError
+from trainwright.model import Data
+
+if TYPE_CHECKING:
+    from jsonschema import ValidationError
+    from referencing import Registry
+
+FOLDER = Path(__file__).parent / "schemas"
+_BASE = "https://trainwright.io/schemas/v1alpha1"
+_KUBERNETES = "https://trainwright.io/kubernetes/_definitions.json"
+OLDEST_KUBERNETES, NEWEST_KUBERNETES = 29, 37  # minors of Kubernetes 1
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One way in which data breaks a schema.
+
+    `pointer` is the offending value, or the mapping when something is missing from it; `key` is
+    set when the key itself is what is wrong; `missing` when it is absent.
+    """
+
+    pointer: str
+    message: str
+    remedy: str
+    key: str = ""
+    missing: str = ""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One schema with everything it refers to."""
+
+    root: Mapping[str, Data]
+    resources: tuple[tuple[str, Mapping[str, Data]], ...]
+
+    @cached_property
+    def _gate(self) -> jsonschema_rs.Draft202012Validator:
+        registry = jsonschema_rs.Registry(list(self.resources))
+        return jsonschema_rs.Draft202012Validator(self.root, registry=registry)
+
+    def accepts(self, data: Data) -> bool:
+        """Whether the data is valid; some 10 µs for a job."""
+        try:
+            return bool(self._gate.is_valid(data))
+        except (ValueError, UnicodeError):  # numbers or text that JSON cannot carry
+            return False
+
+    def explain(self, data: Data) -> tuple[Violation, ...]:
+        """Every violation, worded for the person who wrote the data; empty when valid."""
+        if self.accepts(data):
+            return ()
+        from jsonschema import Draft202012Validator  # 60 ms, only after a failure
+
+        validator = Draft202012Validator(self.root, registry=self._registry)
+        found = [v for error in validator.iter_errors(data) for v in _violations(error)]
+        return tuple(sorted(set(found), key=lambda v: (v.pointer, v.key, v.missing, v.message)))
+
+    @cached_property
+    def _registry(self) -> Registry:
+        from referencing import Registry, Resource  # as above
+
+        pairs = [(uri, Resource.from_contents(body)) for uri, body in self.resources]
+        return Registry().with_resources(pairs)
+
+
+@cache
+def _load(name: str) -> Mapping[str, Data]:
+    try:
+        loaded: Mapping[str, Data] = json.loads((FOLDER / name).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SourceError(f"cannot read the schema {name}: {error}") from error
+    return loaded
+
+
+@cache
+def _schema(reference: str) -> Schema:
+    names = ("job.schema.json", "environment.schema.json", "defaults.schema.json")
+    resources = tuple((str(_load(name)["$id"]), _load(name)) for name in names)
+    return Schema({"$ref": f"{_BASE}/{reference}"}, resources)
+
+
+def job_file() -> Schema:
+    """A job spec as people write it: inherited keys may be absent."""
+    return _schema("job.schema.json")
+
+
+def effective_job() -> Schema:
+    """A job spec after merging: everything must be there."""
+    return _schema("job.schema.json#/$defs/effective")
+
+
+def environment_file() -> Schema:
+    return _schema("environment.schema.json")
+
+
+def defaults_file() -> Schema:
+    return _schema("defaults.schema.json")
+
+
+@cache
+def kind(name: str, kubernetes_version: str) -> Schema:
+    """The schema of an emitted kind ("PyTorchJob") whose pods follow one Kubernetes minor."""
+    root = _load(f"kinds/{name.lower()}.schema.json")
+    return Schema(root, ((_KUBERNETES, _definitions(kubernetes_version)),))
+
+
+@cache
+def _definitions(version: str) -> Mapping[str, Data]:
+    from importlib.util import find_spec  # importing the package costs 100 ms
+
+    spec = find_spec("kubernetes_validate")
+    if spec is None or spec.origin is None:
+        raise SourceError("the package kubernetes-validate is not installed")
+    folder = Path(spec.origin).parent / "kubernetes-json-schema" / f"v{version}.0-local-strict"
+    try:
+        loaded: dict[str, Data] = json.loads((folder / "_definitions.json").read_bytes())
+    except OSError as error:
+        raise SourceError(f"no schemas for Kubernetes {version}: {error}") from error
+    return {**loaded, "$id": _KUBERNETES}
+
+
+# --- explanations ------------------------------------------------------------------------------
+
+
+def _pointer(path: Iterable[str | int]) -> str:
+    return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in path)
+
+
+def _violations(error: ValidationError) -> Iterator[Violation]:
+    pointer = _pointer(error.absolute_path)
+    keyword = str(error.validator)
+    if "propertyNames" in error.absolute_schema_path:
+        yield from _bad_key(error, pointer)
+    elif keyword in ("anyOf", "oneOf") and error.context:
+        yield from _best_branch(error, pointer)
+    else:
+        yield from _EXPLAIN.get(keyword, _other)(error, pointer)
+
+
+def _name(pointer: str) -> str:
+    tokens = [t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:]]
+    return ".".join(tokens) or "the file"
+
+
+def show(value: Data) -> str:
+    """A value as people wrote it, short enough for one line."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:57]}…"
+
+
+def _kind(value: Data) -> str:
+    names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
+    for python, name in names.items():
+        if isinstance(value, python):
+            return name
+    return {dict: "a mapping", list: "a list", type(None): "null"}.get(type(value), "a value")
+
+
+def _article(json_type: str) -> str:
+    return {
+        "object": "a mapping",
+        "array": "a list",
+        "string": "a string",
+        "integer": "an integer",
+        "number": "a number",
+        "boolean": "true or false",
+        "null": "null",
+    }[json_type]
+
+
+def _examples(schema: Mapping[str, Data]) -> str:
+    examples = [show(e) for e in schema.get("examples", []) if not isinstance(e, dict | list)]
+    return f"For example {' or '.join(examples[:2])}." if examples else ""
+
+
+def _described(schema: Mapping[str, Data]) -> str:
+    description = str(schema.get("description", "")).split(". ")[0].rstrip(".")
+    return " ".join(part for part in (f"{description}." if description else "", _examples(schema)))
+
+
+def _type(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    wanted = error.validator_value
+    types = [wanted] if isinstance(wanted, str) else list(wanted)
+    value = error.instance
+    expected = " or ".join(_article(t) for t in types)
+    scalar = not isinstance(value, dict | list) and value is not None
+    message = f"{_name(pointer)} must be {expected}, found {_kind(value)}"
+    remedy = _described(error.schema)
+    if scalar:
+        message += f": {show(value)}"
+    if types == ["string"] and scalar:
+        remedy = f'Quote it: "{show(value)}".'
+    elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
+        remedy = (
+            f"Write it without quotes. {remedy}" if value.strip("-.0123456789") == "" else remedy
+        )
+    yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
+
+
+def _unknown_keys(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    known = list(error.schema.get("properties", {}))
+    for key in error.instance:
+        if key in known or any(_matches(p, key) for p in error.schema.get("patternProperties", {})):
+            continue
+        where = f" in {_name(pointer)}" if pointer else ""
+        near = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
+        remedy = (
+            f'Did you mean "{near[0]}"?' if near else f"Known keys: {', '.join(sorted(known))}."
+        )
+        child = f"{pointer}{_pointer([key])}"
+        yield Violation(child, f'unknown key "{key}"{where}', remedy, key=key)
+
+
+def _matches(pattern: str, key: str) -> bool:
+    import re
+
+    return re.search(pattern, key) is not None
+
+
+def _bad_key(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    key = error.instance
+    yield Violation(
+        f"{pointer}{_pointer([key])}",
+        f'"{key}" is no valid name in {_name(pointer)}',
+        _described(error.schema) or f"Names must match {error.validator_value}.",
+        key=str(key),
+    )
+
+
+def _required(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    for key in error.validator_value:
+        if key in error.instance:
+            continue
+        field = error.schema.get("properties", {}).get(key, {})
+        name = f"{_name(pointer)}.{key}" if pointer else key
+        remedy = f"Add {name}. {_described(field)}".strip()
+        yield Violation(pointer, f"{name} is missing", remedy, missing=key)
+
+
+def _enum(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    allowed = [str(value) for value in error.validator_value]
+    near = difflib.get_close_matches(str(error.instance), allowed, n=1, cutoff=0.6)
+    hint = f'Did you mean "{near[0]}"? ' if near else ""
+    message = f"{_name(pointer)} is {show(error.instance)}"
+    yield Violation(pointer, message, f"{hint}It must be one of: {', '.join(allowed)}.")
+
+
+def _pattern(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    described = _described(error.schema)
+    what = str(error.schema.get("title", "")).lower() or f"text matching {error.validator_value}"
+    message = f"{_name(pointer)} is {show(error.instance)}, which is no valid {what}"
+    yield Violation(pointer, message, described or f"It must match {error.validator_value}.")
+
+
+def _limit(words: str) -> Callable[[ValidationError, str], Iterator[Violation]]:
+    def explain(error: ValidationError, pointer: str) -> Iterator[Violation]:
+        shown = error.instance if isinstance(error.instance, int | float) else ""
+        size = f" is {shown}, it" if shown != "" else ""
+        message = f"{_name(pointer)}{size} must {words} {error.validator_value}"
+        yield Violation(pointer, message, _described(error.schema) or "Change the value.")
+
+    return explain
+
+
+def _const(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    wanted = show(error.validator_value)
+    message = f"{_name(pointer)} is {show(error.instance)}, expected {wanted}"
+    yield Violation(pointer, message, f"Write {wanted}.")
+
+
+def _other(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    message = f"{_name(pointer)}: {error.message[:200]}"
+    yield Violation(pointer, message, _described(error.schema) or "Correct the value.")
+
+
+def _best_branch(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    """What keeps the value from the alternative that it comes closest to.
+
+    Alternatives that only differ in which key must be there are named together instead.
+    """
+    alternatives = [e for e in error.context or () if e.validator == "required"]
+    if len(alternatives) == len(error.context or ()):
+        keys = [str(key) for e in alternatives for key in e.validator_value]
+        message = f"{_name(pointer)} needs one of: {', '.join(dict.fromkeys(keys))}"
+        yield Violation(pointer, message, _described(error.schema) or f"Write {keys[0]}.")
+        return
+    if not error.context:
+        yield from _other(error, pointer)
+        return
+    from jsonschema.exceptions import best_match, relevance
+
+    best = best_match([error], key=relevance)
+    assert best is not None
+    yield from _EXPLAIN.get(str(best.validator), _other)(best, _pointer(best.absolute_path))
+
+
+def _one_too_many(error: ValidationError, pointer: str) -> Iterator[Violation]:
+    """`oneOf` with more than one match, `maxProperties: 1`: keys that exclude each other."""
+    keys = ", ".join(error.instance) if isinstance(error.instance, dict) else ""
+    message = f"{_name(pointer)} has keys that exclude each other: {keys}"
+    remedy = "Keep one; write null to remove an inherited one. " + _described(error.schema)
+    yield Violation(pointer, message, remedy.strip())
+
+
+_EXPLAIN: dict[str, Callable[[ValidationError, str], Iterator[Violation]]] = {
+    "type": _type,
+    "additionalProperties": _unknown_keys,
+    "unevaluatedProperties": _unknown_keys,
+    "required": _required,
+    "enum": _enum,
+    "const": _const,
+    "pattern": _pattern,
+    "minimum": _limit("be at least"),
+    "maximum": _limit("be at most"),
+    "exclusiveMinimum": _limit("be more than"),
+    "minLength": _limit("have a length of at least"),
+    "maxLength": _limit("have a length of at most"),
+    "minItems": _limit("have at least this many items:"),
+    "maxItems": _limit("have at most this many items:"),
+    "minProperties": _limit("have at least this many keys:"),
+    "oneOf": _one_too_many,
+    "maxProperties": _one_too_many,
+    "not": _one_too_many,
+}

@@ -1,0 +1,56 @@
+"""What the user asked for, "prod", "prod/llm" or "*/mnist", as environments and jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from trainwright.errors import SelectionError
+from trainwright.load import JobFile
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Jobs of one environment; `whole` when nothing of it was left out on purpose."""
+
+    environment: str
+    jobs: tuple[JobFile, ...]
+    whole: bool
+
+
+def select(
+    patterns: tuple[str, ...], available: Mapping[str, tuple[JobFile, ...]]
+) -> tuple[Selection, ...]:
+    """The selected environments in order of name; everything when there are no patterns.
+
+    Raises SelectionError for a pattern that matches nothing, naming what comes near.
+    """
+    chosen: dict[str, set[JobFile]] = {}
+    whole: set[str] = set()
+    for pattern in patterns or ("*",):
+        environment_glob, slash, job_glob = pattern.strip("/").partition("/")
+        hits = 0
+        for environment, jobs in available.items():
+            if not fnmatchcase(environment, environment_glob):
+                continue
+            matching = [job for job in jobs if not slash or fnmatchcase(job.name, job_glob)]
+            if not slash:
+                whole.add(environment)
+            if matching or not slash:
+                hits += 1
+                chosen.setdefault(environment, set()).update(matching)
+        if not hits and (patterns or available):
+            raise SelectionError(_nothing(pattern, available))
+    return tuple(
+        Selection(environment, tuple(sorted(chosen[environment])), environment in whole)
+        for environment in sorted(chosen)
+    )
+
+
+def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]]) -> str:
+    names = [*available, *(str(job) for jobs in available.values() for job in jobs)]
+    near = get_close_matches(pattern, names, n=3, cutoff=0.6)
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `trainwright list jobs`"
+    return f'nothing matches "{pattern}"; {hint}'

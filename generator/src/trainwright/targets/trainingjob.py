@@ -1,0 +1,120 @@
+"""BreezeML Lattice TrainingJob: jobs that the operator resizes between minSize and maxSize.
+
+Facts: lattice-io/lattice, lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go and its CRD.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trainwright import launch
+from trainwright.model import Data, Environment, Job
+from trainwright.targets.target import Target, Unsupported
+
+# The operator joins the arguments by spaces into one bash line, so quoting is lost.
+_SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def _sizes(job: Job) -> tuple[int, int]:
+    if job.elastic:
+        return job.elastic.min_nodes, job.elastic.max_nodes
+    return job.nodes, job.nodes
+
+
+def injects(job: Job) -> bool:
+    """Whether Lattice starts its agent: without it no rendezvous environment is set at all."""
+    if job.lattice.inject is not None:
+        return job.lattice.inject
+    own_launcher = job.launcher == "torchrun" and not job.entrypoint.argv
+    return not own_launcher and (_sizes(job)[1] > 1 or job.procs_per_node > 1)
+
+
+def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    low, high = _sizes(job)
+    inject = injects(job)
+    policy: dict[str, Data] = {"cleanPodPolicy": "Running", "backoffLimit": job.retries}
+    if job.max_duration is not None:
+        policy["activeDeadlineSeconds"] = job.max_duration
+    values: dict[str, Data] = {
+        # Lattice forces Never once its agent is injected; a value would only mislead.
+        "restartPolicy": "" if inject else ("OnFailure" if job.retries else "Never"),
+        "runPolicy": policy,
+        "lattice": {
+            "minSize": low,
+            "maxSize": high,
+            "inject": inject,
+            "framework": job.lattice.framework,
+            "priority": job.lattice.priority,
+        },
+    }
+    options = environment.targets[job.target]
+    if inject and job.procs_per_node > 1:
+        values["env"] = {"LATTICE_NPROC_PER_NODE": str(job.procs_per_node)}
+    elif not inject and options.rendezvous_endpoint:
+        values["command"] = launch.command(
+            job,
+            rendezvous=(
+                f"--nnodes={low}:{high}",
+                f"--rdzv-backend={options.rendezvous_backend or 'c10d'}",
+                f"--rdzv-endpoint={options.rendezvous_endpoint}",
+                f"--rdzv-id={name}",
+            ),
+        )
+    return values
+
+
+def _longest_suffix(job: Job) -> str:
+    return f"-worker-{_sizes(job)[1] - 1}"
+
+
+def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    if job.queue:
+        yield Unsupported(
+            "queue",
+            "a TrainingJob cannot be queued: Lattice schedules by priority itself",
+            "Remove the queue (queue: null) and set lattice.priority, or use target pytorchjob.",
+        )
+    if job.state == "suspended":
+        yield Unsupported(
+            "state",
+            "a TrainingJob cannot be suspended: its API has no such field",
+            "Use state: cancelled, or target pytorchjob.",
+        )
+    rendezvous = environment.targets[job.target].rendezvous_endpoint
+    many = _sizes(job)[1] > 1
+    if many and not injects(job) and job.launcher == "torchrun" and not rendezvous:
+        yield Unsupported(
+            "launcher",
+            "torchrun needs a rendezvous endpoint, and a TrainingJob without the agent has none",
+            "Set targets.trainingjob.rendezvous in environment.yaml, or lattice.inject: true.",
+        )
+    if injects(job):
+        yield from _unquotable(job)
+
+
+def _unquotable(job: Job) -> Iterator[Unsupported]:
+    entry = job.entrypoint
+    words = [("entrypoint", word) for word in (*entry.argv, entry.script, entry.module)]
+    for flag, value in job.flags.items():
+        items = value if isinstance(value, list) else [value]
+        words += [(f"flags.{flag}", str(item)) for item in items]
+    for path, word in words:
+        if word and not _SHELL_SAFE.fullmatch(word):
+            yield Unsupported(
+                path,
+                f"the Lattice agent loses the quoting of {word!r}",
+                "Use letters, digits and _@%+=:,./- only, or pass the value through env.",
+            )
+
+
+TARGET = Target(
+    name="trainingjob",
+    api_version="breezeml.ai/v1",
+    kind="TrainingJob",
+    summary="BreezeML Lattice: jobs resized between minSize and maxSize by priority.",
+    template="trainingjob.yaml",
+    values=_values,
+    longest_suffix=_longest_suffix,
+    unsupported=_unsupported,
+)

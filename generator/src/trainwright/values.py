@@ -1,0 +1,194 @@
+"""Every decision about a job, as the values of the chart. The chart only lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from posixpath import join
+
+from trainwright import launch, quantity
+from trainwright.merge import merge
+from trainwright.model import Data, Environment, Job
+from trainwright.targets import TARGETS
+
+MANAGED_BY = "trainwright"
+_DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take half of
+
+
+def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    """Chart values for one run named `name`. Empty values are left to the chart's defaults."""
+    common = {
+        "target": job.target,
+        "fullnameOverride": name,
+        "commonLabels": _labels(job, name),
+        "labels": _object_labels(job, environment),
+        "annotations": dict(job.annotations),
+        **_mesh(environment),
+        "image": _image(job),
+        "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
+        "command": launch.command(job),
+        "args": launch.arguments(job.flags),
+        "env": dict(sorted(_env(job, name))),
+        "secretEnv": {
+            key: {"name": secret.name, "key": secret.key}
+            for key, secret in sorted(job.secrets.items())
+        },
+        "resources": _resources(job),
+        "shm": {"sizeLimit": _shm(job)},
+        "volumes": [_volume(job, index) for index in range(len(job.volumes))],
+        "nodeSelector": _node_selector(job),
+        "tolerations": _tolerations(job),
+        "affinity": dict(job.affinity),
+        "podSecurityContext": _pod_security(job, environment),
+        "securityContext": _container_security(job),
+        "serviceAccountName": job.service_account,
+        "priorityClassName": job.priority_class,
+        "schedulerName": "volcano" if job.queue and environment.queueing == "volcano" else "",
+        "terminationGracePeriodSeconds": job.grace_period,
+    }
+    decided = merge(common, TARGETS[job.target].values(job, environment, name))
+    return {key: value for key, value in decided.items() if value not in ("", [], {})}
+
+
+def _labels(job: Job, name: str) -> dict[str, str]:
+    # The recommended labels of https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
+    return {
+        **job.labels,
+        "app.kubernetes.io/name": job.name,
+        "app.kubernetes.io/instance": name,
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+        "trainwright.io/environment": job.environment,
+        "trainwright.io/run": str(job.run),
+    }
+
+
+def _object_labels(job: Job, environment: Environment) -> dict[str, str]:
+    if job.queue and environment.queueing == "kueue":
+        return {"kueue.x-k8s.io/queue-name": job.queue}
+    return {}
+
+
+def _mesh(environment: Environment) -> dict[str, Data]:
+    """Ranks talk to each other directly: a sidecar breaks NCCL and keeps finished pods alive.
+
+    Current Istio reads the label, older ones the annotation (kubeflow/manifests#2798).
+    """
+    if environment.service_mesh == "istio":
+        off = {"sidecar.istio.io/inject": "false"}
+        return {"podLabels": off, "podAnnotations": off}
+    if environment.service_mesh == "linkerd":
+        return {"podAnnotations": {"linkerd.io/inject": "disabled"}}
+    return {}
+
+
+def _image(job: Job) -> dict[str, Data]:
+    image = {
+        "repository": job.image.repository,
+        "tag": job.image.tag,
+        "digest": job.image.digest,
+        "pullPolicy": job.image.pull_policy,
+    }
+    return {key: value for key, value in image.items() if value}
+
+
+def _env(job: Job, name: str) -> Iterator[tuple[str, str]]:
+    yield from job.env.items()
+    checkpoint = job.checkpoint
+    if checkpoint is None:
+        return
+    mount = next(v.mount_path for v in job.volumes if v.name == checkpoint.volume)
+    # One folder a run: a retry finds its own checkpoints, a changed spec never another's.
+    yield "TRAINWRIGHT_CHECKPOINT_DIR", join(mount, checkpoint.path, name)
+    if checkpoint.every is not None:
+        yield "TRAINWRIGHT_CHECKPOINT_EVERY", str(checkpoint.every)
+    if checkpoint.keep is not None:
+        yield "TRAINWRIGHT_CHECKPOINT_KEEP", str(checkpoint.keep)
+    if checkpoint.resume_from:
+        yield "TRAINWRIGHT_RESUME_FROM", join(mount, checkpoint.resume_from)
+
+
+def _resources(job: Job) -> dict[str, Data]:
+    """Accelerators need requests equal to limits; memory is limited so that a leak hurts only us.
+
+    The CPU has a limit only when the spec gives one: throttling a data loader starves the GPU.
+    """
+    asked = job.resources
+    exact = {key: str(count) for key, count in sorted(asked.extended.items())}
+    if asked.gpu and job.pool:
+        exact[job.pool.resource] = str(asked.gpu)
+    requests = {
+        "cpu": asked.cpu,
+        "memory": asked.memory,
+        "ephemeral-storage": asked.ephemeral_storage,
+        **exact,
+    }
+    limits = {
+        "cpu": asked.limit_cpu,
+        "memory": asked.limit_memory or asked.memory,
+        "ephemeral-storage": asked.ephemeral_storage,
+        **exact,
+    }
+    filled = {
+        kind: {key: value for key, value in amounts.items() if value}
+        for kind, amounts in (("requests", requests), ("limits", limits))
+    }
+    return {kind: amounts for kind, amounts in filled.items() if amounts}
+
+
+def _shm(job: Job) -> str:
+    """Size of /dev/shm: data loader workers and NCCL die with the default 64 MB.
+
+    It is charged to the container's memory limit, so `auto` takes half of that.
+    """
+    if job.shm == "none":
+        return ""
+    if job.shm != "auto":
+        return job.shm
+    memory = job.resources.limit_memory or job.resources.memory
+    return quantity.format_binary(int(quantity.parse(memory)) // 2) if memory else _DEFAULT_SHM
+
+
+def _volume(job: Job, index: int) -> dict[str, Data]:
+    volume = job.volumes[index]
+    rendered: dict[str, Data] = {
+        "name": volume.name,
+        "source": dict(volume.source),
+        "mountPath": volume.mount_path,
+    }
+    if volume.sub_path:
+        rendered["subPath"] = volume.sub_path
+    if volume.read_only:
+        rendered["readOnly"] = True
+    return rendered
+
+
+def _node_selector(job: Job) -> dict[str, str]:
+    pool: Mapping[str, str] = job.pool.node_selector if job.pool else {}
+    return dict(sorted({**pool, **job.node_selector}.items()))
+
+
+def _tolerations(job: Job) -> list[Data]:
+    pool = job.pool.tolerations if job.pool else ()
+    return [dict(toleration) for toleration in (*pool, *job.tolerations)]
+
+
+def _pod_security(job: Job, environment: Environment) -> dict[str, Data]:
+    context: dict[str, Data] = {}
+    if environment.pod_security == "restricted":
+        context["runAsNonRoot"] = True
+    ids = {
+        "runAsUser": job.security.run_as_user,
+        "runAsGroup": job.security.run_as_group,
+        "fsGroup": job.security.fs_group,
+    }
+    context |= {key: value for key, value in ids.items() if value is not None}
+    if job.security.fs_group is not None:
+        # Without it the kubelet walks every file of a volume at each start.
+        context["fsGroupChangePolicy"] = "OnRootMismatch"
+    context["seccompProfile"] = {"type": "RuntimeDefault"}
+    return context
+
+
+def _container_security(job: Job) -> dict[str, Data]:
+    added = list(job.security.capabilities)
+    capabilities = {"drop": ["ALL"], **({"add": added} if added else {})}
+    return {"allowPrivilegeEscalation": False, "capabilities": capabilities}

@@ -1,0 +1,378 @@
+"""The only YAML: bytes to plain data with the position of every value, and data back to text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import yaml
+from yaml.constructor import ConstructorError, SafeConstructor
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from trainwright import diagnostics as dx
+from trainwright.model import Data, Finding, Place
+
+MAX_BYTES = 256 * 1024  # a job spec is some 2 kB; the largest inlined script people have shown, 60
+MAX_DEPTH = 64
+MAX_VALUES = 20_000  # after aliases are expanded, so that ten lines cannot become a gigabyte
+
+# libyaml's composer recurses in C and takes the process down at some tens of thousands of levels,
+# so text that could nest deeper than this is first walked event by event, which does not recurse.
+_SUSPICIOUS_DEPTH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One parsed file. Positions are (line, column) from 0, by JSON pointer.
+
+    `places` are where values start, `keys` where their keys do (list items have no key).
+    """
+
+    file: str
+    data: Mapping[str, Data]
+    places: Mapping[str, tuple[int, int]]
+    keys: Mapping[str, tuple[int, int]]
+
+    def place(self, pointer: str) -> Place:
+        """Where the value is, or the nearest mapping around it that was written."""
+        while pointer and pointer not in self.places:
+            pointer = pointer.rpartition("/")[0]
+        line, column = self.places.get(pointer, (0, 0))
+        return Place(self.file, line + 1, column + 1)
+
+    def key_place(self, pointer: str) -> Place:
+        """Where the key of a value is, for findings about the key itself."""
+        if pointer not in self.keys:
+            return self.place(pointer)
+        line, column = self.keys[pointer]
+        return Place(self.file, line + 1, column + 1)
+
+
+class _Loader(yaml.CSafeLoader):
+    """Scalars as YAML 1.2 and editors read them, minus what loses text.
+
+    PyYAML's own YAML 1.1 makes `no` false, 12:30 the number 750 and 0123 the number 83. Numbers
+    with a leading zero, dates, infinities and NaN stay the strings that were written.
+    https://yaml.org/spec/1.2.2/#1032-tag-resolution
+    """
+
+
+_STR, _SEQ, _MAP, _MERGE, _NULL, _BOOL, _INT, _FLOAT = (
+    f"tag:yaml.org,2002:{kind}"
+    for kind in ("str", "seq", "map", "merge", "null", "bool", "int", "float")
+)
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    (_NULL, r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    (_BOOL, r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    (_INT, r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        _FLOAT,
+        r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
+        list("-+.0123456789"),
+    ),
+    (_MERGE, r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), _first)
+
+_SCALARS: dict[str, Callable[[str], Data]] = {
+    _STR: str,
+    _NULL: lambda text: None,
+    _BOOL: lambda text: text.lower() == "true",
+    _INT: lambda text: int(text, 0),
+    _FLOAT: float,
+}
+
+
+def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
+    """Read one mapping from YAML text; what is wrong with it comes back as findings.
+
+    Aliases and merge keys are expanded; the positions of what they bring are those of the anchor.
+    """
+    try:
+        text = _decode(raw)
+        _refuse_deep_nesting(text)
+        node = _compose(text)
+        builder = _Builder()
+        data = builder.build(node, "", 0)
+    except _Refusal as refusal:
+        return (refusal.finding(file),)
+    except yaml.MarkedYAMLError as error:
+        return (_syntax_finding(file, error, raw),)
+    except yaml.YAMLError as error:
+        return (_reader_finding(file, error, raw),)
+    except RecursionError:
+        return (dx.UNSAFE.at(Place(file), "the values nest too deeply"),)
+    if builder.duplicates:
+        return tuple(refusal.finding(file) for refusal in builder.duplicates)
+    return Document(file, data, builder.places, builder.keys)
+
+
+class _Refusal(Exception):
+    """What is refused, and at which (line, column) from 0."""
+
+    def __init__(self, kind: dx.Diagnostic, message: str, at: tuple[int, int], remedy: str = ""):
+        super().__init__(message)
+        self.kind, self.message, self.at, self.remedy = kind, message, at, remedy
+
+    def finding(self, file: str) -> Finding:
+        line, column = self.at
+        return self.kind.at(Place(file, line + 1, column + 1), self.message, remedy=self.remedy)
+
+
+def _decode(raw: bytes) -> str:
+    if len(raw) > MAX_BYTES:
+        raise _Refusal(
+            dx.UNSAFE,
+            f"the file has {len(raw):,} bytes, the limit is {MAX_BYTES:,}",
+            (0, 0),
+            "Keep data out of specs: mount it, or put it into the image.",
+        )
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start]
+        column = error.start - (before.rfind(b"\n") + 1)
+        message = f"byte 0x{raw[error.start]:02x} is not UTF-8"
+        raise _Refusal(dx.ENCODING, message, (before.count(b"\n"), column)) from None
+
+
+_BLOCK_INDICATORS = re.compile(r"^[ ?:\-\t]+", re.MULTILINE)
+
+
+def _refuse_deep_nesting(text: str) -> None:
+    indent = max((len(match) for match in _BLOCK_INDICATORS.findall(text)), default=0)
+    if text.count("[") + text.count("{") + indent < _SUSPICIOUS_DEPTH:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise _too_deep(event)
+
+
+def _too_deep(marked: Node | yaml.Event) -> _Refusal:
+    message = f"values nest more than {MAX_DEPTH} levels deep"
+    return _Refusal(dx.UNSAFE, message, _position(marked))
+
+
+def _position(marked: Node | yaml.Event) -> tuple[int, int]:
+    return (marked.start_mark.line, marked.start_mark.column)
+
+
+def _compose(text: str) -> MappingNode:
+    loader = _Loader(text)
+    try:
+        node = loader.get_node() if loader.check_node() else None
+        if node is None:
+            raise _Refusal(dx.SHAPE, "the file is empty", (0, 0))
+        if loader.check_node():
+            at = _position(loader.get_node())
+            raise _Refusal(dx.SHAPE, "a second document starts here", at, "Use one file a spec.")
+    finally:
+        loader.dispose()
+    if not isinstance(node, MappingNode):
+        what = "a list" if isinstance(node, SequenceNode) else "a single value"
+        raise _Refusal(dx.SHAPE, f"expected a mapping, found {what}", _position(node))
+    return node
+
+
+class _Builder:
+    """Turns composed nodes into data, noting where each value was written."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, tuple[int, int]] = {}
+        self.keys: dict[str, tuple[int, int]] = {}
+        self.duplicates: list[_Refusal] = []
+        self.count = 0
+        self._constructor = SafeConstructor()
+
+    def build(self, node: Node, pointer: str, depth: int) -> Data:
+        mark = node.start_mark
+        self.places[pointer] = (mark.line, mark.column)
+        self.count += 1
+        if self.count > MAX_VALUES:
+            message = f"aliases expand to more than {MAX_VALUES:,} values"
+            raise _Refusal(dx.UNSAFE, message, (mark.line, mark.column))
+        if depth > MAX_DEPTH:
+            raise _too_deep(node)
+        if isinstance(node, ScalarNode):
+            return self._scalar(node)
+        if isinstance(node, MappingNode) and node.tag == _MAP:
+            return self._mapping(node, pointer, depth + 1)
+        if isinstance(node, SequenceNode) and node.tag == _SEQ:
+            return [
+                self.build(item, f"{pointer}/{index}", depth + 1)
+                for index, item in enumerate(node.value)
+            ]
+        raise _custom_tag(node)
+
+    def _scalar(self, node: ScalarNode) -> Data:
+        construct = _SCALARS.get(node.tag)
+        if construct is None:
+            raise _custom_tag(node)
+        try:
+            value = construct(node.value)
+        except ValueError:
+            message = f"{node.value!r} is no {node.tag.rpartition(':')[2]}"
+            raise _Refusal(dx.SYNTAX, message, _position(node)) from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _Refusal(dx.SYNTAX, f"{node.value} is no finite number", _position(node))
+        return value
+
+    def _mapping(self, node: MappingNode, pointer: str, depth: int) -> dict[str, Data]:
+        pairs = node.value
+        if any(key.tag == _MERGE for key, _ in pairs):
+            own = [(key, value) for key, value in pairs if key.tag != _MERGE]
+            self._note_duplicates(own)
+            pairs = self._flatten(node)
+        data: dict[str, Data] = {}
+        for key_node, value_node in pairs:
+            key = self._key(key_node)
+            child = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            if key in data and pairs is node.value:
+                self.duplicates.append(self._duplicate(key_node, key, self.keys[child]))
+                continue
+            mark = key_node.start_mark
+            self.keys[child] = (mark.line, mark.column)
+            data[key] = self.build(value_node, child, depth)
+        return data
+
+    def _key(self, node: Node) -> str:
+        if isinstance(node, ScalarNode) and node.tag == _STR:
+            return str(node.value)
+        if isinstance(node, ScalarNode) and node.tag in _SCALARS:
+            kind = node.tag.rpartition(":")[2]
+            message = f"the key {node.value!r} reads as a {kind}, not as a string"
+            raise _Refusal(dx.SHAPE, message, _position(node), f'Quote it: "{node.value}".')
+        raise _Refusal(dx.SHAPE, "a key must be a plain string", _position(node))
+
+    def _note_duplicates(self, pairs: list[tuple[Node, Node]]) -> None:
+        seen: dict[str, tuple[int, int]] = {}
+        for key_node, _ in pairs:
+            key = self._key(key_node)
+            if key in seen:
+                self.duplicates.append(self._duplicate(key_node, key, seen[key]))
+            seen.setdefault(key, _position(key_node))
+
+    @staticmethod
+    def _duplicate(node: Node, key: str, first: tuple[int, int]) -> _Refusal:
+        message = f'the key "{key}" is here twice, first on line {first[0] + 1}'
+        return _Refusal(dx.DUPLICATE_KEY, message, _position(node))
+
+    def _flatten(self, node: MappingNode) -> list[tuple[Node, Node]]:
+        copy = MappingNode(node.tag, list(node.value), node.start_mark, node.end_mark)
+        self._refuse_recursive_merge(copy, set())
+        self._constructor.flatten_mapping(copy)
+        return copy.value
+
+    def _refuse_recursive_merge(self, node: Node, above: set[int]) -> None:
+        if id(node) in above or len(above) > MAX_DEPTH:
+            raise _Refusal(dx.UNSAFE, "a merge key brings in itself", _position(node))
+        for key, value in node.value if isinstance(node, MappingNode) else ():
+            if key.tag == _MERGE:
+                merged = value.value if isinstance(value, SequenceNode) else [value]
+                for source in merged:
+                    self._refuse_recursive_merge(source, above | {id(node)})
+
+
+def _custom_tag(node: Node) -> _Refusal:
+    tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+    return _Refusal(dx.UNSAFE, f"the tag {tag} is not allowed", _position(node))
+
+
+def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes) -> Finding:
+    mark = error.problem_mark or error.context_mark
+    place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
+    problem = error.problem or error.context or "not YAML"
+    kind = dx.UNSAFE if isinstance(error, ConstructorError) else dx.SYNTAX
+    remedy = ""
+    lines = raw.split(b"\n")
+    if mark and mark.line < len(lines) and b"\t" in lines[mark.line]:
+        problem, remedy = f"a tab is here; {problem}", "YAML is indented with spaces, never tabs."
+    elif "undefined alias" in problem or "anchor" in problem:
+        remedy = "Anchors live within one file; use `extends` to share between files."
+    return kind.at(place, problem, remedy=remedy)
+
+
+def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes) -> Finding:
+    """libyaml's reader knows no position: the first control character is what it refused."""
+    text = raw.decode("utf-8", "replace")
+    found = re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
+    if found is None:
+        return dx.SYNTAX.at(Place(file), " ".join(str(error).split()))
+    before = text[: found.start()]
+    place = Place(file, before.count("\n") + 1, found.start() - before.rfind("\n"))
+    return dx.SYNTAX.at(place, f"the control character {found.group()!r} is not allowed in YAML")
+
+
+def load_rendered(text: str) -> dict[str, Data]:
+    """One object as Helm rendered it. Its text comes from our own chart and is trusted."""
+    loaded: dict[str, Data] = yaml.load(text, Loader=yaml.CSafeLoader)
+    return loaded
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+# Strings every reader takes for strings without quotes. Anything else is quoted: PyYAML and Go
+# disagree on 1e3, 0o7, 12:30, y and more, and a promoted tag has been lost that way
+# (akuity/kargo#3236).
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./@-]*")
+_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
+
+
+def dump(data: Mapping[str, Data]) -> str:
+    """Block YAML with keys in the order given, read back identically by PyYAML and by Go."""
+    text: str = yaml.emit(
+        _events(data), Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True
+    )
+    return text
+
+
+def _events(data: Data) -> Iterator[yaml.Event]:
+    yield yaml.StreamStartEvent()
+    yield yaml.DocumentStartEvent(explicit=False)
+    yield from _value_events(data)
+    yield yaml.DocumentEndEvent(explicit=False)
+    yield yaml.StreamEndEvent()
+
+
+def _value_events(data: Data) -> Iterator[yaml.Event]:
+    if isinstance(data, Mapping):
+        yield yaml.MappingStartEvent(None, None, True, flow_style=not data)
+        for key, value in data.items():
+            yield _scalar_event(key)
+            yield from _value_events(value)
+        yield yaml.MappingEndEvent()
+    elif isinstance(data, list | tuple):
+        yield yaml.SequenceStartEvent(None, None, True, flow_style=not data)
+        for item in data:
+            yield from _value_events(item)
+        yield yaml.SequenceEndEvent()
+    else:
+        yield _scalar_event(data)
+
+
+def _scalar_event(value: Data) -> yaml.ScalarEvent:
+    if isinstance(value, str):
+        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+        return yaml.ScalarEvent(None, None, (True, True), value, style=None if plain else '"')
+    if value is None:
+        return yaml.ScalarEvent(None, None, (True, False), "null")
+    if isinstance(value, bool):
+        return yaml.ScalarEvent(None, None, (True, False), "true" if value else "false")
+    return yaml.ScalarEvent(None, None, (True, False), _number(value))
+
+
+def _number(value: float) -> str:
+    """A number both readers take for the same one: PyYAML wants a dot before an exponent."""
+    text = repr(value)
+    mantissa, exponent, power = text.partition("e")
+    if exponent and "." not in mantissa:
+        mantissa += ".0"
+    return f"{mantissa}{exponent}{power}"
