@@ -1,4 +1,4 @@
-"""Findings about what people wrote, before anything is rendered: files, schema, references, waivers.
+"""Findings about what people wrote: files, schema, references, waivers.
 
 Rules about rendered objects live in `rules/`; these cannot be, since there is no object yet.
 """

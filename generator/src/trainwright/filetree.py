@@ -64,7 +64,7 @@ def hashes(folder: Path, paths: tuple[str, ...]) -> dict[str, str]:
             descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW)
         except OSError:
             continue
-        with open(descriptor, "rb") as file:
+        with os.fdopen(descriptor, "rb") as file:
             found[path] = hashlib.sha256(file.read()).hexdigest()
     return found
 
@@ -97,7 +97,7 @@ def apply(folder: Path, changes: Changes) -> None:
         with ThreadPoolExecutor(_WRITERS) as pool:
             staged = list(pool.map(lambda item: _stage(folder, *item), written))
         for temporary, final in staged:
-            os.replace(temporary, final)
+            temporary.replace(final)
         for path in changes.removed:
             (folder / path).unlink(missing_ok=True)
         _remove_empty(folder, changes.removed)
@@ -121,7 +121,7 @@ def _stage(folder: Path, path: str, text: str) -> tuple[Path, Path]:
     final = folder / path
     temporary = final.with_name(f"{_TEMPORARY}{final.name}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with open(os.open(temporary, flags, 0o644), "wb") as file:
+    with os.fdopen(os.open(temporary, flags, 0o644), "wb") as file:
         file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())

@@ -1,0 +1,273 @@
+"""The commands as people run them: what they print, what they write, how they end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from repository import Repository
+
+from trainwright import cli
+
+
+def test_render_writes_and_a_second_time_has_nothing_to_do(repository: Repository) -> None:
+    first = repository.run("render")
+    assert first.exit_code == 0, first.output
+    assert "prod     2 jobs  written in environments/prod/rendered: 6 added" in first.stdout
+    tree = repository.tree()
+    assert sorted(path for path in tree if path.startswith("prod/")) == [
+        "prod/rendered/index.json",
+        "prod/rendered/kustomization.yaml",
+        "prod/rendered/llm/pytorchjob.yaml",
+        "prod/rendered/llm/values.yaml",
+        "prod/rendered/mnist/pytorchjob.yaml",
+        "prod/rendered/mnist/values.yaml",
+    ]
+    second = repository.run("render")
+    assert second.exit_code == 0
+    assert "up to date" in second.stdout
+    assert repository.tree() == tree
+
+
+def test_every_rendered_file_names_its_source_and_command(repository: Repository) -> None:
+    repository.run("render")
+    for path, text in repository.tree().items():
+        environment, _, file = path.split("/", 2)
+        if "/" in file:
+            job = file.split("/")[0]
+            assert f"environments/{environment}/jobs/{job}.yaml" in text.split("\n")[0]
+            assert f"trainwright render {environment}/{job}" in text.split("\n")[1]
+        else:
+            assert f"trainwright render {environment}" in text
+
+
+def test_rendering_again_from_nothing_gives_the_same_bytes(repository: Repository) -> None:
+    repository.run("render")
+    tree = repository.tree()
+    for path in tree:
+        (repository.root / "environments" / path).unlink()
+    repository.run("render", "--no-cache")
+    assert repository.tree() == tree
+
+
+def test_check_of_a_fresh_tree_says_nothing_is_wrong(repository: Repository) -> None:
+    repository.run("render")
+    done = repository.run("render", "--check")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("cache", [True, False])
+def test_drift_is_named_file_by_file(repository: Repository, cache: bool) -> None:
+    repository.run("render")
+    rendered = repository.root / "environments" / "prod" / "rendered"
+    edited = rendered / "llm" / "pytorchjob.yaml"
+    edited.write_text(edited.read_text().replace("replicas: 1", "replicas: 9"))
+    (rendered / "mnist" / "values.yaml").unlink()
+    (rendered / "left" / "over.yaml").parent.mkdir()
+    (rendered / "left" / "over.yaml").write_text("kind: Secret\n")
+    repository.job("dev/mnist", "retries: 4\n")
+    options = () if cache else ("--no-cache",)
+    done = repository.run("render", "--check", *options)
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        "environments/dev/rendered/index.json: out of date",
+        "environments/dev/rendered/mnist/pytorchjob.yaml: out of date",
+        "environments/dev/rendered/mnist/values.yaml: out of date",
+        "environments/prod/rendered/left/over.yaml: left over",
+        "environments/prod/rendered/llm/pytorchjob.yaml: edited by hand",
+        "environments/prod/rendered/mnist/values.yaml: missing",
+    ]
+    assert repository.run("render", *options).exit_code == 0
+    assert repository.run("render", "--check").exit_code == 0
+    assert not (rendered / "left").exists()
+
+
+def test_a_deleted_spec_takes_its_files_along(repository: Repository) -> None:
+    repository.run("render")
+    (repository.root / "environments/prod/jobs/llm.yaml").unlink()
+    assert repository.run("render", "--check").exit_code == 1
+    repository.run("render")
+    assert not [path for path in repository.tree() if "llm" in path]
+    assert "llm" not in repository.tree()["prod/rendered/index.json"]
+    assert "llm" not in repository.tree()["prod/rendered/kustomization.yaml"]
+
+
+def test_rendering_one_job_leaves_the_others_alone(repository: Repository) -> None:
+    repository.run("render")
+    before = repository.tree()
+    repository.job("prod/llm", "retries: 4\n")
+    repository.job("prod/mnist", "retries: 4\n")
+    done = repository.run("render", "prod/llm")
+    assert done.exit_code == 0, done.output
+    after = repository.tree()
+    changed = {path for path in after if after[path] != before.get(path)}
+    assert changed == {
+        "prod/rendered/index.json",
+        "prod/rendered/llm/pytorchjob.yaml",
+        "prod/rendered/llm/values.yaml",
+    }
+    assert set(after) == set(before)
+
+
+def test_a_comment_changes_no_byte(repository: Repository) -> None:
+    repository.run("render")
+    before = repository.tree()
+    path = repository.root / "environments/prod/jobs/llm.yaml"
+    lines = path.read_text().splitlines()
+    path.write_text("# another comment\n" + "\n".join(reversed(lines)) + "\n")
+    assert repository.run("render", "--check").exit_code == 0
+    assert repository.tree() == before
+
+
+def test_errors_write_nothing(repository: Repository) -> None:
+    repository.run("render")
+    before = repository.tree()
+    repository.job("dev/mnist", "retries: 4\n")
+    repository.job("prod/llm", "retrys: 4\n")
+    done = repository.run("render")
+    assert done.exit_code == 1
+    assert 'unknown key "retrys"' in done.stderr
+    assert 'Did you mean "retries"?' in done.stderr
+    assert "Nothing was written" in done.stderr
+    assert repository.tree() == before
+
+
+def test_diff_shows_what_render_would_do(repository: Repository) -> None:
+    repository.run("render")
+    assert repository.run("diff").exit_code == 0
+    repository.job("prod/llm", "retries: 4\n")
+    done = repository.run("diff", "prod")
+    assert done.exit_code == 1
+    assert "--- a/environments/prod/rendered/llm/pytorchjob.yaml" in done.stdout
+    assert "+    backoffLimit: 4" in done.stdout
+    names = repository.run("diff", "--name-only")
+    assert "environments/prod/rendered/llm/pytorchjob.yaml: out of date" in names.stdout
+
+
+def test_a_diff_can_be_applied(repository: Repository) -> None:
+    repository.run("render")
+    repository.job("prod/llm", "retries: 4\n")
+    (repository.root / "environments/dev/jobs/mnist.yaml").unlink()
+    repository.job("dev/other")
+    patch = repository.run("diff").stdout
+    subprocess.run(
+        ["git", "apply", "--verbose", "-"], cwd=repository.root, input=patch, text=True, check=True
+    )
+    assert repository.run("render", "--check").exit_code == 0
+
+
+def test_explain_says_which_file_set_a_value_and_what_it_overrode(repository: Repository) -> None:
+    repository.write(
+        "defaults.yaml",
+        "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\ndefaults: {retries: 1}\n",
+    )
+    repository.environment("prod", "defaults:\n  retries: 2\n")
+    repository.job("prod/llm", "retries: 4\n")
+    done = repository.run("explain", "prod/llm", "retries")
+    assert done.exit_code == 0, done.output
+    lines = [" ".join(line.split()) for line in done.stdout.splitlines()]
+    assert lines[:3] == [
+        "retries: 4 # job: environments/prod/jobs/llm.yaml:10:10",
+        "# overrides 2 (environment: environments/prod/environment.yaml:7:12)",
+        "# overrides 1 (defaults: environments/defaults.yaml:3:21)",
+    ]
+    whole = repository.run("explain", "prod/llm").stdout
+    assert "image.repository" in whole
+    assert "built-in" in whole
+    items = json.loads(repository.run("explain", "prod/llm", "-o", "json").stdout)["items"]
+    assert {item["path"] for item in items} >= {"name", "retries", "image.tag"}
+
+
+def test_explain_of_what_is_not_there_names_what_comes_near(repository: Repository) -> None:
+    done = repository.run("explain", "prod/llm", "image.tga")
+    assert done.exit_code == 2
+    assert "did you mean image.tag?" in done.stderr
+    assert repository.run("explain", "prod/nothing").exit_code == 2
+
+
+@pytest.mark.parametrize("what", cli.LISTS)
+def test_lists(repository: Repository, what: str) -> None:
+    text = repository.run("list", what)
+    assert text.exit_code == 0, text.output
+    items = json.loads(repository.run("list", what, "-o", "json").stdout)["items"]
+    assert len(text.stdout.splitlines()) == len(items) + 1
+    assert items
+
+
+@pytest.mark.parametrize("output", cli.FORMATS)
+def test_every_format_of_a_report(repository: Repository, output: str) -> None:
+    repository.job("prod/llm", "nodez: 4\n")
+    done = repository.run("check", "-o", output)
+    assert done.exit_code == 1, done.output
+    assert "nodez" in done.stdout
+
+
+def test_warnings_fail_only_when_asked_to(repository: Repository) -> None:
+    repository.job(
+        "prod/llm",
+        'retries: 1\nmaxDuration: null\nwaivers: {TW104: {reason: r, until: "2027-01-01"}}\n',
+    )
+    assert repository.run("check").exit_code == 0
+    assert repository.run("check", "--fail-on", "warning").exit_code == 1
+
+
+def test_no_environments_is_one_line_and_exit_2(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trainwright", "check"],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("trainwright: no environments/ folder")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_closed_pipe_is_no_traceback(repository: Repository) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m trainwright -C {repository.root} list rules | head -1",
+        shell=True, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "Traceback" not in done.stderr
+
+
+def test_a_bug_is_exit_3_with_a_traceback(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainwright.plan.plan", lambda *_: 1 / 0)
+    done = repository.run("check")
+    assert done.exit_code == 3
+    assert "ZeroDivisionError" in done.stderr
+    assert "Please report it" in done.stderr
+
+
+def test_options_come_from_the_environment_too(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_CHECK_OUTPUT", "json")
+    assert json.loads(repository.run("check").stdout)["kind"] == "Report"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(repository: Repository, shell: str) -> None:
+    script = repository.run("completion", shell)
+    assert "_TRAINWRIGHT_COMPLETE" in script.stdout
+    done = subprocess.run(
+        [sys.executable, "-m", "trainwright"],
+        cwd=repository.root, capture_output=True, text=True, check=False,
+        env={**os.environ, "_TRAINWRIGHT_COMPLETE": "bash_complete", "COMP_WORDS": "trainwright render pr", "COMP_CWORD": "2"},
+    )  # fmt: skip
+    assert done.stdout.split() == ["plain,prod", "plain,prod/llm", "plain,prod/mnist"]
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from trainwright.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'yaml', 'jsonschema', 'jsonschema_rs', 'helm_python', 'rich', 'kubernetes'}\n"
+        "assert not heavy & set(sys.modules), heavy & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)

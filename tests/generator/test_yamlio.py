@@ -1,0 +1,198 @@
+"""Reading YAML with positions, refusing what is dangerous, and writing what all readers agree on."""
+
+from __future__ import annotations
+
+import helm_python
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from trainwright import yamlio
+from trainwright.model import Finding
+
+REFUSED = {
+    "duplicate key": (b"a: 1\nb: 2\na: 3\n", "TW002", (3, 1), "twice, first on line 1"),
+    "nested duplicate": (b"a:\n  b: 1\n  b: 2\n", "TW002", (3, 3), '"b"'),
+    "duplicate beside a merge key": (
+        b"x: &x {a: 1}\ny:\n  <<: *x\n  b: 1\n  b: 2\n",
+        "TW002",
+        (5, 3),
+        '"b"',
+    ),
+    "tab": (b"a:\n\tb: 1\n", "TW001", (2, 1), "a tab is here"),
+    "not UTF-8": (b"a: 1\nb: \xff\n", "TW004", (2, 4), "0xff is not UTF-8"),
+    "UTF-16": ("a: 1".encode("utf-16"), "TW004", (1, 1), "0xff"),
+    "two documents": (b"a: 1\n---\nb: 2\n", "TW005", (3, 1), "second document"),
+    "empty": (b"", "TW005", (1, 1), "empty"),
+    "only a comment": (b"# nothing\n", "TW005", (1, 1), "empty"),
+    "list": (b"- a\n", "TW005", (1, 1), "found a list"),
+    "scalar": (b"hello\n", "TW005", (1, 1), "found a single value"),
+    "number as key": (b"1: a\n", "TW005", (1, 1), "reads as a int"),
+    "list as key": (b"? [a]\n: 1\n", "TW005", (1, 3), "plain string"),
+    "python tag": (b"a: !!python/object:os.system x\n", "TW003", (1, 4), "!!python/object:os"),
+    "own tag": (b"a: !include b.yaml\n", "TW003", (1, 4), "!include"),
+    "binary": (b"a: !!binary aGk=\n", "TW003", (1, 4), "!!binary"),
+    "unknown alias": (b"a: *b\n", "TW001", (1, 4), "undefined alias"),
+    "anchor in itself": (b"a: &a [*a]\n", "TW003", (1, 4), "nest more than 64"),
+    "merge key in itself": (b"a: &a {<<: *a}\n", "TW003", (1, 4), "brings in itself"),
+    "control character": (b"a: 1\nb: x\x07y\n", "TW001", (2, 5), "'\\x07'"),
+    "no number": (b"a: !!int x\n", "TW001", (1, 4), "'x' is no int"),
+    "infinite number": (b"a: 1e999\n", "TW001", (1, 4), "no finite number"),
+    "syntax": (b"a: b: c\n", "TW001", (1, 5), "mapping values are not allowed"),
+    "deep flow": (b"a: " + b"[" * 200_000, "TW003", (1, 67), "nest more than 64"),
+    "deep block": (b"- " * 100_000, "TW003", (1, 129), "nest more than 64"),
+    "a little too deep": (b"a: " + b"[" * 70 + b"]" * 70, "TW003", (1, 68), "nest more than 64"),
+    "large": (b"a: " + b"x" * yamlio.MAX_BYTES, "TW003", (1, 1), "the limit is 262,144"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
+def test_refuses(case: tuple[bytes, str, tuple[int, int], str]) -> None:
+    raw, rule, position, text = case
+    found = yamlio.parse("f.yaml", raw)
+    assert isinstance(found, tuple)
+    assert [f.rule for f in found] == [rule]
+    assert text in found[0].message
+    assert (found[0].place.file, found[0].place.line, found[0].place.column) == (
+        "f.yaml",
+        *position,
+    )
+    assert found[0].remedy
+
+
+def test_anchors_that_expand_without_bound_are_refused() -> None:
+    rows = ["l0: &l0 [x, x, x, x, x, x, x, x, x, x]"]
+    rows += [f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 10)}]" for i in range(1, 9)]
+    found = yamlio.parse("f.yaml", "\n".join(rows).encode())
+    assert isinstance(found, tuple)
+    assert "expand to more than 20,000 values" in found[0].message
+
+
+def test_all_duplicates_are_shown_at_once() -> None:
+    found = yamlio.parse("f.yaml", b"a: 1\na: 2\nb: {c: 1, c: 2}\n")
+    assert isinstance(found, tuple)
+    assert [(f.place.line, f.place.column) for f in found] == [(2, 1), (3, 11)]
+
+
+SCALARS = {
+    "yes": "yes",
+    "no": "no",
+    "on": "on",
+    "true": True,
+    "False": False,
+    "~": None,
+    "null": None,
+    "12": 12,
+    "-7": -7,
+    "0x10": 16,
+    "0o17": 15,
+    "0123": "0123",
+    "1_000": "1_000",
+    "12:30": "12:30",
+    "2026-01-01": "2026-01-01",
+    "1e3": 1000.0,
+    "1e-5": 1e-5,
+    ".5": 0.5,
+    "1.10": 1.1,
+    ".inf": ".inf",
+    ".nan": ".nan",
+    "=": "=",
+    "'12'": "12",
+    '"x"': "x",
+}
+
+
+@pytest.mark.parametrize(("text", "value"), SCALARS.items())
+def test_scalars_are_read_as_yaml_1_2_reads_them(text: str, value: object) -> None:
+    document = yamlio.parse("f.yaml", f"a: {text}\n".encode())
+    assert isinstance(document, yamlio.Document)
+    assert document.data["a"] == value
+    assert type(document.data["a"]) is type(value)
+
+
+def test_every_value_knows_its_position() -> None:
+    raw = b"a: 1\nb:\n  c: [x, {d: y}]\n  e/f: z\n"
+    document = yamlio.parse("f.yaml", raw)
+    assert isinstance(document, yamlio.Document)
+    places = {p: (document.place(p).line, document.place(p).column) for p in document.places}
+    assert places == {
+        "": (1, 1),
+        "/a": (1, 4),
+        "/b": (3, 3),
+        "/b/c": (3, 6),
+        "/b/c/0": (3, 7),
+        "/b/c/1": (3, 10),
+        "/b/c/1/d": (3, 14),
+        "/b/e~1f": (4, 8),
+    }
+    assert document.key_place("/b/e~1f").column == 3
+    assert document.place("/b/c/7/nowhere") == document.place("/b/c")
+
+
+def test_merge_keys_and_aliases_bring_values_with_the_position_of_the_anchor() -> None:
+    document = yamlio.parse("f.yaml", b"x: &x\n  a: 1\n  b: 2\ny:\n  <<: *x\n  b: 3\n")
+    assert isinstance(document, yamlio.Document)
+    assert document.data["y"] == {"a": 1, "b": 3}
+    assert document.place("/y/a").line == 2
+    assert document.place("/y/b").line == 6
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_a_mapping_or_findings(raw: bytes) -> None:
+    found = yamlio.parse("f.yaml", raw)
+    if isinstance(found, yamlio.Document):
+        assert isinstance(found.data, dict)
+    else:
+        assert found
+        assert all(isinstance(f, Finding) and f.place.line >= 1 for f in found)
+
+
+_text = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=20)
+_tricky = st.sampled_from(
+    ["yes", "y", "On", "1e3", "0x1f", "0o7", "0b1", "12:30", "1_0", "=", "<<", "~", "null", ".inf"]
+    + ["", " ", "-", "1.", ".5", "+1", "2001-01-01", "#x", "a: b", "é", "0123", "!!x", "&a", "*a"]
+    + ["1234e56", "True", "NaN", "\u2028", "\x7f", "\ufeff", "\t", "a\nb", "\\", '"', "'", "%", "@"]
+)
+_leaf = (
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | _text | _tricky
+    | st.floats(-1e15, 1e15)  # past 2**53 Go itself rounds
+)  # fmt: skip
+_data = st.recursive(
+    _leaf, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_text | _tricky, inner)
+)
+
+
+@given(st.dictionaries(_text | _tricky, _data, max_size=5))
+def test_what_is_written_is_read_back_the_same_by_every_reader(data: dict[str, object]) -> None:
+    text = yamlio.dump(data)
+    by_pyyaml = yaml.load(text, Loader=yaml.CSafeLoader)
+    assert by_pyyaml == data
+    assert _types(by_pyyaml) == _types(data)
+    by_go = helm_python.values_from_yaml(text)
+    assert _without_nulls_and_zero_sign(by_go) == _without_nulls_and_zero_sign(data)
+    assert _string_paths(by_go) == _string_paths(data)
+
+
+def _types(data: object) -> object:
+    if isinstance(data, dict):
+        return {key: _types(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_types(item) for item in data]
+    return type(data)
+
+
+def _without_nulls_and_zero_sign(data: object) -> object:
+    if isinstance(data, dict):
+        return {key: _without_nulls_and_zero_sign(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_without_nulls_and_zero_sign(item) for item in data]
+    return data + 0 if isinstance(data, float) else data
+
+
+def _string_paths(data: object, path: tuple[object, ...] = ()) -> set[tuple[object, ...]]:
+    if isinstance(data, dict):
+        return {p for key, value in data.items() for p in _string_paths(value, (*path, key))}
+    if isinstance(data, list):
+        return {p for i, value in enumerate(data) for p in _string_paths(value, (*path, i))}
+    return {path} if isinstance(data, str) else set()

@@ -1,0 +1,61 @@
+"""A small repository to play in, and the command line in this process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from trainwright.cli import main
+
+ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.31"}
+targets: {pytorchjob: {version: "1.9", restrictedInitContainer: true}}
+"""
+
+JOB = """\
+# A comment that changes nothing.
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: NAME
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint: {script: train.py}
+resources: {cpu: "1", memory: 1Gi}
+nodes: 2
+maxDuration: 2h
+"""
+
+
+class Repository:
+    """environments/ in a temporary folder, and `trainwright` run over it."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def write(self, path: str, text: str) -> Path:
+        full = self.root / "environments" / path
+        full.parent.mkdir(parents=True, exist_ok=True)
+        full.write_text(text, encoding="utf-8")
+        return full
+
+    def environment(self, name: str, extra: str = "") -> Path:
+        return self.write(f"{name}/environment.yaml", ENVIRONMENT + extra)
+
+    def job(self, name: str, extra: str = "") -> Path:
+        environment, _, job = name.partition("/")
+        return self.write(f"{environment}/jobs/{job}.yaml", JOB.replace("NAME", job) + extra)
+
+    def run(self, *arguments: str) -> Result:
+        return CliRunner().invoke(main, ["-C", str(self.root), *arguments])
+
+    def tree(self) -> dict[str, str]:
+        """Every file below environments/*/rendered by path from environments/."""
+        base = self.root / "environments"
+        return {
+            path.relative_to(base).as_posix(): path.read_text(encoding="utf-8")
+            for path in sorted(base.glob("*/rendered/**/*"))
+            if path.is_file()
+        }
