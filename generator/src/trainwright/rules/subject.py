@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from trainwright import quantity
 from trainwright.model import Data, Environment, Job, Manifest
 
 
@@ -111,6 +112,30 @@ class PodTemplate:
         return tuple(found)
 
     @cached_property
+    def trains(self) -> tuple[Container, ...]:
+        """The containers that are not init containers."""
+        return tuple(c for c in self.containers if not c.init)
+
+    @cached_property
+    def volumes(self) -> tuple[tuple[str, Mapping[str, Data]], ...]:
+        """Each volume with its pointer."""
+        return tuple(
+            (f"{self.pointer}/spec/volumes/{index}", mapping(volume))
+            for index, volume in enumerate(sequence(self.spec.get("volumes")))
+        )
+
+    @cached_property
+    def shm(self) -> tuple[str, Mapping[str, Data]] | None:
+        """The memory volume mounted at /dev/shm, with its pointer."""
+        names = {
+            text(mount.get("name"))
+            for container in self.trains
+            for mount in map(mapping, sequence(container.body.get("volumeMounts")))
+            if text(mount.get("mountPath")).rstrip("/") == "/dev/shm"  # noqa: S108
+        }
+        return next(((p, v) for p, v in self.volumes if text(v.get("name")) in names), None)
+
+    @cached_property
     def main(self) -> Container | None:
         """The first non-init container, the one that trains."""
         return next((c for c in self.containers if not c.init), None)
@@ -179,3 +204,31 @@ def _trainingjob(spec: Mapping[str, Data]) -> Iterator[PodTemplate]:
 
 
 _TEMPLATES = {"PyTorchJob": _pytorchjob, "TrainingJob": _trainingjob}
+
+
+def count(value: Data) -> int | None:
+    """A whole number written as one or as a string ("8"), as resource amounts may be."""
+    number = quantity.read(value)
+    return int(number) if number is not None and number == int(number) else None
+
+
+def extended(amounts: Mapping[str, Data]) -> dict[str, Data]:
+    """The extended resources ("nvidia.com/gpu") among resource amounts."""
+    return {
+        name: amount
+        for name, amount in amounts.items()
+        if isinstance(name, str) and "/" in name and not name.startswith("kubernetes.io/")
+    }
+
+
+def accelerators(container: Container) -> dict[str, int]:
+    """How many of each accelerator a container gets, by resource name."""
+    found = {}
+    for name, amount in extended({**container.requests, **container.limits}).items():
+        number = count(amount)
+        if number and any(word in name for word in ACCELERATORS):
+            found[name] = number
+    return found
+
+
+ACCELERATORS = ("gpu", "gaudi", "tpu", "neuron", "nvidia.com/mig")

@@ -1,0 +1,43 @@
+"""Kubernetes quantities such as "500m" and "64Gi".
+
+https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+_SYNTAX = re.compile(
+    r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:(m|[kMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?"
+)
+_POWERS = {"m": Decimal("0.001"), "": Decimal(1)}
+_POWERS |= {unit: Decimal(1000) ** (i + 1) for i, unit in enumerate("kMGTPE")}
+_POWERS |= {f"{unit}i": Decimal(1024) ** (i + 1) for i, unit in enumerate("KMGTPE")}
+
+
+def parse(text: str) -> Decimal:
+    """The number a quantity stands for, in cores, bytes or pieces. ValueError when it is none."""
+    match = _SYNTAX.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no Kubernetes quantity")
+    number, suffix, exponent = match.groups()
+    return Decimal(number) * _POWERS[suffix or ""] * Decimal(10) ** int(exponent or 0)
+
+
+def read(value: object) -> Decimal | None:
+    """A quantity wherever one may stand in an object, or None when there is none."""
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    try:
+        return parse(str(value))
+    except ValueError:
+        return None
+
+
+def format_binary(size: int) -> str:
+    """Bytes as the largest whole number of Gi, Mi or Ki that is not more."""
+    for unit, power in (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10)):
+        if size >= power and (size % power == 0 or size >= 64 * power or unit == "Ki"):
+            return f"{size // power}{unit}"
+    return str(size)

@@ -1,0 +1,53 @@
+"""For GitHub Actions: workflow commands that become annotations on the changed lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from trainwright.model import Finding, Severity
+from trainwright.reports.report import Format, Report
+
+# Annotations of one level that a step may have; the rest would be dropped without a word.
+# https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations
+_MOST = 10
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def render(report: Report) -> str:
+    lines: list[str] = []
+    shown: Counter[Severity] = Counter()
+    for finding in report.by_weight:
+        shown[finding.severity] += 1
+        if shown[finding.severity] <= _MOST:
+            lines.append(_annotation(finding))
+    left = sum(max(0, number - _MOST) for number in shown.values())
+    lines.append(_data(report.verdict))
+    if left:
+        lines.append(f"{left} more findings are not annotated; run `{_data(report.command)}`.")
+    return "\n".join(lines) + "\n"
+
+
+def _annotation(finding: Finding) -> str:
+    place = finding.place
+    properties = {
+        "file": place.file,
+        "line": str(place.line),
+        "col": str(place.column),
+        "title": f"{finding.rule} {finding.subject}".strip(),
+    }
+    said = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    text = f"{finding.message}. {finding.effect} {finding.remedy}".replace("  ", " ")
+    return f"::{_COMMANDS[finding.severity]} {said}::{_data(text)}"
+
+
+def _data(text: str) -> str:
+    """Escaped as actions/toolkit escapes the data of a command, other line breaks included."""
+    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return "".join(f"%{ord(c):02X}" if ord(c) < 32 else c for c in escaped)
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+FORMAT = Format("github", "for GitHub Actions: annotations, within the limits of a step", render)

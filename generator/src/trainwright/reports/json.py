@@ -1,0 +1,63 @@
+"""For programs: a versioned envelope that schemas/report.schema.json describes."""
+
+from __future__ import annotations
+
+import json
+
+from trainwright.model import Data, Finding, Place, Severity
+from trainwright.reports.report import Format, Report, help_uri, rule
+
+SCHEMA = "https://trainwright.io/schemas/v1alpha1/report.schema.json"
+
+
+def render(report: Report) -> str:
+    data = {
+        "$schema": SCHEMA,
+        "apiVersion": "trainwright.io/v1alpha1",
+        "kind": "Report",
+        "report": {
+            "reporter": "trainwright check",
+            "command": report.command,
+            "checked": list(report.checked),
+            "summary": {f"{severity.value}s": report.count(severity) for severity in _COUNTED},
+            "results": [_result(finding) for finding in report.findings],
+        },
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+_COUNTED = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
+
+
+def _place(place: Place) -> Data:
+    return {"file": place.file, "line": place.line, "column": place.column}
+
+
+def _result(finding: Finding) -> Data:
+    result: Data = {
+        "rule": finding.rule,
+        "name": rule(finding).name,
+        "severity": finding.severity.value,
+        "place": _place(finding.place),
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "help": help_uri(finding.rule),
+    }
+    optional = {
+        "subject": finding.subject,
+        "path": finding.path,
+        "note": finding.note,
+        "effect": finding.effect,
+        "manifest": finding.manifest,
+        "pointer": finding.pointer,
+    }
+    result |= {key: value for key, value in optional.items() if value}
+    if finding.related:
+        result["related"] = [
+            {"label": r.label, "text": r.text, **({"place": _place(r.place)} if r.place else {})}
+            for r in finding.related
+        ]
+    return result
+
+
+FORMAT = Format("json", "for programs: a versioned envelope with every field", render)

@@ -1,0 +1,79 @@
+"""What every format of a report is made from."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.model import Finding, Place, Severity
+from trainwright.rules import RULES
+from trainwright.rules.rule import Rule
+
+HOME = "https://github.com/trainwright/trainwright"
+WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Findings in order of position, with the lines they point into and what was looked at."""
+
+    findings: tuple[Finding, ...]
+    sources: Mapping[str, tuple[str, ...]]
+    checked: tuple[str, ...]  # "env/job"
+    command: str  # that gives this report again
+    color: bool = False
+
+    def line(self, place: Place) -> str | None:
+        """The authored line at a place, or None when it cannot be shown."""
+        lines = self.sources.get(place.file, ())
+        return lines[place.line - 1] if 0 < place.line <= len(lines) else None
+
+    @property
+    def by_weight(self) -> tuple[Finding, ...]:
+        """Findings with the most severe first, and by position among equals."""
+        return tuple(sorted(self.findings, key=lambda f: (WEIGHT[f.severity], f.order)))
+
+    def count(self, severity: Severity) -> int:
+        return Counter(finding.severity for finding in self.findings)[severity]
+
+    @property
+    def verdict(self) -> str:
+        """One line: "2 errors, 1 warning in 3 jobs", or that all is well."""
+        jobs = f"{len(self.checked)} job{'' if len(self.checked) == 1 else 's'}"
+        counts = [(self.count(severity), severity.value) for severity in WEIGHT]
+        said = [f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts if number]
+        return f"{', '.join(said) or 'no findings'} in {jobs}"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One way to write a report."""
+
+    name: str
+    summary: str
+    render: Callable[[Report], str]
+
+
+def rule(finding: Finding) -> Rule | Diagnostic:
+    """The rule or diagnostic that a finding belongs to."""
+    found = RULES.get(finding.rule)
+    return found if found is not None else DIAGNOSTICS[finding.rule]
+
+
+def help_uri(rule_id: str) -> str:
+    """Where a rule is documented."""
+    return f"{HOME}/blob/main/docs/rules.md#{rule_id.lower()}"
+
+
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """Text from people's files with control and direction characters spelled out.
+
+    A terminal or a log must show what is in a file, never obey it.
+    """
+    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)

@@ -1,0 +1,99 @@
+"""For code scanning: SARIF 2.1.0 whose positions are the lines people wrote.
+
+https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from urllib.parse import quote
+
+from trainwright import __version__
+from trainwright.model import Data, Finding, Place, Severity
+from trainwright.reports.report import HOME, Format, Report, help_uri, rule
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
+
+
+def render(report: Report) -> str:
+    fired = {finding.rule: finding for finding in report.findings}
+    rules = sorted(fired)
+    ordinals: Counter[str] = Counter()
+    data = {
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {
+                    "driver": {
+                        "name": "Trainwright",
+                        "informationUri": HOME,
+                        "semanticVersion": __version__,
+                        "rules": [_rule(fired[rule_id]) for rule_id in rules],
+                    }
+                },
+                "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "The repository."}}},
+                "columnKind": "unicodeCodePoints",
+                "results": [_result(report, f, rules, ordinals) for f in report.findings],
+            }
+        ],
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _rule(finding: Finding) -> Data:
+    known = rule(finding)
+    full = f"{known.summary} {known.effect}".strip()
+    return {
+        "id": known.id,
+        "name": known.name,
+        "shortDescription": {"text": known.summary},
+        "fullDescription": {"text": full},
+        "helpUri": help_uri(known.id),
+        "help": {"text": known.remedy, "markdown": known.remedy},
+        "defaultConfiguration": {"level": _LEVELS.get(known.severity, "none")},
+    }
+
+
+def _result(report: Report, finding: Finding, rules: list[str], ordinals: Counter[str]) -> Data:
+    result: Data = {
+        "ruleId": finding.rule,
+        "ruleIndex": rules.index(finding.rule),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": f"{finding.message}. {finding.remedy}"},
+        "locations": [{"physicalLocation": _location(finding.place)}],
+        "partialFingerprints": {"primaryLocationLineHash": _hash(report, finding, ordinals)},
+    }
+    related = [r for r in finding.related if r.place]
+    if related:
+        result["relatedLocations"] = [
+            {
+                "id": index,
+                "physicalLocation": _location(r.place),
+                "message": {"text": f"{r.label}: {r.text}"},
+            }
+            for index, r in enumerate(related)
+            if r.place
+        ]
+    return result
+
+
+def _location(place: Place) -> Data:
+    return {
+        "artifactLocation": {"uri": quote(place.file), "uriBaseId": "%SRCROOT%"},
+        "region": {"startLine": place.line, "startColumn": place.column},
+    }
+
+
+def _hash(report: Report, finding: Finding, ordinals: Counter[str]) -> str:
+    """Stays the same when lines above are added or removed, so that alerts are not reopened."""
+    line = (report.line(finding.place) or "").strip()
+    text = f"{finding.rule}\0{finding.place.file}\0{line}"
+    key = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+    ordinals[key] += 1
+    return f"{key}:{ordinals[key]}"
+
+
+FORMAT = Format("sarif", "for code scanning: SARIF 2.1.0 at the authored positions", render)

@@ -1,0 +1,105 @@
+"""For people at a terminal: each finding at the line they wrote, with what it causes and a way out."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+
+import click
+
+from trainwright.model import Finding, Place, Severity
+from trainwright.reports.report import Format, Report, visible
+
+_COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
+_WIDEST = 120  # characters of a source line that are shown
+_MARGIN = 40  # of which so many before the column, when the line is longer
+
+
+def render(report: Report) -> str:
+    blocks = [
+        "\n".join(_finding(report, first, others)) for first, others in _folded(report.findings)
+    ]
+    blocks.append(_style(report, visible(report.verdict), bold=True))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _folded(findings: tuple[Finding, ...]) -> Iterator[tuple[Finding, list[str]]]:
+    """Findings that say the same of the same line for several jobs, once."""
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.place, finding.rule, finding.severity, finding.message, finding.pointer)
+        groups.setdefault(key, []).append(finding)
+    for group in groups.values():
+        subjects = dict.fromkeys(f.subject for f in group[1:] if f.subject != group[0].subject)
+        yield group[0], list(subjects)
+
+
+def _finding(report: Report, finding: Finding, others: list[str]) -> Iterator[str]:
+    color = _COLORS[finding.severity]
+    title = _style(report, f"{finding.severity.value}[{finding.rule}]", fg=color, bold=True)
+    yield f"{title}: {visible(finding.message)}"
+    width = len(str(finding.place.line))
+    pad = " " * width
+    yield f"{pad}{_style(report, '-->', fg='blue')} {_where(finding.place)}"
+    yield from _gutter(report, finding, pad, color)
+    for related in finding.related:
+        place = f"{_where(related.place)} " if related.place else ""
+        yield _label(report, pad, related.label, f"{place}{related.text}")
+    if finding.manifest:
+        pointer = f" {finding.pointer}" if finding.pointer else ""
+        yield _label(report, pad, "in", f"{finding.manifest}{pointer}")
+    if finding.effect:
+        yield _label(report, pad, "effect", finding.effect)
+    if finding.remedy:
+        yield _label(report, pad, "help", finding.remedy)
+    if others:
+        shown = ", ".join(others[:5]) + (f" and {len(others) - 5} more" if len(others) > 5 else "")
+        yield _label(report, pad, "also in", shown)
+
+
+def _where(place: Place) -> str:
+    return visible(str(place))
+
+
+def _label(report: Report, pad: str, label: str, text: str) -> str:
+    return f"{pad} {_style(report, f'= {label}:', bold=True)} {visible(text)}"
+
+
+def _gutter(report: Report, finding: Finding, pad: str, color: str) -> Iterator[str]:
+    line = report.line(finding.place)
+    if line is None:
+        return
+    shown, column = _cropped(line, finding.place.column)
+    bar = _style(report, "|", fg="blue")
+    number = _style(report, str(finding.place.line), fg="blue")
+    caret = _style(report, f"^ {visible(finding.note)}".rstrip(), fg=color)
+    yield f"{pad} {bar}"
+    yield f"{number} {bar} {shown}"
+    yield f"{pad} {bar} {' ' * column}{caret}"
+
+
+def _cropped(line: str, column: int) -> tuple[str, int]:
+    """The line as it is shown, and how many cells come before the column (from 1)."""
+    start = column - 1 - _MARGIN if len(line) > _WIDEST and column > _WIDEST - _MARGIN else 0
+    before = _plain(line[start : column - 1])
+    after = _plain(line[max(start, column - 1) : start + _WIDEST])
+    left, right = "…" if start else "", "…" if len(line) > start + _WIDEST else ""
+    return f"{left}{before}{after}{right}", len(left) + sum(map(_cells, before))
+
+
+def _plain(text: str) -> str:
+    return visible(text.replace("\t", "    "))
+
+
+def _cells(character: str) -> int:
+    """Columns of a terminal that a character takes."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _style(report: Report, text: str, *, fg: str | None = None, bold: bool = False) -> str:
+    return click.style(text, fg=fg, bold=bold) if report.color else text
+
+
+FORMAT = Format("text", "for people: the authored line, what it causes, what to do", render)

@@ -1,0 +1,110 @@
+"""Images: the same bytes on every rank, today and after a restart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.model import Severity
+from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.subject import Container, Hit, Subject, text
+
+# Tags that are moved by convention, so that a restarted rank may run other code.
+_MOVING = frozenset(["latest", "main", "master", "dev", "nightly", "edge", "stable"])
+
+
+def _images(subject: Subject) -> Iterator[tuple[Container, str]]:
+    for container in subject.containers:
+        image = text(container.body.get("image"))
+        if image:
+            yield container, image
+
+
+def split(image: str) -> tuple[str, str, str]:
+    """Repository, tag and digest of an image reference."""
+    name, _, digest = image.partition("@")
+    path, colon, tag = name.rpartition(":")
+    return (path, tag, digest) if colon and "/" not in tag else (name, "", digest)
+
+
+def _sample(image: str) -> str:
+    return (
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
+        f"{{containers: [{{name: pytorch, image: '{image}'}}]}}}}}}}}}}"
+    )
+
+
+def _d09(subject: Subject) -> Iterator[Hit]:
+    for container, image in _images(subject):
+        _, tag, digest = split(image)
+        if not digest and (not tag or tag in _MOVING):
+            what = f"has the moving tag {tag!r}" if tag else "has no tag"
+            yield Hit(f"{container.pointer}/image", f"{image} {what}")
+
+
+D09 = Rule(
+    id="TW709",
+    name="fixed-image",
+    severity=Severity.ERROR,
+    summary="Images have a digest, or a tag that is not moved.",
+    effect="Master and workers, or a rank and its restarted self, run different code.",
+    remedy="Set image.tag to a version, or image.digest.",
+    spec="image",
+    source="https://kubernetes.io/docs/concepts/containers/images/",
+    run=_d09,
+    passing=Sample(_sample("registry.example.com:5000/ml/train:1.4.0")),
+    failing=Sample(_sample("registry.example.com:5000/ml/train")),
+)
+
+
+def _d15(subject: Subject) -> Iterator[Hit]:
+    for container, image in _images(subject):
+        if subject.environment.require_digest and not split(image)[2]:
+            name = subject.environment.name
+            yield Hit(f"{container.pointer}/image", f"{image} has no digest, which {name} requires")
+
+
+D15 = Rule(
+    id="TW715",
+    name="digest-required",
+    severity=Severity.ERROR,
+    summary="Where the environment requires digests, every image has one.",
+    effect="What runs is not what was reviewed, once the tag is moved.",
+    remedy="Set image.digest to the sha256 of the tested image.",
+    spec="image",
+    source="https://kubernetes.io/docs/concepts/containers/images/#image-names",
+    run=_d15,
+    passing=Sample(
+        _sample(f"ml/train:1@sha256:{'0' * 64}"), environment="images: {requireDigest: true}"
+    ),
+    failing=Sample(_sample("ml/train:1"), environment="images: {requireDigest: true}"),
+)
+
+
+def _d16(subject: Subject) -> Iterator[Hit]:
+    allowed = subject.environment.registries
+    for container, image in _images(subject):
+        if allowed and not image.startswith(allowed):
+            message = f"{split(image)[0]} is not below {' or '.join(allowed)}"
+            yield Hit(f"{container.pointer}/image", message)
+
+
+D16 = Rule(
+    id="TW716",
+    name="allowed-registry",
+    severity=Severity.ERROR,
+    summary="Images come from the registries that the environment allows.",
+    effect="The cluster refuses or cannot pull the image, or runs code nobody vouched for.",
+    remedy="Copy the image to an allowed registry, or add its prefix to images.registries.",
+    spec="image.repository",
+    source="https://kubernetes.io/docs/concepts/containers/images/",
+    run=_d16,
+    passing=Sample(
+        _sample("registry.example.com/ml/train:1"),
+        environment="images: {registries: [registry.example.com/]}",
+    ),
+    failing=Sample(
+        _sample("docker.io/ml/train:1"),
+        environment="images: {registries: [registry.example.com/]}",
+    ),
+)
+RULES = (D09, D15, D16)

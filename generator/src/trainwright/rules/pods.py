@@ -1,0 +1,252 @@
+"""What a pod needs so that a run survives its own end, its node's end and its neighbours."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+from trainwright.model import Severity
+from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.subject import Hit, Subject, count, dig, mapping, sequence, text
+
+
+def _sample(container: str, rest: str = "", worker: str = "") -> str:
+    return (
+        f"kind: PyTorchJob\nspec: {{pytorchReplicaSpecs: {{Worker: {{{worker}template: {{spec: "
+        f"{{containers: [{{name: pytorch, {container}}}]{rest}}}}}}}}}}}"
+    )
+
+
+_CHECKPOINTS = re.compile(r"checkpoint|ckpt", re.IGNORECASE)
+
+
+def _d11(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        grace = count(template.spec.get("terminationGracePeriodSeconds"))
+        saves = any(
+            _CHECKPOINTS.search(text(entry.get("name")))
+            for container in template.trains
+            for entry in container.env
+        ) or any(_CHECKPOINTS.search(word) for c in template.trains for word in c.command_line)
+        if saves and (30 if grace is None else grace) <= 30:
+            found = "the default of 30" if grace is None else str(grace)
+            message = f"{template.role} saves checkpoints, but has {found} seconds to stop"
+            yield Hit(f"{template.pointer}/spec", message)
+
+
+D11 = Rule(
+    id="TW711",
+    name="grace-period",
+    severity=Severity.WARNING,
+    summary="Pods that save checkpoints have more than 30 seconds to stop.",
+    effect="A preempted pod is killed while it saves, and the checkpoint is lost.",
+    remedy="Raise gracePeriod above the time that a checkpoint takes.",
+    spec="gracePeriod",
+    source="https://github.com/pytorch/pytorch/issues/68258",
+    run=_d11,
+    passing=Sample(
+        _sample("env: [{name: CHECKPOINT_DIR}]", ", terminationGracePeriodSeconds: 120")
+    ),
+    failing=Sample(_sample("env: [{name: CHECKPOINT_DIR}]")),
+)
+
+_SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
+_EXEC = re.compile(r"(?:^|[;&|\n]\s*|\s)exec\s")
+
+
+def _d12(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        for container in template.trains:
+            words = container.command_line
+            if len(words) < 3 or not _SHELLS.fullmatch(words[0]):
+                continue
+            flags = [i for i, word in enumerate(words[1:3], 1) if re.fullmatch("-[a-z]*c", word)]
+            script = words[flags[0] + 1] if flags and flags[0] + 1 < len(words) else "exec "
+            if not _EXEC.search(script):
+                yield Hit(container.pointer, f"{words[0]} -c runs the training without exec")
+
+
+D12 = Rule(
+    id="TW712",
+    name="shell-exec",
+    severity=Severity.WARNING,
+    summary="A shell that starts the training replaces itself by it with exec.",
+    effect="SIGTERM ends the shell only; the training is killed without saving.",
+    remedy="Write exec before the command, or start it without a shell.",
+    spec="entrypoint",
+    source="https://github.com/pytorch/pytorch/issues/119856",
+    run=_d12,
+    passing=Sample(_sample("command: [bash, -c, exec torchrun train.py]")),
+    failing=Sample(_sample("command: [bash, -c, torchrun train.py]")),
+)
+
+
+def _d13(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        names = Counter(text(volume.get("name")) for _, volume in template.volumes)
+        yield from _repeated(names, f"{template.pointer}/spec/volumes", "the volume")
+        for container in template.containers:
+            env = Counter(text(entry.get("name")) for entry in container.env)
+            yield from _repeated(env, f"{container.pointer}/env", "the variable")
+            mounts = Counter(
+                text(mapping(mount).get("mountPath")).rstrip("/") or "/"
+                for mount in sequence(container.body.get("volumeMounts"))
+            )
+            yield from _repeated(mounts, f"{container.pointer}/volumeMounts", "the mount path")
+
+
+def _repeated(names: Counter[str], pointer: str, what: str) -> Iterator[Hit]:
+    for name, times in names.items():
+        if times > 1:
+            yield Hit(pointer, f"{what} {name!r} is there {times} times")
+
+
+D13 = Rule(
+    id="TW713",
+    name="unique-names",
+    severity=Severity.ERROR,
+    summary="Variables, volumes and mount paths are there once.",
+    effect="Server-side apply fails, or the API server refuses the pods.",
+    remedy="Keep one of them.",
+    spec="volumes",
+    source="https://kubernetes.io/docs/reference/using-api/server-side-apply/",
+    run=_d13,
+    passing=Sample(_sample("env: [{name: A, value: x}, {name: B, value: x}]")),
+    failing=Sample(_sample("env: [{name: A, value: x}, {name: A, value: y}]")),
+)
+
+
+def _d17(subject: Subject) -> Iterator[Hit]:
+    pods = sum(template.replicas for template in subject.templates)
+    if pods < 2:
+        return
+    for template in subject.templates:
+        for pointer, volume in template.volumes:
+            if "hostPath" in volume:
+                name = text(volume.get("name"))
+                message = f"{name} is a hostPath: {pods} pods see the disks of different nodes"
+                yield Hit(f"{pointer}/hostPath", message, spec=f"volumes.{name}")
+
+
+D17 = Rule(
+    id="TW717",
+    name="host-path-on-many-nodes",
+    severity=Severity.WARNING,
+    summary="Jobs on several nodes do not mount a folder of the node.",
+    effect="Each rank reads and writes other data, and a moved pod finds nothing.",
+    remedy="Use a claim that all nodes can mount.",
+    spec="volumes",
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",
+    run=_d17,
+    passing=Sample(
+        _sample("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 1, ")
+    ),
+    failing=Sample(
+        _sample("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 2, ")
+    ),
+)
+
+_CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"
+
+
+def _checkpoint_folder(subject: Subject) -> Iterator[tuple[str, str]]:
+    for container in subject.containers:
+        for index, entry in enumerate(container.env):
+            if entry.get("name") == _CHECKPOINT_DIR:
+                yield f"{container.pointer}/env/{index}", text(entry.get("value"))
+
+
+def _d18(subject: Subject) -> Iterator[Hit]:
+    pool = subject.job.pool if subject.job else None
+    if pool and pool.spot and not any(True for _ in _checkpoint_folder(subject)):
+        yield Hit("/spec", f'the pool "{pool.name}" is spot, and nothing is saved')
+
+
+D18 = Rule(
+    id="TW718",
+    name="spot-checkpoint",
+    severity=Severity.WARNING,
+    summary="Jobs on spot nodes save checkpoints.",
+    effect="Each preemption starts the training from zero.",
+    remedy="Add checkpoint, or choose a pool that is not spot.",
+    spec="pool",
+    source="https://kubernetes.io/docs/concepts/architecture/nodes/#node-shutdown",
+    run=_d18,
+    passing=Sample(
+        _sample(f"env: [{{name: {_CHECKPOINT_DIR}, value: /ckpt}}]"),
+        environment="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
+    ),
+    failing=Sample(
+        _sample("image: a"), environment="pools: {spot: {resource: nvidia.com/gpu, spot: true}}"
+    ),
+)
+
+
+def _d19(subject: Subject) -> Iterator[Hit]:
+    retried = count(dig(subject.spec, "runPolicy", "backoffLimit")) != 0
+    for template in subject.templates:
+        scratch = {text(v.get("name")) for _, v in template.volumes if "emptyDir" in v}
+        for container in template.trains:
+            mounts = [mapping(m) for m in sequence(container.body.get("volumeMounts"))]
+            paths = [text(m.get("mountPath")) for m in mounts if text(m.get("name")) in scratch]
+            for index, entry in enumerate(container.env):
+                folder = text(entry.get("value")) if entry.get("name") == _CHECKPOINT_DIR else ""
+                if retried and any(
+                    folder.startswith(f"{path.rstrip('/')}/") for path in paths if path
+                ):
+                    pointer = f"{container.pointer}/env/{index}"
+                    yield Hit(pointer, f"checkpoints go to {folder}, an emptyDir")
+
+
+D19 = Rule(
+    id="TW719",
+    name="checkpoint-outlives-the-pod",
+    severity=Severity.WARNING,
+    summary="Checkpoints of a job with retries are not on an emptyDir.",
+    effect="The volume goes away with the pod, and the retry starts from zero.",
+    remedy="Put checkpoints on a claim.",
+    spec="checkpoint.volume",
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
+    run=_d19,
+    passing=Sample(
+        _sample(
+            f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
+            "volumeMounts: [{name: v, mountPath: /v}]",
+            ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]",
+        )
+    ),
+    failing=Sample(
+        _sample(
+            f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
+            "volumeMounts: [{name: v, mountPath: /v}]",
+            ", volumes: [{name: v, emptyDir: {}}]",
+        )
+    ),
+)
+
+
+def _d21(subject: Subject) -> Iterator[Hit]:
+    for container in subject.containers:
+        for index, entry in enumerate(container.env):
+            if entry.get("name") in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+                names = text(entry.get("value")).removeprefix("=").split(",")
+                if "lo" in names:
+                    pointer = f"{container.pointer}/env/{index}"
+                    yield Hit(pointer, f"{entry['name']} is lo", spec=f"env.{entry['name']}")
+
+
+D21 = Rule(
+    id="TW721",
+    name="no-loopback",
+    severity=Severity.WARNING,
+    summary="Ranks do not talk through the loopback interface.",
+    effect="Pods reach only themselves, and the job hangs at its first collective.",
+    remedy="Name the pod's interface (eth0), or exclude loopback with ^lo.",
+    spec="env",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    run=_d21,
+    passing=Sample(_sample("env: [{name: NCCL_SOCKET_IFNAME, value: ^lo}]")),
+    failing=Sample(_sample("env: [{name: NCCL_SOCKET_IFNAME, value: lo}]")),
+)
+RULES = (D11, D12, D13, D17, D18, D19, D21)

@@ -1,0 +1,272 @@
+"""What pods ask for: accelerators, memory and /dev/shm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright import quantity
+from trainwright.model import Severity
+from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.subject import (
+    Hit,
+    Subject,
+    accelerators,
+    count,
+    dig,
+    escape,
+    extended,
+    mapping,
+)
+
+_DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
+
+
+def _pod(container: str, rest: str = "") -> str:
+    """A one-container PyTorchJob for samples."""
+    return (
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
+        f"{{containers: [{{name: pytorch, {container}}}]{rest}}}}}}}}}}}"
+    )
+
+
+def _d01(subject: Subject) -> Iterator[Hit]:
+    for container in subject.containers:
+        for name, amount in extended(container.requests).items():
+            limit = container.limits.get(name)
+            if quantity.read(limit) != quantity.read(amount):
+                found = "no limit" if limit is None else f"limit {limit}"
+                pointer = f"{container.pointer}/resources/requests/{escape(name)}"
+                yield Hit(pointer, f"{name}: request {amount}, {found}")
+        for name, amount in extended({**container.requests, **container.limits}).items():
+            if count(amount) is None:
+                pointer = f"{container.pointer}/resources"
+                yield Hit(pointer, f"{name}: {amount!r} is no whole number")
+
+
+D01 = Rule(
+    id="TW701",
+    name="request-equals-limit",
+    severity=Severity.ERROR,
+    summary="Accelerators and other extended resources have limits equal to their requests.",
+    effect="The pods are refused when they are created, after the job was accepted.",
+    remedy="Write the same whole number in requests and limits, or in limits only.",
+    spec="resources",
+    source=_DEVICES,
+    run=_d01,
+    passing=Sample(
+        _pod("resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: '1'}}")
+    ),
+    failing=Sample(_pod("resources: {requests: {nvidia.com/gpu: 1}}")),
+)
+
+
+def _d02(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        if any(accelerators(c) for c in template.trains):
+            shm = template.shm
+            if shm is None or dig(shm[1], "emptyDir", "medium") != "Memory":
+                yield Hit(f"{template.pointer}/spec", f"{template.role} has GPUs and 64 MB of shm")
+
+
+D02 = Rule(
+    id="TW702",
+    name="shared-memory",
+    severity=Severity.WARNING,
+    summary="Pods with accelerators mount a memory volume at /dev/shm.",
+    effect="Data loader workers and NCCL die with a bus error in the default 64 MB.",
+    remedy="Leave shm to auto, or give it a size.",
+    spec="shm",
+    source="https://github.com/pytorch/pytorch/issues/16979",
+    run=_d02,
+    passing=Sample(
+        _pod(
+            "resources: {limits: {nvidia.com/gpu: 1}}, "
+            "volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
+            ", volumes: [{name: dshm, emptyDir: {medium: Memory}}]",
+        )
+    ),
+    failing=Sample(_pod("resources: {limits: {nvidia.com/gpu: 1}}")),
+)
+
+
+def _d03(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        main = template.main
+        if template.shm is None or main is None:
+            continue
+        pointer, volume = template.shm
+        size = dig(volume, "emptyDir", "sizeLimit")
+        memory = main.limits.get("memory")
+        shm_bytes, memory_bytes = quantity.read(size), quantity.read(memory)
+        if shm_bytes is not None and memory_bytes is not None and shm_bytes >= memory_bytes:
+            message = f"/dev/shm may hold {size}, the memory limit is {memory}"
+            yield Hit(f"{pointer}/emptyDir/sizeLimit", message)
+
+
+D03 = Rule(
+    id="TW703",
+    name="shm-below-memory",
+    severity=Severity.WARNING,
+    summary="/dev/shm is smaller than the memory limit it is charged to.",
+    effect="The container is killed for memory instead of getting an error it can handle.",
+    remedy="Lower shm, or raise resources.memory.",
+    spec="shm",
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
+    run=_d03,
+    passing=Sample(
+        _pod(
+            "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
+            ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 4Gi}}]",
+        )
+    ),
+    failing=Sample(
+        _pod(
+            "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
+            ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]",
+        )
+    ),
+)
+
+
+def _d04(subject: Subject) -> Iterator[Hit]:
+    processes = count(subject.spec.get("nprocPerNode"))
+    if processes is None:
+        return
+    for template in subject.templates:
+        main = template.main
+        gpus = sum(accelerators(main).values()) if main else 0
+        if gpus and gpus != processes:
+            more = processes > gpus
+            what = f"{processes - gpus} share" if more else f"{gpus - processes} GPUs stay idle"
+            message = f"{processes} processes a node, but {gpus} GPUs"
+            yield Hit("/spec/nprocPerNode", message, note=f"{what}" if not more else message)
+
+
+D04 = Rule(
+    id="TW704",
+    name="one-process-a-gpu",
+    severity=Severity.WARNING,
+    summary="There are as many processes on a node as it has GPUs.",
+    effect="GPUs stay idle, or two ranks share one and NCCL aborts with a duplicate GPU.",
+    remedy="Leave procsPerNode to auto, or make it equal to resources.gpu.",
+    kinds=("PyTorchJob",),
+    spec="procsPerNode",
+    source="https://docs.pytorch.org/docs/stable/elastic/run.html",
+    run=_d04,
+    passing=Sample(
+        _pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
+            "spec: {", 'spec: {nprocPerNode: "4", ', 1
+        )
+    ),
+    failing=Sample(
+        _pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
+            "spec: {", 'spec: {nprocPerNode: "8", ', 1
+        )
+    ),
+)
+
+
+def _d20(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        main = template.main
+        if main is None or not accelerators(main):
+            continue
+        for name in ("cpu", "memory"):
+            if name not in main.requests and name not in main.limits:
+                message = f"{template.role} asks for GPUs but for no {name}"
+                yield Hit(f"{main.pointer}/resources", message, spec=f"resources.{name}")
+
+
+D20 = Rule(
+    id="TW720",
+    name="cpu-and-memory",
+    severity=Severity.WARNING,
+    summary="Pods with accelerators ask for CPU and memory too.",
+    effect="The namespace's small defaults apply, or the node is overcommitted and kills the pod.",
+    remedy="Set resources.cpu and resources.memory.",
+    spec="resources",
+    source="https://kubernetes.io/docs/concepts/policy/limit-range/",
+    run=_d20,
+    passing=Sample(
+        _pod("resources: {requests: {cpu: 8, memory: 64Gi}, limits: {nvidia.com/gpu: 1}}")
+    ),
+    failing=Sample(_pod("resources: {limits: {nvidia.com/gpu: 1}}")),
+)
+
+
+def _d06(subject: Subject) -> Iterator[Hit]:
+    for container in subject.containers:
+        resources = extended({**container.requests, **container.limits})
+        fabric = [name for name in resources if "rdma" in name or name.endswith("/efa")]
+        env = {str(e.get("name")): e.get("value") for e in container.env}
+        if fabric and str(env.get("NCCL_IB_DISABLE")) == "1":
+            yield Hit(container.pointer, f"NCCL_IB_DISABLE=1 beside {fabric[0]}")
+        if "NCCL_IB_HCA" in env and not fabric:
+            yield Hit(container.pointer, "NCCL_IB_HCA is set, but no RDMA resource is asked for")
+
+
+D06 = Rule(
+    id="TW706",
+    name="fabric",
+    severity=Severity.WARNING,
+    summary="Fabric settings and fabric resources go together.",
+    effect="NCCL falls back to TCP, at a fraction of the speed.",
+    remedy="Ask for the fabric in resources.extended, or remove the NCCL variable.",
+    spec="env",
+    source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    run=_d06,
+    passing=Sample(
+        _pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}")
+    ),
+    failing=Sample(_pod("env: [{name: NCCL_IB_HCA, value: mlx5}]")),
+)
+
+
+def _d05(subject: Subject) -> Iterator[Hit]:
+    """GPU pods must tolerate every taint of some pool that has the accelerator they ask for."""
+    pools = [pool for pool in subject.environment.pools.values() if pool.resource]
+    for template in subject.templates:
+        asked = {name for c in template.trains for name in accelerators(c)}
+        fitting = [pool for pool in pools if pool.resource in asked]
+        if not asked or not fitting:
+            continue
+        have = [mapping(t) for t in template.spec.get("tolerations") or () if mapping(t)]
+        if not any(all(_tolerated(want, have) for want in pool.tolerations) for pool in fitting):
+            names = ", ".join(pool.name for pool in fitting)
+            yield Hit(f"{template.pointer}/spec", f"{template.role} tolerates no pool of: {names}")
+
+
+def _tolerated(want: object, have: list[object]) -> bool:
+    wanted = mapping(want)
+    return any(
+        mapping(t).get("key") in (None, wanted.get("key"))
+        and mapping(t).get("effect") in (None, wanted.get("effect"))
+        and (
+            mapping(t).get("operator") == "Exists" or mapping(t).get("value") == wanted.get("value")
+        )
+        for t in have
+    )
+
+
+D05 = Rule(
+    id="TW705",
+    name="pool-toleration",
+    severity=Severity.WARNING,
+    summary="Pods with accelerators tolerate the taints of a pool that has them.",
+    effect="The pods stay Pending: nothing they fit lets them in.",
+    remedy="Name the pool in the job spec: it brings its tolerations.",
+    spec="pool",
+    source="https://learn.microsoft.com/azure/aks/operator-best-practices-advanced-scheduler",
+    run=_d05,
+    passing=Sample(
+        _pod("resources: {limits: {nvidia.com/gpu: 1}}", ", tolerations: [{operator: Exists}]"),
+        environment="pools: {h100: {resource: nvidia.com/gpu, tolerations: "
+        "[{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]}}",
+    ),
+    failing=Sample(
+        _pod("resources: {limits: {nvidia.com/gpu: 1}}"),
+        environment="pools: {h100: {resource: nvidia.com/gpu, tolerations: "
+        "[{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]}}",
+    ),
+)
+RULES = (D01, D02, D03, D04, D05, D06, D20)

@@ -1,0 +1,148 @@
+"""Pod security standards. https://kubernetes.io/docs/concepts/security/pod-security-standards/"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.model import Data, Severity
+from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.subject import Container, Hit, PodTemplate, Subject, dig, mapping, sequence
+
+_STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
+_BASELINE_CAPABILITIES = frozenset(
+    ["AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"]
+    + ["NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"]
+)
+_RESTRICTED_VOLUMES = frozenset(
+    ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim"]
+    + ["projected", "secret", "name"]
+)
+
+
+def _context(container: Container) -> Mapping[str, Data]:
+    return mapping(container.body.get("securityContext"))
+
+
+def _baseline(template: PodTemplate) -> Iterator[Hit]:
+    pointer = f"{template.pointer}/spec"
+    for field in ("hostNetwork", "hostPID", "hostIPC"):
+        if template.spec.get(field) is True:
+            yield Hit(f"{pointer}/{field}", f"{field} is refused")
+    for where, volume in template.volumes:
+        if "hostPath" in volume:
+            name = volume.get("name")
+            yield Hit(f"{where}/hostPath", "hostPath is refused", spec=f"volumes.{name}")
+    for container in template.containers:
+        if _context(container).get("privileged") is True:
+            yield Hit(f"{container.pointer}/securityContext/privileged", "privileged is refused")
+        for capability in sequence(dig(_context(container), "capabilities", "add")):
+            if capability not in _BASELINE_CAPABILITIES:
+                where = f"{container.pointer}/securityContext/capabilities/add"
+                yield Hit(where, f"the capability {capability} is refused", "security.capabilities")
+        for index, port in enumerate(sequence(container.body.get("ports"))):
+            if mapping(port).get("hostPort"):
+                yield Hit(f"{container.pointer}/ports/{index}", "hostPort is refused")
+
+
+def _restricted(template: PodTemplate) -> Iterator[Hit]:
+    pod = mapping(template.spec.get("securityContext"))
+    for where, volume in template.volumes:
+        for kind in volume:
+            if kind not in _RESTRICTED_VOLUMES and kind != "hostPath":
+                yield Hit(
+                    where, f"a volume of kind {kind} is refused", f"volumes.{volume.get('name')}"
+                )
+    for container in template.containers:
+        own = _context(container)
+        where = f"{container.pointer}/securityContext"
+        if own.get("allowPrivilegeEscalation") is not False:
+            yield Hit(where, f"{container.name}: allowPrivilegeEscalation must be false")
+        if "ALL" not in sequence(dig(own, "capabilities", "drop")):
+            yield Hit(where, f"{container.name}: all capabilities must be dropped")
+        for capability in sequence(dig(own, "capabilities", "add")):
+            if capability != "NET_BIND_SERVICE" and capability in _BASELINE_CAPABILITIES:
+                yield Hit(where, f"the capability {capability} is refused", "security.capabilities")
+        if own.get("runAsNonRoot", pod.get("runAsNonRoot")) is not True:
+            yield Hit(where, f"{container.name}: runAsNonRoot must be true")
+        if own.get("runAsUser", pod.get("runAsUser")) == 0:
+            yield Hit(where, f"{container.name}: runAsUser must not be 0", "security.runAsUser")
+        profile = dig(own, "seccompProfile", "type") or dig(pod, "seccompProfile", "type")
+        if profile not in ("RuntimeDefault", "Localhost"):
+            yield Hit(where, f"{container.name}: seccompProfile must be RuntimeDefault")
+
+
+def _d07(subject: Subject) -> Iterator[Hit]:
+    level = subject.environment.pod_security
+    for template in subject.templates:
+        if level in ("baseline", "restricted"):
+            for hit in _baseline(template):
+                yield Hit(hit.pointer, f"{hit.message} by {level} pod security", hit.spec)
+        if level == "restricted":
+            yield from _restricted(template)
+
+
+def _sample(container: str, rest: str = "") -> str:
+    return (
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
+        f"{{containers: [{{name: pytorch, {container}}}]{rest}}}}}}}}}}}"
+    )
+
+
+D07 = Rule(
+    id="TW707",
+    name="pod-security",
+    severity=Severity.ERROR,
+    summary="Pods keep to the pod security standard that the namespace enforces.",
+    effect="The API server refuses the pods, while the job object is accepted and waits.",
+    remedy="Remove the field, or lower podSecurity in environment.yaml if the namespace allows it.",
+    spec="security",
+    source=_STANDARDS,
+    run=_d07,
+    passing=Sample(
+        _sample(
+            "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
+            ", securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}",
+        ),
+        environment="podSecurity: restricted",
+    ),
+    failing=Sample(
+        _sample("securityContext: {capabilities: {add: [IPC_LOCK]}}"),
+        environment="podSecurity: baseline",
+    ),
+)
+
+
+def _d08(subject: Subject) -> Iterator[Hit]:
+    mesh = subject.environment.service_mesh
+    for template in subject.templates:
+        labels = mapping(template.metadata.get("labels"))
+        annotations = mapping(template.metadata.get("annotations"))
+        key = "sidecar.istio.io/inject"
+        pointer = f"{template.pointer}/metadata"
+        if mesh == "istio" and not (labels.get(key) == annotations.get(key) == "false"):
+            yield Hit(pointer, f'{template.role} lacks the label and annotation {key}: "false"')
+        if mesh == "linkerd" and annotations.get("linkerd.io/inject") != "disabled":
+            yield Hit(pointer, f"{template.role} lacks the annotation linkerd.io/inject: disabled")
+
+
+D08 = Rule(
+    id="TW708",
+    name="no-sidecar",
+    severity=Severity.WARNING,
+    summary="In a mesh, training pods opt out of the sidecar, by label and by annotation.",
+    effect="The sidecar breaks NCCL and gloo and keeps finished pods running.",
+    remedy="Set serviceMesh in environment.yaml: the opt-out is then rendered.",
+    source="https://github.com/kubeflow/manifests/issues/2798",
+    run=_d08,
+    passing=Sample(
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: {labels: "
+        '{sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}}}}}',
+        environment="serviceMesh: istio",
+    ),
+    failing=Sample(
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: "
+        '{annotations: {sidecar.istio.io/inject: "false"}}}}}}',
+        environment="serviceMesh: istio",
+    ),
+)
+RULES = (D07, D08)

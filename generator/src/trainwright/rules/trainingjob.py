@@ -1,0 +1,166 @@
+"""BreezeML TrainingJob: what its CRD and its operator refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from trainwright.model import Severity
+from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.subject import Hit, Subject, accelerators, count
+
+KIND = ("TrainingJob",)
+_TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go"
+_SPEC_KEYS = frozenset(
+    ["runPolicy", "replicaSpecs", "minSize", "maxSize", "injectLattice", "framework", "priority"]
+)
+_SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def _b01(subject: Subject) -> Iterator[Hit]:
+    spec = subject.spec
+    if not isinstance(spec.get("runPolicy"), Mapping):
+        yield Hit("/spec", "runPolicy is missing (it may be {})")
+    replica = spec.get("replicaSpecs")
+    if not isinstance(replica, Mapping) or "template" not in replica:
+        yield Hit("/spec", "replicaSpecs is not a single replica spec with a template")
+    for key in spec:
+        if key not in _SPEC_KEYS:
+            yield Hit(f"/spec/{key}", f"{key} is no field of a TrainingJob")
+
+
+B01 = Rule(
+    id="TW401",
+    name="trainingjob-shape",
+    severity=Severity.ERROR,
+    summary="runPolicy is present, replicaSpecs is one replica spec, and no field is unknown.",
+    effect="The API server refuses the object.",
+    remedy="Write runPolicy: {} and put the pod template under replicaSpecs.template.",
+    kinds=KIND,
+    source=_TYPES,
+    run=_b01,
+    passing=Sample("kind: TrainingJob\nspec: {runPolicy: {}, replicaSpecs: {template: {}}}"),
+    failing=Sample("kind: TrainingJob\nspec: {replicaSpecs: {Worker: {template: {}}}}"),
+)
+
+
+def _b02(subject: Subject) -> Iterator[Hit]:
+    low, high = (count(subject.spec.get(key)) for key in ("minSize", "maxSize"))
+    if low is None or high is None:
+        yield Hit("/spec", f"minSize is {low}, maxSize is {high}: both must be set")
+    elif not 1 <= low <= high:
+        yield Hit("/spec/minSize", f"1 ≤ minSize {low} ≤ maxSize {high} does not hold")
+
+
+B02 = Rule(
+    id="TW402",
+    name="trainingjob-sizes",
+    severity=Severity.ERROR,
+    summary="minSize and maxSize are both set, and 1 ≤ minSize ≤ maxSize.",
+    effect="The operator marks the job WrongConfiguration and never schedules it.",
+    remedy="Set nodes, or elastic.minNodes and elastic.maxNodes.",
+    kinds=KIND,
+    spec="elastic",
+    source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
+    run=_b02,
+    passing=Sample("kind: TrainingJob\nspec: {minSize: 1, maxSize: 3}"),
+    failing=Sample("kind: TrainingJob\nspec: {minSize: 3}"),
+)
+
+
+def _b03(subject: Subject) -> Iterator[Hit]:
+    if subject.spec.get("injectLattice") is not True:
+        return
+    for template in subject.templates:
+        container = template.main
+        if container is None or not container.body.get("command"):
+            yield Hit(template.pointer, "injectLattice needs an explicit command")
+            continue
+        for word in container.command_line:
+            if not _SHELL_SAFE.fullmatch(word):
+                yield Hit(container.pointer, f"the agent loses the quoting of {word!r}")
+
+
+B03 = Rule(
+    id="TW403",
+    name="injectable-command",
+    severity=Severity.ERROR,
+    summary="An injected container has an explicit command whose words need no quoting.",
+    effect="The operator joins the words by spaces into one bash line, which then reads otherwise.",
+    remedy="Use words of letters, digits and _@%+=:,./- only; pass other text through env.",
+    kinds=KIND,
+    spec="entrypoint",
+    source="lattice-io/lattice:lattice-operator/pkg/controller.v1",
+    run=_b03,
+    passing=Sample(
+        "kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
+        "{containers: [{command: [python, train.py]}]}}}}"
+    ),
+    failing=Sample(
+        "kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
+        '{containers: [{command: [python, -c, "print(1)"]}]}}}}'
+    ),
+)
+
+
+def _b04(subject: Subject) -> Iterator[Hit]:
+    for container in subject.containers:
+        for name in accelerators(container):
+            if name not in container.requests:
+                message = f"{name} is in limits but not in requests"
+                yield Hit(f"{container.pointer}/resources", message)
+
+
+B04 = Rule(
+    id="TW404",
+    name="requests-for-the-autoscaler",
+    severity=Severity.WARNING,
+    summary="Accelerators are in resources.requests, not only in limits.",
+    effect="The autoscaler reads requests only and counts one unit a pod.",
+    remedy="Set the same number in requests and limits.",
+    kinds=KIND,
+    spec="resources.gpu",
+    source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
+    run=_b04,
+    passing=Sample(
+        "kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
+        "{requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}}}}"
+    ),
+    failing=Sample(
+        "kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
+        "{limits: {nvidia.com/gpu: 1}}}]}}}}"
+    ),
+)
+
+
+def _b05(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        if template.trains and all(c.name != "trainingjob" for c in template.trains):
+            names = ", ".join(repr(c.name) for c in template.trains)
+            yield Hit(template.pointer, f"no container is named trainingjob (found: {names})")
+    restart = subject.spec.get("replicaSpecs")
+    policy = restart.get("restartPolicy") if isinstance(restart, Mapping) else None
+    if subject.spec.get("injectLattice") is True and policy not in (None, "Never"):
+        message = f"restartPolicy {policy} is replaced by Never when the agent is injected"
+        yield Hit("/spec/replicaSpecs/restartPolicy", message)
+
+
+B05 = Rule(
+    id="TW405",
+    name="trainingjob-container",
+    severity=Severity.WARNING,
+    summary="The container is named trainingjob, and an injected job sets no restartPolicy.",
+    effect="Exit codes are not read, or the policy that is written is not the one that acts.",
+    remedy="Name the container trainingjob and leave restartPolicy out.",
+    kinds=KIND,
+    source=_TYPES,
+    run=_b05,
+    passing=Sample(
+        "kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: "
+        "{containers: [{name: trainingjob}]}}}}"
+    ),
+    failing=Sample(
+        "kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: main}]}}}}"
+    ),
+)
+RULES = (B01, B02, B03, B04, B05)
