@@ -12,15 +12,63 @@ DNS label of 63 characters, so the usual Helm name is cut to 52.
 {{- end -}}
 {{- end }}
 
-{{/* Labels of the object and of its pods. */}}
-{{- define "training-job.labels" -}}
-{{- $own := dict "app.kubernetes.io/name" .Chart.Name "app.kubernetes.io/instance" .Release.Name "app.kubernetes.io/managed-by" .Release.Service -}}
-{{- include "training-job.strings" (merge (dict) .Values.commonLabels $own) -}}
-{{- end }}
-
-{{/* A map of strings, sorted by key, with everything quoted: Go's toYaml leaves 1e3 bare. */}}
+{{/*
+A map of strings in the order of its keys, with everything quoted: YAML readers disagree on bare
+scalars such as 1e3, 0o7 and y, and toYaml leaves some of them bare.
+*/}}
 {{- define "training-job.strings" -}}
 {{- range $key, $value := . }}
 {{ quote $key }}: {{ quote $value }}
 {{- end }}
+{{- end }}
+
+{{/* A map of plain fields: scalars and nested values as JSON, which every YAML reader agrees on. */}}
+{{- define "training-job.fields" -}}
+{{- range $key, $value := . }}
+{{ $key }}: {{ toJson $value }}
+{{- end }}
+{{- end }}
+
+{{/* Metadata of the job object. Labels given in values win over the chart's own. */}}
+{{- define "training-job.metadata" -}}
+{{- $own := dict "app.kubernetes.io/name" .Chart.Name "app.kubernetes.io/instance" .Release.Name "app.kubernetes.io/managed-by" .Release.Service -}}
+name: {{ include "training-job.fullname" . | quote }}
+namespace: {{ quote .Release.Namespace }}
+labels:
+  {{- include "training-job.strings" (merge (dict) .Values.labels .Values.commonLabels $own) | trim | nindent 2 }}
+{{- with .Values.annotations }}
+annotations:
+  {{- include "training-job.strings" . | trim | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* The run policy, which both operators read alike. */}}
+{{- define "training-job.runPolicy" -}}
+runPolicy:
+{{- with .Values.runPolicy }}
+  {{- with .cleanPodPolicy }}
+  cleanPodPolicy: {{ . }}
+  {{- end }}
+  {{- if hasKey . "backoffLimit" }}
+  backoffLimit: {{ int64 .backoffLimit }}
+  {{- end }}
+  {{- if hasKey . "activeDeadlineSeconds" }}
+  activeDeadlineSeconds: {{ int64 .activeDeadlineSeconds }}
+  {{- end }}
+  {{- with .schedulingPolicy }}
+  schedulingPolicy:
+    {{- include "training-job.fields" . | trim | nindent 4 }}
+  {{- end }}
+  {{- if hasKey . "suspend" }}
+  suspend: {{ .suspend }}
+  {{- end }}
+{{- else }} {}
+{{- end }}
+{{- end }}
+
+{{/* repository[:tag][@digest] */}}
+{{- define "training-job.image" -}}
+{{ required "image.repository is required" .repository }}
+{{- with .tag }}:{{ . }}{{ end }}
+{{- with .digest }}@{{ . }}{{ end }}
 {{- end }}

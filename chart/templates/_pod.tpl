@@ -1,139 +1,148 @@
 {{/*
-Metadata and spec of the pod template. Takes a dict of "root" (the chart's scope) and "container"
-(the name that the operator looks for).
+The pod template of every kind. Takes a dict of "root" (the chart's scope) and "container" (the
+name that the operator looks for).
 */}}
 {{- define "training-job.pod" -}}
-{{- $root := .root -}}
-{{- with $root.Values -}}
+{{- $values := .root.Values -}}
 metadata:
+  {{- with merge (dict) $values.podLabels $values.commonLabels }}
   labels:
-    {{- include "training-job.strings" (merge (dict) .podLabels .commonLabels) | indent 4 }}
-  {{- with .podAnnotations }}
+    {{- include "training-job.strings" . | trim | nindent 4 }}
+  {{- end }}
+  {{- with $values.podAnnotations }}
   annotations:
-    {{- include "training-job.strings" . | indent 4 }}
+    {{- include "training-job.strings" . | trim | nindent 4 }}
   {{- end }}
 spec:
-  {{- with .schedulerName }}
+  {{- with $values.schedulerName }}
   schedulerName: {{ quote . }}
   {{- end }}
-  {{- with .priorityClassName }}
+  {{- with $values.priorityClassName }}
   priorityClassName: {{ quote . }}
   {{- end }}
-  {{- with .serviceAccountName }}
+  {{- with $values.serviceAccountName }}
   serviceAccountName: {{ quote . }}
   {{- end }}
-  automountServiceAccountToken: {{ .automountServiceAccountToken }}
-  terminationGracePeriodSeconds: {{ int64 .terminationGracePeriodSeconds }}
-  {{- with .podSecurityContext }}
-  securityContext: {{ toJson . }}
+  automountServiceAccountToken: {{ $values.automountServiceAccountToken }}
+  terminationGracePeriodSeconds: {{ int64 $values.terminationGracePeriodSeconds }}
+  {{- with $values.podSecurityContext }}
+  securityContext:
+    {{- include "training-job.fields" . | trim | nindent 4 }}
   {{- end }}
-  {{- with .imagePullSecrets }}
+  {{- with $values.imagePullSecrets }}
   imagePullSecrets:
     {{- range . }}
     - name: {{ quote .name }}
     {{- end }}
   {{- end }}
-  {{- with .nodeSelector }}
+  {{- with $values.nodeSelector }}
   nodeSelector:
-    {{- include "training-job.strings" . | indent 4 }}
+    {{- include "training-job.strings" . | trim | nindent 4 }}
   {{- end }}
-  {{- with .tolerations }}
+  {{- with $values.tolerations }}
   tolerations:
     {{- range . }}
-    - {{ toJson . }}
+    - {{ include "training-job.fields" . | indent 6 | trim }}
     {{- end }}
   {{- end }}
-  {{- with .affinity }}
+  {{- with $values.affinity }}
   affinity: {{ toJson . }}
   {{- end }}
   containers:
-    - name: {{ $.container }}
-      image: {{ include "training-job.image" .image | quote }}
-      imagePullPolicy: {{ .image.pullPolicy }}
-      {{- with .command }}
-      command:
-        {{- range . }}
-        - {{ quote . }}
-        {{- end }}
-      {{- end }}
-      {{- with .args }}
-      args:
-        {{- range . }}
-        - {{ quote . }}
-        {{- end }}
-      {{- end }}
-      {{- if or .env .secretEnv }}
-      env:
-        {{- range $name, $value := .env }}
-        - name: {{ quote $name }}
-          value: {{ quote $value }}
-        {{- end }}
-        {{- range $name, $secret := .secretEnv }}
-        - name: {{ quote $name }}
-          valueFrom:
-            secretKeyRef:
-              name: {{ quote $secret.name }}
-              key: {{ quote $secret.key }}
-        {{- end }}
-      {{- end }}
-      {{- with .ports }}
-      ports:
-        {{- range . }}
-        - name: {{ quote .name }}
-          containerPort: {{ int64 .containerPort }}
-          protocol: {{ default "TCP" .protocol }}
-        {{- end }}
-      {{- end }}
-      {{- if or .resources.requests .resources.limits }}
-      resources:
-        {{- with .resources.requests }}
-        requests:
-          {{- include "training-job.strings" . | indent 10 }}
-        {{- end }}
-        {{- with .resources.limits }}
-        limits:
-          {{- include "training-job.strings" . | indent 10 }}
-        {{- end }}
-      {{- end }}
-      {{- with .securityContext }}
-      securityContext: {{ toJson . }}
-      {{- end }}
-      {{- if or .volumes .shm.sizeLimit }}
-      volumeMounts:
-        {{- if .shm.sizeLimit }}
-        - name: dshm
-          mountPath: /dev/shm
-        {{- end }}
-        {{- range .volumes }}
-        - name: {{ quote .name }}
-          mountPath: {{ quote .mountPath }}
-          {{- with .subPath }}
-          subPath: {{ quote . }}
-          {{- end }}
-          {{- if .readOnly }}
-          readOnly: true
-          {{- end }}
-        {{- end }}
-      {{- end }}
-  {{- if or .volumes .shm.sizeLimit }}
-  volumes:
-    {{- if .shm.sizeLimit }}
-    - name: dshm
-      emptyDir:
-        medium: Memory
-        sizeLimit: {{ quote .shm.sizeLimit }}
+    - name: {{ .container }}
+      {{- include "training-job.container" $values | trim | nindent 6 }}
+  {{- with include "training-job.volumes" $values | trim }}
+  {{- nindent 2 . }}
+  {{- end }}
+{{- end }}
+
+{{/* The container, after its name. Takes the values. */}}
+{{- define "training-job.container" }}
+image: {{ include "training-job.image" .image | quote }}
+imagePullPolicy: {{ .image.pullPolicy }}
+{{- with .command }}
+command:
+  {{- range . }}
+  - {{ quote . }}
+  {{- end }}
+{{- end }}
+{{- with .args }}
+args:
+  {{- range . }}
+  - {{ quote . }}
+  {{- end }}
+{{- end }}
+{{- if or .env .secretEnv }}
+env:
+  {{- range $name, $value := .env }}
+  - name: {{ quote $name }}
+    value: {{ quote $value }}
+  {{- end }}
+  {{- range $name, $secret := .secretEnv }}
+  - name: {{ quote $name }}
+    valueFrom:
+      secretKeyRef:
+        name: {{ quote $secret.name }}
+        key: {{ quote $secret.key }}
+  {{- end }}
+{{- end }}
+{{- with .ports }}
+ports:
+  {{- range . }}
+  - name: {{ quote .name }}
+    containerPort: {{ int64 .containerPort }}
+    protocol: {{ default "TCP" .protocol }}
+  {{- end }}
+{{- end }}
+{{- if or .resources.requests .resources.limits }}
+resources:
+  {{- with .resources.requests }}
+  requests:
+    {{- include "training-job.strings" . | trim | nindent 4 }}
+  {{- end }}
+  {{- with .resources.limits }}
+  limits:
+    {{- include "training-job.strings" . | trim | nindent 4 }}
+  {{- end }}
+{{- end }}
+{{- with .securityContext }}
+securityContext:
+  {{- include "training-job.fields" . | trim | nindent 2 }}
+{{- end }}
+{{- if or .volumes .shm.sizeLimit }}
+volumeMounts:
+  {{- if .shm.sizeLimit }}
+  - name: dshm
+    mountPath: /dev/shm
+  {{- end }}
+  {{- range .volumes }}
+  - name: {{ quote .name }}
+    mountPath: {{ quote .mountPath }}
+    {{- with .subPath }}
+    subPath: {{ quote . }}
     {{- end }}
-    {{- range .volumes }}
-    - name: {{ quote .name }}
-      {{- range $kind, $source := .source }}
-      {{ $kind }}: {{ toJson $source }}
-      {{- end }}
+    {{- if .readOnly }}
+    readOnly: true
     {{- end }}
   {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* repository[:tag][@digest] */}}
-{{- define "training-job.image" -}}
-{{ required "image.repository is required" .repository }}{{ with .tag }}:{{ . }}{{ end }}{{ with .digest }}@{{ . }}{{ end }}
+{{/* The pod's volumes. Takes the values. */}}
+{{- define "training-job.volumes" }}
+{{- if or .volumes .shm.sizeLimit }}
+volumes:
+  {{- if .shm.sizeLimit }}
+  - name: dshm
+    emptyDir:
+      medium: Memory
+      sizeLimit: {{ quote .shm.sizeLimit }}
+  {{- end }}
+  {{- range .volumes }}
+  - name: {{ quote .name }}
+    {{- range $kind, $source := .source }}
+    {{ $kind }}: {{ toJson $source }}
+    {{- end }}
+  {{- end }}
+{{- end }}
 {{- end }}

@@ -10,12 +10,16 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import tarfile
 import tempfile
 from collections.abc import Mapping
 from functools import cached_property
+from io import BytesIO
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
+from trainwright import schema
 from trainwright.errors import EngineError
 from trainwright.model import Data
 
@@ -46,31 +50,55 @@ def engine(binary: str | None = None) -> Engine:
 
 
 class Embedded:
-    """Helm's own Go SDK, loaded into this process on first use."""
+    """Helm's own Go SDK, loaded into this process on first use.
+
+    Helm compiles values.schema.json anew at each render, which takes five times as long as the
+    rendering. So the schema is asked in its compiled form first, and the chart renders without
+    it; only values that are refused go through the whole chart, for Helm's own words.
+    """
 
     @cached_property
-    def _chart(self) -> Chart:
-        try:
-            import helm_python  # 50 ms, and only commands that render need it
+    def _whole(self) -> Chart:
+        return _helm_python().Chart.load(CHART)
 
-            return helm_python.Chart.load(CHART)
-        except ImportError as error:
-            raise EngineError(f"the Helm engine cannot be loaded: {error}") from error
+    @cached_property
+    def _bare(self) -> Chart:
+        return _helm_python().Chart.load_archive(_archive(CHART))
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        from helm_python import HelmError, HelmRenderError, HelmValuesError
-
+        helm_python = _helm_python()
         try:
-            rendered = self._chart.render(dict(values), name=release, namespace=namespace)
-        except (HelmValuesError, HelmRenderError) as error:
+            chart = self._bare if schema.chart_values().accepts(values) else self._whole
+            rendered = chart.render(dict(values), name=release, namespace=namespace)
+        except (helm_python.HelmValuesError, helm_python.HelmRenderError) as error:
             raise ChartRefusal(_reason(str(error))) from error
-        except HelmError as error:
+        except helm_python.HelmError as error:
             raise EngineError(f"Helm failed: {error}") from error
         return {
             path.rpartition("/")[2]: text.strip() + "\n"
             for path, text in rendered.items()
             if path.endswith(".yaml") and text.strip()
         }
+
+
+def _helm_python() -> ModuleType:
+    try:
+        import helm_python  # 50 ms, and only commands that render need it
+    except ImportError as error:
+        raise EngineError(f"the Helm engine cannot be loaded: {error}") from error
+    return helm_python
+
+
+def _archive(folder: Path) -> bytes:
+    """What rendering needs of a chart, as the .tgz that Helm reads from memory."""
+    buffer = BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
+        for name in ("Chart.yaml", "values.yaml"):
+            archive.add(folder / name, f"{folder.name}/{name}")
+        for path in sorted((folder / "templates").iterdir()):
+            if path.name != "NOTES.txt":
+                archive.add(path, f"{folder.name}/templates/{path.name}")
+    return buffer.getvalue()
 
 
 class Binary:

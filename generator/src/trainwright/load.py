@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from trainwright import diagnostics as dx
 from trainwright import schema
 from trainwright.errors import SelectionError, SourceError
-from trainwright.merge import Layer, Layered, merge, stack
+from trainwright.merge import Layer, Layered, merge, path_of, stack
 from trainwright.model import Finding, Place
 from trainwright.yamlio import Document, parse
 
@@ -298,7 +298,7 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
     for violation in against.explain(spec.data):
         pointer = violation.pointer
         at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
-        if violation.missing and not pointer:
+        if (violation.missing and not pointer) or at.file == BUILT_IN:
             at = Place(spec.layers[-1].document.file)
         path = ".".join(t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:])
         found.append(

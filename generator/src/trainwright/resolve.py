@@ -332,7 +332,7 @@ def _accelerators(spec: Layered, place: Environment) -> Iterator[Finding]:
         remedy = "Ask for GPUs in resources.gpu, or leave backend to auto."
         yield _at(dx.CONTRADICTION, spec, "backend", message, remedy=remedy)
     if gpus and "pool" not in data:
-        message = f"{gpus} GPUs a node are asked for, but no pool to take them from"
+        message = f"resources.gpu is {gpus}, but there is no pool to take GPUs from"
         accelerated = tuple(name for name, p in place.pools.items() if p.resource)
         yield _at(
             dx.REFERENCE,

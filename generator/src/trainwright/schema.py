@@ -48,9 +48,9 @@ class Schema:
     resources: tuple[tuple[str, Mapping[str, Data]], ...]
 
     @cached_property
-    def _gate(self) -> jsonschema_rs.Draft202012Validator:
+    def _gate(self) -> jsonschema_rs.Validator:
         registry = jsonschema_rs.Registry(list(self.resources))
-        return jsonschema_rs.Draft202012Validator(self.root, registry=registry)
+        return jsonschema_rs.validator_for(self.root, registry=registry)
 
     def accepts(self, data: Data) -> bool:
         """Whether the data is valid; some 10 µs for a job."""
@@ -66,8 +66,15 @@ class Schema:
         from jsonschema import Draft202012Validator  # 60 ms, only after a failure
 
         validator = Draft202012Validator(self.root, registry=self._registry)
-        found = [v for error in validator.iter_errors(data) for v in _violations(error)]
-        return tuple(sorted(set(found), key=lambda v: (v.pointer, v.key, v.missing, v.message)))
+        errors = list(validator.iter_errors(data))
+        mistyped = {tuple(e.absolute_path) for e in errors if e.validator == "type"}
+        found = {
+            violation
+            for error in errors
+            if error.validator == "type" or tuple(error.absolute_path) not in mistyped
+            for violation in _violations(error)
+        }
+        return tuple(sorted(found, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
 
     @cached_property
     def _registry(self) -> Registry:
@@ -109,6 +116,13 @@ def environment_file() -> Schema:
 
 def defaults_file() -> Schema:
     return _schema("defaults.schema.json")
+
+
+@cache
+def chart_values() -> Schema:
+    """The chart's own values.schema.json, which plain Helm enforces too."""
+    path = FOLDER.parent / "chart" / "values.schema.json"
+    return Schema(json.loads(path.read_text(encoding="utf-8")), ())
 
 
 @cache
@@ -163,7 +177,7 @@ def show(value: Data) -> str:
     if isinstance(value, list):
         return "a list"
     text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else f"{text[:57]}…"
+    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def _kind(value: Data) -> str:
@@ -265,6 +279,10 @@ def _enum(error: ValidationError, pointer: str) -> Iterator[Violation]:
 
 def _pattern(error: ValidationError, pointer: str) -> Iterator[Violation]:
     described = _described(error.schema)
+    if "integer" in error.schema.get("type", "") and str(error.instance).isdigit():
+        message = f"{_name(pointer)} is the string {show(error.instance)}"
+        yield Violation(pointer, message, f"Write {error.instance} without quotes.")
+        return
     what = str(error.schema.get("title", "")).lower() or f"text matching {error.validator_value}"
     message = f"{_name(pointer)} is {show(error.instance)}, which is no valid {what}"
     yield Violation(pointer, message, described or f"It must match {error.validator_value}.")
@@ -314,7 +332,10 @@ def _best_branch(error: ValidationError, pointer: str) -> Iterator[Violation]:
 
 def _one_too_many(error: ValidationError, pointer: str) -> Iterator[Violation]:
     """`oneOf` with more than one match, `maxProperties: 1`: keys that exclude each other."""
-    keys = ", ".join(error.instance) if isinstance(error.instance, dict) else ""
+    branches = error.validator_value if isinstance(error.validator_value, list) else []
+    known = {key for branch in branches for key in branch.get("required", ())}
+    present = error.instance if isinstance(error.instance, dict) else {}
+    keys = ", ".join(key for key in present if not known or key in known)
     message = f"{_name(pointer)} has keys that exclude each other: {keys}"
     remedy = "Keep one; write null to remove an inherited one. " + _described(error.schema)
     yield Violation(pointer, message, remedy.strip())
