@@ -209,7 +209,7 @@ def test_every_format_of_a_report(repository: Repository, output: str) -> None:
 def test_warnings_fail_only_when_asked_to(repository: Repository) -> None:
     repository.job(
         "prod/llm",
-        'retries: 1\nmaxDuration: null\nwaivers: {TW104: {reason: r, until: "2027-01-01"}}\n',
+        'waivers: {TW104: {reason: unused, until: "2027-01-01"}}\n',
     )
     assert repository.run("check").exit_code == 0
     assert repository.run("check", "--fail-on", "warning").exit_code == 1
