@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from repository import Repository
 
+from repository import Repository
 from trainwright import cli
 
 

@@ -1,4 +1,4 @@
-"""Reading YAML with positions, refusing what is dangerous, and writing what all readers agree on."""
+"""Reading YAML with positions, refusing what is dangerous, writing what all readers agree on."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,13 +58,19 @@ class Embedded:
     it; only values that are refused go through the whole chart, for Helm's own words.
     """
 
+    def __init__(self) -> None:
+        # Go's start-up takes 45 ms without the GIL: time enough to read and merge the specs.
+        Thread(target=_helm_python, daemon=True).start()
+
     @cached_property
     def _whole(self) -> Chart:
-        return _helm_python().Chart.load(CHART)
+        chart: Chart = _helm_python().Chart.load(CHART)
+        return chart
 
     @cached_property
     def _bare(self) -> Chart:
-        return _helm_python().Chart.load_archive(_archive(CHART))
+        chart: Chart = _helm_python().Chart.load_archive(_archive(CHART))
+        return chart
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
         helm_python = _helm_python()

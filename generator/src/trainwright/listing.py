@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trainwright import index, load
-from trainwright.diagnostics import DIAGNOSTICS
+from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.reports import FORMATS
 from trainwright.rules import RULES
+from trainwright.rules.rule import Rule
 from trainwright.targets import TARGETS
 
 Rows: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]
@@ -42,7 +43,7 @@ def _targets(root: Root) -> Rows:
 
 
 def _rules(root: Root) -> Rows:
-    every = [*DIAGNOSTICS.values(), *RULES.values()]
+    every: list[Diagnostic | Rule] = [*DIAGNOSTICS.values(), *RULES.values()]
     rows = [(rule.id, rule.severity.value, rule.name, rule.summary) for rule in every]
     return ("rule", "severity", "name", "summary"), [tuple(row) for row in rows]
 

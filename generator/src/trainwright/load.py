@@ -300,10 +300,8 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
         at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
         if (violation.missing and not pointer) or at.file == BUILT_IN:
             at = Place(spec.layers[-1].document.file)
-        path = ".".join(t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:])
-        found.append(
-            dx.SCHEMA.at(at, violation.message, remedy=violation.remedy, subject=subject, path=path)
-        )
+        message, remedy, path = violation.message, violation.remedy, path_of(pointer)
+        found.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=path))
     return tuple(found)
 
 

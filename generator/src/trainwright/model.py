@@ -142,6 +142,14 @@ class Waiver:
     place: Place
 
 
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """How much a rule counts in an environment, and where that was said."""
+
+    severity: Severity
+    place: Place
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """One deployment place: cluster, namespace, and the rules jobs there live under."""
@@ -159,7 +167,7 @@ class Environment:
     queues: tuple[str, ...] = ()
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
     service_mesh: Literal["istio", "linkerd", "none"] = "none"
-    severities: Mapping[str, Severity] = field(default_factory=dict)
+    severities: Mapping[str, Weight] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeAlias
 
@@ -122,7 +120,9 @@ class _Work:
         self._mark = cache.fingerprint(options.helm or "embedded")
         self._loaded = reader.environment(selection.environment)
         document = self._loaded.document
-        self.environment = document and resolve.environment(self._loaded.name, document)
+        self.environment = (
+            None if document is None else resolve.environment(self._loaded.name, document)
+        )
         self._there = filetree.hashes(self._folder, filetree.listing(self._folder))
         self._remembered = cache.load(self._cache_path, self._mark) if options.use_cache else {}
         self._outcomes: dict[str, Remembered] = {}
@@ -217,13 +217,19 @@ Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the hashes o
 
 def _render_all(root: Path, work: list[_Work], options: Options) -> None:
     pending = [(item, item.pending()) for item in work]
+    total = sum(len(files) for _, files in pending)
+    if not total:
+        return
     processes = min(_MAX_PROCESSES, len(os.sched_getaffinity(0)))
-    if processes == 1 or sum(len(files) for _, files in pending) < _WORTH_A_PROCESS:
+    if processes == 1 or total < _WORTH_A_PROCESS:
         renderer = _Renderer(root, options.helm)
         for item, files in pending:
             for file in files:
                 item.take(*renderer.render(file))
         return
+    from concurrent.futures import ProcessPoolExecutor  # 30 ms, and only large plans need it
+    from multiprocessing import get_context
+
     # Spawned, not forked: the Go runtime inside the Helm engine does not survive a fork.
     with ProcessPoolExecutor(
         processes, get_context("spawn"), initializer=_start, initargs=(root, options.helm)

@@ -27,6 +27,7 @@ from trainwright.model import (
     TargetOptions,
     Volume,
     Waiver,
+    Weight,
 )
 from trainwright.yamlio import Document
 
@@ -62,7 +63,10 @@ def environment(name: str, document: Document) -> Environment:
         queues=tuple(data.get("queues", {})),
         pod_security=data.get("podSecurity", "restricted"),
         service_mesh=data.get("serviceMesh", "none"),
-        severities={key: Severity(value) for key, value in data.get("severities", {}).items()},
+        severities={
+            key: Weight(Severity(value), document.key_place(f"/severities/{key}"))
+            for key, value in data.get("severities", {}).items()
+        },
         waivers=tuple(
             Waiver(
                 rule=waiver["rule"],

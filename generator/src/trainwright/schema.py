@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import jsonschema_rs
 
@@ -16,8 +16,21 @@ from trainwright.errors import SourceError
 from trainwright.model import Data
 
 if TYPE_CHECKING:
-    from jsonschema import ValidationError
     from referencing import Registry
+
+
+class _Error(Protocol):
+    """A jsonschema.ValidationError, as far as explanations read it."""
+
+    validator: str
+    validator_value: Any
+    instance: Any
+    schema: Mapping[str, Any]
+    message: str
+    context: list[_Error]
+    absolute_path: Sequence[str | int]
+    absolute_schema_path: Sequence[str | int]
+
 
 FOLDER = Path(__file__).parent / "schemas"
 _BASE = "https://trainwright.io/schemas/v1alpha1"
@@ -49,8 +62,8 @@ class Schema:
 
     @cached_property
     def _gate(self) -> jsonschema_rs.Validator:
-        registry = jsonschema_rs.Registry(list(self.resources))
-        return jsonschema_rs.validator_for(self.root, registry=registry)
+        registry = jsonschema_rs.Registry([(uri, dict(body)) for uri, body in self.resources])
+        return jsonschema_rs.validator_for(dict(self.root), registry=registry)
 
     def accepts(self, data: Data) -> bool:
         """Whether the data is valid; some 10 µs for a job."""
@@ -66,7 +79,7 @@ class Schema:
         from jsonschema import Draft202012Validator  # 60 ms, only after a failure
 
         validator = Draft202012Validator(self.root, registry=self._registry)
-        errors = list(validator.iter_errors(data))
+        errors = [cast(_Error, error) for error in validator.iter_errors(data)]
         mistyped = {tuple(e.absolute_path) for e in errors if e.validator == "type"}
         found = {
             violation
@@ -154,7 +167,7 @@ def _pointer(path: Iterable[str | int]) -> str:
     return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in path)
 
 
-def _violations(error: ValidationError) -> Iterator[Violation]:
+def _violations(error: _Error) -> Iterator[Violation]:
     pointer = _pointer(error.absolute_path)
     keyword = str(error.validator)
     if "propertyNames" in error.absolute_schema_path:
@@ -210,7 +223,7 @@ def _described(schema: Mapping[str, Data]) -> str:
     return " ".join(part for part in (f"{description}." if description else "", _examples(schema)))
 
 
-def _type(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _type(error: _Error, pointer: str) -> Iterator[Violation]:
     wanted = error.validator_value
     types = [wanted] if isinstance(wanted, str) else list(wanted)
     value = error.instance
@@ -229,7 +242,7 @@ def _type(error: ValidationError, pointer: str) -> Iterator[Violation]:
     yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
 
 
-def _unknown_keys(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _unknown_keys(error: _Error, pointer: str) -> Iterator[Violation]:
     known = list(error.schema.get("properties", {}))
     for key in error.instance:
         if key in known or any(_matches(p, key) for p in error.schema.get("patternProperties", {})):
@@ -249,7 +262,7 @@ def _matches(pattern: str, key: str) -> bool:
     return re.search(pattern, key) is not None
 
 
-def _bad_key(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _bad_key(error: _Error, pointer: str) -> Iterator[Violation]:
     key = error.instance
     yield Violation(
         f"{pointer}{_pointer([key])}",
@@ -259,7 +272,7 @@ def _bad_key(error: ValidationError, pointer: str) -> Iterator[Violation]:
     )
 
 
-def _required(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _required(error: _Error, pointer: str) -> Iterator[Violation]:
     for key in error.validator_value:
         if key in error.instance:
             continue
@@ -269,7 +282,7 @@ def _required(error: ValidationError, pointer: str) -> Iterator[Violation]:
         yield Violation(pointer, f"{name} is missing", remedy, missing=key)
 
 
-def _enum(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _enum(error: _Error, pointer: str) -> Iterator[Violation]:
     allowed = [str(value) for value in error.validator_value]
     near = difflib.get_close_matches(str(error.instance), allowed, n=1, cutoff=0.6)
     hint = f'Did you mean "{near[0]}"? ' if near else ""
@@ -277,7 +290,7 @@ def _enum(error: ValidationError, pointer: str) -> Iterator[Violation]:
     yield Violation(pointer, message, f"{hint}It must be one of: {', '.join(allowed)}.")
 
 
-def _pattern(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _pattern(error: _Error, pointer: str) -> Iterator[Violation]:
     described = _described(error.schema)
     if "integer" in error.schema.get("type", "") and str(error.instance).isdigit():
         message = f"{_name(pointer)} is the string {show(error.instance)}"
@@ -288,8 +301,8 @@ def _pattern(error: ValidationError, pointer: str) -> Iterator[Violation]:
     yield Violation(pointer, message, described or f"It must match {error.validator_value}.")
 
 
-def _limit(words: str) -> Callable[[ValidationError, str], Iterator[Violation]]:
-    def explain(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _limit(words: str) -> Callable[[_Error, str], Iterator[Violation]]:
+    def explain(error: _Error, pointer: str) -> Iterator[Violation]:
         shown = error.instance if isinstance(error.instance, int | float) else ""
         size = f" is {shown}, it" if shown != "" else ""
         message = f"{_name(pointer)}{size} must {words} {error.validator_value}"
@@ -298,18 +311,18 @@ def _limit(words: str) -> Callable[[ValidationError, str], Iterator[Violation]]:
     return explain
 
 
-def _const(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _const(error: _Error, pointer: str) -> Iterator[Violation]:
     wanted = show(error.validator_value)
     message = f"{_name(pointer)} is {show(error.instance)}, expected {wanted}"
     yield Violation(pointer, message, f"Write {wanted}.")
 
 
-def _other(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _other(error: _Error, pointer: str) -> Iterator[Violation]:
     message = f"{_name(pointer)}: {error.message[:200]}"
     yield Violation(pointer, message, _described(error.schema) or "Correct the value.")
 
 
-def _best_branch(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _best_branch(error: _Error, pointer: str) -> Iterator[Violation]:
     """What keeps the value from the alternative that it comes closest to.
 
     Alternatives that only differ in which key must be there are named together instead.
@@ -325,12 +338,11 @@ def _best_branch(error: ValidationError, pointer: str) -> Iterator[Violation]:
         return
     from jsonschema.exceptions import best_match, relevance
 
-    best = best_match([error], key=relevance)
-    assert best is not None
+    best = cast(_Error, best_match([error], key=relevance))  # type: ignore[list-item]
     yield from _EXPLAIN.get(str(best.validator), _other)(best, _pointer(best.absolute_path))
 
 
-def _one_too_many(error: ValidationError, pointer: str) -> Iterator[Violation]:
+def _one_too_many(error: _Error, pointer: str) -> Iterator[Violation]:
     """`oneOf` with more than one match, `maxProperties: 1`: keys that exclude each other."""
     branches = error.validator_value if isinstance(error.validator_value, list) else []
     known = {key for branch in branches for key in branch.get("required", ())}
@@ -341,7 +353,7 @@ def _one_too_many(error: ValidationError, pointer: str) -> Iterator[Violation]:
     yield Violation(pointer, message, remedy.strip())
 
 
-_EXPLAIN: dict[str, Callable[[ValidationError, str], Iterator[Violation]]] = {
+_EXPLAIN: dict[str, Callable[[_Error, str], Iterator[Violation]]] = {
     "type": _type,
     "additionalProperties": _unknown_keys,
     "unevaluatedProperties": _unknown_keys,

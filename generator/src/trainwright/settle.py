@@ -55,11 +55,11 @@ def _remaining(
         used.update(matching)
         if any(waiver.until >= today for waiver in matching):
             continue
-        severity = environment.severities.get(finding.rule)
-        if severity is None or finding.rule not in RULES:
+        weight = environment.severities.get(finding.rule)
+        if weight is None or finding.rule not in RULES:
             yield finding
-        elif severity is not Severity.OFF:
-            yield replace(finding, severity=severity)
+        elif weight.severity is not Severity.OFF:
+            yield replace(finding, severity=weight.severity)
 
 
 def _about(
@@ -78,7 +78,7 @@ def _about(
 
 
 def _unknown_severities(environment: Environment) -> Iterator[Finding]:
-    for rule in environment.severities:
+    for rule, weight in environment.severities.items():
         if rule not in RULES:
             message = f"{rule} is no rule whose severity can be set"
-            yield dx.UNKNOWN_RULE.at(environment.place, message, subject=environment.name)
+            yield dx.UNKNOWN_RULE.at(weight.place, message, subject=environment.name)

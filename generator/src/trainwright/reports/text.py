@@ -1,4 +1,4 @@
-"""For people at a terminal: each finding at the line they wrote, with what it causes and a way out."""
+"""For people at a terminal: each finding at the line they wrote, its effect and a way out."""
 
 from __future__ import annotations
 

@@ -310,8 +310,15 @@ P09 = Rule(
 )
 
 # Launchers that start several processes a pod and read PET_*.
-_LAUNCHERS = ("torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate")
-_LAUNCHERS += ("deepspeed", "trainwright_runtime", "dlrover-run")
+_LAUNCHERS = (
+    "torchrun",
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate",
+    "deepspeed",
+    "trainwright_runtime",
+    "dlrover-run",
+)
 
 
 def launches(words: tuple[str, ...]) -> bool:
@@ -575,8 +582,15 @@ P17 = Rule(
 )
 
 _RUN_POLICY = frozenset(
-    ["cleanPodPolicy", "ttlSecondsAfterFinished", "activeDeadlineSeconds", "backoffLimit"]
-    + ["schedulingPolicy", "suspend", "managedBy"]
+    (
+        "cleanPodPolicy",
+        "ttlSecondsAfterFinished",
+        "activeDeadlineSeconds",
+        "backoffLimit",
+        "schedulingPolicy",
+        "suspend",
+        "managedBy",
+    )
 )
 
 
@@ -666,5 +680,7 @@ P20 = Rule(
         environment="podSecurity: restricted",
     ),
 )
-RULES = (P01, P02, P03, P04, P05, P06, P07, P08, P09, P10)
-RULES += (P11, P12, P13, P14, P15, P16, P17, P18, P19, P20)
+RULES: tuple[Rule, ...] = (
+    *(P01, P02, P03, P04, P05, P06, P07, P08, P09, P10),
+    *(P11, P12, P13, P14, P15, P16, P17, P18, P19, P20),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainwright import quantity
 from trainwright.model import Severity
@@ -99,7 +99,7 @@ def _d03(subject: Subject) -> Iterator[Hit]:
         memory = main.limits.get("memory")
         shm_bytes, memory_bytes = quantity.read(size), quantity.read(memory)
         if shm_bytes is not None and memory_bytes is not None and shm_bytes >= memory_bytes:
-            message = f"/dev/shm may hold {size}, the memory limit is {memory}"
+            message = f"shared memory may take {size}, the memory limit is {memory}"
             yield Hit(f"{pointer}/emptyDir/sizeLimit", message)
 
 
@@ -107,7 +107,7 @@ D03 = Rule(
     id="TW703",
     name="shm-below-memory",
     severity=Severity.WARNING,
-    summary="/dev/shm is smaller than the memory limit it is charged to.",
+    summary="Shared memory is smaller than the memory limit it is charged to.",
     effect="The container is killed for memory instead of getting an error it can handle.",
     remedy="Lower shm, or raise resources.memory.",
     spec="shm",
@@ -236,7 +236,7 @@ def _d05(subject: Subject) -> Iterator[Hit]:
             yield Hit(f"{template.pointer}/spec", f"{template.role} tolerates no pool of: {names}")
 
 
-def _tolerated(want: object, have: list[object]) -> bool:
+def _tolerated(want: object, have: Sequence[object]) -> bool:
     wanted = mapping(want)
     return any(
         mapping(t).get("key") in (None, wanted.get("key"))

@@ -10,12 +10,12 @@ from trainwright.rules.subject import Container, Hit, PodTemplate, Subject, dig,
 
 _STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
 _BASELINE_CAPABILITIES = frozenset(
-    ["AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD"]
-    + ["NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"]
+    "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID"
+    " SETPCAP SETUID SYS_CHROOT".split()
 )
 _RESTRICTED_VOLUMES = frozenset(
-    ["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim"]
-    + ["projected", "secret", "name"]
+    "configMap csi downwardAPI emptyDir ephemeral persistentVolumeClaim projected secret"
+    " hostPath name".split()  # hostPath is said once, by baseline
 )
 
 
@@ -31,44 +31,53 @@ def _baseline(template: PodTemplate) -> Iterator[Hit]:
     for where, volume in template.volumes:
         if "hostPath" in volume:
             name = volume.get("name")
-            yield Hit(f"{where}/hostPath", "hostPath is refused", spec=f"volumes.{name}")
+            yield Hit(f"{where}/hostPath", "hostPath is refused", f"volumes.{name}")
     for container in template.containers:
-        if _context(container).get("privileged") is True:
-            yield Hit(f"{container.pointer}/securityContext/privileged", "privileged is refused")
-        for capability in sequence(dig(_context(container), "capabilities", "add")):
-            if capability not in _BASELINE_CAPABILITIES:
-                where = f"{container.pointer}/securityContext/capabilities/add"
-                yield Hit(where, f"the capability {capability} is refused", "security.capabilities")
-        for index, port in enumerate(sequence(container.body.get("ports"))):
-            if mapping(port).get("hostPort"):
-                yield Hit(f"{container.pointer}/ports/{index}", "hostPort is refused")
+        yield from _baseline_container(container)
+
+
+def _baseline_container(container: Container) -> Iterator[Hit]:
+    own, where = _context(container), f"{container.pointer}/securityContext"
+    if own.get("privileged") is True:
+        yield Hit(f"{where}/privileged", "privileged is refused")
+    for capability in sequence(dig(own, "capabilities", "add")):
+        if capability not in _BASELINE_CAPABILITIES:
+            message = f"the capability {capability} is refused"
+            yield Hit(f"{where}/capabilities/add", message, "security.capabilities")
+    for index, port in enumerate(sequence(container.body.get("ports"))):
+        if mapping(port).get("hostPort"):
+            yield Hit(f"{container.pointer}/ports/{index}", "hostPort is refused")
 
 
 def _restricted(template: PodTemplate) -> Iterator[Hit]:
-    pod = mapping(template.spec.get("securityContext"))
     for where, volume in template.volumes:
         for kind in volume:
-            if kind not in _RESTRICTED_VOLUMES and kind != "hostPath":
-                yield Hit(
-                    where, f"a volume of kind {kind} is refused", f"volumes.{volume.get('name')}"
-                )
+            if kind not in _RESTRICTED_VOLUMES:
+                name = volume.get("name")
+                yield Hit(where, f"a volume of kind {kind} is refused", f"volumes.{name}")
+    pod = mapping(template.spec.get("securityContext"))
     for container in template.containers:
-        own = _context(container)
         where = f"{container.pointer}/securityContext"
-        if own.get("allowPrivilegeEscalation") is not False:
-            yield Hit(where, f"{container.name}: allowPrivilegeEscalation must be false")
-        if "ALL" not in sequence(dig(own, "capabilities", "drop")):
-            yield Hit(where, f"{container.name}: all capabilities must be dropped")
-        for capability in sequence(dig(own, "capabilities", "add")):
-            if capability != "NET_BIND_SERVICE" and capability in _BASELINE_CAPABILITIES:
-                yield Hit(where, f"the capability {capability} is refused", "security.capabilities")
-        if own.get("runAsNonRoot", pod.get("runAsNonRoot")) is not True:
-            yield Hit(where, f"{container.name}: runAsNonRoot must be true")
-        if own.get("runAsUser", pod.get("runAsUser")) == 0:
-            yield Hit(where, f"{container.name}: runAsUser must not be 0", "security.runAsUser")
-        profile = dig(own, "seccompProfile", "type") or dig(pod, "seccompProfile", "type")
-        if profile not in ("RuntimeDefault", "Localhost"):
-            yield Hit(where, f"{container.name}: seccompProfile must be RuntimeDefault")
+        for what, spec in _unrestricted(_context(container), pod):
+            yield Hit(where, f"{container.name}: {what}", spec)
+
+
+def _unrestricted(own: Mapping[str, Data], pod: Mapping[str, Data]) -> Iterator[tuple[str, str]]:
+    """What `restricted` asks for beyond `baseline` and a container lacks, and the spec path."""
+    if own.get("allowPrivilegeEscalation") is not False:
+        yield "allowPrivilegeEscalation must be false", ""
+    if "ALL" not in sequence(dig(own, "capabilities", "drop")):
+        yield "all capabilities must be dropped", ""
+    for capability in sequence(dig(own, "capabilities", "add")):
+        if capability != "NET_BIND_SERVICE" and capability in _BASELINE_CAPABILITIES:
+            yield f"the capability {capability} is refused", "security.capabilities"
+    if own.get("runAsNonRoot", pod.get("runAsNonRoot")) is not True:
+        yield "runAsNonRoot must be true", ""
+    if own.get("runAsUser", pod.get("runAsUser")) == 0:
+        yield "runAsUser must not be 0", "security.runAsUser"
+    profile = dig(own, "seccompProfile", "type") or dig(pod, "seccompProfile", "type")
+    if profile not in ("RuntimeDefault", "Localhost"):
+        yield "seccompProfile must be RuntimeDefault", ""
 
 
 def _d07(subject: Subject) -> Iterator[Hit]:
