@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -31,3 +34,27 @@ def shared() -> Callable[[str], Path]:
         return found
 
     return find
+
+
+@pytest.fixture(scope="session")
+def npm_package(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The unpacked folder of an npm package, by name@version. npm itself comes from PyPI."""
+
+    def fetch(package: str) -> Path:
+        folder = tmp_path_factory.mktemp("npm")
+        beside = Path(sys.executable).parent
+        environment = {**os.environ, "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}"}
+        packed = subprocess.run(
+            ["npm", "pack", "--silent", package],
+            cwd=folder, env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if packed.returncode:
+            message = f"npm cannot bring {package}: {packed.stderr.strip()}"
+            if os.environ.get("CI") == "true":
+                pytest.fail(message)
+            pytest.skip(message)
+        with tarfile.open(next(folder.glob("*.tgz"))) as archive:
+            archive.extractall(folder, filter="data")
+        return folder / "package"
+
+    return fetch

@@ -22,20 +22,28 @@ scalars such as 1e3, 0o7 and y, and toYaml leaves some of them bare.
 {{- end }}
 {{- end }}
 
-{{/* A map of plain fields: scalars and nested values as JSON, which every YAML reader agrees on. */}}
+{{/* A map of plain fields: strings quoted, the rest as JSON, which every YAML reader agrees on. */}}
 {{- define "training-job.fields" -}}
 {{- range $key, $value := . }}
-{{ $key }}: {{ toJson $value }}
+{{ $key }}: {{ if kindIs "string" $value }}{{ quote $value }}{{ else }}{{ toJson $value }}{{ end }}
 {{- end }}
 {{- end }}
 
-{{/* Metadata of the job object. Labels given in values win over the chart's own. */}}
+{{/*
+Labels of the object or of its pods. Takes a dict of "root" (the chart's scope) and "labels" (those
+of one of the two only). What values say wins over the chart's own.
+*/}}
+{{- define "training-job.labels" -}}
+{{- $own := dict "app.kubernetes.io/name" .root.Chart.Name "app.kubernetes.io/instance" .root.Release.Name "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- include "training-job.strings" (merge (dict) .labels .root.Values.commonLabels $own) -}}
+{{- end }}
+
+{{/* Metadata of the job object. */}}
 {{- define "training-job.metadata" -}}
-{{- $own := dict "app.kubernetes.io/name" .Chart.Name "app.kubernetes.io/instance" .Release.Name "app.kubernetes.io/managed-by" .Release.Service -}}
 name: {{ include "training-job.fullname" . | quote }}
 namespace: {{ quote .Release.Namespace }}
 labels:
-  {{- include "training-job.strings" (merge (dict) .Values.labels .Values.commonLabels $own) | trim | nindent 2 }}
+  {{- include "training-job.labels" (dict "root" . "labels" .Values.labels) | trim | nindent 2 }}
 {{- with .Values.annotations }}
 annotations:
   {{- include "training-job.strings" . | trim | nindent 2 }}

@@ -5,10 +5,8 @@ name that the operator looks for).
 {{- define "training-job.pod" -}}
 {{- $values := .root.Values -}}
 metadata:
-  {{- with merge (dict) $values.podLabels $values.commonLabels }}
   labels:
-    {{- include "training-job.strings" . | trim | nindent 4 }}
-  {{- end }}
+    {{- include "training-job.labels" (dict "root" .root "labels" $values.podLabels) | trim | nindent 4 }}
   {{- with $values.podAnnotations }}
   annotations:
     {{- include "training-job.strings" . | trim | nindent 4 }}

@@ -37,6 +37,7 @@ REFUSED = {
     "anchor in itself": (b"a: &a [*a]\n", "TW003", (1, 4), "nest more than 64"),
     "merge key in itself": (b"a: &a {<<: *a}\n", "TW003", (1, 4), "brings in itself"),
     "control character": (b"a: 1\nb: x\x07y\n", "TW001", (2, 5), "'\\x07'"),
+    "escaped control character": (b'a: 1\nb: "x\\x7f"\n', "TW003", (2, 4), "'\\x7f'"),
     "no number": (b"a: !!int x\n", "TW001", (1, 4), "'x' is no int"),
     "infinite number": (b"a: 1e999\n", "TW001", (1, 4), "no finite number"),
     "syntax": (b"a: b: c\n", "TW001", (1, 5), "mapping values are not allowed"),

@@ -234,7 +234,7 @@ def _type(error: _Error, pointer: str) -> Iterator[Violation]:
     if scalar:
         message += f": {show(value)}"
     if types == ["string"] and scalar:
-        remedy = f'Quote it: "{show(value)}".'
+        remedy = "Quote it, so that it stays the text that is written here."
     elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
         remedy = (
             f"Write it without quotes. {remedy}" if value.strip("-.0123456789") == "" else remedy

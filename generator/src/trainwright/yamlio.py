@@ -77,6 +77,9 @@ for _tag, _pattern, _first in (
 ):
     _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), _first)
 
+# Escapes can bring in what YAML itself cannot carry, and JSON readers then disagree.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
+
 _SCALARS: dict[str, Callable[[str], Data]] = {
     _STR: str,
     _NULL: lambda text: None,
@@ -223,6 +226,9 @@ class _Builder:
         except ValueError:
             message = f"{node.value!r} is no {node.tag.rpartition(':')[2]}"
             raise _Refusal(dx.SYNTAX, message, _position(node)) from None
+        if isinstance(value, str) and (found := _CONTROL.search(value)):
+            message = f"the value contains the control character {found.group()!r}"
+            raise _Refusal(dx.UNSAFE, message, _position(node), "Remove the character.")
         if isinstance(value, float) and not math.isfinite(value):
             raise _Refusal(dx.SYNTAX, f"{node.value} is no finite number", _position(node))
         return value

