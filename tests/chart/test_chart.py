@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import crds
 import helm_python
 import jsonschema_rs
 import pytest
 import yaml
 
+import crds
 from trainwright.model import Data
 
 ROOT = Path(__file__).parents[2]
@@ -141,7 +141,19 @@ def test_plain_helm_refuses(values: Data, said: str) -> None:
 
 
 HOSTILE = ["yes", "1e3", "0x10", "0o7", "12:30", "=", "<<", "~", "", "a: b", "#x", "\u2028", "\x7f"]
-HOSTILE += ["'", '"', "\\n", "tab\there", "new\nline", "{{ .Values }}", "%", "é", "1_000", ".5", "y"]
+HOSTILE += [
+    "'",
+    '"',
+    "\\n",
+    "tab\there",
+    "new\nline",
+    "{{ .Values }}",
+    "%",
+    "é",
+    "1_000",
+    ".5",
+    "y",
+]
 
 
 def test_hostile_values_are_read_back_the_same_by_pyyaml_and_go() -> None:
@@ -180,7 +192,10 @@ def test_hostile_values_are_read_back_the_same_by_pyyaml_and_go() -> None:
 def _keys(data: Data, path: str = "") -> Iterator[str]:
     for key, value in data.items():
         yield f"{path}{key}"
-        if isinstance(value, dict) and f"{path}{key}" not in ("podSecurityContext", "securityContext"):
+        if isinstance(value, dict) and f"{path}{key}" not in (
+            "podSecurityContext",
+            "securityContext",
+        ):
             yield from _keys(value, f"{path}{key}.")
 
 
@@ -199,7 +214,9 @@ def test_every_value_is_in_the_schema_and_documented() -> None:
     readme = (CHART / "README.md").read_text()
     for key in _keys(values):
         inner = key.rpartition(".")[0]
-        assert f"`{key}`" in readme or any(f"`{key}.{k}`" in readme for k in values.get(key) or ()), key
+        assert f"`{key}`" in readme or any(
+            f"`{key}.{k}`" in readme for k in values.get(key) or ()
+        ), key
         assert inner == "" or f"`{key}`" in readme
 
 

@@ -7,12 +7,12 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import crds
 import helm_python
 import pytest
 import yaml
-from repository import Repository
 
+import crds
+from repository import Repository
 from trainwright import helm, schema, yamlio
 from trainwright.model import Data
 from trainwright.rules import images
@@ -25,7 +25,10 @@ CRDS = {
 }
 RENDERED = sorted(
     path
-    for pattern in ("environments/*/rendered/*/*.yaml", "tests/golden/*/expected/*/rendered/*/*.yaml")
+    for pattern in (
+        "environments/*/rendered/*/*.yaml",
+        "tests/golden/*/expected/*/rendered/*/*.yaml",
+    )
     for path in ROOT.glob(pattern)
 )
 MANIFESTS = [path for path in RENDERED if path.name != "values.yaml"]
@@ -69,9 +72,7 @@ def test_our_schemas_refuse_no_field_the_crd_knows_and_know_no_other(
         name, theirs, own = pairs.pop()
         if "$ref" in own or "properties" not in own:
             continue
-        known = theirs.get("properties") or {
-            role: theirs["additionalProperties"] for role in own["properties"]
-        }
+        known = theirs.get("properties") or dict.fromkeys(own["properties"], theirs["additionalProperties"])
         assert set(own["properties"]) == set(known), name
         compared += 1
         pairs += [(f"{name}.{key}", known[key], own["properties"][key]) for key in known]
@@ -182,8 +183,39 @@ def _pods(body: Data) -> list[Data]:
     return [replica["template"]["spec"] for replica in replicas.values()]
 
 
-HOSTILE = ["yes", "y", "1e3", "0x10", "0o7", "12:30", "=", "<<", "~", "", " a", "a: b", "#", "'", '"']
-HOSTILE += ["\\", "\u2028", "é", "1_0", ".5", "0123", "2001-01-01", "!!x", "%", "@", "`", "|", "\t", "{{ .x }}"]
+HOSTILE = [
+    "yes",
+    "y",
+    "1e3",
+    "0x10",
+    "0o7",
+    "12:30",
+    "=",
+    "<<",
+    "~",
+    "",
+    " a",
+    "a: b",
+    "#",
+    "'",
+    '"',
+]
+HOSTILE += [
+    "\\",
+    "\u2028",
+    "é",
+    "1_0",
+    ".5",
+    "0123",
+    "2001-01-01",
+    "!!x",
+    "%",
+    "@",
+    "`",
+    "|",
+    "\t",
+    "{{ .x }}",
+]
 
 
 def test_hostile_strings_arrive_unchanged_in_every_reader(repository: Repository) -> None:

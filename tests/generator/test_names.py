@@ -10,8 +10,8 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from repository import Repository
 
+from repository import Repository
 from trainwright.model import Data
 
 FULL: dict[str, Data] = {
@@ -130,13 +130,13 @@ IN_PLACE: list[dict[str, Data]] = [
 
 
 @pytest.mark.parametrize("extra", IN_PLACE, ids=lambda extra: next(iter(extra)))
-def test_what_may_change_in_place_keeps_the_name(
-    place: Repository, extra: dict[str, Data]
-) -> None:
+def test_what_may_change_in_place_keeps_the_name(place: Repository, extra: dict[str, Data]) -> None:
     assert _object(place, FULL) == _object(place, {**FULL, **extra})
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(
+    max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
+)
 @given(st.randoms(use_true_random=False))
 def test_order_and_comments_change_nothing(place: Repository, random) -> None:
     def shuffled(data: Data) -> Data:
@@ -160,7 +160,9 @@ def test_what_the_environment_decides_is_part_of_the_run(place: Repository) -> N
     place.environment("prod", POOL.replace("key: sku", "key: other"))
     names.add(_object(place, FULL))
     assert len(names) == 4
-    place.environment("prod", POOL.replace("{resource", "{pricePerGpuHour: 3, capacity: 8, resource"))
+    place.environment(
+        "prod", POOL.replace("{resource", "{pricePerGpuHour: 3, capacity: 8, resource")
+    )
     assert _object(place, FULL) in names
 
 
@@ -169,5 +171,9 @@ def test_the_same_spec_written_through_a_base_is_the_same_run(place: Repository)
     base = {**FULL, "name": "llm", "nodes": 5, "flags": {"epochs": 9, "extra": 1}}
     place.write("base/jobs/llm.yaml", yaml.safe_dump(base))
     short: dict[str, Data] = {key: FULL[key] for key in META}
-    short |= {"extends": "base/llm", "nodes": 2, "flags": {"epochs": 3, "lr": 0.1, "verbose": True, "extra": None}}
+    short |= {
+        "extends": "base/llm",
+        "nodes": 2,
+        "flags": {"epochs": 3, "lr": 0.1, "verbose": True, "extra": None},
+    }
     assert _object(place, short) == first

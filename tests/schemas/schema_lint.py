@@ -8,7 +8,17 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from referencing import Registry
 
-_ANNOTATIONS = {"$schema", "$id", "$ref", "$defs", "title", "description", "examples", "default", "deprecated"}
+_ANNOTATIONS = {
+    "$schema",
+    "$id",
+    "$ref",
+    "$defs",
+    "title",
+    "description",
+    "examples",
+    "default",
+    "deprecated",
+}
 _ANY = {"type", "enum", "const", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"}
 _BY_TYPE = {
     "string": {"minLength", "maxLength", "pattern", "format"},
@@ -70,7 +80,9 @@ def _lint(node: Any, at: str, root: dict[str, Any], registry: Registry[Any]) -> 
 def _keywords(node: dict[str, Any], at: str) -> Iterator[str]:
     known = _ANNOTATIONS | _ANY | set().union(*_BY_TYPE.values())
     types = node.get("type", list(_BY_TYPE))
-    fitting = set().union(*(_BY_TYPE.get(t, set()) for t in ([types] if isinstance(types, str) else types)))
+    fitting = set().union(
+        *(_BY_TYPE.get(t, set()) for t in ([types] if isinstance(types, str) else types))
+    )
     for keyword in node:
         if keyword not in known:
             yield f"{at}: {keyword} is no keyword"

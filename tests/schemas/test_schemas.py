@@ -18,14 +18,18 @@ from trainwright.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "schemas").rglob("*.schema.json"))
-SCHEMAS: dict[str, dict[str, Any]] = {path.name.removesuffix(".schema.json"): json.loads(path.read_text()) for path in FILES}
+SCHEMAS: dict[str, dict[str, Any]] = {
+    path.name.removesuffix(".schema.json"): json.loads(path.read_text()) for path in FILES
+}
 CORPUS = Path(__file__).parent
 
 
 def _registry(*changed: dict[str, Any]) -> Registry[Any]:
     definitions = schema._definitions("1.31")
     pairs = [(s["$id"], Resource.from_contents(s)) for s in (*SCHEMAS.values(), *changed)]
-    return Registry().with_resources([*pairs, (definitions["$id"], Resource.from_contents(definitions))])
+    return Registry().with_resources(
+        [*pairs, (definitions["$id"], Resource.from_contents(definitions))]
+    )
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
@@ -38,7 +42,11 @@ def test_it_is_a_valid_schema_without_inert_parts(name: str) -> None:
 
 def _partial(line: str) -> bool:
     """The second half of the merged spec only adds what must be there."""
-    return "/$defs/effective/" in line and "unknown keys" in line or line.startswith("/$defs/effective: ")
+    return (
+        ("/$defs/effective/" in line
+        and "unknown keys" in line)
+        or line.startswith("/$defs/effective: ")
+    )
 
 
 def _set(schema: dict[str, Any], *path: str, to: Any) -> None:
@@ -73,7 +81,9 @@ def test_the_lint_sees_seeded_mistakes(said: str, mutation: tuple[tuple[str, ...
 
 
 def test_defaults_in_the_schema_are_those_of_the_lowest_layer() -> None:
-    written = yaml.safe_load((ROOT / "generator/src/trainwright/defaults.yaml").read_text())["defaults"]
+    written = yaml.safe_load((ROOT / "generator/src/trainwright/defaults.yaml").read_text())[
+        "defaults"
+    ]
     del written["apiVersion"], written["kind"]
     fields = SCHEMAS["job"]["$defs"]["fields"]["properties"]
     for name, value in written.items():
@@ -105,7 +115,11 @@ def test_corpus(path: Path) -> None:
     if path.parent.parent.name == "valid":
         assert found == []
     else:
-        expected = [line.removeprefix("# expect: ") for line in text.splitlines() if line.startswith("# expect: ")]
+        expected = [
+            line.removeprefix("# expect: ")
+            for line in text.splitlines()
+            if line.startswith("# expect: ")
+        ]
         assert expected
         assert found == expected
 

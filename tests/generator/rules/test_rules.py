@@ -64,7 +64,13 @@ def test_rule(rule: Rule) -> None:
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
     for text in (rule.summary, rule.effect, rule.remedy):
         assert text.endswith(".")
-        assert text[0].isupper() or not text[0].isalpha() or text.startswith(("runPolicy", "minSize", "nprocPerNode", "generateName", "restartPolicy", "true"))
+        assert (
+            text[0].isupper()
+            or not text[0].isalpha()
+            or text.startswith(
+                ("runPolicy", "minSize", "nprocPerNode", "generateName", "restartPolicy", "true")
+            )
+        )
     if rule.kinds:
         kinds = {s.kind for sample in (rule.passing, rule.failing) for s in _subjects(sample)}
         assert kinds <= set(rule.kinds)
@@ -129,7 +135,11 @@ POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
         ({**SAFE, "runAsNonRoot": False}, POD, ["runAsNonRoot must be true"]),
         (SAFE, {**POD, "runAsUser": 0}, ["runAsUser must not be 0"]),
         ({"capabilities": {"drop": ["ALL"]}}, POD, ["allowPrivilegeEscalation must be false"]),
-        ({**SAFE, "capabilities": {"drop": ["NET_RAW"]}}, POD, ["all capabilities must be dropped"]),
+        (
+            {**SAFE, "capabilities": {"drop": ["NET_RAW"]}},
+            POD,
+            ["all capabilities must be dropped"],
+        ),
         (
             {**SAFE, "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}},
             POD,
@@ -332,7 +342,13 @@ _GOOD = [yaml.safe_load(rule.passing.manifest.split("\n---\n")[0]) for rule in R
 
 
 def _paths(data: Data, path: tuple[Data, ...] = ()) -> list[tuple[Data, ...]]:
-    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    items = (
+        data.items()
+        if isinstance(data, dict)
+        else enumerate(data)
+        if isinstance(data, list)
+        else ()
+    )
     return [path, *(p for key, value in items for p in _paths(value, (*path, key)))]
 
 

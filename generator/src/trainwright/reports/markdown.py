@@ -21,7 +21,7 @@ def render(report: Report) -> str:
     details = [_details(report, finding) for finding in report.by_weight]
     table = ["\n| | rule | where | what |\n|---|---|---|---|\n", *rows] if rows else []
     shown, used = _fitting(table, room)
-    folded, _ = _fitting(details, room - used)
+    folded, _ = _fitting(details, room - used if len(shown) == len(table) else 0)
     left = []
     if len(shown) < len(table):
         left.append(f"{len(table) - len(shown)} rows")

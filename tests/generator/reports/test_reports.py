@@ -1,0 +1,230 @@
+"""Every format over one rich report, over nothing, and over text that wants to break it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft7Validator, Draft202012Validator
+
+from trainwright.model import Finding, Place, Related, Severity
+from trainwright.reports import FORMATS
+from trainwright.reports.markdown import LIMIT
+from trainwright.reports.report import Report
+
+GOLDEN = Path(__file__).parent / "golden"
+ROOT = Path(__file__).parents[3]
+FILE = "environments/prod/jobs/resnet.yaml"
+BASE = "environments/base/jobs/gpu.yaml"
+SOURCES = {
+    FILE: (
+        "name: resnet",
+        "procsPerNode: 8",
+        "env: {名前: \tx, TOKEN: <b>@team</b> | `x`}",
+        "flags: {" + ", ".join(f"flag{i}: {i}" for i in range(60)) + "}",
+    ),
+    BASE: ("name: gpu", "resources: {gpu: 4}"),
+}
+
+
+def _finding(rule: str, severity: str, line: int, column: int, message: str, **more) -> Finding:
+    return Finding(
+        **{
+            "rule": rule,
+            "severity": Severity(severity),
+            "place": Place(FILE, line, column),
+            "message": message,
+            "remedy": "Change it.",
+            "subject": "prod/resnet",
+            **more,
+        }
+    )
+
+
+RICH = Report(
+    findings=(
+        _finding(
+            "TW704",
+            "warning",
+            2,
+            15,
+            "8 processes a node, but 4 GPUs",
+            note="8 processes, but resources.gpu is 4",
+            effect="GPUs stay idle, or two ranks share one and NCCL aborts.",
+            path="procsPerNode",
+            manifest="PyTorchJob/resnet-0123abcd",
+            pointer="/spec/nprocPerNode",
+            related=(
+                Related("from", "base sets resources.gpu: 4", Place(BASE, 2, 18)),
+                Related("overrides", "built-in sets procsPerNode: auto"),
+            ),
+        ),
+        _finding("TW710", "error", 3, 7, "名前 holds a tab"),
+        _finding("TW710", "error", 3, 23, "<b>@team</b> | `x` says 100% & more"),
+        _finding("TW112", "note", 4, 400, "a very long line"),
+        _finding("TW010", "error", 9, 1, "the line is gone", subject="dev/other"),
+        _finding("TW010", "error", 9, 1, "the line is gone", subject="dev/third"),
+    ),
+    sources=SOURCES,
+    checked=("dev/other", "dev/third", "prod/resnet", "prod/fine"),
+    command="trainwright check dev prod",
+)
+EMPTY = Report(findings=(), sources={}, checked=("prod/fine",), command="trainwright check")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("report", [RICH, EMPTY], ids=["rich", "empty"])
+def test_golden(name: str, report: Report, request: pytest.FixtureRequest) -> None:
+    text = FORMATS[name].render(report)
+    path = GOLDEN / f"{'empty' if report is EMPTY else 'rich'}.{name}"
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+    assert text.endswith("\n")
+
+
+def test_colour_changes_only_the_escapes() -> None:
+    from dataclasses import replace
+
+    plain = FORMATS["text"].render(RICH)
+    colored = FORMATS["text"].render(replace(RICH, color=True))
+    assert "\x1b[" in colored
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
+
+
+def test_the_caret_stands_under_the_column_whatever_comes_before() -> None:
+    lines = FORMATS["text"].render(RICH).splitlines()
+    (index,) = [
+        i for i, line in enumerate(lines) if "名前:" in line and lines[i + 1].strip(" |") == "^"
+    ][:1]
+    shown, caret = lines[index], lines[index + 1]
+    cells = sum(2 if "\u4e00" <= c <= "\u9fff" else 1 for c in shown[: shown.index("名前")])
+    assert caret.index("^") == cells
+
+
+@pytest.fixture(scope="session")
+def sarif_schema(npm_package: Callable[[str], Path]) -> Draft7Validator:
+    folder = npm_package("@microsoft/jest-sarif@1.0.0-beta.0")
+    schema = json.loads((folder / "lib/schemas/sarif-2.1.0-rtm.5.json").read_text())
+    return Draft7Validator(schema)
+
+
+@pytest.mark.parametrize("report", [RICH, EMPTY], ids=["rich", "empty"])
+def test_sarif_follows_its_schema(report: Report, sarif_schema: Draft7Validator) -> None:
+    data = json.loads(FORMATS["sarif"].render(report))
+    assert [error.message for error in sarif_schema.iter_errors(data)] == []
+    (run,) = data["runs"]
+    assert len(run["results"]) == len(report.findings)
+    for result, finding in zip(run["results"], report.findings, strict=True):
+        location = result["locations"][0]["physicalLocation"]
+        assert location["artifactLocation"]["uri"] == finding.place.file
+        assert location["region"]["startLine"] == finding.place.line
+        assert location["region"]["startColumn"] == finding.place.column
+        assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == finding.rule
+
+
+def test_sarif_fingerprints_survive_lines_that_move() -> None:
+    def prints(report: Report) -> list[str]:
+        results = json.loads(FORMATS["sarif"].render(report))["runs"][0]["results"]
+        return [r["partialFingerprints"]["primaryLocationLineHash"] for r in results]
+
+    moved = Report(
+        findings=tuple(
+            _finding(f.rule, f.severity, f.place.line + 3, f.place.column, f.message)
+            for f in RICH.findings
+        ),
+        sources={FILE: ("", "", "", *SOURCES[FILE])},
+        checked=RICH.checked,
+        command=RICH.command,
+    )
+    assert prints(moved) == prints(RICH)
+    assert len(set(prints(RICH))) == len(RICH.findings)
+
+
+@pytest.mark.parametrize("report", [RICH, EMPTY], ids=["rich", "empty"])
+def test_json_follows_its_schema(report: Report) -> None:
+    schema = json.loads((ROOT / "schemas/report.schema.json").read_text())
+    data = json.loads(FORMATS["json"].render(report))
+    assert [e.message for e in Draft202012Validator(schema).iter_errors(data)] == []
+    assert data["$schema"] == schema["$id"]
+
+
+def test_junit_counts_what_it_lists() -> None:
+    root = ElementTree.fromstring(FORMATS["junit"].render(RICH))
+    assert {s.get("name"): (s.get("tests"), s.get("failures")) for s in root} == {
+        "dev": ("2", "2"),
+        "prod": ("2", "1"),
+    }
+    assert len(root.findall(".//failure")) == 4
+
+
+def _many(count: int) -> Report:
+    severities = ("note", "warning", "error")
+    findings = tuple(
+        _finding("TW704", severities[i % 3], 1 + i % 4, 1, f"finding {i} " + "x" * 80)
+        for i in range(count)
+    )
+    return Report(findings=findings, sources=SOURCES, checked=("prod/resnet",), command="c")
+
+
+@pytest.mark.parametrize("count", [0, 1, 30, 31, 150, 400, 5000])
+def test_github_and_markdown_keep_their_limits_and_say_what_was_dropped(count: int) -> None:
+    report = _many(count)
+    annotations = [x for x in FORMATS["github"].render(report).splitlines() if x.startswith("::")]
+    for word in ("error", "warning", "notice"):
+        assert sum(line.startswith(f"::{word} ") for line in annotations) == min(
+            10, (count + {"error": 0, "warning": 1, "notice": 2}[word]) // 3
+        )
+    assert [a.split()[0] for a in annotations] == sorted(
+        (a.split()[0] for a in annotations), key=["::error", "::warning", "::notice"].index
+    )
+    left = re.search(r"^(\d+) more findings", FORMATS["github"].render(report), re.M)
+    assert (int(left.group(1)) if left else 0) == count - len(annotations)
+
+    text = FORMATS["markdown"].render(report)
+    assert len(text) <= LIMIT
+    rows, folded = (
+        text.count("\n| ❌") + text.count("\n| ⚠️") + text.count("\n| 💬"),
+        text.count("<details>"),
+    )
+    dropped_rows = re.search(r"(\d+) rows", text)
+    dropped_details = re.search(r"details of (\d+) findings", text)
+    assert rows + int(dropped_rows.group(1) if dropped_rows else 0) == count
+    assert folded + int(dropped_details.group(1) if dropped_details else 0) == count
+    assert folded == 0 or rows == count, "details are dropped before rows"
+
+
+_hostile = st.text(max_size=40) | st.sampled_from(
+    ["::error::x", "a\n::set-output name=x::y", "%0A", "]]>", "<script>", "</details>", "| x |", "\x00", "\x1b[31m", "@team", "```", "\u202e", "\r\n", "&amp;", "[x](javascript:y)"]
+)  # fmt: skip
+
+
+@given(message=_hostile, line=_hostile, file=_hostile, remedy=_hostile)
+def test_text_from_files_breaks_no_format(message: str, line: str, file: str, remedy: str) -> None:
+    finding = Finding(
+        rule="TW704", severity=Severity.ERROR, place=Place(file or "f", 1, 1), message=message,
+        remedy=remedy, subject="prod/x", note=message, effect=remedy,
+        related=(Related("from", line, Place(file or "f", 2, 1)),),
+    )  # fmt: skip
+    report = Report(
+        findings=(finding,), sources={file or "f": (line,)}, checked=("prod/x",), command="c"
+    )
+    text = FORMATS["text"].render(report)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\x9b\u202e]", text)
+    assert len(json.loads(FORMATS["json"].render(report))["report"]["results"]) == 1
+    assert len(json.loads(FORMATS["sarif"].render(report))["runs"][0]["results"]) == 1
+    assert len(ElementTree.fromstring(FORMATS["junit"].render(report)).findall(".//failure")) == 1
+    lines = FORMATS["github"].render(report).split("\n")
+    assert len(lines) == 3
+    assert [x.startswith("::error file=") for x in lines] == [True, False, False]
+    markdown = FORMATS["markdown"].render(report)
+    assert markdown.count("</details>") == 1
+    outside_code = re.sub(r"`[^`\n]*`", "", markdown)
+    assert "<script" not in outside_code
+    assert not re.search(r"@\w", outside_code)
