@@ -72,7 +72,9 @@ def test_our_schemas_refuse_no_field_the_crd_knows_and_know_no_other(
         name, theirs, own = pairs.pop()
         if "$ref" in own or "properties" not in own:
             continue
-        known = theirs.get("properties") or dict.fromkeys(own["properties"], theirs["additionalProperties"])
+        known = theirs.get("properties") or dict.fromkeys(
+            own["properties"], theirs["additionalProperties"]
+        )
         assert set(own["properties"]) == set(known), name
         compared += 1
         pairs += [(f"{name}.{key}", known[key], own["properties"][key]) for key in known]

@@ -42,10 +42,8 @@ def test_it_is_a_valid_schema_without_inert_parts(name: str) -> None:
 
 def _partial(line: str) -> bool:
     """The second half of the merged spec only adds what must be there."""
-    return (
-        ("/$defs/effective/" in line
-        and "unknown keys" in line)
-        or line.startswith("/$defs/effective: ")
+    return ("/$defs/effective/" in line and "unknown keys" in line) or line.startswith(
+        "/$defs/effective: "
     )
 
 

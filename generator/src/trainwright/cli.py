@@ -261,6 +261,7 @@ def diff(
 ) -> None:
     """Show how rendered files would change. Exit 1 when they would."""
     from trainwright import present
+    from trainwright.credentials import redact
 
     with errors():
         plan = context.plan(selections, _options(helm, no_cache))
@@ -272,7 +273,7 @@ def diff(
                 for line in present.drift(environment):
                     click.echo(line)
             else:
-                for line in present.diff(context.root, environment, unified):
+                for line in map(redact, present.diff(context.root, environment, unified)):
                     click.echo(_colored(line) if context.color else line, nl=False, color=True)
         sys.exit(FINDINGS if any(e.changes for e in plan.environments) else OK)
 

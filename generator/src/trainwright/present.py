@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from io import StringIO
 from pathlib import Path
 
 from trainwright import schema
-from trainwright.explain import Explanation
+from trainwright.credentials import HIDDEN, named, redact
+from trainwright.explain import Explanation, Setting
 from trainwright.filetree import Changes
 from trainwright.model import Data
 from trainwright.plan import EnvironmentPlan, Plan
@@ -115,7 +115,7 @@ def explanation(found: Sequence[Explanation]) -> str:
         for setting in e.overridden:
             was = "removed" if setting.value is None else _value(setting.value)
             text.append(f"{'':<{width}}  #   overrides {was} ({setting.layer}: {setting.place})")
-    return "".join(f"{line}\n" for line in text)
+    return "".join(f"{redact(line)}\n" for line in text)
 
 
 def _value(value: Data) -> str:
@@ -127,4 +127,31 @@ def _value(value: Data) -> str:
 
 
 def explanation_items(found: Sequence[Explanation]) -> list[Data]:
-    return [asdict(e) for e in found]
+    """Explanations as data, with everything that looks like a credential hidden."""
+    return [
+        {
+            "path": e.path,
+            "value": _hidden(e.path, e.value),
+            "decided": _setting(e.path, e.decided),
+            "overridden": [_setting(e.path, setting) for setting in e.overridden],
+        }
+        for e in found
+    ]
+
+
+def _setting(path: str, setting: Setting) -> Data:
+    return {
+        "layer": setting.layer,
+        "place": setting.place,
+        "value": _hidden(path, setting.value),
+    }
+
+
+def _hidden(path: str, value: Data) -> Data:
+    if isinstance(value, dict):
+        return {key: _hidden(f"{path}.{key}", item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hidden(path, item) for item in value]
+    if named(path.rpartition(".")[2], str(value)):
+        return HIDDEN
+    return redact(value) if isinstance(value, str) else value

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import jsonschema_rs
 
+from trainwright import credentials
 from trainwright.errors import SourceError
 from trainwright.model import Data
 
@@ -193,6 +194,12 @@ def show(value: Data) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
+def _shown(pointer: str, value: Data) -> str:
+    """The same, unless the name of the field says that it holds a credential."""
+    field = pointer.rpartition("/")[2]
+    return credentials.HIDDEN if credentials.named(field, str(value)) else show(value)
+
+
 def _kind(value: Data) -> str:
     names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
     for python, name in names.items():
@@ -232,7 +239,7 @@ def _type(error: _Error, pointer: str) -> Iterator[Violation]:
     message = f"{_name(pointer)} must be {expected}, found {_kind(value)}"
     remedy = _described(error.schema)
     if scalar:
-        message += f": {show(value)}"
+        message += f": {_shown(pointer, value)}"
     if types == ["string"] and scalar:
         remedy = "Quote it, so that it stays the text that is written here."
     elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
@@ -293,11 +300,12 @@ def _enum(error: _Error, pointer: str) -> Iterator[Violation]:
 def _pattern(error: _Error, pointer: str) -> Iterator[Violation]:
     described = _described(error.schema)
     if "integer" in error.schema.get("type", "") and str(error.instance).isdigit():
-        message = f"{_name(pointer)} is the string {show(error.instance)}"
+        message = f"{_name(pointer)} is the string {_shown(pointer, error.instance)}"
         yield Violation(pointer, message, f"Write {error.instance} without quotes.")
         return
     what = str(error.schema.get("title", "")).lower() or f"text matching {error.validator_value}"
-    message = f"{_name(pointer)} is {show(error.instance)}, which is no valid {what}"
+    found = _shown(pointer, error.instance)
+    message = f"{_name(pointer)} is {found}, which is no valid {what}"
     yield Violation(pointer, message, described or f"It must match {error.validator_value}.")
 
 

@@ -224,7 +224,7 @@ def test_text_from_files_breaks_no_format(message: str, line: str, file: str, re
     assert len(lines) == 3
     assert [x.startswith("::error file=") for x in lines] == [True, False, False]
     markdown = FORMATS["markdown"].render(report)
-    assert markdown.count("</details>") == 1
     outside_code = re.sub(r"`[^`\n]*`", "", markdown)
+    assert outside_code.count("</details>") == 1
     assert "<script" not in outside_code
     assert not re.search(r"@\w", outside_code)

@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainwright import resolve, rules
+from trainwright import credentials, resolve, rules
 from trainwright.merge import lookup
 from trainwright.model import Data, Environment, Manifest
-from trainwright.rules import RULES, secrets
+from trainwright.rules import RULES
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Subject
 from trainwright.yamlio import Document
@@ -225,7 +225,7 @@ def test_credentials_are_found_by_their_form_and_never_repeated(
 
 @pytest.mark.parametrize("value", HARMLESS)
 def test_what_only_looks_like_a_credential_is_left_alone(value: str) -> None:
-    assert secrets.form(value) == ""
+    assert credentials.kind(value) == ""
     container = {"env": [{"name": "SETTING", "value": value}], "args": [value, f"--x={value}"]}
     assert not list(RULES["TW710"].run(_pod(container)))
 
