@@ -34,6 +34,7 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/chart_readme.py --check
+	$(BIN)/python scripts/rule_pages.py --check
 	$(BIN)/trainwright render --check
 
 format: $(VENV)/.dev ## format and fix what can be fixed

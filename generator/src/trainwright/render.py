@@ -129,8 +129,11 @@ def _check(
     for manifest in manifests:
         yield from _against_schema(manifest, spec, environment)
         subject = Subject(manifest, environment, job, manifests)
+        said = set()  # master and workers are rendered from the same line: say it once
         for rule, hit in rules.run(subject):
-            yield _finding(rule, hit, manifest, spec)
+            if (rule.id, hit.spec, hit.message) not in said:
+                said.add((rule.id, hit.spec, hit.message))
+                yield _finding(rule, hit, manifest, spec)
 
 
 def _against_schema(

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainwright import diagnostics as dx
-from trainwright.merge import Layered
+from trainwright.merge import Layered, merge
 from trainwright.model import (
     Checkpoint,
     Data,
@@ -46,8 +46,8 @@ def seconds(duration: str) -> int:
 
 
 def environment(name: str, document: Document) -> Environment:
-    """A schema-valid environment.yaml as a value."""
-    data: Any = document.data
+    """A schema-valid environment.yaml as a value; a null is as good as an absent key."""
+    data: Any = merge({}, document.data)
     images = data.get("images", {})
     return Environment(
         name=name,

@@ -1,0 +1,112 @@
+"""One plan for every verb: the cache it keeps, and the processes it may use."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from repository import Repository
+
+from trainwright import cache, plan
+
+
+def _options(**more) -> plan.Options:
+    return plan.Options(today="2026-06-01", **more)
+
+
+def _remembered(repository: Repository, environment: str) -> dict[str, object]:
+    path = cache.location(repository.root, environment)
+    return json.loads(path.read_text())["jobs"]
+
+
+def test_an_unchanged_job_is_not_rendered_again(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert repository.run("render").exit_code == 0
+    monkeypatch.setattr("trainwright.render.job", lambda *_: pytest.fail("rendered again"))
+    assert repository.run("render").exit_code == 0
+    assert repository.run("render", "--check").exit_code == 0
+    assert repository.run("check").exit_code == 0
+
+
+CHANGES = {
+    "the job": ("prod/jobs/llm.yaml", {"prod/llm"}),
+    "its base": ("base/jobs/common.yaml", {"prod/llm"}),
+    "the environment": ("prod/environment.yaml", {"prod/llm", "prod/mnist"}),
+    "the defaults": ("defaults.yaml", {"dev/mnist", "prod/llm", "prod/mnist"}),
+    "a rendered file": ("prod/rendered/llm/values.yaml", {"prod/llm"}),
+}
+
+
+@pytest.mark.parametrize(("file", "affected"), CHANGES.values(), ids=CHANGES)
+def test_a_change_renders_exactly_what_depends_on_it(
+    file: str, affected: set[str], repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.write("defaults.yaml", "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n")
+    base = (repository.root / "environments/prod/jobs/llm.yaml").read_text()
+    repository.write("base/jobs/common.yaml", base.replace("name: llm", "name: common"))
+    repository.job("prod/llm", "extends: base/common\n")
+    assert repository.run("render").exit_code == 0
+    path = repository.root / "environments" / file
+    path.write_text(path.read_text() + "\n# changed\n")
+
+    rendered: set[str] = set()
+    real = plan.render.job
+
+    def note(loaded, *rest):
+        rendered.add(str(loaded.file))
+        return real(loaded, *rest)
+
+    monkeypatch.setattr(plan.render, "job", note)
+    repository.run("check")
+    assert rendered == affected
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"fingerprint": 1}', '{"fingerprint": "x", "jobs": 3}'])
+def test_a_broken_cache_is_forgotten(repository: Repository, content: str) -> None:
+    repository.run("render")
+    path = cache.location(repository.root, "prod")
+    path.write_text(content.replace('"x"', json.dumps(cache.fingerprint("embedded"))))
+    assert repository.run("render", "--check").exit_code == 0
+
+
+def test_findings_are_remembered_whole(repository: Repository) -> None:
+    repository.job("prod/llm", "launcher: python\nprocsPerNode: 2\n")
+    first = repository.run("check", "-o", "json")
+    assert "TW110" in first.stdout
+    assert _remembered(repository, "prod")["llm"]
+    assert repository.run("check", "-o", "json").stdout == first.stdout
+
+
+def test_a_cache_that_cannot_be_written_is_no_failure(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(blocked))
+    assert repository.run("render").exit_code == 0
+
+
+@pytest.mark.parametrize("text", ["", "{", "null", '{"jobs": {"llm": 1}}'])
+def test_a_broken_index_is_written_anew(repository: Repository, text: str) -> None:
+    repository.run("render")
+    tree = repository.tree()
+    (repository.root / "environments/prod/rendered/index.json").write_text(text)
+    assert repository.run("render", "--check").exit_code == 1
+    assert repository.run("render").exit_code == 0
+    assert repository.tree() == tree
+
+
+def test_several_processes_give_the_same_bytes_and_findings(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        repository.job(f"prod/job-{number}", "nodez: 1\n" if number == 5 else "")
+    alone = plan.plan(repository.root, (), _options(use_cache=False))
+    monkeypatch.setattr(plan, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(plan, "_CHUNK", 2)
+    monkeypatch.setattr(plan.os, "sched_getaffinity", lambda _: {0, 1})
+    together = plan.plan(repository.root, (), _options(use_cache=False))
+    assert together == alone
+    assert together.failed

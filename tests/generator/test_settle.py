@@ -1,0 +1,86 @@
+"""Severities and waivers: what still counts, and what is said about them."""
+
+from __future__ import annotations
+
+import pytest
+from repository import Repository
+
+LATEST = "image: {repository: registry.example.com/ml/train, tag: latest}\n"
+
+
+def _job(repository: Repository, name: str, extra: str = "") -> None:
+    path = repository.job(name)
+    lines = [line for line in path.read_text().splitlines() if not line.startswith("image:")]
+    path.write_text("\n".join(lines) + "\n" + LATEST + extra)
+
+
+def _rules(repository: Repository, *arguments: str) -> list[str]:
+    import json
+
+    done = repository.run("check", "--no-cache", "-o", "json", *arguments)
+    results = json.loads(done.stdout)["report"]["results"]
+    return sorted(f"{r['rule']} {r['severity']} {r['subject']}" for r in results)
+
+
+@pytest.mark.parametrize(
+    ("severity", "expected"),
+    [
+        ("error", ["TW709 error prod/llm"]),
+        ("warning", ["TW709 warning prod/llm"]),
+        ("note", ["TW709 note prod/llm"]),
+        ("off", []),
+    ],
+)
+def test_severity_by_environment(
+    severity: str, expected: list[str], repository: Repository
+) -> None:
+    repository.environment("prod", f"severities: {{TW709: {severity}}}\n")
+    _job(repository, "prod/llm")
+    assert _rules(repository, "prod") == expected
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        ("2026-06-01", []),  # the last day counts
+        ("2026-05-31", ["TW030 error prod/llm", "TW709 error prod/llm"]),
+    ],
+)
+def test_a_waiver_holds_until_its_date(
+    until: str, expected: list[str], repository: Repository
+) -> None:
+    _job(repository, "prod/llm", f'waivers: {{TW709: {{reason: demo, until: "{until}"}}}}\n')
+    assert _rules(repository, "prod") == expected
+
+
+def test_waivers_of_an_environment_name_jobs_by_glob(repository: Repository) -> None:
+    repository.environment(
+        "prod", 'waivers: [{rule: TW709, job: "ll*", reason: demo, until: "2027-01-01"}]\n'
+    )
+    _job(repository, "prod/llm")
+    _job(repository, "prod/mnist")
+    assert _rules(repository, "prod") == ["TW709 error prod/mnist"]
+    # Looking at one job says nothing about the waivers that others use.
+    assert _rules(repository, "prod/mnist") == ["TW709 error prod/mnist"]
+
+
+def test_unused_and_unknown_waivers_are_findings(repository: Repository) -> None:
+    extra = """\
+waivers:
+  TW709: {reason: the tag is fixed by now, until: "2027-01-01"}
+  TW010: {reason: schemas cannot be waived, until: "2027-01-01"}
+"""
+    repository.job("prod/llm", extra)
+    assert _rules(repository, "prod") == ["TW031 warning prod/llm", "TW032 error prod/llm"]
+
+
+def test_findings_about_a_shared_base_are_said_once(repository: Repository) -> None:
+    base = (repository.root / "environments/prod/jobs/llm.yaml").read_text()
+    repository.write("base/jobs/common.yaml", base.replace("name: llm", "name: common\nnodez: 3"))
+    for job in ("prod/a", "prod/b"):
+        name = job[-1]
+        repository.write(
+            f"prod/jobs/{name}.yaml",
+            f"apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: {name}\nextends: base/common\n",
+        )
+    assert [rule.split()[0] for rule in _rules(repository, "prod")] == ["TW010"]

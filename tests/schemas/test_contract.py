@@ -1,0 +1,110 @@
+"""Every field that may be written is read, and every field that is read may be written."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainwright import model
+
+ROOT = Path(__file__).parents[2]
+JOB = json.loads((ROOT / "schemas/job.schema.json").read_text())
+ENVIRONMENT = json.loads((ROOT / "schemas/environment.schema.json").read_text())
+FIELDS = JOB["$defs"]["fields"]["properties"]
+PLACES = ENVIRONMENT["properties"]
+ENVELOPE = {"apiVersion", "kind", "description"}
+
+# The part of a schema, the class that holds it, what only people read, and what is not written
+# there; "a.b" is written for a field that is flattened into the class.
+READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]] = [
+    ("job", FIELDS, model.Job, {*ENVELOPE, "extends"}, {"environment", "source", "namespace"}, {}),
+    ("image", FIELDS["image"], model.Image, set(), set(), {}),
+    ("entrypoint", FIELDS["entrypoint"], model.Entrypoint, set(), set(), {}),
+    ("elastic", FIELDS["elastic"], model.Elastic, set(), set(), {}),
+    (
+        "resources",
+        FIELDS["resources"],
+        model.Resources,
+        {"limits"},
+        set(),
+        {"limitCpu": "limits.cpu", "limitMemory": "limits.memory"},
+    ),
+    ("checkpoint", FIELDS["checkpoint"], model.Checkpoint, set(), set(), {}),
+    ("security", FIELDS["security"], model.Security, set(), set(), {}),
+    ("lattice", FIELDS["lattice"], model.Lattice, set(), set(), {}),
+    (
+        "secrets",
+        FIELDS["secrets"]["additionalProperties"],
+        model.SecretKey,
+        set(),
+        set(),
+        {},
+    ),
+    (
+        "environment",
+        PLACES,
+        model.Environment,
+        {*ENVELOPE, "kubernetes", "images", "budget", "defaults"},
+        {"name", "place", "kubernetesVersion", "requireDigest", "registries"},
+        {},
+    ),
+    (
+        "pool",
+        PLACES["pools"]["additionalProperties"],
+        model.Pool,
+        {"description"},
+        {"name"},
+        {},
+    ),
+]
+
+
+def _names(schema: dict[str, Any]) -> Iterator[str]:
+    for name, child in schema.get("properties", schema).items():
+        yield name
+        if name == "limits":
+            yield from (f"limits.{inner}" for inner in child["properties"])
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+@pytest.mark.parametrize(
+    ("schema", "cls", "unread", "unwritten", "flat"),
+    [r[1:] for r in READ],
+    ids=[r[0] for r in READ],
+)
+def test_the_schema_names_what_the_code_reads(
+    schema: dict[str, Any], cls: Any, unread: set[str], unwritten: set[str], flat: dict[str, str]
+) -> None:
+    held = {_camel(field.name) for field in dataclasses.fields(cls)}
+    assert unwritten <= held
+    assert {flat.get(name, name) for name in held - unwritten} == set(_names(schema)) - unread
+
+
+def test_shipped_files_name_the_schema_of_their_kind() -> None:
+    """The first line is what gives an editor completion and checks."""
+    kinds = {"JobSpec": "job", "Environment": "environment", "Defaults": "defaults"}
+    base = ROOT / "environments"
+    files = [path for path in base.rglob("*.yaml") if "rendered" not in path.parts]
+    assert len(files) > 25
+    for path in files:
+        text = path.read_text(encoding="utf-8")
+        reference = text.partition("\n")[0].removeprefix("# yaml-language-server: $schema=")
+        name = f"{kinds[yaml.safe_load(text)['kind']]}.schema.json"
+        assert (path.parent / reference).resolve() == ROOT / "schemas" / name, path
+
+
+def test_shipped_specs_are_short() -> None:
+    """Ten lines are the aim: what is common belongs into the base and the environment."""
+    for path in (ROOT / "environments").glob("*/jobs/*.yaml"):
+        limit = 16 if path.parts[-3] == "base" else 12
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= limit, path

@@ -1,0 +1,70 @@
+"""The wheel and the editable install carry everything that rendering needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from repository import Repository
+
+ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.slow
+
+
+def _run(*command: object, cwd: Path) -> str:
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=environment, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A wheel, and an sdist with the wheel that is built from it, in one folder."""
+    out = tmp_path_factory.mktemp("dist")
+    _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT / "generator", cwd=out)
+    return out
+
+
+def test_the_wheel_holds_schemas_and_chart_and_nothing_of_this_machine(distributions: Path) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        text = b"".join(archive.read(name) for name in names)
+    for path in (ROOT / "schemas").rglob("*.json"):
+        assert f"trainwright/schemas/{path.relative_to(ROOT / 'schemas').as_posix()}" in names
+    for path in (ROOT / "chart").rglob("*"):
+        if path.is_file():
+            assert f"trainwright/chart/{path.relative_to(ROOT / 'chart').as_posix()}" in names
+    assert {"trainwright/py.typed", "trainwright/defaults.yaml"} <= names
+    assert str(ROOT).encode() not in text
+
+
+def test_the_wheel_renders_a_new_folder_in_an_empty_environment(
+    distributions: Path, tmp_path: Path
+) -> None:
+    (wheel,) = distributions.glob("*.whl")
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv/bin/python"
+    _run(python, "-m", "pip", "install", "--quiet", wheel, cwd=tmp_path)
+    folder = tmp_path / "elsewhere"
+    repository = Repository(folder)
+    repository.environment("prod")
+    repository.job("prod/llm")
+    trainwright = tmp_path / "venv/bin/trainwright"
+    assert "1 job" in _run(trainwright, "render", cwd=folder)
+    assert "up to date" in _run(trainwright, "render", cwd=folder)
+    rendered = folder / "environments/prod/rendered/llm/pytorchjob.yaml"
+    by_wheel = rendered.read_text()
+    shutil.rmtree(folder / "environments/prod/rendered")
+    repository.run("render")
+    assert rendered.read_text() == by_wheel, "the wheel and the checkout render the same bytes"
+    assert "trainwright" in _run(trainwright, "version", cwd=tmp_path)

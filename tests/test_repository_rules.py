@@ -1,0 +1,102 @@
+"""What the repository promises about itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from trainwright import cli
+from trainwright.diagnostics import DIAGNOSTICS
+from trainwright.reports import FORMATS
+from trainwright.rules import RULES
+from trainwright.targets import TARGETS
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "generator/src/trainwright"
+
+
+def _tracked() -> list[Path]:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_the_shipped_environments_are_rendered_and_clean() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trainwright", "render", "--check", "--no-cache"],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not done.stderr
+
+
+def test_every_target_has_golden_cases() -> None:
+    cases = {path.name.split("-")[0] for path in (ROOT / "tests/golden").iterdir()}
+    assert set(TARGETS) <= cases
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_only_a_target_s_own_module_and_the_registry_spell_its_name(target: str) -> None:
+    # Rules about one kind are their own family; resolve and defaults read data that people wrote.
+    allowed = {f"targets/{target}.py", f"rules/{target}.py", "targets/__init__.py", "rules/__init__.py"}
+    for path in SOURCE.rglob("*.py"):
+        name = path.relative_to(SOURCE).as_posix()
+        if name not in allowed:
+            assert not re.search(rf"['\"]{target}['\"]", path.read_text()), name
+
+
+def test_choices_of_the_command_line_are_those_of_the_registries() -> None:
+    from trainwright.listing import LISTINGS
+
+    assert tuple(FORMATS) == cli.FORMATS
+    assert set(cli.LISTS) == set(LISTINGS)
+    for registry in (FORMATS, TARGETS):
+        assert all(key == value.name for key, value in registry.items())
+
+
+def test_every_diagnostic_says_what_holds_and_what_to_do() -> None:
+    assert list(DIAGNOSTICS) == sorted(DIAGNOSTICS)
+    assert not set(DIAGNOSTICS) & set(RULES)
+    for diagnostic in DIAGNOSTICS.values():
+        assert re.fullmatch(r"TW0\d\d", diagnostic.id)
+        assert diagnostic.summary.endswith(".")
+        assert diagnostic.remedy[-1] in ".?"
+
+
+def test_the_generated_documentation_of_rules_is_fresh() -> None:
+    subprocess.run([sys.executable, ROOT / "scripts/rule_pages.py", "--check"], check=True)
+
+
+def test_the_tree_in_the_readme_names_what_is_there() -> None:
+    readme = (ROOT / "README.md").read_text()
+    block = readme.split("```text\n")[1].split("```")[0]
+    stack: list[str] = []
+    named = set()
+    for line in block.splitlines():
+        depth = (len(line) - len(line.lstrip())) // 2
+        for name in line.split("  ")[depth].split() if line.strip() else ():
+            if name.startswith("<") or "…" in name:
+                continue
+            stack = [*stack[:depth], name.rstrip("/")]
+            path = "/".join(stack)
+            assert list(ROOT.glob(path)), path
+            named.add(stack[0])
+    top = {path.relative_to(ROOT).parts[0] for path in _tracked()}
+    assert {name for name in top if not name.startswith(".")} <= named
+
+
+def test_relative_links_in_the_documentation_lead_somewhere() -> None:
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("*/README.md")]:
+        for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", path.read_text()):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def test_yaml_language_server_lines_and_ids_agree() -> None:
+    for path in (ROOT / "schemas").rglob("*.json"):
+        schema = json.loads(path.read_text())
+        relative = path.relative_to(ROOT / "schemas").as_posix()
+        assert schema["$id"] == f"https://trainwright.io/schemas/v1alpha1/{relative}"
