@@ -1,6 +1,6 @@
 """Write docs/rules.md from the registries of rules and diagnostics.
 
-    python scripts/rule_pages.py [--check]
+python scripts/rule_pages.py [--check]
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def page() -> str:
     """The whole page: a table of everything, then a section each."""
     every: list[Diagnostic | Rule] = [*DIAGNOSTICS.values(), *RULES.values()]
     rows = [
-        f"| [{r.id}](#{r.id.lower()}) | {r.severity.value} | {r.name} | {r.summary} |" for r in every
+        f"| [{r.id}](#{r.id.lower()}) | {r.severity.value} | {r.name} | {r.summary} |"
+        for r in every
     ]
     parts = [
         f"<!-- Generated from the rules by `{COMMAND}`. Do not edit. -->",

@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from repository import Repository
 
 ROOT = Path(__file__).parents[1]
@@ -30,7 +31,16 @@ def _run(*command: object, cwd: Path) -> str:
 def distributions(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A wheel, and an sdist with the wheel that is built from it, in one folder."""
     out = tmp_path_factory.mktemp("dist")
-    _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, ROOT / "generator", cwd=out)
+    _run(
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        "--outdir",
+        out,
+        ROOT / "generator",
+        cwd=out,
+    )
     return out
 
 

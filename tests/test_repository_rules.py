@@ -21,7 +21,9 @@ SOURCE = ROOT / "generator/src/trainwright"
 
 
 def _tracked() -> list[Path]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     return [ROOT / name for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
 
 
@@ -42,7 +44,12 @@ def test_every_target_has_golden_cases() -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_only_a_target_s_own_module_and_the_registry_spell_its_name(target: str) -> None:
     # Rules about one kind are their own family; resolve and defaults read data that people wrote.
-    allowed = {f"targets/{target}.py", f"rules/{target}.py", "targets/__init__.py", "rules/__init__.py"}
+    allowed = {
+        f"targets/{target}.py",
+        f"rules/{target}.py",
+        "targets/__init__.py",
+        "rules/__init__.py",
+    }
     for path in SOURCE.rglob("*.py"):
         name = path.relative_to(SOURCE).as_posix()
         if name not in allowed:

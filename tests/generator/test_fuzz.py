@@ -10,8 +10,8 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from repository import Repository
 
+from repository import Repository
 from trainwright.model import Data
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +115,11 @@ def test_structure(file: str, shipped: Repository) -> None:
     )
 
     @settle
-    @given(st.lists(st.tuples(_keys | st.sampled_from(sorted(original)), _value), min_size=1, max_size=3))
+    @given(
+        st.lists(
+            st.tuples(_keys | st.sampled_from(sorted(original)), _value), min_size=1, max_size=3
+        )
+    )
     def survives(changes: list[tuple[str, Data]]) -> None:
         text = yaml.safe_dump({**original, **dict(changes)}, allow_unicode=True)
         path.write_text(text, encoding="utf-8", errors="surrogatepass")

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from repository import Repository
 
+from repository import Repository
 from trainwright import cache, plan
 
 
@@ -63,7 +63,9 @@ def test_a_change_renders_exactly_what_depends_on_it(
     assert rendered == affected
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"fingerprint": 1}', '{"fingerprint": "x", "jobs": 3}'])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"fingerprint": 1}', '{"fingerprint": "x", "jobs": 3}']
+)
 def test_a_broken_cache_is_forgotten(repository: Repository, content: str) -> None:
     repository.run("render")
     path = cache.location(repository.root, "prod")

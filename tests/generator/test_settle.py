@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from repository import Repository
 
 LATEST = "image: {repository: registry.example.com/ml/train, tag: latest}\n"

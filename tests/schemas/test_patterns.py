@@ -218,6 +218,12 @@ def test_a_trailing_newline_is_refused(path: str) -> None:
     free = {"annotations.a", "env.A", "waivers.TW101.reason", "flags.a"}
     data = _with(JOB, path, f"{JOBS[path][0][0]}\n")
     assert schema.job_file().accepts(data) is (path in free)
+    assert (schema.job_file().explain(data) == ()) is (path in free)
+
+
+def test_what_json_cannot_carry_is_refused() -> None:
+    for value in (float("inf"), float("nan")):
+        assert schema.job_file().explain({**JOB, "flags": {"lr": value}})
 
 
 def _patterns(node: Any) -> Iterator[str]:

@@ -162,7 +162,7 @@ def _finding(rule: Rule, hit: Hit, manifest: Manifest, spec: Layered) -> Finding
         path=path,
         note=hit.note,
         effect=rule.effect,
-        related=tuple(_overridden(spec, path)),
+        related=(*_sources(spec, hit.also), *_overridden(spec, path)),
         manifest=_title(manifest),
         pointer=hit.pointer,
     )
@@ -176,6 +176,18 @@ def _authored(spec: Layered, path: str) -> Place:
     return spec.origin(pointer)
 
 
+def _sources(spec: Layered, paths: tuple[str, ...]) -> Iterator[Related]:
+    """Where the other values that a message speaks of were written."""
+    for path in paths:
+        pointer = pointer_of(path)
+        value = lookup(spec.data, pointer)
+        if value is not None and spec.setter(pointer).label != BUILT_IN:
+            label = spec.setter(pointer).label
+            yield Related(
+                "from", f"{label} sets {path}: {schema.show(value)}", spec.origin(pointer)
+            )
+
+
 def _overridden(spec: Layered, path: str) -> Iterator[Related]:
     """The deciding value when it is inherited, and the values that it overrides."""
     pointer = pointer_of(path)
@@ -183,8 +195,8 @@ def _overridden(spec: Layered, path: str) -> Iterator[Related]:
         return
     written = list(spec.history(pointer))
     for index, (layer, value) in enumerate(written[:_MAX_OVERRIDDEN]):
-        if index == 0 and layer.label == "job":
+        if layer.label == BUILT_IN or (index == 0 and layer.label == "job"):
             continue
         label = "from" if index == 0 else "overrides"
-        place = None if layer.label == BUILT_IN else layer.place(pointer)
-        yield Related(label, f"{layer.label} sets {path}: {schema.show(value)}", place)
+        said = f"{layer.label} sets {path}: {schema.show(value)}"
+        yield Related(label, said, layer.place(pointer))

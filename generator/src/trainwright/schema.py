@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -77,9 +78,7 @@ class Schema:
         """Every violation, worded for the person who wrote the data; empty when valid."""
         if self.accepts(data):
             return ()
-        from jsonschema import Draft202012Validator  # 60 ms, only after a failure
-
-        validator = Draft202012Validator(self.root, registry=self._registry)
+        validator = _explainer()(self.root, registry=self._registry)
         errors = [cast(_Error, error) for error in validator.iter_errors(data)]
         mistyped = {tuple(e.absolute_path) for e in errors if e.validator == "type"}
         found = {
@@ -88,14 +87,34 @@ class Schema:
             if error.validator == "type" or tuple(error.absolute_path) not in mistyped
             for violation in _violations(error)
         }
+        if not found:  # refused by the gate, so it must not pass for want of words
+            found = {Violation("", "the file is refused", "Hold it against the schema.")}
         return tuple(sorted(found, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
 
     @cached_property
     def _registry(self) -> Registry:
-        from referencing import Registry, Resource  # as above
+        from referencing import Registry  # as slow as jsonschema
+        from referencing.jsonschema import DRAFT202012
 
-        pairs = [(uri, Resource.from_contents(body)) for uri, body in self.resources]
-        return Registry().with_resources(pairs)
+        # Without its $schema, at which jsonschema would go back to its own validator.
+        bare = ((u, {k: v for k, v in b.items() if k != "$schema"}) for u, b in self.resources)
+        return Registry().with_resources((u, DRAFT202012.create_resource(b)) for u, b in bare)
+
+
+@cache
+def _explainer() -> Any:
+    """jsonschema's validator (60 ms, so only after a failure), as strict as the gate.
+
+    Python's `$` lets a trailing newline through where JSON Schema's does not.
+    """
+    from jsonschema import Draft202012Validator, ValidationError, validators
+
+    def pattern(_: Any, wanted: str, value: Data, schema: Data) -> Iterator[ValidationError]:
+        if isinstance(value, str) and not re.search(wanted.replace("$", r"\Z"), value):
+            yield ValidationError(f"{value!r} does not match {wanted!r}")
+
+    extend: Any = validators.extend  # has no types
+    return extend(Draft202012Validator, {"pattern": pattern})
 
 
 @cache
@@ -264,8 +283,6 @@ def _unknown_keys(error: _Error, pointer: str) -> Iterator[Violation]:
 
 
 def _matches(pattern: str, key: str) -> bool:
-    import re
-
     return re.search(pattern, key) is not None
 
 

@@ -100,7 +100,7 @@ def _d03(subject: Subject) -> Iterator[Hit]:
         shm_bytes, memory_bytes = quantity.read(size), quantity.read(memory)
         if shm_bytes is not None and memory_bytes is not None and shm_bytes >= memory_bytes:
             message = f"shared memory may take {size}, the memory limit is {memory}"
-            yield Hit(f"{pointer}/emptyDir/sizeLimit", message)
+            yield Hit(f"{pointer}/emptyDir/sizeLimit", message, also=("resources.memory",))
 
 
 D03 = Rule(
@@ -136,10 +136,10 @@ def _d04(subject: Subject) -> Iterator[Hit]:
         main = template.main
         gpus = sum(accelerators(main).values()) if main else 0
         if gpus and gpus != processes:
-            more = processes > gpus
-            what = f"{processes - gpus} share" if more else f"{gpus - processes} GPUs stay idle"
+            shared = f"{processes - gpus} ranks would share a GPU with another"
+            note = shared if processes > gpus else f"{gpus - processes} GPUs would stay idle"
             message = f"{processes} processes a node, but {gpus} GPUs"
-            yield Hit("/spec/nprocPerNode", message, note=f"{what}" if not more else message)
+            yield Hit("/spec/nprocPerNode", message, note=note, also=("resources.gpu",))
 
 
 D04 = Rule(

@@ -15,13 +15,15 @@ class Hit:
     """One place where a rule fails, as a JSON pointer into the object.
 
     `spec` is the dotted job-spec path that decides it ("resources.gpu"), so that the finding can
-    point at the authored line; the rule's own `spec` is used when it is empty.
+    point at the authored line; the rule's own `spec` is used when it is empty. `also` are further
+    spec paths that the message speaks of.
     """
 
     pointer: str
     message: str
     spec: str = ""
     note: str = ""
+    also: tuple[str, ...] = ()
 
 
 def mapping(value: Data) -> Mapping[str, Data]:
