@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 
 from trainwright.model import Data, Environment, Job
 
@@ -49,18 +49,23 @@ def object_name(job: Job, digest: str) -> str:
 
 def _canonical(value: object, skip: frozenset[str]) -> dict[str, Data]:
     found = {}
-    for field in fields(value):  # type: ignore[arg-type]
-        if field.name not in skip:
-            plain = _plain(getattr(value, field.name))
+    for name in _field_names(type(value)):  # type: ignore[arg-type] - mypy doubts that classes hash
+        if name not in skip:
+            plain = _plain(getattr(value, name))
             if plain not in (None, "", [], {}):
-                found[field.name] = plain
+                found[name] = plain
     return found
+
+
+@cache
+def _field_names(cls: type) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(cls))
 
 
 def _plain(value: object) -> Data:
     if isinstance(value, str | int | float | None):
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import yaml
 from yaml.constructor import ConstructorError, SafeConstructor
@@ -347,7 +348,7 @@ _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./@-]*")
 _WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
 
-def dump(data: Mapping[str, Data]) -> str:
+def dump(data: dict[str, Data]) -> str:
     """Block YAML with keys in the order given, read back identically by PyYAML and by Go."""
     text: str = yaml.emit(
         _events(data), Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True
@@ -355,39 +356,52 @@ def dump(data: Mapping[str, Data]) -> str:
     return text
 
 
-def _events(data: Data) -> Iterator[yaml.Event]:
-    yield yaml.StreamStartEvent()
-    yield yaml.DocumentStartEvent(explicit=False)
-    yield from _value_events(data)
-    yield yaml.DocumentEndEvent(explicit=False)
-    yield yaml.StreamEndEvent()
+# Events carry no state of their own, and a thousand jobs share most of them.
+_STREAM_START, _STREAM_END = yaml.StreamStartEvent(), yaml.StreamEndEvent()
+_DOCUMENT_START = yaml.DocumentStartEvent(explicit=False)
+_DOCUMENT_END = yaml.DocumentEndEvent(explicit=False)
+_MAP_START, _MAP_END = (
+    {flow: yaml.MappingStartEvent(None, None, True, flow_style=flow) for flow in (False, True)},
+    yaml.MappingEndEvent(),
+)
+_SEQ_START, _SEQ_END = (
+    {flow: yaml.SequenceStartEvent(None, None, True, flow_style=flow) for flow in (False, True)},
+    yaml.SequenceEndEvent(),
+)
 
 
-def _value_events(data: Data) -> Iterator[yaml.Event]:
-    if isinstance(data, Mapping):
-        yield yaml.MappingStartEvent(None, None, True, flow_style=not data)
+def _events(data: Data) -> list[yaml.Event]:
+    events: list[yaml.Event] = [_STREAM_START, _DOCUMENT_START]
+    _add_events(data, events.append)
+    return [*events, _DOCUMENT_END, _STREAM_END]
+
+
+def _add_events(data: Data, add: Callable[[yaml.Event], None]) -> None:
+    if isinstance(data, dict):
+        add(_MAP_START[not data])
         for key, value in data.items():
-            yield _scalar_event(key)
-            yield from _value_events(value)
-        yield yaml.MappingEndEvent()
+            add(_string_event(key))
+            _add_events(value, add)
+        add(_MAP_END)
     elif isinstance(data, list | tuple):
-        yield yaml.SequenceStartEvent(None, None, True, flow_style=not data)
+        add(_SEQ_START[not data])
         for item in data:
-            yield from _value_events(item)
-        yield yaml.SequenceEndEvent()
+            _add_events(item, add)
+        add(_SEQ_END)
     else:
-        yield _scalar_event(data)
+        add(_string_event(data) if isinstance(data, str) else _plain_event(data))
 
 
-def _scalar_event(value: Data) -> yaml.ScalarEvent:
-    if isinstance(value, str):
-        plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
-        return yaml.ScalarEvent(None, None, (True, True), value, style=None if plain else '"')
-    if value is None:
-        return yaml.ScalarEvent(None, None, (True, False), "null")
-    if isinstance(value, bool):
-        return yaml.ScalarEvent(None, None, (True, False), "true" if value else "false")
-    return yaml.ScalarEvent(None, None, (True, False), _number(value))
+@lru_cache(maxsize=4096)
+def _string_event(value: str) -> yaml.ScalarEvent:
+    plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+    return yaml.ScalarEvent(None, None, (True, True), value, style=None if plain else '"')
+
+
+def _plain_event(value: Data) -> yaml.ScalarEvent:
+    words = {None: "null", True: "true", False: "false"}
+    text = words[value] if value is None or isinstance(value, bool) else _number(value)
+    return yaml.ScalarEvent(None, None, (True, False), text)
 
 
 def _number(value: float) -> str:
