@@ -6,6 +6,7 @@ import hashlib
 import json
 from dataclasses import fields, is_dataclass
 from functools import cache
+from typing import Any
 
 from trainwright.model import Data, Environment, Job
 
@@ -47,9 +48,9 @@ def object_name(job: Job, digest: str) -> str:
     return f"{job.name}-{digest[:8]}"
 
 
-def _canonical(value: object, skip: frozenset[str]) -> dict[str, Data]:
+def _canonical(value: Any, skip: frozenset[str]) -> dict[str, Data]:
     found = {}
-    for name in _field_names(type(value)):  # type: ignore[arg-type] - mypy doubts that classes hash
+    for name in _field_names(type(value)):
         if name not in skip:
             plain = _plain(getattr(value, name))
             if plain not in (None, "", [], {}):
