@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import fields, is_dataclass
-from functools import cache
+from dataclasses import is_dataclass
 from typing import Any
 
 from trainwright.model import Data, Environment, Job
@@ -50,17 +49,12 @@ def object_name(job: Job, digest: str) -> str:
 
 def _canonical(value: Any, skip: frozenset[str]) -> dict[str, Data]:
     found = {}
-    for name in _field_names(type(value)):
+    for name in value.__dataclass_fields__:  # `fields()` is slow in this hot place
         if name not in skip:
             plain = _plain(getattr(value, name))
             if plain not in (None, "", [], {}):
                 found[name] = plain
     return found
-
-
-@cache
-def _field_names(cls: type) -> tuple[str, ...]:
-    return tuple(field.name for field in fields(cls))
 
 
 def _plain(value: object) -> Data:
