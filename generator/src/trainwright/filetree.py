@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,6 +87,8 @@ def apply(folder: Path, changes: Changes) -> None:
     New contents are written and synced beside their place, then renamed into it in one pass,
     lists after what they list; removals come last. Killed anywhere, the next run repairs it.
     """
+    from concurrent.futures import ThreadPoolExecutor  # 10 ms, and only writing needs it
+
     try:
         _sweep(folder)
         # Job folders first, then what lists them (index, kustomization) at the top.
