@@ -87,7 +87,8 @@ def readme() -> str:
 def _default(values: object, key: str) -> str:
     for part in key.split("."):
         values = values[part] if isinstance(values, dict) else None
-    return yaml.safe_dump(values, default_flow_style=True).strip().removesuffix("...").strip()
+    text = yaml.safe_dump(values, default_flow_style=True, width=10_000)  # a table row is one line
+    return text.strip().removesuffix("...").strip()
 
 
 if __name__ == "__main__":

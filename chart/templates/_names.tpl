@@ -1,6 +1,7 @@
 {{/*
 Name of the job object. Controllers append at most "-worker-999" to it, and the result must be a
-DNS label of 63 characters, so the usual Helm name is cut to 52.
+DNS label of 63 characters, so the usual Helm name is cut to 52. Operators want a letter in front,
+while a release may start with a digit.
 */}}
 {{- define "training-job.fullname" -}}
 {{- if .Values.fullnameOverride -}}
@@ -8,7 +9,7 @@ DNS label of 63 characters, so the usual Helm name is cut to 52.
 {{- else -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
-{{ $full | lower | replace "." "-" | trunc 52 | trimSuffix "-" }}
+{{ regexReplaceAll "^[0-9]" $full "job-${0}" | replace "." "-" | trunc 52 | trimAll "-" }}
 {{- end -}}
 {{- end }}
 
@@ -22,7 +23,11 @@ scalars such as 1e3, 0o7 and y, and toYaml leaves some of them bare.
 {{- end }}
 {{- end }}
 
-{{/* A map of plain fields: strings quoted, the rest as JSON, which every YAML reader agrees on. */}}
+{{/*
+A map of fields whose names the schema knows: strings quoted, the rest as JSON, which every YAML
+reader agrees on. (Of what toJson leaves bare and YAML does not allow, the schema refuses all but
+DEL, which the two free-form places escape.)
+*/}}
 {{- define "training-job.fields" -}}
 {{- range $key, $value := . }}
 {{ $key }}: {{ if kindIs "string" $value }}{{ quote $value }}{{ else }}{{ toJson $value }}{{ end }}
@@ -30,20 +35,28 @@ scalars such as 1e3, 0o7 and y, and toYaml leaves some of them bare.
 {{- end }}
 
 {{/*
-Labels of the object or of its pods. Takes a dict of "root" (the chart's scope) and "labels" (those
-of one of the two only). What values say wins over the chart's own.
+Labels of the object or of its pods. Takes a dict of "root" (the chart's scope), "labels" (those of
+one of the two only) and "chart" (whether to name the chart). What values say wins over the chart's
+own.
 */}}
 {{- define "training-job.labels" -}}
-{{- $own := dict "app.kubernetes.io/name" .root.Chart.Name "app.kubernetes.io/instance" .root.Release.Name "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- $own := dict "app.kubernetes.io/name" (default .root.Chart.Name .root.Values.nameOverride) "app.kubernetes.io/instance" .root.Release.Name "app.kubernetes.io/managed-by" .root.Release.Service -}}
+{{- if .chart -}}
+{{- $own = set $own "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" | trunc 63) -}}
+{{- end -}}
 {{- include "training-job.strings" (merge (dict) .labels .root.Values.commonLabels $own) -}}
 {{- end }}
 
-{{/* Metadata of the job object. */}}
+{{/*
+Metadata of the job object. Objects that Helm manages name their chart; in files kept in git that
+label would change with each version of the chart.
+*/}}
 {{- define "training-job.metadata" -}}
+{{- $plain := not (hasKey .Values.commonLabels "app.kubernetes.io/managed-by") -}}
 name: {{ include "training-job.fullname" . | quote }}
 namespace: {{ quote .Release.Namespace }}
 labels:
-  {{- include "training-job.labels" (dict "root" . "labels" .Values.labels) | trim | nindent 2 }}
+  {{- include "training-job.labels" (dict "root" . "labels" .Values.labels "chart" $plain) | trim | nindent 2 }}
 {{- with .Values.annotations }}
 annotations:
   {{- include "training-job.strings" . | trim | nindent 2 }}

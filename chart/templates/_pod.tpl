@@ -44,7 +44,7 @@ spec:
     {{- end }}
   {{- end }}
   {{- with $values.affinity }}
-  affinity: {{ toJson . }}
+  affinity: {{ toJson . | replace "\x7f" "\\u007f" }}
   {{- end }}
   containers:
     - name: {{ .container }}
@@ -139,7 +139,7 @@ volumes:
   {{- range .volumes }}
   - name: {{ quote .name }}
     {{- range $kind, $source := .source }}
-    {{ $kind }}: {{ toJson $source }}
+    {{ $kind }}: {{ toJson $source | replace "\x7f" "\\u007f" }}
     {{- end }}
   {{- end }}
 {{- end }}

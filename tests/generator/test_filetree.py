@@ -130,3 +130,29 @@ def test_killed_at_any_instant_every_file_is_whole_and_the_next_run_repairs(tmp_
     tree = _tree(folder)
     assert len(tree) == 120
     assert set(tree.values()) == {"C" * 2000}
+
+
+def test_a_linked_folder_is_left_alone(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "old.yaml").write_text("precious")
+    (tmp_path / "rendered").symlink_to(outside)
+    with pytest.raises(OutputError, match="in the way"):
+        filetree.apply(tmp_path / "rendered", Changes({}, {}, ("old.yaml",)))
+    assert (outside / "old.yaml").read_text() == "precious"
+
+
+def test_two_writers_at_once_take_turns(tmp_path: Path) -> None:
+    folder = tmp_path / "rendered"
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", _WRITER, str(folder), letter], stdout=subprocess.PIPE
+        )
+        for letter in "ABCD"
+    ]
+    for writer in writers:
+        writer.communicate()
+    assert [writer.returncode for writer in writers] == [0] * 4
+    tree = _tree(folder)
+    assert len(tree) == 120
+    assert len(set(tree.values())) == 1

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,25 +89,42 @@ def apply(folder: Path, changes: Changes) -> None:
     New contents are written and synced beside their place, then renamed into it in one pass,
     lists after what they list; removals come last. Killed anywhere, the next run repairs it.
     """
-    from concurrent.futures import ThreadPoolExecutor  # 10 ms, and only writing needs it
-
     try:
-        _sweep(folder)
-        # Job folders first, then what lists them (index, kustomization) at the top.
-        written = sorted(changes.written.items(), key=lambda item: ("/" not in item[0], item[0]))
-        for parent in sorted({os.path.dirname(path) for path, _ in written}):  # noqa: PTH120
-            _make_folder(folder, parent)
-        with ThreadPoolExecutor(_WRITERS) as pool:
-            staged = list(pool.map(lambda item: _stage(folder, *item), written))
-        for temporary, final in staged:
-            temporary.replace(final)
-        for path in changes.removed:
-            (folder / path).unlink(missing_ok=True)
-        _remove_empty(folder, changes.removed)
-        _sync_folders({final.parent for _, final in staged})
+        _make_folder(folder, "")
+        with _locked(folder):
+            _make(folder, changes)
     except OSError as error:
         where = error.filename or folder
         raise OutputError(f"cannot write {where}: {error.strerror}") from error
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Only one process at a time changes a folder; the lock goes away with the process."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _make(folder: Path, changes: Changes) -> None:
+    from concurrent.futures import ThreadPoolExecutor  # 10 ms, and only writing needs it
+
+    _sweep(folder)
+    # Job folders first, then what lists them (index, kustomization) at the top.
+    written = sorted(changes.written.items(), key=lambda item: ("/" not in item[0], item[0]))
+    for parent in sorted({os.path.dirname(path) for path, _ in written}):  # noqa: PTH120
+        _make_folder(folder, parent)
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        staged = list(pool.map(lambda item: _stage(folder, *item), written))
+    for temporary, final in staged:
+        temporary.replace(final)
+    for path in changes.removed:
+        (folder / path).unlink(missing_ok=True)
+    _remove_empty(folder, changes.removed)
+    _sync_folders({final.parent for _, final in staged})
 
 
 def _make_folder(folder: Path, parent: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,6 +21,7 @@ ENVIRONMENTS = "environments"
 RENDERED = "rendered"
 BUILT_IN = "built-in"
 _MAX_BASES = 8
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -70,6 +72,12 @@ def survey(root: Path) -> Survey:
         inside = f"{ENVIRONMENTS}/{folder.name}"
         if folder.is_symlink():
             findings.append(_link(inside))
+        elif (base / folder.name / "environment.yaml").exists() and not _NAME.fullmatch(
+            folder.name
+        ):
+            message = f'"{folder.name}" is no name for an environment: it becomes a label'
+            remedy = "Rename the folder to lower-case letters, digits and dashes."
+            findings.append(dx.LAYOUT.at(Place(inside), message, remedy=remedy))
         elif folder.is_dir() and (base / folder.name / "environment.yaml").exists():
             names, misplaced = _job_names(base / folder.name / "jobs", f"{inside}/jobs")
             jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
@@ -287,7 +295,10 @@ class Reader:
 
 def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
     name = document.data.get("name")
-    if name is not None and name != file.name:
+    if name is None:
+        message = f"the file does not say its name, {file.name}"
+        yield dx.NAME.at(document.place(""), message, subject=str(file), path="name")
+    elif name != file.name:
         message = f'the name is "{name}", but the file is {file.name}.yaml'
         yield dx.NAME.at(document.place("/name"), message, subject=str(file), path="name")
 
