@@ -154,10 +154,19 @@ def test_both_engines_refuse_the_same_values(helm_binary: str) -> None:
                 engine.render(values, "release", "namespace")
 
 
-def test_a_helm_that_is_not_there_is_one_line(repository: Repository) -> None:
-    done = repository.run("check", "--no-cache", "--helm", "/nowhere/helm")
+@pytest.mark.parametrize(
+    ("binary", "said"),
+    [
+        ("/nowhere/helm", "/nowhere/helm could not be run"),
+        ("/bin/false", "/bin/false ended with 1 and did not say why"),
+        ("/bin/true", "Helm rendered no pytorchjob.yaml for"),
+    ],
+)
+def test_a_helm_that_is_none_is_one_line(binary: str, said: str, repository: Repository) -> None:
+    done = repository.run("check", "--no-cache", "--helm", binary)
     assert done.exit_code == 2
-    assert done.stderr.startswith("trainwright: /nowhere/helm could not be run")
+    assert done.stderr.startswith(f"trainwright: {said}")
+    assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("path", MANIFESTS, ids=_name)

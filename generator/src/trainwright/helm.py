@@ -130,6 +130,8 @@ class Binary:
             )
         except (OSError, subprocess.TimeoutExpired) as error:
             raise EngineError(f"{self._binary} could not be run: {error}") from error
+        if done.returncode != 0 and "Error:" not in done.stderr:
+            raise EngineError(f"{self._binary} ended with {done.returncode} and did not say why")
         if done.returncode != 0:
             raise ChartRefusal(_reason(done.stderr))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from trainwright import diagnostics as dx
 from trainwright import names, resolve, rules, schema, values, yamlio
+from trainwright.errors import EngineError
 from trainwright.helm import ChartRefusal, Engine
 from trainwright.load import BUILT_IN, JobFile, LoadedJob
 from trainwright.merge import Layered, lookup, pointer_of
@@ -106,6 +107,9 @@ def _rendered(
     except ChartRefusal as refusal:
         finding = dx.CHART.at(spec.origin("/name"), f"the chart refuses the values: {refusal}")
         return replace(done, findings=_about(done.file, (finding,)))
+    wanted = TARGETS[job.target].template
+    if wanted not in templates:
+        raise EngineError(f"Helm rendered no {wanted} for {done.file}")
     manifests = tuple(
         Manifest(body=yamlio.load_rendered(text), path=path) for path, text in templates.items()
     )
