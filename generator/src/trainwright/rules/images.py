@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Severity
-from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Container, Hit, Subject, text
 
 # Tags that are moved by convention, so that a restarted rank may run other code.
@@ -26,13 +26,6 @@ def split(image: str) -> tuple[str, str, str]:
     return (path, tag, digest) if colon and "/" not in tag else (name, "", digest)
 
 
-def _sample(image: str) -> str:
-    return (
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-        f"{{containers: [{{name: pytorch, image: '{image}'}}]}}}}}}}}}}"
-    )
-
-
 def _d09(subject: Subject) -> Iterator[Hit]:
     for container, image in _images(subject):
         _, tag, digest = split(image)
@@ -51,8 +44,8 @@ D09 = Rule(
     spec="image",
     source="https://kubernetes.io/docs/concepts/containers/images/",
     run=_d09,
-    passing=Sample(_sample("registry.example.com:5000/ml/train:1.4.0")),
-    failing=Sample(_sample("registry.example.com:5000/ml/train")),
+    passing=Sample(pod("image: 'registry.example.com:5000/ml/train:1.4.0'")),
+    failing=Sample(pod("image: 'registry.example.com:5000/ml/train'")),
 )
 
 
@@ -74,9 +67,9 @@ D15 = Rule(
     source="https://kubernetes.io/docs/concepts/containers/images/#image-names",
     run=_d15,
     passing=Sample(
-        _sample(f"ml/train:1@sha256:{'0' * 64}"), environment="images: {requireDigest: true}"
+        pod(f"image: 'ml/train:1@sha256:{'0' * 64}'"), environment="images: {requireDigest: true}"
     ),
-    failing=Sample(_sample("ml/train:1"), environment="images: {requireDigest: true}"),
+    failing=Sample(pod("image: 'ml/train:1'"), environment="images: {requireDigest: true}"),
 )
 
 
@@ -99,11 +92,11 @@ D16 = Rule(
     source="https://kubernetes.io/docs/concepts/containers/images/",
     run=_d16,
     passing=Sample(
-        _sample("registry.example.com/ml/train:1"),
+        pod("image: 'registry.example.com/ml/train:1'"),
         environment="images: {registries: [registry.example.com/]}",
     ),
     failing=Sample(
-        _sample("docker.io/ml/train:1"),
+        pod("image: 'docker.io/ml/train:1'"),
         environment="images: {registries: [registry.example.com/]}",
     ),
 )

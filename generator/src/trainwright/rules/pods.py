@@ -7,16 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trainwright.model import Severity
-from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject, count, dig, mapping, sequence, text
-
-
-def _sample(container: str, rest: str = "", worker: str = "") -> str:
-    return (
-        f"kind: PyTorchJob\nspec: {{pytorchReplicaSpecs: {{Worker: {{{worker}template: {{spec: "
-        f"{{containers: [{{name: pytorch, {container}}}]{rest}}}}}}}}}}}"
-    )
-
 
 _CHECKPOINTS = re.compile(r"checkpoint|ckpt", re.IGNORECASE)
 
@@ -45,10 +37,8 @@ D11 = Rule(
     spec="gracePeriod",
     source="https://github.com/pytorch/pytorch/issues/68258",
     run=_d11,
-    passing=Sample(
-        _sample("env: [{name: CHECKPOINT_DIR}]", ", terminationGracePeriodSeconds: 120")
-    ),
-    failing=Sample(_sample("env: [{name: CHECKPOINT_DIR}]")),
+    passing=Sample(pod("env: [{name: CHECKPOINT_DIR}]", ", terminationGracePeriodSeconds: 120")),
+    failing=Sample(pod("env: [{name: CHECKPOINT_DIR}]")),
 )
 
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
@@ -77,8 +67,8 @@ D12 = Rule(
     spec="entrypoint",
     source="https://github.com/pytorch/pytorch/issues/119856",
     run=_d12,
-    passing=Sample(_sample("command: [bash, -c, exec torchrun train.py]")),
-    failing=Sample(_sample("command: [bash, -c, torchrun train.py]")),
+    passing=Sample(pod("command: [bash, -c, exec torchrun train.py]")),
+    failing=Sample(pod("command: [bash, -c, torchrun train.py]")),
 )
 
 
@@ -112,8 +102,8 @@ D13 = Rule(
     spec="volumes",
     source="https://kubernetes.io/docs/reference/using-api/server-side-apply/",
     run=_d13,
-    passing=Sample(_sample("env: [{name: A, value: x}, {name: B, value: x}]")),
-    failing=Sample(_sample("env: [{name: A, value: x}, {name: A, value: y}]")),
+    passing=Sample(pod("env: [{name: A, value: x}, {name: B, value: x}]")),
+    failing=Sample(pod("env: [{name: A, value: x}, {name: A, value: y}]")),
 )
 
 
@@ -140,10 +130,10 @@ D17 = Rule(
     source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",
     run=_d17,
     passing=Sample(
-        _sample("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 1, ")
+        pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 1, ")
     ),
     failing=Sample(
-        _sample("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 2, ")
+        pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 2, ")
     ),
 )
 
@@ -174,11 +164,11 @@ D18 = Rule(
     source="https://kubernetes.io/docs/concepts/architecture/nodes/#node-shutdown",
     run=_d18,
     passing=Sample(
-        _sample(f"env: [{{name: {_CHECKPOINT_DIR}, value: /ckpt}}]"),
+        pod(f"env: [{{name: {_CHECKPOINT_DIR}, value: /ckpt}}]"),
         environment="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
     ),
     failing=Sample(
-        _sample("image: a"), environment="pools: {spot: {resource: nvidia.com/gpu, spot: true}}"
+        pod("image: a"), environment="pools: {spot: {resource: nvidia.com/gpu, spot: true}}"
     ),
 )
 
@@ -210,14 +200,14 @@ D19 = Rule(
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
     run=_d19,
     passing=Sample(
-        _sample(
+        pod(
             f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
             "volumeMounts: [{name: v, mountPath: /v}]",
             ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]",
         )
     ),
     failing=Sample(
-        _sample(
+        pod(
             f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
             "volumeMounts: [{name: v, mountPath: /v}]",
             ", volumes: [{name: v, emptyDir: {}}]",
@@ -246,7 +236,7 @@ D21 = Rule(
     spec="env",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     run=_d21,
-    passing=Sample(_sample("env: [{name: NCCL_SOCKET_IFNAME, value: ^lo}]")),
-    failing=Sample(_sample("env: [{name: NCCL_SOCKET_IFNAME, value: lo}]")),
+    passing=Sample(pod("env: [{name: NCCL_SOCKET_IFNAME, value: ^lo}]")),
+    failing=Sample(pod("env: [{name: NCCL_SOCKET_IFNAME, value: lo}]")),
 )
 RULES = (D11, D12, D13, D17, D18, D19, D21)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from trainwright import quantity
 from trainwright.model import Severity
-from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import (
     Hit,
     Subject,
@@ -19,14 +19,6 @@ from trainwright.rules.subject import (
 )
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
-
-
-def _pod(container: str, rest: str = "") -> str:
-    """A one-container PyTorchJob for samples."""
-    return (
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-        f"{{containers: [{{name: pytorch, {container}}}]{rest}}}}}}}}}}}"
-    )
 
 
 def _d01(subject: Subject) -> Iterator[Hit]:
@@ -54,9 +46,9 @@ D01 = Rule(
     source=_DEVICES,
     run=_d01,
     passing=Sample(
-        _pod("resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: '1'}}")
+        pod("resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: '1'}}")
     ),
-    failing=Sample(_pod("resources: {requests: {nvidia.com/gpu: 1}}")),
+    failing=Sample(pod("resources: {requests: {nvidia.com/gpu: 1}}")),
 )
 
 
@@ -79,13 +71,13 @@ D02 = Rule(
     source="https://github.com/pytorch/pytorch/issues/16979",
     run=_d02,
     passing=Sample(
-        _pod(
+        pod(
             "resources: {limits: {nvidia.com/gpu: 1}}, "
             "volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
             ", volumes: [{name: dshm, emptyDir: {medium: Memory}}]",
         )
     ),
-    failing=Sample(_pod("resources: {limits: {nvidia.com/gpu: 1}}")),
+    failing=Sample(pod("resources: {limits: {nvidia.com/gpu: 1}}")),
 )
 
 
@@ -114,13 +106,13 @@ D03 = Rule(
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
     run=_d03,
     passing=Sample(
-        _pod(
+        pod(
             "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
             ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 4Gi}}]",
         )
     ),
     failing=Sample(
-        _pod(
+        pod(
             "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
             ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]",
         )
@@ -154,12 +146,12 @@ D04 = Rule(
     source="https://docs.pytorch.org/docs/stable/elastic/run.html",
     run=_d04,
     passing=Sample(
-        _pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
+        pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
             "spec: {", 'spec: {nprocPerNode: "4", ', 1
         )
     ),
     failing=Sample(
-        _pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
+        pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
             "spec: {", 'spec: {nprocPerNode: "8", ', 1
         )
     ),
@@ -188,9 +180,9 @@ D20 = Rule(
     source="https://kubernetes.io/docs/concepts/policy/limit-range/",
     run=_d20,
     passing=Sample(
-        _pod("resources: {requests: {cpu: 8, memory: 64Gi}, limits: {nvidia.com/gpu: 1}}")
+        pod("resources: {requests: {cpu: 8, memory: 64Gi}, limits: {nvidia.com/gpu: 1}}")
     ),
-    failing=Sample(_pod("resources: {limits: {nvidia.com/gpu: 1}}")),
+    failing=Sample(pod("resources: {limits: {nvidia.com/gpu: 1}}")),
 )
 
 
@@ -216,9 +208,9 @@ D06 = Rule(
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     run=_d06,
     passing=Sample(
-        _pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}")
+        pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}")
     ),
-    failing=Sample(_pod("env: [{name: NCCL_IB_HCA, value: mlx5}]")),
+    failing=Sample(pod("env: [{name: NCCL_IB_HCA, value: mlx5}]")),
 )
 
 
@@ -259,12 +251,12 @@ D05 = Rule(
     source="https://learn.microsoft.com/azure/aks/operator-best-practices-advanced-scheduler",
     run=_d05,
     passing=Sample(
-        _pod("resources: {limits: {nvidia.com/gpu: 1}}", ", tolerations: [{operator: Exists}]"),
+        pod("resources: {limits: {nvidia.com/gpu: 1}}", ", tolerations: [{operator: Exists}]"),
         environment="pools: {h100: {resource: nvidia.com/gpu, tolerations: "
         "[{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]}}",
     ),
     failing=Sample(
-        _pod("resources: {limits: {nvidia.com/gpu: 1}}"),
+        pod("resources: {limits: {nvidia.com/gpu: 1}}"),
         environment="pools: {h100: {resource: nvidia.com/gpu, tolerations: "
         "[{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]}}",
     ),

@@ -42,3 +42,13 @@ class Rule:
     run: Callable[[Subject], Iterable[Hit]]
     passing: Sample
     failing: Sample
+
+
+def pod(container: str, rest: str = "", replica: str = "") -> str:
+    """A PyTorchJob of one container, for samples: its fields, the pod's and the replica's.
+
+    Each is YAML in flow style; `rest` starts with a comma, `replica` ends with one.
+    """
+    containers = f"containers: [{{name: pytorch, {container}}}]"
+    template = f"template: {{spec: {{{containers}{rest}}}}}"
+    return f"kind: PyTorchJob\nspec: {{pytorchReplicaSpecs: {{Worker: {{{replica}{template}}}}}}}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from trainwright.credentials import kind, named
 from trainwright.model import Severity
-from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject, text
 
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
@@ -41,13 +41,6 @@ def _in_words(words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
             )
 
 
-def _sample(env: str) -> str:
-    return (
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-        f"{{containers: [{{name: pytorch, env: [{env}]}}]}}}}}}}}}}"
-    )
-
-
 D10 = Rule(
     id="TW710",
     name="no-inline-secret",
@@ -58,7 +51,9 @@ D10 = Rule(
     spec="env",
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
     run=_d10,
-    passing=Sample(_sample("{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}")),
-    failing=Sample(_sample("{name: DB_PASSWORD, value: 'correct-horse-7'}")),
+    passing=Sample(
+        pod("env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}]")
+    ),
+    failing=Sample(pod("env: [{name: DB_PASSWORD, value: 'correct-horse-7'}]")),
 )
 RULES = (D10,)

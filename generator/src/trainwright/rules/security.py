@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data, Severity
-from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Container, Hit, PodTemplate, Subject, dig, mapping, sequence
 
 _STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
@@ -90,13 +90,6 @@ def _d07(subject: Subject) -> Iterator[Hit]:
             yield from _restricted(template)
 
 
-def _sample(container: str, rest: str = "") -> str:
-    return (
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-        f"{{containers: [{{name: pytorch, {container}}}]{rest}}}}}}}}}}}"
-    )
-
-
 D07 = Rule(
     id="TW707",
     name="pod-security",
@@ -108,14 +101,14 @@ D07 = Rule(
     source=_STANDARDS,
     run=_d07,
     passing=Sample(
-        _sample(
+        pod(
             "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
             ", securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}",
         ),
         environment="podSecurity: restricted",
     ),
     failing=Sample(
-        _sample("securityContext: {capabilities: {add: [IPC_LOCK]}}"),
+        pod("securityContext: {capabilities: {add: [IPC_LOCK]}}"),
         environment="podSecurity: baseline",
     ),
 )
