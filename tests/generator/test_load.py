@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,32 @@ def test_a_chain_of_bases_has_an_end(repository: Repository) -> None:
     repository.job("prod/llm", "extends: base/b0\n")
     (found,) = _findings(repository, "prod/llm")
     assert "more than 8 specs extend each other" in found
+
+
+ODD = [
+    b"\xff.yaml",
+    "é.yaml".encode(),
+    b"a b.yaml",
+    b"new\nline.yaml",
+    b"-x.yaml",
+    b"UP.yaml",
+    b"x.yml",
+]
+ODD += [b"\x1b[31m.yaml", b"a.b.yaml", b"no-suffix"]
+
+
+@pytest.mark.parametrize("output", ["text", "json", "sarif", "github", "junit", "markdown"])
+def test_odd_file_names_are_findings_in_every_format(output: str, repository: Repository) -> None:
+    folder = repository.root / "environments/prod/jobs"
+    for name in ODD:
+        Path(os.fsdecode(os.fsencode(folder) + b"/" + name)).write_text("name: x\n")
+    (folder / "folder.yaml").mkdir()
+    (folder / ".hidden.yaml").write_text("")
+    (folder / "backup.yaml~").write_text("")
+    done = repository.run("check", "--no-cache", "-o", output)
+    assert done.exit_code == 1, done.output
+    assert "\x1b" not in done.stdout
+    if output == "json":
+        results = json.loads(done.stdout)["report"]["results"]
+        assert [r["rule"] for r in results] == ["TW008"] * (len(ODD) + 1)
+    assert len(repository.run("list", "jobs").stdout.splitlines()) == 4

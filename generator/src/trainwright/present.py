@@ -111,11 +111,16 @@ def explanation(found: Sequence[Explanation]) -> str:
     width = min(max((len(line) for line, _ in lines), default=0), 60)
     text = []
     for line, e in lines:
-        text.append(f"{line:<{width}}  # {e.decided.layer}: {e.decided.place}")
+        text.append(f"{line:<{width}}  # {_where(e.decided)}")
         for setting in e.overridden:
             was = "removed" if setting.value is None else _value(setting.value)
-            text.append(f"{'':<{width}}  #   overrides {was} ({setting.layer}: {setting.place})")
+            text.append(f"{'':<{width}}  #   overrides {was} ({_where(setting)})")
     return "".join(f"{redact(line)}\n" for line in text)
+
+
+def _where(setting: Setting) -> str:
+    at = "" if setting.place == setting.layer else f": {setting.place}"
+    return f"{setting.layer}{at}"
 
 
 def _value(value: Data) -> str:

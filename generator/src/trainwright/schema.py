@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import jsonschema_rs
 
@@ -37,7 +37,6 @@ class _Error(Protocol):
 FOLDER = Path(__file__).parent / "schemas"
 _BASE = "https://trainwright.io/schemas/v1alpha1"
 _KUBERNETES = "https://trainwright.io/kubernetes/_definitions.json"
-OLDEST_KUBERNETES, NEWEST_KUBERNETES = 29, 37  # minors of Kubernetes 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +54,37 @@ class Violation:
     missing: str = ""
 
 
+Resources: TypeAlias = tuple[tuple[str, Mapping[str, Data]], ...]  # schemas by their $id
+
+
+def _compiled(root: Mapping[str, Data], resources: Resources) -> jsonschema_rs.Validator:
+    registry = jsonschema_rs.Registry([(uri, dict(body)) for uri, body in resources])
+    return jsonschema_rs.validator_for(dict(root), registry=registry)
+
+
 @dataclass(frozen=True)
 class Schema:
-    """One schema with everything it refers to."""
+    """One schema with everything it refers to.
+
+    `gate` is what compiles it, unless it is compiled for itself; `part` is the key under which
+    that expects the data.
+    """
 
     root: Mapping[str, Data]
-    resources: tuple[tuple[str, Mapping[str, Data]], ...]
+    resources: Resources
+    gate: Callable[[], jsonschema_rs.Validator] | None = None
+    part: str = ""
 
     @cached_property
-    def _gate(self) -> jsonschema_rs.Validator:
-        registry = jsonschema_rs.Registry([(uri, dict(body)) for uri, body in self.resources])
-        return jsonschema_rs.validator_for(dict(self.root), registry=registry)
+    def _own_gate(self) -> jsonschema_rs.Validator:
+        return _compiled(self.root, self.resources)
 
     def accepts(self, data: Data) -> bool:
         """Whether the data is valid; some 10 µs for a job."""
         try:
-            return bool(self._gate.is_valid(data))
+            if self.gate:
+                return bool(self.gate().is_valid({self.part: data}))
+            return bool(self._own_gate.is_valid(data))
         except (ValueError, UnicodeError):  # numbers or text that JSON cannot carry
             return False
 
@@ -126,29 +140,49 @@ def _load(name: str) -> Mapping[str, Data]:
     return loaded
 
 
+_CONTRACT = {
+    "job": "job.schema.json",
+    "effective": "job.schema.json#/$defs/effective",
+    "environment": "environment.schema.json",
+    "defaults": "defaults.schema.json",
+}
+
+
 @cache
-def _schema(reference: str) -> Schema:
-    names = ("job.schema.json", "environment.schema.json", "defaults.schema.json")
-    resources = tuple((str(_load(name)["$id"]), _load(name)) for name in names)
-    return Schema({"$ref": f"{_BASE}/{reference}"}, resources)
+def _contract_gate() -> jsonschema_rs.Validator:
+    """All that people write, compiled at once: each alone would compile the job's fields again."""
+    parts = {part: {"$ref": f"{_BASE}/{reference}"} for part, reference in _CONTRACT.items()}
+    return _compiled({"properties": parts}, _contract_resources())
+
+
+@cache
+def _contract_resources() -> Resources:
+    names = sorted({reference.partition("#")[0] for reference in _CONTRACT.values()})
+    return tuple((str(_load(name)["$id"]), _load(name)) for name in names)
+
+
+@cache
+def _contract(part: str) -> Schema:
+    root = {"$ref": f"{_BASE}/{_CONTRACT[part]}"}
+    return Schema(root, _contract_resources(), _contract_gate, part)
 
 
 def job_file() -> Schema:
     """A job spec as people write it: inherited keys may be absent."""
-    return _schema("job.schema.json")
+    return _contract("job")
 
 
 def effective_job() -> Schema:
     """A job spec after merging: everything must be there."""
-    return _schema("job.schema.json#/$defs/effective")
+    return _contract("effective")
 
 
 def environment_file() -> Schema:
-    return _schema("environment.schema.json")
+    return _contract("environment")
 
 
 def defaults_file() -> Schema:
-    return _schema("defaults.schema.json")
+    return _contract("defaults")
 
 
 @cache
