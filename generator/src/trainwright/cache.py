@@ -13,6 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
@@ -42,8 +43,12 @@ def location(root: Path, environment: str) -> Path:
 
 @cache
 def fingerprint(engine: str) -> str:
-    """Changes whenever the code, the chart or a schema does, by size and time of change."""
+    """Changes whenever code, chart, schemas or an engine do, by size and time of change."""
     parts = [engine]
+    for package in ("helm_python", "jsonschema_rs", "kubernetes_validate"):
+        spec = find_spec(package)
+        if spec and spec.origin:
+            parts.append(f"{spec.origin} {Path(spec.origin).stat().st_mtime_ns}")
     for folder in (_PACKAGE, _PACKAGE / "chart", _PACKAGE / "schemas"):
         for path, _, files in os.walk(folder):
             for name in sorted(files):

@@ -345,6 +345,10 @@ def _accelerators(spec: Layered, place: Environment) -> Iterator[Finding]:
             message,
             remedy=f"Set pool. {_known(accelerated, 'GPU pools')}",
         )
+    if pool and pool.resource in data.get("resources", {}).get("extended", {}):
+        message = f'{pool.resource} is what the pool "{pool.name}" counts in resources.gpu'
+        path = "resources.extended"
+        yield _at(dx.CONTRADICTION, spec, path, message, remedy="Set resources.gpu instead.")
     if gpus and pool:
         yield from _pool_fit(spec, pool, gpus)
 
