@@ -185,7 +185,7 @@ def test_what_every_manifest_promises(path: Path) -> None:
         assert all(requests[name] == limits[name] for name in extended)
         assert images.split(container["image"])[1]
         assert pod["automountServiceAccountToken"] is False
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+        assert container["securityContext"]["capabilities"]["drop"] == ["ALL"]
 
 
 def _pods(body: Data) -> list[Data]:

@@ -126,7 +126,7 @@ UNSUPPORTED = Diagnostic(
     id="TW021",
     name="unsupported-by-target",
     summary="The target can express everything the job asks for.",
-    effect="The feature would have to be dropped silently.",
+    effect="Rendered all the same it would be ignored, or refused by the API server.",
     remedy="Choose a target that supports it, or remove the field.",
 )
 CONTRADICTION = Diagnostic(

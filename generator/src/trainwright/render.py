@@ -193,14 +193,12 @@ def _sources(spec: Layered, paths: tuple[str, ...]) -> Iterator[Related]:
 
 
 def _overridden(spec: Layered, path: str) -> Iterator[Related]:
-    """The deciding value when it is inherited, and the values that it overrides."""
+    """The values that the deciding one overrides, which the finding itself points at."""
     pointer = pointer_of(path)
     if not pointer or isinstance(lookup(spec.data, pointer), Mapping):
         return
     written = list(spec.history(pointer))
     for index, (layer, value) in enumerate(written[:_MAX_OVERRIDDEN]):
-        if layer.label == BUILT_IN or (index == 0 and layer.label == "job"):
-            continue
-        label = "from" if index == 0 else "overrides"
-        said = f"{layer.label} sets {path}: {schema.show(value)}"
-        yield Related(label, said, layer.place(pointer))
+        if index and layer.label != BUILT_IN:
+            said = f"{layer.label} sets {path}: {schema.show(value)}"
+            yield Related("overrides", said, layer.place(pointer))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from trainwright.credentials import redact
-from trainwright.model import Finding
+from trainwright.model import Finding, Place
 from trainwright.plan import Plan
 from trainwright.reports import github, json, junit, markdown, sarif, text
 from trainwright.reports.report import Format, Report
@@ -33,6 +34,16 @@ def _redacted(finding: Finding) -> Finding:
     )
 
 
+def _moved(plan: Plan) -> Iterator[tuple[Place, int]]:
+    """The columns of places behind something that is hidden, in the line as it is shown."""
+    for place in {finding.place for finding in plan.findings}:
+        lines = plan.sources.get(place.file, ())
+        if place.line <= len(lines):
+            before = lines[place.line - 1][: place.column - 1]
+            if redact(before) != before:
+                yield place, len(redact(before)) + 1
+
+
 def render(plan: Plan, output: str, *, command: str, color: bool) -> str:
     """A plan's findings in one of the formats."""
     report = Report(
@@ -41,5 +52,6 @@ def render(plan: Plan, output: str, *, command: str, color: bool) -> str:
         checked=tuple(str(job) for job in plan.jobs),
         command=command,
         color=color,
+        columns=dict(_moved(plan)),
     )
     return FORMATS[output].render(report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.model import Finding, Place, Severity
@@ -25,6 +25,7 @@ class Report:
     checked: tuple[str, ...]  # "env/job"
     command: str  # that gives this report again
     color: bool = False
+    columns: Mapping[Place, int] = field(default_factory=dict)  # where hiding text moved them
 
     def line(self, place: Place) -> str | None:
         """The authored line at a place, or None when it cannot be shown."""

@@ -69,7 +69,7 @@ def _gutter(report: Report, finding: Finding, pad: str, color: str) -> Iterator[
     line = report.line(finding.place)
     if line is None:
         return
-    shown, column = _cropped(line, finding.place.column)
+    shown, column = _cropped(line, report.columns.get(finding.place, finding.place.column))
     bar = _style(report, "|", fg="blue")
     number = _style(report, str(finding.place.line), fg="blue")
     caret = _style(report, f"^ {visible(finding.note)}".rstrip(), fg=color)

@@ -22,8 +22,8 @@ def _d11(subject: Subject) -> Iterator[Hit]:
             for entry in container.env
         ) or any(_CHECKPOINTS.search(word) for c in template.trains for word in c.command_line)
         if saves and (30 if grace is None else grace) <= 30:
-            found = "the default of 30" if grace is None else str(grace)
-            message = f"{template.role} saves checkpoints, but has {found} seconds to stop"
+            found = "30 (the default)" if grace is None else str(grace)
+            message = f"checkpoints are saved, but there are {found} seconds to stop"
             yield Hit(f"{template.pointer}/spec", message)
 
 

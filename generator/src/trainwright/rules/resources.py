@@ -57,7 +57,7 @@ def _d02(subject: Subject) -> Iterator[Hit]:
         if any(accelerators(c) for c in template.trains):
             shm = template.shm
             if shm is None or dig(shm[1], "emptyDir", "medium") != "Memory":
-                yield Hit(f"{template.pointer}/spec", f"{template.role} has GPUs and 64 MB of shm")
+                yield Hit(f"{template.pointer}/spec", "GPUs, but only 64 MB of shared memory")
 
 
 D02 = Rule(
@@ -165,7 +165,7 @@ def _d20(subject: Subject) -> Iterator[Hit]:
             continue
         for name in ("cpu", "memory"):
             if name not in main.requests and name not in main.limits:
-                message = f"{template.role} asks for GPUs but for no {name}"
+                message = f"GPUs are asked for, but no {name}"
                 yield Hit(f"{main.pointer}/resources", message, spec=f"resources.{name}")
 
 
@@ -225,7 +225,7 @@ def _d05(subject: Subject) -> Iterator[Hit]:
         have = [mapping(t) for t in template.spec.get("tolerations") or () if mapping(t)]
         if not any(all(_tolerated(want, have) for want in pool.tolerations) for pool in fitting):
             names = ", ".join(pool.name for pool in fitting)
-            yield Hit(f"{template.pointer}/spec", f"{template.role} tolerates no pool of: {names}")
+            yield Hit(f"{template.pointer}/spec", f"no pool is tolerated of: {names}")
 
 
 def _tolerated(want: object, have: Sequence[object]) -> bool:

@@ -122,9 +122,9 @@ def _d08(subject: Subject) -> Iterator[Hit]:
         key = "sidecar.istio.io/inject"
         pointer = f"{template.pointer}/metadata"
         if mesh == "istio" and not (labels.get(key) == annotations.get(key) == "false"):
-            yield Hit(pointer, f'{template.role} lacks the label and annotation {key}: "false"')
+            yield Hit(pointer, f'the label and annotation {key}: "false" are not both there')
         if mesh == "linkerd" and annotations.get("linkerd.io/inject") != "disabled":
-            yield Hit(pointer, f"{template.role} lacks the annotation linkerd.io/inject: disabled")
+            yield Hit(pointer, "the annotation linkerd.io/inject: disabled is not there")
 
 
 D08 = Rule(
