@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from repository import Repository
 from trainwright import cli
 from trainwright.diagnostics import DIAGNOSTICS
 from trainwright.reports import FORMATS
@@ -103,3 +104,27 @@ def test_yaml_language_server_lines_and_ids_agree() -> None:
         schema = json.loads(path.read_text())
         relative = path.relative_to(ROOT / "schemas").as_posix()
         assert schema["$id"] == f"https://trainwright.io/schemas/v1alpha1/{relative}"
+
+
+ENVIRONMENT = """\
+pools:
+  h100: {resource: nvidia.com/gpu, gpusPerNode: 4, capacity: 16, tolerations: [{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]}
+"""
+
+
+def test_the_session_in_the_readme_is_what_happens(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text()
+    steps = readme.split("```console\n")[1].split("```")[0].split("$ ")[1:]
+    said = {
+        command.strip(): output.strip() for command, _, output in (s.partition("\n") for s in steps)
+    }
+    repository = Repository(tmp_path)
+    repository.environment("prod", ENVIRONMENT)
+    spec = said["cat environments/prod/jobs/resnet.yaml"] + "\n"
+    path = repository.write("prod/jobs/resnet.yaml", spec)
+    assert repository.run("check").stdout.strip() == said["trainwright check"]
+    path.write_text("".join(s for s in spec.splitlines(keepends=True) if "procsPerNode" not in s))
+    assert repository.run("render").stdout.strip() == said["trainwright render"]
+    name = json.loads(repository.tree()["prod/rendered/index.json"])["jobs"]["resnet"]["object"]
+    assert f"`{name}`" in readme
+    assert f"{len(RULES)} rules" in readme
