@@ -79,3 +79,10 @@ def test_a_planted_secret_is_in_no_output(
 )
 def test_redaction(text: str, redacted: str) -> None:
     assert redact(text) == redacted
+
+
+@pytest.mark.parametrize("word", ["a", "a.", "a-", "http://", "eyJ", "Ab3", "TOKEN", "sk-a!"])
+def test_a_quarter_megabyte_of_anything_is_read_in_a_moment(word: str) -> None:
+    """Each of these took minutes with a pattern that tries every start of a word."""
+    text = word * (250_000 // len(word))
+    assert redact(text) == text

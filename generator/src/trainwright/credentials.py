@@ -20,7 +20,7 @@ _FORMS = re.compile(
   | (?P<Google_API_key>\bAIza[0-9A-Za-z_-]{35}\b)
   | (?P<JSON_web_token>\beyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{8,})
   | (?P<private_key>-----BEGIN\ [A-Z ]*PRIVATE\ KEY-----)
-  | (?P<password_in_a_URL>[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s:@$]+@)
+  | (?P<password_in_a_URL>\b[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:[^/\s:@$]+@)
     """,
     re.VERBOSE,
 )
@@ -65,7 +65,7 @@ def named(name: str, value: str) -> bool:
 
 
 _PAIR = re.compile(
-    r"""(?P<name>[\w.-]*(?:PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH)[\w-]*)
+    r"""(?<![\w.-])(?P<name>[\w.-]{0,100}?(?:PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH)[\w-]*)
         (?P<between>["']?\s*[:=]\s*)
         (?P<value>"[^"]*"|'[^']*'|[^\s,}\]"'{\[|>&*][^\s,}\]]*)""",
     re.IGNORECASE | re.VERBOSE,
