@@ -9,9 +9,10 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
+from markdown_it import MarkdownIt
 
 from trainwright.model import Finding, Place, Related, Severity
 from trainwright.reports import FORMATS
@@ -155,6 +156,25 @@ def test_json_follows_its_schema(report: Report) -> None:
     assert data["$schema"] == schema["$id"]
 
 
+def test_junit_counts_a_file_nobody_could_read_in_its_environment() -> None:
+    findings = tuple(
+        _finding("TW001", "error", 1, 1, "broken", subject="", place=Place(file))
+        for file in (FILE, "environments/defaults.yaml")
+    )
+    report = Report(findings=findings, sources={}, checked=("prod/fine",), command="c")
+    root = ElementTree.fromstring(FORMATS["junit"].render(report))
+    assert {s.get("name"): (s.get("tests"), s.get("failures")) for s in root} == {
+        "prod": ("2", "1"),
+        "environments": ("1", "1"),
+    }
+
+
+def test_junit_says_its_encoding_wherever_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("locale.getpreferredencoding", lambda _do=True: "ISO-8859-1")
+    monkeypatch.setattr("locale.getencoding", lambda: "ISO-8859-1")
+    assert FORMATS["junit"].render(EMPTY).startswith('<?xml version="1.0" encoding="UTF-8"?>\n')
+
+
 def test_junit_counts_what_it_lists() -> None:
     root = ElementTree.fromstring(FORMATS["junit"].render(RICH))
     assert {s.get("name"): (s.get("tests"), s.get("failures")) for s in root} == {
@@ -200,31 +220,107 @@ def test_github_and_markdown_keep_their_limits_and_say_what_was_dropped(count: i
     assert folded == 0 or rows == count, "details are dropped before rows"
 
 
-_hostile = st.text(max_size=40) | st.sampled_from(
-    ["::error::x", "a\n::set-output name=x::y", "%0A", "]]>", "<script>", "</details>", "| x |", "\x00", "\x1b[31m", "@team", "```", "\u202e", "\r\n", "&amp;", "[x](javascript:y)"]
+# What obeys, hides, reorders or breaks: in a terminal, a log, a browser or a parser.
+_OBEYED = r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f]"
+_hostile = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(
+    ["::error::x", "a\n::set-output name=x::y", "##[set-output name=x;]y", "###[add-mask]a", "##vso[task.setvariable variable=x]y", "%0A", "]]>", "<script>", "</details>", "| x |", "a\\|b", "\\", "\x00", "\x1b[31m", "\x9b31m", "@team", "```", "\u202e", "\u200f", "\u2028", "\r\n", "&amp;", "[x](javascript:y)", "[x](https://evil.example)", "https://evil.example", "www.evil.example", "</pre>", "<!--", "\ud800", "a\udc80b", "\uffff", "\ufffe", "\U000e0041"]
 )  # fmt: skip
 
 
-@given(message=_hostile, line=_hostile, file=_hostile, remedy=_hostile)
-def test_text_from_files_breaks_no_format(message: str, line: str, file: str, remedy: str) -> None:
+def _about(message: str, line: str, file: str, remedy: str) -> Report:
     finding = Finding(
         rule="TW704", severity=Severity.ERROR, place=Place(file or "f", 1, 1), message=message,
         remedy=remedy, subject="prod/x", note=message, effect=remedy,
         related=(Related("from", line, Place(file or "f", 2, 1)),),
     )  # fmt: skip
-    report = Report(
-        findings=(finding,), sources={file or "f": (line,)}, checked=("prod/x",), command="c"
+    return Report(
+        findings=(finding,), sources={file or "f": (line,)}, checked=("prod/x",), command=message
     )
-    text = FORMATS["text"].render(report)
-    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\x9b\u202e]", text)
-    assert len(json.loads(FORMATS["json"].render(report))["report"]["results"]) == 1
-    assert len(json.loads(FORMATS["sarif"].render(report))["runs"][0]["results"]) == 1
-    assert len(ElementTree.fromstring(FORMATS["junit"].render(report)).findall(".//failure")) == 1
-    lines = FORMATS["github"].render(report).split("\n")
+
+
+def _each(text: str) -> Callable[..., Report]:
+    """The example in every place where text from a file may stand."""
+    return example(message=text, line=text, file=text, remedy=text)
+
+
+@given(message=_hostile, line=_hostile, file=_hostile, remedy=_hostile)
+@_each("a\n::set-output name=x::y")
+@_each("##[set-output name=x;]y")
+@_each("###[add-mask]\ud800\udc80\ufffe\uffff")
+@_each("\x9b31m\u200f\u202e\U000e0041")
+def test_text_from_files_breaks_no_format(message: str, line: str, file: str, remedy: str) -> None:
+    report = _about(message, line, file, remedy)
+    written = {name: form.render(report) for name, form in FORMATS.items()}
+    for name, text in written.items():
+        assert text.encode("utf-8").decode("utf-8") == text
+        seen = text.replace("\u2060", "") if name == "markdown" else text  # ours: breaks mentions
+        assert not re.search(_OBEYED, seen), name
+        # The runners of GitHub and Azure obey these anywhere in a line of a log.
+        assert not re.search(r"##(vso)?\[", text), name
+        obeyed = [x for x in text.split("\n") if x.lstrip().startswith("::")]
+        assert len(obeyed) == (name == "github"), name
+    assert len(json.loads(written["json"])["report"]["results"]) == 1
+    assert len(json.loads(written["sarif"])["runs"][0]["results"]) == 1
+    assert len(ElementTree.fromstring(written["junit"]).findall(".//failure")) == 1
+    lines = written["github"].split("\n")
     assert len(lines) == 3
     assert [x.startswith("::error file=") for x in lines] == [True, False, False]
-    markdown = FORMATS["markdown"].render(report)
-    outside_code = re.sub(r"`[^`\n]*`", "", markdown)
-    assert outside_code.count("</details>") == 1
-    assert "<script" not in outside_code
-    assert not re.search(r"@\w", outside_code)
+
+
+@given(message=_hostile, line=_hostile, file=_hostile, remedy=_hostile)
+@_each("a\\|b")
+@_each("www.evil.example")
+def test_markdown_keeps_its_shape(message: str, line: str, file: str, remedy: str) -> None:
+    text = FORMATS["markdown"].render(_about(message, line, file, remedy))
+    page = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text)
+    tags = {tag: len(re.findall(rf"<{tag}\b", page)) for tag in ("tr", "td", "li", "details")}
+    said = 2 + bool(remedy)  # where from, how out, and the effect when there is one
+    assert tags == {"tr": 2, "td": 4, "li": said, "details": 1}
+    known = "h3|table|thead|tbody|tr|th|td|a|code|details|summary|pre|ul|li|em|p"
+    assert not re.findall(rf"<(?!/?(?:{known})\b)", page)
+    assert len(re.findall("href=", page)) == 1, "the only link is the rule's"
+    outside_code = re.sub(r"`[^`\n]*`|<pre>.*</pre>", "", text)
+    assert not re.search(r"@\w|://(?!github\.com/trainwright)|\bwww\.", outside_code)
+
+
+def test_commands_are_shown_as_they_are_typed() -> None:
+    report = Report(findings=(), sources={}, checked=(), command="trainwright check 'a|b'")
+    assert "`trainwright check 'a|b'`" in FORMATS["markdown"].render(report)
+
+
+def test_json_and_sarif_say_what_the_file_says() -> None:
+    text = '名前 é 😀 \x9b31m \u202e \U000e0041 ##[x] \\ "'
+    report = _about(text, text, "f", text)
+    (result,) = json.loads(FORMATS["json"].render(report))["report"]["results"]
+    assert result["message"] == text
+    (result,) = json.loads(FORMATS["sarif"].render(report))["runs"][0]["results"]
+    assert result["message"]["text"] == f"{text}. {text}"
+    assert "名前 é 😀" in FORMATS["json"].render(report)
+
+
+def test_sarif_messages_hold_no_links() -> None:
+    report = _about("see [x](https://evil.example)", "[y](0)", "f", "r")
+    (result,) = json.loads(FORMATS["sarif"].render(report))["runs"][0]["results"]
+    assert result["message"]["text"] == "see [x\\](https://evil.example). r"
+    assert result["relatedLocations"][0]["message"]["text"] == "from: [y\\](0)"
+
+
+@pytest.mark.parametrize(
+    ("before", "cells"),
+    [("ab", 2), ("名前", 4), ("e\u0301", 1), ("a\tb", 6), ("\u0e01\u0e47", 1), ("a\u200bb", 8)],
+)
+def test_the_caret_counts_cells(before: str, cells: int) -> None:
+    finding = _finding(
+        "TW704", "error", 1, len(before) + 1, "m", place=Place("f", 1, len(before) + 1)
+    )
+    report = Report(findings=(finding,), sources={"f": (before + "X",)}, checked=(), command="c")
+    caret = next(x for x in FORMATS["text"].render(report).splitlines() if x.endswith("^"))
+    assert caret == f"  | {' ' * cells}^"
+
+
+@pytest.mark.parametrize("column", range(1, 20))
+def test_the_caret_splits_nothing_that_is_spelled_out(column: int) -> None:
+    line = "x: ##[add-mask]y"
+    finding = _finding("TW704", "error", 1, column, "m", place=Place("f", 1, column))
+    report = Report(findings=(finding,), sources={"f": (line,)}, checked=(), command="c")
+    assert "\n1 | x: \\x23#[add-mask]y\n" in FORMATS["text"].render(report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from trainwright.model import Finding, Severity
-from trainwright.reports.report import Format, Report
+from trainwright.reports.report import Format, Report, visible
 
 # Annotations of one level that a step may have; the rest would be dropped without a word.
 # https://github.com/actions/toolkit/blob/main/docs/problem-matchers.md#limitations
@@ -41,9 +41,8 @@ def _annotation(finding: Finding) -> str:
 
 
 def _data(text: str) -> str:
-    """Escaped as actions/toolkit escapes the data of a command, other line breaks included."""
-    escaped = text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return "".join(f"%{ord(c):02X}" if ord(c) < 32 else c for c in escaped)
+    """Escaped as actions/toolkit escapes the data of a command; the log shows the rest."""
+    return visible(text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A"))
 
 
 def _property(text: str) -> str:

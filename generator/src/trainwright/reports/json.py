@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 from trainwright.model import Data, Finding, Place, Severity
-from trainwright.reports.report import Format, Report, help_uri, rule
+from trainwright.reports.report import Format, Report, dump, help_uri, rule
 
 SCHEMA = "https://trainwright.io/schemas/v1alpha1/report.schema.json"
 
@@ -23,7 +21,7 @@ def render(report: Report) -> str:
             "results": [_result(finding) for finding in report.findings],
         },
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return dump(data)
 
 
 _COUNTED = (Severity.ERROR, Severity.WARNING, Severity.NOTE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from xml.etree import ElementTree
 
+from trainwright.load import ENVIRONMENTS
 from trainwright.model import Finding, Severity
 from trainwright.reports.report import Format, Report, visible
 
@@ -15,7 +16,7 @@ def render(report: Report) -> str:
         by_subject.setdefault(finding.subject or finding.place.file, []).append(finding)
     suites: dict[str, list[str]] = {}
     for subject in by_subject:
-        suites.setdefault(subject.partition("/")[0], []).append(subject)
+        suites.setdefault(_split(subject)[0], []).append(subject)
     root = ElementTree.Element("testsuites", name="trainwright check")
     for name, subjects in suites.items():
         findings = [f for subject in subjects for f in by_subject[subject]]
@@ -29,8 +30,17 @@ def render(report: Report) -> str:
         for subject in subjects:
             _case(suite, subject, by_subject[subject])
     ElementTree.indent(root)
-    text = ElementTree.tostring(root, encoding="unicode", xml_declaration=True)
-    return text.replace("encoding='us-ascii'", "encoding='UTF-8'") + "\n"
+    # ElementTree would declare the encoding of the locale; outputs are UTF-8 everywhere.
+    declaration = '<?xml version="1.0" encoding="UTF-8"?>'
+    return f"{declaration}\n{ElementTree.tostring(root, encoding='unicode')}\n"
+
+
+def _split(subject: str) -> tuple[str, str]:
+    """The suite and the case of a subject: an environment's own files count in its suite."""
+    folder, _, inside = subject.partition("/")
+    if folder == ENVIRONMENTS and "/" in inside:
+        folder, _, inside = inside.partition("/")
+    return folder, inside or subject
 
 
 def _failed(findings: Iterable[Finding]) -> str:
@@ -38,14 +48,13 @@ def _failed(findings: Iterable[Finding]) -> str:
 
 
 def _case(suite: ElementTree.Element, subject: str, findings: list[Finding]) -> None:
-    name = subject.partition("/")[2] or subject
-    case = ElementTree.SubElement(suite, "testcase", name=_clean(name), classname=_clean(subject))
+    name = _clean(_split(subject)[1])
+    case = ElementTree.SubElement(suite, "testcase", name=name, classname=_clean(subject))
     for finding in findings:
-        text = f"{finding.place}: {finding.message}\n{finding.remedy}"
         if finding.severity is Severity.ERROR:
             title = _clean(finding.message)
             failure = ElementTree.SubElement(case, "failure", message=title, type=finding.rule)
-            failure.text = _clean(text)
+            failure.text = f"{_clean(str(finding.place))}: {title}\nhelp: {_clean(finding.remedy)}"
     rest = [f for f in findings if f.severity is not Severity.ERROR]
     if rest:
         out = ElementTree.SubElement(case, "system-out")
@@ -56,7 +65,7 @@ def _case(suite: ElementTree.Element, subject: str, findings: list[Finding]) -> 
 
 def _clean(text: str) -> str:
     """XML 1.0 has no control characters, not even escaped ones."""
-    return "\n".join(visible(line) for line in text.split("\n")).encode(errors="replace").decode()
+    return visible(text)
 
 
 FORMAT = Format("junit", "for test dashboards: JUnit XML, a case a job", render)

@@ -43,7 +43,7 @@ def _fitting(parts: list[str], room: int) -> tuple[list[str], int]:
 
 def _row(finding: Finding) -> str:
     rule = f"[{finding.rule}]({help_uri(finding.rule)})"
-    where = f"`{_code(str(finding.place))}`"
+    where = "`{}`".format(_code(str(finding.place)).replace("|", "\\|"))
     icon = _ICONS[finding.severity.value]
     return f"| {icon} | {rule} | {where} | {_cell(finding.message)} |\n"
 
@@ -62,11 +62,14 @@ def _details(report: Report, finding: Finding) -> str:
 _SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~>-])")
 
 
+_LINKED = re.compile(r"@|:(?=//)|www(?=\.)")  # mentions and bare addresses
+
+
 def _cell(text: str) -> str:
     """Text that Markdown, tables, HTML and @mentions leave alone."""
     escaped = _SPECIAL.sub(r"\\\1", visible(text[:1000]).replace("\t", " "))
     escaped = escaped.replace("&", "&amp;").replace("<", "&lt;")
-    return escaped.replace("@", "@\u2060").replace("://", ":\u2060//")
+    return _LINKED.sub("\\g<0>\u2060", escaped)
 
 
 def _html(text: str) -> str:
@@ -75,7 +78,7 @@ def _html(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    return visible(text[:1000]).replace("`", "'").replace("|", "\\|").replace("\t", " ")
+    return visible(text[:1000]).replace("`", "'").replace("\t", " ")
 
 
 FORMAT = Format("markdown", "for pull requests: a verdict, a table, folded details", render)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
-from trainwright.model import Finding, Place, Severity
+from trainwright.model import Data, Finding, Place, Severity
 from trainwright.rules import RULES
 from trainwright.rules.rule import Rule
 
@@ -69,7 +70,17 @@ def help_uri(rule_id: str) -> str:
     return f"{HOME}/blob/main/docs/rules.md#{rule_id.lower()}"
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# Controls, invisible and direction characters, and what UTF-8 or XML cannot hold. Joiners stay:
+# Persian and emoji are written with them.
+_UNSEEN = (
+    r"\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069"
+    r"\ufeff\ufffe\uffff\ud800-\udfff\U000e0000-\U000e007f"
+)
+# The runners of GitHub and Azure obey `##[` and `##vso[` anywhere in a line of a log.
+# https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
+_LOG_COMMAND = r"#(?=#(?:vso)?\[)"
+_CONTROL = re.compile(rf"[\x00-\x08\x0a-\x1f{_UNSEEN}]|{_LOG_COMMAND}")
+_CONTROL_IN_JSON = re.compile(rf"[{_UNSEEN}]|{_LOG_COMMAND}")
 
 
 def visible(text: str) -> str:
@@ -77,4 +88,26 @@ def visible(text: str) -> str:
 
     A terminal or a log must show what is in a file, never obey it.
     """
-    return _CONTROL.sub(lambda match: f"\\x{ord(match.group()):02x}", text)
+    return _CONTROL.sub(lambda match: _spelled(ord(match.group())), text)
+
+
+def _spelled(code: int) -> str:
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def dump(data: Data) -> str:
+    """JSON that people can read and that parses to the same text, but hides and commands nothing.
+
+    Half of a surrogate pair becomes U+FFFD: strict parsers refuse even its escape.
+    """
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    return _CONTROL_IN_JSON.sub(lambda match: _escaped(match.group()), text) + "\n"
+
+
+def _escaped(character: str) -> str:
+    if "\ud800" <= character <= "\udfff":
+        return "\\ufffd"
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[i : i + 4]}" for i in range(0, len(units), 4))

@@ -6,13 +6,12 @@ https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from urllib.parse import quote
 
 from trainwright import __version__
 from trainwright.model import Data, Finding, Place, Severity
-from trainwright.reports.report import HOME, Format, Report, help_uri, rule
+from trainwright.reports.report import HOME, Format, Report, dump, help_uri, rule
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 
@@ -40,7 +39,7 @@ def render(report: Report) -> str:
             }
         ],
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return dump(data)
 
 
 def _rule(finding: Finding) -> Data:
@@ -62,7 +61,7 @@ def _result(report: Report, finding: Finding, rules: list[str], ordinals: Counte
         "ruleId": finding.rule,
         "ruleIndex": rules.index(finding.rule),
         "level": _LEVELS[finding.severity],
-        "message": {"text": f"{finding.message}. {finding.remedy}"},
+        "message": _message(f"{finding.message}. {finding.remedy}"),
         "locations": [{"physicalLocation": _location(finding.place)}],
         "partialFingerprints": {"primaryLocationLineHash": _hash(report, finding, ordinals)},
     }
@@ -72,7 +71,7 @@ def _result(report: Report, finding: Finding, rules: list[str], ordinals: Counte
             {
                 "id": index,
                 "physicalLocation": _location(r.place),
-                "message": {"text": f"{r.label}: {r.text}"},
+                "message": _message(f"{r.label}: {r.text}"),
             }
             for index, r in enumerate(related)
             if r.place
@@ -80,9 +79,14 @@ def _result(report: Report, finding: Finding, rules: list[str], ordinals: Counte
     return result
 
 
+def _message(text: str) -> Data:
+    """Text as a message without links: `[x](y)` would be one (SARIF 2.1.0, section 3.11.6)."""
+    return {"text": text.replace("](", "\\](")}
+
+
 def _location(place: Place) -> Data:
     return {
-        "artifactLocation": {"uri": quote(place.file), "uriBaseId": "%SRCROOT%"},
+        "artifactLocation": {"uri": quote(place.file, errors="replace"), "uriBaseId": "%SRCROOT%"},
         "region": {"startLine": place.line, "startColumn": place.column},
     }
 

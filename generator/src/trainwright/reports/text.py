@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Iterator
 
 import click
@@ -81,21 +80,22 @@ def _gutter(report: Report, finding: Finding, pad: str, color: str) -> Iterator[
 def _cropped(line: str, column: int) -> tuple[str, int]:
     """The line as it is shown, and how many cells come before the column (from 1)."""
     start = column - 1 - _MARGIN if len(line) > _WIDEST and column > _WIDEST - _MARGIN else 0
-    before = _plain(line[start : column - 1])
-    after = _plain(line[max(start, column - 1) : start + _WIDEST])
+    shown, before = _plain(line[start : start + _WIDEST]), _plain(line[start : column - 1])
     left, right = "…" if start else "", "…" if len(line) > start + _WIDEST else ""
-    return f"{left}{before}{after}{right}", len(left) + sum(map(_cells, before))
+    return f"{left}{shown}{right}", len(left) + _cells(before)
 
 
 def _plain(text: str) -> str:
     return visible(text.replace("\t", "    "))
 
 
-def _cells(character: str) -> int:
-    """Columns of a terminal that a character takes."""
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+def _cells(text: str) -> int:
+    """Columns of a terminal that text takes. Its tables are loaded when there is need of them."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def _style(report: Report, text: str, *, fg: str | None = None, bold: bool = False) -> str:
