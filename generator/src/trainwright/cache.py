@@ -15,7 +15,6 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from trainwright.index import Entry
 from trainwright.model import Data, Finding, Place, Related, Severity, Waiver
@@ -71,6 +70,8 @@ def load(path: Path, mark: str) -> dict[str, Remembered]:
 
 def save(path: Path, mark: str, jobs: Mapping[str, Remembered]) -> None:
     """Replace the memory of an environment; a cache that cannot be written is no failure."""
+    from tempfile import NamedTemporaryFile  # 5 ms
+
     data = {"fingerprint": mark, "jobs": {name: _plain(job) for name, job in jobs.items()}}
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

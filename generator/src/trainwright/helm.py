@@ -10,9 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
-import tarfile
-import tempfile
 from collections.abc import Mapping
 from functools import cached_property
 from io import BytesIO
@@ -101,6 +98,8 @@ def _helm_python() -> ModuleType:
 
 def _archive(folder: Path) -> bytes:
     """What rendering needs of a chart, as the .tgz that Helm reads from memory."""
+    import tarfile
+
     buffer = BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
         for name in ("Chart.yaml", "values.yaml"):
@@ -118,6 +117,8 @@ class Binary:
         self._binary = binary
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
+        import tempfile  # with subprocess 10 ms, which the embedded engine does not need
+
         with tempfile.TemporaryDirectory(prefix="trainwright-") as folder:
             command = [self._binary, "template", release, str(CHART)]
             command += ["--namespace", namespace, "--values", "-", "--output-dir", folder]
@@ -127,6 +128,8 @@ class Binary:
         return {name: text for name, text in texts.items() if text.strip()}
 
     def _run(self, command: list[str], stdin: str) -> None:
+        import subprocess
+
         try:
             done = subprocess.run(  # noqa: S603 - an argument list, and no shell
                 command, input=stdin, capture_output=True, text=True, timeout=_TIMEOUT, check=False
