@@ -4,7 +4,9 @@ TrainwrightError        exit 2: one line, no traceback
 ├── SourceError         a file or folder cannot be read
 ├── SelectionError      no environment or job matches what was asked for
 ├── EngineError         Helm could not be started, or the chart itself is broken
-└── OutputError         rendered/ cannot be written
+├── OutputError         rendered/ cannot be written
+├── operators.ManifestError       no operator makes pods of these manifests
+└── rehearsal.RehearsalError      a rendered job cannot be run on this machine
 """
 
 

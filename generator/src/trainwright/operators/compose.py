@@ -1,0 +1,204 @@
+"""What Docker Compose makes of a compose file: a container for each service and replica.
+
+Facts: the Compose Specification, https://github.com/compose-spec/compose-spec/blob/main/spec.md
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from trainwright.model import Data, Manifest
+from trainwright.operators.operator import (
+    EnvVar,
+    ManifestError,
+    Mount,
+    Operator,
+    Pod,
+    Port,
+    Restart,
+    Workload,
+)
+
+_GRACE = 10  # seconds, the default of stop_grace_period
+_DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
+# `$$` is a dollar sign; $NAME and ${NAME...} are taken from the shell that starts it all.
+_INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}]*\})")
+
+
+def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload:
+    file: Mapping[str, Data] = manifest.body.get("spec", manifest.body)
+    services: Mapping[str, Data] = file.get("services") or {}
+    if not services:
+        raise ManifestError("the compose file has no services")
+    project = file.get("name", "")
+    pods = tuple(
+        _pod(project, name, service, index)
+        for name, service in services.items()
+        for index in range(_replicas(service))
+    )
+    return Workload(pods=pods, deciding=tuple(pod.name for pod in pods))
+
+
+def _replicas(service: Mapping[str, Data]) -> int:
+    deploy: Mapping[str, Data] = service.get("deploy") or {}
+    count: int = deploy.get("replicas", service.get("scale", 1))
+    return count
+
+
+def _pod(project: str, name: str, service: Mapping[str, Data], index: int) -> Pod:
+    prefix = f"{project}-" if project else ""
+    return Pod(
+        name=service.get("container_name") or f"{prefix}{name}-{index + 1}",
+        hostname=service.get("hostname") or name,
+        role=name,
+        index=index,
+        image=service.get("image", ""),
+        command=(*_words(service.get("entrypoint")), *_words(service.get("command"))),
+        declared=tuple(_env(service.get("environment") or {})),
+        restart=_restart(service),
+        ports=tuple(_ports(service.get("ports") or ())),
+        mounts=tuple(_mounts(service)),
+        resources=_resources((service.get("deploy") or {}).get("resources") or {}),
+        grace_period=_seconds(str(service.get("stop_grace_period", f"{_GRACE}s"))),
+    )
+
+
+def _plain(text: str) -> str:
+    """Text after Compose's own interpolation, as far as no shell is needed for it."""
+    return _INTERPOLATION.sub(lambda m: "$" if m.group() == "$$" else m.group(), text)
+
+
+def _literal(text: str) -> str:
+    """The same in the notation of `expand`, for which it holds no references."""
+    return _plain(text).replace("$", "$$")
+
+
+def _words(written: Data) -> tuple[str, ...]:
+    words = shlex.split(written) if isinstance(written, str) else written or ()
+    return tuple(_literal(str(word)) for word in words)
+
+
+def _env(written: Data) -> Iterator[EnvVar]:
+    """A mapping, or a list of NAME=VALUE; without a value it comes from the shell."""
+    if not isinstance(written, Mapping):
+        pairs = [str(item).partition("=") for item in written]
+        written = {name: value if equals else None for name, equals, value in pairs}
+    for name, value in written.items():
+        asked = name if value is None else _asked(str(value))
+        if asked:
+            yield EnvVar(name, source=f"variable {asked} of the shell")
+        else:
+            yield EnvVar(name, _literal(_word(value)))
+
+
+def _asked(value: str) -> str:
+    """The first variable that a value takes from the shell, or nothing."""
+    names = (m.group(1) or m.group(2) for m in _INTERPOLATION.finditer(value))
+    return next((name for name in names if name), "")
+
+
+def _word(value: Data) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _ports(written: Data) -> Iterator[Port]:
+    for port in written:
+        if isinstance(port, Mapping):
+            yield Port(port.get("name", ""), int(port["target"]))
+        else:
+            number = str(port).rpartition(":")[2].partition("/")[0].partition("-")[0]
+            yield Port("", int(number))
+
+
+def _mounts(service: Mapping[str, Data]) -> Iterator[Mount]:
+    for volume in service.get("volumes") or ():
+        if isinstance(volume, Mapping):
+            kind, source = volume.get("type", "volume"), str(volume.get("source", ""))
+            target, read_only = volume["target"], volume.get("read_only", False)
+            sub_path = (volume.get("volume") or {}).get("subpath", "")
+        else:
+            source, target, *options = str(volume).split(":")
+            kind = "bind" if source.startswith((".", "/", "~")) else "volume"
+            read_only, sub_path = "ro" in ",".join(options).split(","), ""
+        yield Mount(
+            path=target,
+            volume=source.strip("./~").replace("/", "-") or kind,
+            source=_source(kind, source),
+            sub_path=sub_path,
+            read_only=read_only,
+        )
+
+    for config in service.get("configs") or ():
+        name, target = config["source"], PurePosixPath(config["target"])
+        items = [{"key": "content", "path": target.name}]
+        yield Mount(
+            path=str(target),
+            volume=name,
+            source={"configMap": {"name": name, "items": items}},
+            sub_path=target.name,
+            read_only=True,
+        )
+
+
+def _configs(manifest: Manifest) -> dict[str, dict[str, str]]:
+    """Configs whose content the file itself holds."""
+    file: Mapping[str, Data] = manifest.body.get("spec", manifest.body)
+    return {
+        name: {"content": _plain(config["content"])}
+        for name, config in (file.get("configs") or {}).items()
+        if "content" in config
+    }
+
+
+def _source(kind: str, source: str) -> dict[str, Data]:
+    """The Kubernetes volume source that comes nearest."""
+    if kind == "bind":
+        return {"hostPath": {"path": source}}
+    if kind == "tmpfs":
+        return {"emptyDir": {"medium": "Memory"}}
+    return {"persistentVolumeClaim": {"claimName": source}}
+
+
+def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for key, kind in (("reservations", "requests"), ("limits", "limits")):
+        amounts = written.get(key) or {}
+        names = (("cpus", "cpu"), ("memory", "memory"))
+        plain = {ours: str(amounts[theirs]) for theirs, ours in names if theirs in amounts}
+        if plain:
+            found[kind] = plain
+    for device in (written.get("reservations") or {}).get("devices") or ():
+        if "gpu" in (device.get("capabilities") or ()):
+            count = str(device.get("count", len(device.get("device_ids") or ()) or "all"))
+            resource = f"{device.get('driver', 'nvidia')}.com/gpu"
+            found.setdefault("requests", {})[resource] = count
+            found.setdefault("limits", {})[resource] = count
+    return found
+
+
+def _restart(service: Mapping[str, Data]) -> Restart:
+    policy, _, limit = str(service.get("restart", "no")).partition(":")
+    # An unquoted `no` is a YAML boolean.
+    if policy in ("no", "False"):
+        return Restart(limit=0)
+    return Restart(limit=int(limit) if limit else None)
+
+
+def _seconds(written: str) -> int:
+    match = _DURATION.fullmatch(written)
+    if not match or not written:
+        raise ManifestError(f'stop_grace_period is "{written}", expected a duration such as 1m30s')
+    hours, minutes, rest = (float(group or 0) for group in match.groups())
+    return int(hours * 3600 + minutes * 60 + rest)
+
+
+# A compose file has neither an API group nor a kind; as a manifest it is given one.
+OPERATOR = Operator(
+    name="Docker Compose",
+    kinds=(("", ""), ("", "Compose")),
+    pods=_pods,
+    configs=_configs,
+)

@@ -1,0 +1,176 @@
+"""The operator type, and what operators make of a rendered object: pods, as a process sees them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trainwright.errors import TrainwrightError
+from trainwright.model import Data, Manifest
+
+
+class ManifestError(TrainwrightError):
+    """An operator can make no pods of an object; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVar:
+    """One entry of a container's env; `source` says where the cluster takes a value that git lacks.
+
+    "key token of Secret hf", say. The value is then empty here.
+    """
+
+    name: str
+    value: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    name: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """One mounted volume; `source` is the Kubernetes volume source ({"emptyDir": {}}, say)."""
+
+    path: str
+    volume: str
+    source: Mapping[str, Data]
+    sub_path: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InitContainer:
+    """A container that has to end before the training container starts."""
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """What happens when a pod fails.
+
+    It is started again at most `limit` times (None: for ever), alone or, with `gang`, together
+    with all others; exit codes in `permanent` end the job at once.
+    """
+
+    limit: int | None
+    gang: bool = False
+    permanent: frozenset[int] = frozenset()
+
+    def helps(self, code: int) -> bool:
+        """Whether the operator starts a pod again that ended with this exit code."""
+        return self.limit != 0 and code not in self.permanent
+
+
+# Exit codes that say that a retry cannot help, under restartPolicy ExitCode.
+# https://github.com/kubeflow/trainer/blob/v1.9.4/pkg/util/train/train_util.go
+PERMANENT = frozenset(range(1, 128))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod and its training container, as the kubelet starts it.
+
+    `hostname` is the name by which peers reach it. `command` and `declared` are as in the pod's
+    spec, duplicates included; `argv` and `env` are what the process gets. `agent` holds what an
+    agent of the operator adds to the env of each process that it starts from the command; without
+    an agent the command itself is the one process.
+    """
+
+    name: str
+    hostname: str
+    role: str
+    index: int
+    image: str
+    command: tuple[str, ...]
+    declared: tuple[EnvVar, ...]
+    restart: Restart
+    agent: tuple[tuple[EnvVar, ...], ...] = ()
+    ports: tuple[Port, ...] = ()
+    mounts: tuple[Mount, ...] = ()
+    resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    security: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # of pod, container
+    init: tuple[InitContainer, ...] = ()
+    grace_period: int = 30  # seconds, the API server's default
+
+    @property
+    def env(self) -> tuple[tuple[str, str], ...]:
+        """Names and values in the process, except for those that only the cluster knows."""
+        return tuple(self.resolve({})[1].items())
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The words of the command, with $(VAR) replaced as far as the values are known."""
+        return self.resolve({})[0]
+
+    @property
+    def unresolved(self) -> tuple[EnvVar, ...]:
+        """The variables whose values are not in the manifests."""
+        last = {variable.name: variable for variable in self.declared}
+        return tuple(variable for variable in last.values() if variable.source)
+
+    def resolve(self, given: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
+        """argv and env, with `given` for values that only the cluster knows.
+
+        As the kubelet does it: of several entries the last one counts, and $(VAR) sees what
+        stands before it. https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables
+        """
+        env: dict[str, str] = {}
+        for variable in self.declared:
+            if not variable.source:
+                env[variable.name] = expand(variable.value, env)
+            elif variable.name in given:
+                env[variable.name] = given[variable.name]
+            else:
+                env.pop(variable.name, None)
+        return tuple(expand(word, env) for word in self.command), env
+
+
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
+
+
+def expand(text: str, env: Mapping[str, str]) -> str:
+    """`$(VAR)` replaced where VAR is known and left alone where not; `$$` is a dollar sign."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return "$" if name is None else env.get(name, match.group())
+
+    return _REFERENCE.sub(value, text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """The pods of one object, and which of them have to succeed for it to succeed."""
+
+    pods: tuple[Pod, ...]
+    deciding: tuple[str, ...]  # names of pods
+    needs: Literal["all", "any"] = "all"
+
+    def succeeded(self, codes: Mapping[str, int]) -> bool:
+        """Whether the operator calls the object succeeded, by exit codes of pods that ended."""
+        ended_well = [codes.get(name) == 0 for name in self.deciding]
+        return any(ended_well) if self.needs == "any" else all(ended_well)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """Something that makes pods of objects of some kinds.
+
+    `kinds` are pairs of API group and kind. `pods` takes the object, everything rendered with it,
+    and how many pods an elastic object is given (None: as many as it asks for). `configs` gives
+    the files that the object holds itself, by config and key, as a ConfigMap has them.
+    """
+
+    name: str
+    kinds: tuple[tuple[str, str], ...]
+    pods: Callable[[Manifest, Sequence[Manifest], int | None], Workload]
+    configs: Callable[[Manifest], Mapping[str, Mapping[str, str]]] = lambda _: {}

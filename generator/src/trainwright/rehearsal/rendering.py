@@ -1,0 +1,99 @@
+"""A job spec into the manifests of a rehearsal: fewer nodes, no GPUs, otherwise the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainwright import helm, names, resolve, values, yamlio
+from trainwright.load import JobFile, Reader
+from trainwright.model import Data, Job, Manifest
+from trainwright.rehearsal import RehearsalError
+from trainwright.targets import TARGETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """What a rehearsal runs. `changes` says in words where it differs from what git holds.
+
+    `size` is how many pods an elastic job is given; None for a job that has no choice.
+    """
+
+    job: Job
+    object_name: str
+    manifests: tuple[Manifest, ...]
+    size: int | None
+    changes: tuple[str, ...]
+
+
+def render(root: Path, file: JobFile, *, nodes: int | None, procs: int | None) -> Rendering:
+    """Render a job that was found to be free of errors, under the name that git knows it by.
+
+    Numbers change in the spec, never in the result, so that everything derived from them agrees.
+    """
+    reader = Reader(root)
+    loaded = reader.environment(file.environment)
+    spec = reader.job(file, loaded).spec
+    assert loaded.document is not None
+    assert spec is not None
+    environment = resolve.environment(loaded.name, loaded.document)
+    written = resolve.job(spec, environment, file.path)
+    assert isinstance(written, Job)
+    if written.state == "cancelled":
+        raise RehearsalError(f"{file} has state: cancelled, so there is nothing to run")
+    name = names.object_name(written, names.spec_hash(written, environment))
+    automatic = spec.data.get("procsPerNode", "auto") == "auto"
+    job = _for_here(written, nodes=nodes, procs=procs or (1 if automatic else None))
+    texts = helm.engine().render(values.build(job, environment, name), job.name, job.namespace)
+    envelope = TARGETS[job.target].envelope or dict
+    return Rendering(
+        job=job,
+        object_name=name,
+        manifests=tuple(
+            Manifest(body=envelope(body), path=path)
+            for path, text in texts.items()
+            for body in yamlio.load_rendered(text)
+        ),
+        size=job.nodes if job.elastic else None,
+        changes=tuple(_changes(written, job)),
+    )
+
+
+def _for_here(job: Job, *, nodes: int | None, procs: int | None) -> Job:
+    elastic = job.elastic
+    if nodes is not None and elastic and not elastic.min_nodes <= nodes <= elastic.max_nodes:
+        raise RehearsalError(
+            f"--nodes is {nodes}, expected {elastic.min_nodes} to {elastic.max_nodes}: "
+            f"{job.environment}/{job.name} is elastic in that range"
+        )
+    return replace(
+        job,
+        nodes=nodes or job.nodes,
+        procs_per_node=procs or job.procs_per_node,
+        backend="gloo",
+        state="active",
+        flags=_without_nccl(job.flags),
+    )
+
+
+def _without_nccl(flags: Mapping[str, Data]) -> dict[str, Data]:
+    """Scripts that choose the backend themselves do so by a flag of that name."""
+    return {
+        name: "gloo" if name.endswith("backend") and value == "nccl" else value
+        for name, value in flags.items()
+    }
+
+
+def _changes(written: Job, job: Job) -> Iterator[str]:
+    if job.nodes != written.nodes:
+        yield f"nodes: {job.nodes} instead of {written.nodes}"
+    if job.procs_per_node != written.procs_per_node:
+        yield f"processes a node: {job.procs_per_node} instead of {written.procs_per_node}"
+    if written.backend == "nccl":
+        yield "backend: gloo on CPU instead of nccl on GPUs"
+    for name, value in written.flags.items():
+        if job.flags[name] != value:
+            yield f"flag: --{name}={job.flags[name]} instead of --{name}={value}"
+    if written.state == "suspended":
+        yield "state: suspended on the cluster, started here"

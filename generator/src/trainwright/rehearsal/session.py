@@ -1,0 +1,238 @@
+"""One rehearsal from the spec to the exit code: the only part that touches disk and sockets."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright import operators
+from trainwright.load import JobFile
+from trainwright.operators import ranks
+from trainwright.operators.operator import Workload
+from trainwright.operators.ranks import Process
+from trainwright.rehearsal import RehearsalError, processes, rendering, reported, staging
+from trainwright.rehearsal.names import LOOPBACK
+from trainwright.rehearsal.processes import Audience, Outcome
+from trainwright.rehearsal.rendering import Rendering
+from trainwright.rehearsal.reported import Comparison
+from trainwright.rehearsal.staging import Machine, Staging
+
+# What processes get of the caller's env. Not the rest: a container has none of it, and what works
+# only by a variable of this shell would fail on the cluster.
+_INHERITED = (
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "LD_LIBRARY_PATH",
+    "LOGNAME",
+    "PATH",
+    "PYTHONPATH",
+    "SSL_CERT_FILE",
+    "TMPDIR",
+    "TZ",
+    "USER",
+)
+_IMPORT_TIMEOUT = 120  # seconds to find modules, whose packages may import much
+_FIND_MODULES = """\
+import importlib.util, sys
+def missing(name):
+    try:
+        return importlib.util.find_spec(name) is None
+    except ModuleNotFoundError:
+        return True
+print(*filter(missing, sys.argv[1:]))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the command line says. Folders that are None are temporary, or the current one."""
+
+    nodes: int | None = None
+    procs: int | None = None
+    python: str | None = None
+    code: Path | None = None
+    volumes: Path | None = None
+    keep: Path | None = None
+    env: tuple[str, ...] = ()  # NAME=VALUE, or NAME for the caller's own value
+    extra: tuple[str, ...] = ()  # words to append to the command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rehearsal:
+    """A job that is ready to run here."""
+
+    file: JobFile
+    operator: str
+    rendering: Rendering
+    workload: Workload
+    foreseen: tuple[Process, ...]
+    staging: Staging
+    code: Path
+    work: Path
+
+    def perform(self, audience: Audience) -> Outcome:
+        """Run it to its end."""
+        for folder in self.staging.folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        for path, text in self.staging.files.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        for stale in (self.work / "reports").glob("*/*.json"):
+            stale.unlink()
+        return processes.run(self.staging.processes, self.workload, self.code, audience)
+
+    def compare(self) -> Comparison:
+        """What the processes reported against what was foreseen."""
+        return reported.compare(self.workload.pods, self.foreseen, self.work)
+
+
+def only(files: tuple[JobFile, ...], asked: str) -> JobFile:
+    """The one job that was selected."""
+    if len(files) != 1:
+        raise RehearsalError(f'"{asked}" selects {len(files)} jobs, and one is rehearsed at a time')
+    return files[0]
+
+
+@contextmanager
+def prepare(root: Path, file: JobFile, options: Options) -> Iterator[Rehearsal]:
+    """Everything short of starting it. Temporary folders are gone afterwards."""
+    rendered = rendering.render(root, file, nodes=options.nodes, procs=options.procs)
+    operator, _ = operators.find(rendered.manifests)
+    workload = operators.workload(rendered.manifests, rendered.size)
+    with _work(options.keep) as work:
+        machine = _machine(options, work)
+        staged = staging.stage(
+            workload.pods, operators.configs(rendered.manifests), machine, options.extra
+        )
+        _find_modules(staged, machine)
+        yield Rehearsal(
+            file=file,
+            operator=operator.name,
+            rendering=rendered,
+            workload=workload,
+            foreseen=ranks.predict(workload.pods),
+            staging=staged,
+            code=machine.code,
+            work=work,
+        )
+
+
+@contextmanager
+def _work(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep.absolute()
+    else:
+        # Processes that were killed in the middle of a write may still hold files.
+        with tempfile.TemporaryDirectory(prefix="trainwright-", ignore_cleanup_errors=True) as made:
+            yield Path(made)
+
+
+def _machine(options: Options, work: Path) -> Machine:
+    python = _interpreter(options.python)
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    path = f"{Path(python).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
+    taken: set[int] = set()
+    return Machine(
+        python=python,
+        code=(options.code or Path.cwd()).absolute(),
+        code_given=options.code is not None,
+        work=work,
+        volumes=(options.volumes or work / "volumes").absolute(),
+        inherited={**inherited, "PATH": path},
+        given=dict(map(_given, options.env)),
+        hostname=_own_name(),
+        loopback=next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo"),
+        cores=len(os.sched_getaffinity(0)),
+        token=secrets.token_hex(8),
+        free_ports=lambda count: _free_ports(count, taken),
+        which=lambda word: shutil.which(word, path=path),
+    )
+
+
+def _own_name() -> str:
+    """This machine's name where it resolves to an address of this machine, else the address."""
+    name = socket.gethostname()
+    try:
+        with closing(socket.socket()) as probe:
+            probe.bind((name, 0))
+    except OSError:
+        return LOOPBACK
+    return name
+
+
+def _interpreter(written: str | None) -> str:
+    found = shutil.which(written) if written else sys.executable
+    if not found:
+        raise RehearsalError(f"--python {written} is no program on this machine")
+    return str(Path(found).absolute())
+
+
+def _given(written: str) -> tuple[str, str]:
+    name, equals, value = written.partition("=")
+    if not name:
+        raise RehearsalError(f'--env is "{written}", expected NAME=VALUE or NAME')
+    if not equals and name not in os.environ:
+        raise RehearsalError(f"--env {name}: the variable is not set here; write NAME=VALUE")
+    return name, value if equals else os.environ[name]
+
+
+def _free_ports(count: int, taken: set[int]) -> int:
+    """The first of `count` free ports in a row. Nothing holds them until the job does."""
+    for _ in range(1000):
+        with closing(socket.socket()) as probe:
+            probe.bind((LOOPBACK, 0))
+            first: int = probe.getsockname()[1]
+        wanted = set(range(first, first + count))
+        if not wanted & taken and all(map(_is_free, sorted(wanted))):
+            taken |= wanted
+            return first
+    raise RehearsalError(f"this machine has no {count} free ports in a row")
+
+
+def _is_free(port: int) -> bool:
+    with closing(socket.socket()) as probe:
+        try:
+            probe.bind((LOOPBACK, port))
+        except (OSError, OverflowError):
+            return False
+    return True
+
+
+def _find_modules(staged: Staging, machine: Machine) -> None:
+    """Say at once that a module is missing, instead of N times by traceback."""
+    if not staged.modules:
+        return
+    command = [machine.python, "-c", _FIND_MODULES, *staged.modules]
+    env: Mapping[str, str] = staged.processes[0].env
+    try:
+        done = subprocess.run(  # noqa: S603 - an argument list, and no shell
+            command,
+            cwd=machine.code,
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=_IMPORT_TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise RehearsalError(f"{machine.python} could not be run: {error}") from error
+    if done.returncode:
+        reason = done.stderr.strip().rpartition("\n")[2]
+        raise RehearsalError(f"{' and '.join(staged.modules)} cannot be imported: {reason}")
+    if missing := done.stdout.split():
+        raise RehearsalError(
+            f"{machine.python} finds no module {' or '.join(missing)}; install it there, choose "
+            f"another interpreter with --python, or name the folder it is in with --root DIR "
+            f"(now {machine.code})"
+        )

@@ -1,0 +1,285 @@
+"""Pods of a cluster into processes of this machine, with every difference put into words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from trainwright.credentials import named
+from trainwright.launch import RUNTIME
+from trainwright.operators import commands, ranks
+from trainwright.operators.operator import EnvVar, Pod
+from trainwright.rehearsal import RehearsalError
+from trainwright.rehearsal.names import LOOPBACK, Names
+from trainwright.rehearsal.volumes import Volumes
+
+MARK = "TRAINWRIGHT_REHEARSAL"  # in the env of every process, however far it strays
+REPORTS = "TRAINWRIGHT_REPORT_DIR"
+_SHORTEST_SECRET = 4  # characters; hiding shorter ones would only garble the output
+
+_Item = TypeVar("_Item")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What there is here instead of a cluster.
+
+    `code` stands for the folder of the image that the code lies in. `inherited` is the part of
+    the caller's env that processes get, `given` what the command line adds. `token` is unlike
+    that of any other rehearsal. `free_ports` finds the first of so many free ports in a row.
+    """
+
+    python: str
+    code: Path
+    code_given: bool
+    work: Path
+    volumes: Path
+    inherited: Mapping[str, str]
+    given: Mapping[str, str]
+    hostname: str  # of this machine, if it leads to itself; else its loopback address
+    loopback: str  # name of the network interface
+    cores: int
+    token: str
+    free_ports: Callable[[int], int]
+    which: Callable[[str], str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalProcess:
+    """One process to start, with a session of its own, for a pod."""
+
+    pod: str
+    label: str  # the pod's name; where an agent starts several, also the local rank
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    grace_period: int  # seconds between SIGTERM and SIGKILL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """Everything that has to be made and started, and what people should know about it."""
+
+    processes: tuple[LocalProcess, ...]
+    folders: tuple[Path, ...]
+    files: Mapping[Path, str] = field(default_factory=dict)
+    modules: tuple[str, ...] = ()  # that the interpreter has to find
+    secrets: tuple[str, ...] = ()  # texts to keep out of all output
+    notes: tuple[str, ...] = ()
+
+
+def stage(
+    pods: tuple[Pod, ...],
+    configs: Mapping[str, Mapping[str, str]],
+    machine: Machine,
+    extra: tuple[str, ...] = (),
+) -> Staging:
+    """Translate all pods; `configs` are files by ConfigMap and key, `extra` is added to argv.
+
+    Raises RehearsalError for code that is not on this machine.
+    """
+    foreseen = ranks.predict(pods)
+    block = max(Counter(process.pod for process in foreseen).values(), default=1)
+    names = Names(pods, machine.hostname, lambda: machine.free_ports(block))
+    volumes = Volumes(machine.volumes, pods, configs)
+    # So many OpenMP threads that together the processes ask for no more than there is.
+    threads = max(1, machine.cores // max(1, len(foreseen)))
+    staged = [_Staged(pod, names, volumes, machine, extra) for pod in pods]
+    processes = tuple(process for one in staged for process in one.processes(threads))
+    return Staging(
+        processes=processes,
+        folders=(
+            *volumes.folders,
+            *(report_folder(machine.work, pod) for pod in pods),
+        ),
+        files=volumes.files,
+        modules=_distinct(module for one in staged for module in one.modules()),
+        secrets=_distinct(_secrets(pods, machine.given)),
+        notes=(
+            *_distinct(note for one in staged for note in one.notes()),
+            *names.notes(),
+            *volumes.notes(),
+        ),
+    )
+
+
+def report_folder(work: Path, pod: Pod) -> Path:
+    """Where a pod's processes leave word of their ranks: a folder each tells the pods apart."""
+    return work / "reports" / pod.name
+
+
+def _distinct(items: Iterable[_Item]) -> tuple[_Item, ...]:
+    return tuple(dict.fromkeys(items))
+
+
+def _secrets(pods: tuple[Pod, ...], given: Mapping[str, str]) -> Iterator[str]:
+    """Values from the command line that git does not hold, or that are named like credentials."""
+    private = {variable.name for pod in pods for variable in pod.unresolved}
+    for name, value in given.items():
+        if len(value) >= _SHORTEST_SECRET and (name in private or named(name, value)):
+            yield value
+
+
+class _Staged:
+    """One pod on its way to processes."""
+
+    def __init__(
+        self, pod: Pod, names: Names, volumes: Volumes, machine: Machine, extra: tuple[str, ...]
+    ):
+        self._pod = pod
+        self._names = names
+        self._volumes = volumes
+        self._machine = machine
+        self._said: list[str] = []
+        argv, self._env = pod.resolve(machine.given)
+        if not argv:
+            raise RehearsalError(
+                f"{pod.name} has no command, so the image decides what runs, and images are not "
+                "run here; set entrypoint in the spec"
+            )
+        self._command = commands.read(argv)
+        self._argv = self._localised((*argv, *extra))
+
+    def processes(self, threads: int) -> Iterator[LocalProcess]:
+        """The processes that start in the pod: one, or as many as the operator's agent starts."""
+        if not self._pod.agent:
+            yield self._process(self._pod.name, {}, threads)
+        for local, variables in enumerate(self._pod.agent):
+            added = {variable.name: variable.value for variable in variables}
+            yield self._process(f"{self._pod.name}/{local}", added, threads)
+
+    def _process(self, label: str, added: Mapping[str, str], threads: int) -> LocalProcess:
+        machine = self._machine
+        env = self._names.env(self._pod, {**self._env, **added})
+        env = {name: self._volumes.path(self._pod, value) for name, value in env.items()}
+        hostname = self._names.hostname(self._pod, self._env)
+        path = [str(machine.code), env.get("PYTHONPATH"), machine.inherited.get("PYTHONPATH")]
+        return LocalProcess(
+            pod=self._pod.name,
+            label=label,
+            argv=self._argv,
+            env={
+                **machine.inherited,
+                "HOSTNAME": hostname,
+                "PYTHONUNBUFFERED": "1",
+                "OMP_NUM_THREADS": str(threads),
+                **env,
+                **machine.given,
+                "PATH": f"{Path(machine.python).parent}:{machine.inherited.get('PATH', '')}",
+                "PYTHONPATH": ":".join(part for part in path if part),
+                "CUDA_VISIBLE_DEVICES": "",  # gloo on CPU, whatever else this machine has
+                "GLOO_SOCKET_IFNAME": machine.loopback,
+                "PET_LOCAL_ADDR": LOOPBACK,  # torchrun's agents: this host's name may not resolve
+                MARK: f"{machine.token}:{label}",
+                REPORTS: str(report_folder(machine.work, self._pod)),
+            },
+            grace_period=self._pod.grace_period,
+        )
+
+    # --- the command line ------------------------------------------------------------------------
+
+    def _localised(self, argv: tuple[str, ...]) -> tuple[str, ...]:
+        words = list(self._names.argv(self._pod, argv, self._env))
+        position = self._command.program
+        if position is not None and not self._command.is_module:
+            words[position] = self._script(argv[position])
+        for index, word in enumerate(words):
+            if index != position:
+                words[index] = self._volumes.path(self._pod, word)
+        return (*self._starter(argv[0]), *words[1:])
+
+    def _starter(self, word: str) -> tuple[str, ...]:
+        if commands.is_python(word):
+            return (self._machine.python,)
+        if commands.is_torchrun(word):
+            return (self._machine.python, "-m", "torch.distributed.run")
+        found = self._machine.which(word)
+        if found is None:
+            raise RehearsalError(
+                f"{self._pod.name} starts {word}, which is not on this machine's PATH; "
+                "install it here, or rehearse with another entrypoint"
+            )
+        return (found,)
+
+    def _script(self, script: str) -> str:
+        """The script here: on a mapped volume, below the code's folder, or at the same path."""
+        local = self._volumes.path(self._pod, script)
+        if local != script:
+            if Path(local) not in self._volumes.files and not Path(local).is_file():
+                raise RehearsalError(
+                    f"{script} is on a volume, and {local} does not exist; put the file there, or "
+                    "name a folder that holds it with --volumes DIR"
+                )
+            return local
+        for candidate in self._candidates(script):
+            if candidate.is_file():
+                if str(candidate) != script:
+                    self._said.append(f"code: {script} of the image is {candidate}")
+                return str(candidate)
+        raise RehearsalError(self._missing(script))
+
+    def _candidates(self, script: str) -> Iterator[Path]:
+        """With --root the image's path, then ever shorter ends of it, below that folder."""
+        code, path = self._machine.code, Path(script)
+        if not path.is_absolute():
+            yield code / path
+            return
+        if self._machine.code_given:
+            parts = path.parts[1:]
+            for start in range(len(parts)):
+                yield code.joinpath(*parts[start:])
+        else:
+            yield path
+
+    def _missing(self, script: str) -> str:
+        code = self._machine.code
+        if self._machine.code_given:
+            return f"{script} of the image was not found in {code}, given with --root"
+        if Path(script).is_absolute():
+            return (
+                f"{script} is in the image, and this machine has no such file; name the folder "
+                "that holds the code with --root DIR"
+            )
+        return f"{code / script} does not exist; name the folder that holds it with --root DIR"
+
+    def modules(self) -> Iterator[str]:
+        """What the interpreter has to be able to import before anything is started."""
+        command = self._command
+        if command.launcher == "torchrun":
+            yield "torch"
+        if command.launcher == "trainwright":
+            yield RUNTIME[-1]
+        if command.is_module and command.program is not None:
+            yield self._pod.argv[command.program]
+
+    # --- what differs ----------------------------------------------------------------------------
+
+    def notes(self) -> Iterator[str]:
+        pod = self._pod
+        if pod.image:
+            yield f"image: {pod.image} is not used, but {self._machine.python}"
+        yield from self._said
+        for container in pod.init:
+            yield f"init container: {container.name} ({container.image}) is not run"
+        if pod.agent:
+            yield "agent: the Lattice agent is not installed; its part is done here, once"
+        for variable in pod.unresolved:
+            yield from self._unresolved(variable)
+        for name in sorted(set(self._machine.given) & {v.name for v in pod.declared}):
+            if name not in {v.name for v in pod.unresolved}:
+                yield f"env: {name} as given here, not as in the manifest"
+        limits = pod.resources.get("limits") or pod.resources.get("requests") or {}
+        if limits:
+            asked = ", ".join(f"{name} {amount}" for name, amount in limits.items())
+            yield f"resources: {asked} a pod, neither reserved nor enforced"
+
+    def _unresolved(self, variable: EnvVar) -> Iterator[str]:
+        if variable.name in self._machine.given:
+            yield f"env: {variable.name} as given here, on the cluster {variable.source}"
+        elif not (self._pod.agent and variable.name.startswith("LATTICE_")):
+            yield (
+                f"env: {variable.name} is not set, on the cluster {variable.source}; "
+                f"give it with --env {variable.name}"
+            )

@@ -1,0 +1,189 @@
+"""A rehearsal in words: what will run, what it prints, how it ended."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING
+
+from trainwright import present
+from trainwright.credentials import HIDDEN, redact
+from trainwright.operators.operator import Pod, Restart
+from trainwright.operators.ranks import Process
+from trainwright.rehearsal.processes import Outcome
+from trainwright.rehearsal.reported import Comparison
+from trainwright.rehearsal.session import Rehearsal
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+_COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
+
+
+def introduction(rehearsal: Rehearsal, *, color: bool) -> str:
+    """What is about to run, and everything in which it differs from the cluster."""
+    name, pods = rehearsal.rendering.object_name, rehearsal.workload.pods
+    rows = [
+        (pod.name, _ranks(own), _world(own))
+        for pod in pods
+        for own in [[p for p in rehearsal.foreseen if p.pod == pod.name]]
+    ]
+    lines = [
+        f"{rehearsal.file} as {name}, with the env that the {rehearsal.operator} gives its pods",
+        "",
+        present.table(("pod", "ranks", "world size"), rows, color=color).rstrip(),
+        "",
+        *_commands(pods),
+        "",
+        "Not as on the cluster:",
+        *(f"  {redact(note)}" for note in _notes(rehearsal)),
+    ]
+    return _hide("\n".join(lines), rehearsal.staging.secrets) + "\n"
+
+
+def _commands(pods: tuple[Pod, ...]) -> Iterator[str]:
+    """The command lines as on the cluster; pods that differ do so by their own rank mostly."""
+    first, *others = dict.fromkeys(redact(shlex.join(pod.argv)) for pod in pods)
+    yield f"$ {first}"
+    if others:
+        yield f"  ({present.plural(len(others), 'other pod')} with words of their own)"
+
+
+def _ranks(processes: list[Process]) -> str:
+    if not processes:
+        return "none: it trains nothing"
+    known = [process.rank for process in processes if process.rank is not None]
+    if len(known) < len(processes):
+        told = processes[0].world_size is not None
+        return f"{len(processes)} of the rendezvous" if told else "not told"
+    return str(known[0]) if len(known) == 1 else f"{known[0]}-{known[-1]}"
+
+
+def _world(processes: list[Process]) -> str:
+    sizes = {process.world_size for process in processes}
+    return " or ".join("not told" if size is None else str(size) for size in sorted(sizes, key=str))
+
+
+def _notes(rehearsal: Rehearsal) -> Iterator[str]:
+    yield from rehearsal.rendering.changes
+    yield "device: CPU with gloo, whatever this machine has"
+    yield from rehearsal.staging.notes
+    restarts = dict.fromkeys(_restarts(pod.restart) for pod in rehearsal.workload.pods)
+    yield f"restarts: none, on the cluster {' or '.join(restarts)}"
+    yield "security: processes run as you, without the limits of a container"
+
+
+def _restarts(restart: Restart) -> str:
+    if restart.limit == 0:
+        return "none either"
+    what = "all pods" if restart.gang else "a failed pod"
+    times = "without limit" if restart.limit is None else f"up to {restart.limit} times"
+    unless = " unless its exit code is 1 to 127" if restart.permanent else ""
+    return f"{what} {times}{unless}"
+
+
+def conclusion(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -> str:
+    """How it ended; the last line says with which code."""
+    lines = [f"\n{_said(comparison)}", *(f"  {line}" for line in comparison.differences)]
+    if not outcome.succeeded:
+        ended = (f"{pod} {code}" for pod, code in outcome.codes.items())
+        lines.append(f"exit codes, in the order in which pods ended: {', '.join(ended)}")
+    return "\n".join((*lines, f"trainwright: {_verdict(rehearsal, outcome, comparison)}")) + "\n"
+
+
+def _said(comparison: Comparison) -> str:
+    if not comparison.reported:
+        return f"ranks: {comparison.foreseen} foreseen, not reported by what was started"
+    how = "not as foreseen" if comparison.differences else "all as foreseen"
+    return f"ranks: {comparison.foreseen} foreseen, {comparison.reported} reported, {how}"
+
+
+def _verdict(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -> str:
+    job = rehearsal.file
+    if outcome.succeeded and comparison.differences:
+        return f"{job} succeeded, but not with the ranks that were foreseen"
+    if outcome.succeeded:
+        return f"{job} succeeded"
+    if outcome.signal:
+        return f"{job} was stopped by signal {outcome.signal}: exit code {outcome.code}"
+    pod = next(pod for pod in rehearsal.workload.pods if pod.name == outcome.failed)
+    return f"{job} failed: {pod.name} ended with exit code {outcome.code}, {_then(pod, outcome)}"
+
+
+def _then(pod: Pod, outcome: Outcome) -> str:
+    restart = pod.restart
+    if not restart.helps(outcome.code):
+        return "which ends the job on the cluster too"
+    limit = "" if restart.limit is None else f", at most {restart.limit} times"
+    again = "all pods start" if restart.gang else "the pod is started"
+    return f"after which on the cluster {again} again{limit}"
+
+
+def _hide(text: str, secrets: tuple[str, ...]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+class Printer:
+    """Lines of processes to stdout, each after its pod's name; the rest to stderr.
+
+    On a terminal a last line shows how far it is. `paint` colours a text; `logs` is a folder that
+    gets a file for each process as well.
+    """
+
+    def __init__(
+        self, rehearsal: Rehearsal, *, paint: Callable[[str, str], str], logs: Path | None
+    ):
+        self._secrets = rehearsal.staging.secrets
+        self._labels = [process.label for process in rehearsal.staging.processes]
+        self._width = max(map(len, self._labels))
+        self._paint = paint
+        self._logs = logs
+        self._files: dict[str, IO[str]] = {}
+        self._stack = ExitStack()
+        self._status: Status | None = None
+
+    def __enter__(self) -> Printer:
+        if self._logs is not None:
+            self._logs.mkdir(parents=True, exist_ok=True)
+            for label in self._labels:
+                path = self._logs / f"{label.replace('/', '-')}.log"
+                file = self._stack.enter_context(path.open("w", encoding="utf-8"))
+                self._files[label] = file
+        if sys.stderr.isatty():
+            from rich.console import Console  # 40 ms, and only terminals need it
+
+            self._status = self._stack.enter_context(Console(stderr=True).status("starting"))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def line(self, label: str, text: str) -> None:
+        """A line that a process wrote."""
+        text = _hide(text, self._secrets)
+        if label in self._files:
+            self._files[label].write(f"{text}\n")
+        name = f"{label:<{self._width}}"
+        color = _COLORS[self._labels.index(label) % len(_COLORS)]
+        # rich's live line catches what goes to this stdout, if that is the same terminal.
+        print(f"{self._paint(name, color)} | {text}", flush=True)  # noqa: T201
+
+    def state(self, running: int, ended: int) -> None:
+        """How many pods run."""
+        if self._status is not None:
+            self._status.update(f"{present.plural(running, 'pod')} running, {ended} ended")
+
+    def say(self, text: str) -> None:
+        """A word about the run itself."""
+        print(f"trainwright: {_hide(text, self._secrets)}", file=sys.stderr, flush=True)  # noqa: T201
