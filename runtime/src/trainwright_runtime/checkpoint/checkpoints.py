@@ -1,0 +1,468 @@
+"""A training state into checkpoints and back, while training goes on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial, reduce
+from pathlib import Path
+from typing import Self
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.distributed.checkpoint.api import CheckpointException
+from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
+from torch.distributed.checkpoint.state_dict_loader import load
+from torch.distributed.checkpoint.state_dict_saver import save
+from torch.distributed.checkpoint.stateful import Stateful
+from torch.nn.parallel import DistributedDataParallel
+
+from trainwright_runtime.checkpoint import tree
+from trainwright_runtime.checkpoint.directory import (
+    Directory,
+    defect,
+    seal,
+    step_of,
+    write_synced,
+)
+from trainwright_runtime.checkpoint.errors import CheckpointError
+from trainwright_runtime.checkpoint.ranks import Ranks
+from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader, Writer
+from trainwright_runtime.checkpoint.tree import Json
+from trainwright_runtime.errors import EnvironmentMistake
+
+_STATE = "state.json"
+_FORMAT = 1  # of state.json; raised when older code would misread it
+_log = logging.getLogger(__name__)
+# torch tells every call and every failure here, as dicts that reach the root logger's handlers.
+logging.getLogger("c10d-NullHandler-dcp_logger").setLevel(logging.CRITICAL)
+
+
+class Checkpoints:
+    """Checkpoints of one run in one directory.
+
+    A state is a mapping of names to objects with `state_dict()` and `load_state_dict()` (models,
+    optimizers, schedulers, `RngState()`), tensors, and plain values: numbers, text, lists, dicts.
+    Where a process group exists, `save`, `wait`, `load` and `close` are collective: every rank
+    calls them at the same steps. Plain tensors and values are then those of one of the ranks;
+    sharded tensors (DTensor) come from all of them.
+
+    `every` is in steps, 0 for never; `keep` is how many to keep; `tolerate` is how many saves may
+    fail in a row on a disk that is full or broken before training stops. Without a directory
+    nothing is saved or found. With `collective=False` each process is on its own, as in elastic
+    training, where all hold the same state and one of them saves it.
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str] | None,
+        *,
+        keep: int = 3,
+        every: int = 0,
+        asynchronous: bool = True,
+        tolerate: int = 3,
+        resume_from: str | os.PathLike[str] | None = None,
+        collective: bool = True,
+    ) -> None:
+        self._directory = None if directory is None else Directory(Path(directory))
+        self._resume_from = None if resume_from is None else Path(resume_from)
+        self._keep, self._every, self._tolerate = keep, every, tolerate
+        self._asynchronous, self._collective = asynchronous, collective
+        self._broken: set[str] = set()
+        self._failures = 0
+        self._ranks: Ranks | None = None
+        self._world: object = None
+        self._stager: DefaultStager | None = None
+        self._saving: Future[str | None] | None = None
+        # Said by torch at every save and load outside a process group.
+        warnings.filterwarnings("ignore", "torch.distributed is (disabled|unavailable)")
+
+    @classmethod
+    def from_environment(
+        cls,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        asynchronous: bool = True,
+        tolerate: int = 3,
+        collective: bool = True,
+    ) -> Self:
+        """As TRAINWRIGHT_CHECKPOINT_DIR, _EVERY and _KEEP and TRAINWRIGHT_RESUME_FROM say."""
+        return cls(
+            environ.get("TRAINWRIGHT_CHECKPOINT_DIR") or None,
+            every=_count(environ, "TRAINWRIGHT_CHECKPOINT_EVERY", 0, least=0),
+            keep=_count(environ, "TRAINWRIGHT_CHECKPOINT_KEEP", 3, least=1),
+            resume_from=environ.get("TRAINWRIGHT_RESUME_FROM") or None,
+            asynchronous=asynchronous,
+            tolerate=tolerate,
+            collective=collective,
+        )
+
+    def due(self, step: int) -> bool:
+        """Whether a checkpoint is to be saved after this step, counted from 1."""
+        return self._every > 0 and step > 0 and step % self._every == 0
+
+    def latest(self) -> int | None:
+        """The step of the newest checkpoint in the directory, whose files may yet be damaged."""
+        names = [] if self._directory is None else self._directory.steps()
+        return step_of(names[0]) if names else None
+
+    def save(self, step: int, state: Mapping[str, object], *, wait: bool = False) -> None:
+        """Save the state as it is now; training may change it as soon as this returns.
+
+        Returns when the state is copied, or with `wait` when it is on the disk. One checkpoint is
+        written at a time: this waits for the one before. A failure that the disk is to blame for
+        is logged, and raised as CheckpointError when it is the last that is tolerated.
+        """
+        self.wait()
+        if self._directory is None:
+            return
+        ranks, started = self._agree(), time.perf_counter()
+        tensors: dict[str, Tensor] = {}
+        values = {key: tree.encode(_content(value), key, tensors) for key, value in state.items()}
+        tensors = {name: tensor.detach() for name, tensor in tensors.items()}
+        snapshot = _Snapshot(step, values, tensors)
+        if wait or not self._asynchronous:
+            self._saving = Future()
+            self._saving.set_result(self._write(self._directory, ranks, snapshot, started))
+            self.wait()
+            return
+        self._stager = self._stager or _stager()
+        staged = self._stager.stage(tensors)
+        assert isinstance(staged, dict), "the stager was asked to finish before it returns"
+        snapshot = _Snapshot(step, values, staged)
+        # A thread for each checkpoint: one that waits for the next would keep a script that forgets
+        # close() from ending.
+        thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+        self._saving = thread.submit(self._write, self._directory, ranks, snapshot, started)
+        thread.shutdown(wait=False)
+
+    def wait(self) -> None:
+        """Until the checkpoint being written is on the disk, or has failed."""
+        saving, self._saving = self._saving, None
+        if saving is None:
+            return
+        failure = saving.result()
+        if failure is None:
+            self._failures = 0
+            return
+        self._failures += 1
+        if self._failures >= self._tolerate:
+            raise CheckpointError(
+                f"{failure}; {self._failures} saves in a row have failed: make room or repair the "
+                "disk, then start the run again, which goes on from its newest checkpoint"
+            )
+
+    def load(self, state: MutableMapping[str, object]) -> int | None:
+        """Fill the state from the newest checkpoint that is whole; returns its step.
+
+        Objects with `load_state_dict()` and tensors are filled in place, and plain values are
+        replaced in the mapping. None, and an untouched state, when there is no checkpoint yet.
+        The run's own checkpoints come first, then those of the run it is to resume from. What is
+        damaged is passed over with a warning; when there is nothing else, that is an error.
+        """
+        self.wait()
+        ranks = self._agree()
+        while True:
+            try:
+                return self._load(state, ranks)
+            except _ReplacedError:
+                _log.info("another process has replaced what was being loaded: loading again")
+
+    def close(self) -> None:
+        """Wait for what is being written, then let go of buffers and locks."""
+        try:
+            self.wait()
+        finally:
+            if self._stager is not None:
+                self._stager.close()
+            if self._directory is not None:
+                self._directory.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _agree(self) -> Ranks:
+        """The ranks of the process group that exists now, which may be another than before."""
+        together = self._collective and dist.is_available() and dist.is_initialized()
+        world = dist.group.WORLD if together else None
+        if self._ranks is None or world is not self._world:
+            self._ranks, self._world = Ranks(together=together), world
+        return self._ranks
+
+    def _load(self, state: MutableMapping[str, object], ranks: Ranks) -> int | None:
+        candidates = ranks.first(lambda: [(path, seal(path)) for path in self._candidates()])
+        damaged: list[str] = []
+        for checkpoint, sealed in candidates:
+            problems = ranks.every(defect(checkpoint, ranks.rank, ranks.count))
+            problem = next(filter(None, problems), None)
+            try:
+                if problem is None:
+                    return _restore(checkpoint, state, ranks)
+            finally:
+                if ranks.first(partial(seal, checkpoint)) != sealed:
+                    raise _ReplacedError
+            damaged.append(f"{checkpoint}: {problem}")
+            if self._directory is not None and checkpoint.parent == self._directory.path:
+                self._broken.add(checkpoint.name)
+            if ranks.rank == 0:
+                _log.warning("%s: passing over this checkpoint for the one before", damaged[-1])
+        if damaged:
+            raise CheckpointError(
+                f"no checkpoint is whole ({'; '.join(damaged)}); restore one, or delete them all "
+                "to train from the beginning"
+            )
+        return None
+
+    def _candidates(self) -> Iterator[Path]:
+        own = [] if self._directory is None else self._directory.steps()
+        if self._directory is not None:
+            yield from (self._directory.path / name for name in own)
+        if own or self._resume_from is None:
+            return
+        if step_of(self._resume_from.name) is not None:
+            yield self._resume_from
+            return
+        others = Directory(self._resume_from).steps()
+        if not others:
+            raise CheckpointError(
+                f"{self._resume_from} holds no checkpoint (a folder called step-…), and the run "
+                "is to resume from it: correct TRAINWRIGHT_RESUME_FROM or leave it out"
+            )
+        yield from (self._resume_from / name for name in others)
+
+    def _write(
+        self, directory: Directory, ranks: Ranks, snapshot: _Snapshot, started: float
+    ) -> str | None:
+        """Write a checkpoint; returns what the disk refused, in words and the same on all ranks."""
+        try:
+            folder = ranks.first(lambda: directory.begin(snapshot.step))
+            try:
+                digests = _write_files(folder, ranks, snapshot)
+                ranks.first(
+                    lambda: directory.publish(folder, digests, keep=self._keep, broken=self._broken)
+                )
+            finally:
+                if ranks.rank == 0:
+                    directory.abandon(folder)  # nothing is there once it is published
+        except OSError as error:
+            failure = (
+                f"the checkpoint of step {snapshot.step} could not be saved in "
+                f"{directory.path}: {error.strerror or error}"
+            )
+            if ranks.rank == 0:
+                _log.error("%s", failure)
+            return failure
+        if ranks.rank == 0:
+            _log.info(
+                "saved the checkpoint of step %d in %s, %.2f s after it was asked for",
+                snapshot.step, directory.path, time.perf_counter() - started,
+            )  # fmt: skip
+        return None
+
+
+class _ReplacedError(Exception):
+    """Another process removed or replaced a checkpoint while it was being loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Snapshot:
+    """What one rank contributes to the checkpoint of a step."""
+
+    step: int
+    values: dict[str, Json]
+    tensors: dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one rank has written, and what the disk refused."""
+
+    values: dict[str, Json]
+    digests: dict[str, str] = field(default_factory=dict)
+    refused: OSError | None = None
+
+
+def _count(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:
+    text = environ.get(name, str(default))
+    if not (text.isascii() and text.isdigit()) or int(text) < least:
+        raise EnvironmentMistake(name, text, f"a whole number of at least {least}")
+    return int(text)
+
+
+def _bare(value: object) -> object:
+    """The model itself, so that a checkpoint does not depend on how the model was wrapped."""
+    while True:
+        if isinstance(value, DistributedDataParallel):
+            value = value.module
+        elif hasattr(value, "_orig_mod"):  # torch.compile
+            value = value._orig_mod
+        else:
+            return value
+
+
+def _content(value: object) -> object:
+    value = _bare(value)
+    return value.state_dict() if isinstance(value, Stateful) else value
+
+
+def _stager() -> DefaultStager:
+    """Copies to buffers that it keeps: touching fresh memory takes longer than the copying.
+
+    Pinned ones for a GPU, so that it copies by itself.
+    """
+    cuda = torch.cuda.is_available()
+    return DefaultStager(
+        StagingOptions(
+            use_pinned_memory=cuda,
+            use_shared_memory=False,
+            use_async_staging=False,
+            use_non_blocking_copy=cuda,
+        )
+    )
+
+
+def _write_files(folder: Path, ranks: Ranks, snapshot: _Snapshot) -> dict[str, str]:
+    """Write and sync every file but the digests, which are returned: those of all ranks."""
+    writer = Writer(folder)
+    refused: OSError | None = None
+    failed: CheckpointException | None = None
+    try:
+        save(
+            snapshot.tensors,
+            storage_writer=writer,
+            planner=DefaultSavePlanner(flatten_state_dict=False),
+            process_group=ranks.group,
+            no_dist=ranks.group is None,
+        )
+    except CheckpointException as error:  # raised on all ranks when it is raised on one
+        failed, cause = error, _cause(error)
+        refused = writer.files.error or (cause if isinstance(cause, OSError) else None)
+    parts = ranks.every(_Part(snapshot.values, writer.files.digests, refused))
+    if blame := next((part.refused for part in parts if part.refused), None):
+        raise blame
+    if failed:
+        raise _cause(failed) from failed
+    digests = {name: digest for part in parts for name, digest in part.digests.items()}
+    values: dict[str, Json] = {
+        key: reduce(tree.union, (part.values[key] for part in parts if key in part.values))
+        for key in {key: None for part in parts for key in part.values}
+    }
+    document = {
+        "format": _FORMAT,
+        "step": snapshot.step,
+        "world_size": ranks.count,
+        "torch": torch.__version__,
+        "state": values,
+    }
+    text = json.dumps(document, indent=1)
+    digests[_STATE] = ranks.first(lambda: write_synced(folder / _STATE, text.encode()))
+    return digests
+
+
+def _cause(error: CheckpointException) -> BaseException:
+    """What failed on the first of the ranks where something did."""
+    return next(iter(error.failures.values()))[0]
+
+
+def _restore(checkpoint: Path, state: MutableMapping[str, object], ranks: Ranks) -> int:
+    """Fill the state from a checkpoint whose files are known to be whole; returns its step."""
+    reader = Reader(checkpoint)
+    try:
+        text, metadata = ranks.first(
+            lambda: ((checkpoint / _STATE).read_text(), reader.read_metadata())
+        )
+    except OSError as error:
+        raise CheckpointError(f"{error.filename} cannot be read: {error.strerror}") from error
+    document = json.loads(text)
+    if document["format"] != _FORMAT:
+        raise CheckpointError(
+            f"{checkpoint} is of format {document['format']}, and this version reads "
+            f"{_FORMAT}: load it with the image that wrote it"
+        )
+    saved: dict[str, Json] = document["state"]
+    if missing := [key for key in state if key not in saved]:
+        raise CheckpointError(
+            f"{checkpoint} has no {missing[0]!r}, only {', '.join(saved)}: leave it out of the "
+            "state to be loaded, or start a run of its own"
+        )
+    targets: dict[str, Tensor] = {}
+    for key, value in state.items():
+        targets |= _targets(key, value, saved[key], metadata.state_dict_metadata)
+    try:
+        load(
+            targets,
+            storage_reader=reader,
+            planner=LoadPlanner(flatten_state_dict=False),
+            process_group=ranks.group,
+            no_dist=ranks.group is None,
+        )
+    except CheckpointException as error:
+        raise CheckpointError(
+            f"{checkpoint} cannot be loaded: {_one_line(_cause(error))}"
+        ) from error
+    for key, value in state.items():
+        content, holder = tree.decode(saved[key], targets.__getitem__), _bare(value)
+        if not isinstance(holder, Stateful):
+            state[key] = content
+            continue
+        assert isinstance(content, dict), "state_dict() gave a dict"
+        try:
+            holder.load_state_dict(content)
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise CheckpointError(
+                f"{checkpoint} does not fit {key!r}, a {type(holder).__name__}: {_one_line(error)}"
+            ) from error
+    return int(document["step"])
+
+
+def _targets(
+    key: str, value: object, saved: Json, stored: Mapping[str, object]
+) -> dict[str, Tensor]:
+    """Where to read the tensors of one entry to: to where they are, and else to new ones.
+
+    An optimizer that has made no step has no moments yet. They get the shape, the device and the
+    sharding of their parameters, which is what optimizers give them.
+    """
+    here: dict[str, Tensor] = {}
+    tree.encode(_content(value), key, here)
+    holder = _bare(value)
+    if isinstance(holder, torch.optim.Optimizer):
+        groups = holder.param_groups
+        parameters = [parameter for group in groups for parameter in group["params"]]
+        here = {**_moments(tree.names(saved), parameters), **here}
+    targets = {}
+    for name in tree.names(saved):
+        entry = stored[name]
+        assert isinstance(entry, TensorStorageMetadata), "only tensors are stored"
+        known = here.get(name)
+        if known is None or known.size() != entry.size:
+            targets[name] = torch.empty(entry.size, dtype=entry.properties.dtype)
+        else:
+            targets[name] = known
+    return targets
+
+
+def _moments(names: Iterable[str], parameters: Sequence[Tensor]) -> dict[str, Tensor]:
+    """For the names of an optimizer's tensors (".../state/0/exp_avg") a tensor to be like."""
+    found = {}
+    for name in names:
+        match name.split("/")[-3:]:
+            case ["state", index, _] if index.isdigit() and int(index) < len(parameters):
+                found[name] = torch.empty_like(parameters[int(index)])
+    return found
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

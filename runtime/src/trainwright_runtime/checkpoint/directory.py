@@ -1,0 +1,275 @@
+"""A folder of checkpoints on disk: each is whole or invisible, whoever dies and whenever.
+
+    step-0000000200/         whole: renamed into place after everything in it was synced
+    latest                   the name of the one to load first; replaced last
+    .writer-1f2e3d4c.lock    held for as long as that writer lives
+    .writer-1f2e3d4c-…       what it is writing, or about to delete
+
+It takes POSIX renames and locks: local disks, NFS v4, CephFS, Lustre; object stores mounted as
+folders have neither.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+# Lines of "digest  name", so that `sha256sum -c SHA256SUMS` can be run by hand.
+DIGESTS = "SHA256SUMS"
+_LATEST = "latest"
+_STEP = re.compile(r"step-(\d{10,})")
+_DIGEST_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+_WRITER = re.compile(r"(\.writer-[0-9a-f]{8})(\.lock|-.*)")
+
+_log = logging.getLogger(__name__)
+
+
+def step_of(name: str) -> int | None:
+    """The step that a folder's name stands for; None for a name that is not a checkpoint's."""
+    match = _STEP.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def write_synced(path: Path, content: bytes) -> str:
+    """Write a file to the disk itself; returns its SHA-256."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    return hashlib.sha256(content).hexdigest()
+
+
+def sync_tree(folder: Path) -> None:
+    """Bring a folder that somebody else has written to the disk itself."""
+    for path in folder.rglob("*"):
+        _sync(path)
+    _sync(folder)
+    _sync(folder.parent)
+
+
+class Directory:
+    """Where checkpoints are kept. Any number of writers may share it, dead ones included."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._writer: _Writer | None = None
+
+    def steps(self) -> list[str]:
+        """Names of the checkpoints, in the order in which to try them; [] for no folder.
+
+        First the one that `latest` names, then the others from the highest step down. What lies
+        above `latest` was given up when training went back to before it.
+        """
+        try:
+            names = [path.name for path in self.path.iterdir() if _STEP.fullmatch(path.name)]
+        except FileNotFoundError:
+            return []
+        pointed = self._pointed()
+        return sorted(names, key=lambda name: (name == pointed, step_of(name)), reverse=True)
+
+    def begin(self, step: int) -> Path:
+        """A new hidden folder to write the checkpoint of a step into; OSError where it cannot be.
+
+        The first one also removes what writers that died have left behind.
+        """
+        if self._writer is None:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._sweep()
+            self._writer = _Writer(self.path)
+        folder = self._writer.hidden(f"step-{step:010}")
+        folder.mkdir()
+        return folder
+
+    def publish(
+        self, folder: Path, digests: Mapping[str, str], *, keep: int, broken: Collection[str]
+    ) -> Path:
+        """Make a folder from `begin` visible, all at once, then remove what is too old.
+
+        `digests` are those of its files, which are synced already; `broken` are the names of
+        checkpoints known to be unusable, which go first and do not count in `keep`.
+        """
+        assert self._writer is not None, "a folder to publish comes from begin()"
+        name = _hidden_step(folder)
+        lines = "".join(f"{digest}  {file}\n" for file, digest in sorted(digests.items()))
+        write_synced(folder / DIGESTS, lines.encode())
+        _sync(folder)
+        # Everything that takes space happens before the first rename: a full disk must not leave
+        # a checkpoint that is visible and yet counted as failed.
+        pointer = self._writer.hidden(_LATEST)
+        write_synced(pointer, f"{name}\n".encode())
+        target = self.path / name
+        if target.exists():  # the same step again, after going back to before it
+            self._hide(target)
+        folder.rename(target)
+        _sync(self.path)
+        pointer.replace(self.path / _LATEST)
+        _sync(self.path)
+        self._prune(name, keep, broken)
+        return target
+
+    def abandon(self, folder: Path) -> None:
+        """Delete a folder from `begin` that came to nothing."""
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _pointed(self) -> str | None:
+        try:
+            return (self.path / _LATEST).read_text().strip()
+        except (OSError, UnicodeDecodeError):
+            return None
+
+    def _prune(self, newest: str, keep: int, broken: Collection[str]) -> None:
+        older = [name for name in self.steps() if (step_of(name) or 0) < (step_of(newest) or 0)]
+        usable = [name for name in older if name not in broken]
+        for name in sorted({*usable[max(keep, 1) - 1 :], *(set(older) - set(usable))}):
+            self._hide(self.path / name)
+
+    def _hide(self, checkpoint: Path) -> None:
+        """Remove a checkpoint: first from sight, so that a kill leaves no half of one."""
+        assert self._writer is not None, "only writers remove"
+        hidden = self._writer.hidden(f"removed-{secrets.token_hex(4)}")
+        try:
+            checkpoint.rename(hidden)
+        except FileNotFoundError:
+            return  # another writer was faster
+        shutil.rmtree(hidden, ignore_errors=True)
+
+    def _sweep(self) -> None:
+        for left in list(self.path.iterdir()):
+            match = _WRITER.fullmatch(left.name)
+            if match is None or _alive(self.path / f"{match[1]}.lock"):
+                continue
+            if left.is_dir():
+                _log.info("removing %s, left by a writer that died", left)
+                shutil.rmtree(left, ignore_errors=True)
+            elif match[2] != ".lock":
+                left.unlink(missing_ok=True)
+        for lock in self.path.glob(".writer-*.lock"):
+            if not _alive(lock):
+                lock.unlink(missing_ok=True)
+
+
+class _Writer:
+    """A lock that dies with this process, and names that nobody else uses."""
+
+    def __init__(self, directory: Path) -> None:
+        while True:
+            self._prefix = directory / f".writer-{secrets.token_hex(4)}"
+            self._lock = Path(f"{self._prefix}.lock")
+            self._descriptor = os.open(self._lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o644)
+            if self._taken():
+                return
+            os.close(self._descriptor)
+
+    def _taken(self) -> bool:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False  # a sweeper found the file before it was locked
+        except OSError as error:
+            _log.warning(
+                "%s cannot be locked (%s): what dead writers leave behind will stay there",
+                self._lock, error.strerror,
+            )  # fmt: skip
+            return True
+        try:  # a sweeper may also have removed it in between
+            return os.path.samestat(os.fstat(self._descriptor), os.stat(self._lock))  # noqa: PTH116
+        except FileNotFoundError:
+            return False
+
+    def hidden(self, suffix: str) -> Path:
+        return Path(f"{self._prefix}-{suffix}")
+
+    def close(self) -> None:
+        self._lock.unlink(missing_ok=True)
+        os.close(self._descriptor)
+
+
+def _hidden_step(folder: Path) -> str:
+    return folder.name.split("-", 2)[2]
+
+
+def _alive(lock: Path) -> bool:
+    """Whether the writer that made a lock lives; in doubt it does."""
+    try:
+        descriptor = os.open(lock, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def seal(checkpoint: Path) -> bytes | None:
+    """What differs between two checkpoints of one name; None for one that is not there."""
+    try:
+        return (checkpoint / DIGESTS).read_bytes()
+    except OSError:
+        return None
+
+
+def defect(checkpoint: Path, share: int = 0, shares: int = 1) -> str | None:
+    """What is wrong with a checkpoint's files, in words; None when they are as they were written.
+
+    Digests are computed for every `shares`-th file only, so that ranks can divide the work.
+    """
+    try:
+        _check(checkpoint, share, shares)
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except OSError as error:
+        return f"{error.filename} cannot be read: {error.strerror}"
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _check(checkpoint: Path, share: int, shares: int) -> None:
+    digests = _digests(checkpoint)
+    present = {path.name for path in checkpoint.iterdir()} - {DIGESTS}
+    if missing := sorted(digests.keys() - present):
+        raise ValueError(f"{missing[0]}, which {DIGESTS} lists, is missing")
+    if unlisted := sorted(present - digests.keys()):
+        raise ValueError(f"{DIGESTS} is cut short: it does not list {unlisted[0]}")
+    for name in sorted(digests)[share::shares]:
+        with (checkpoint / name).open("rb") as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != digests[name]:
+                raise ValueError(f"{name} is not what was written: its SHA-256 differs")
+
+
+def _digests(checkpoint: Path) -> dict[str, str]:
+    digests = {}
+    text = (checkpoint / DIGESTS).read_bytes().decode(errors="replace")
+    for number, line in enumerate(text.splitlines(), 1):
+        match = _DIGEST_LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"{DIGESTS} is damaged in line {number}")
+        digests[match[2]] = match[1]
+    if not digests:
+        raise ValueError(f"{DIGESTS} is empty")
+    return digests

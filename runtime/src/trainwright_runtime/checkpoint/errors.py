@@ -1,0 +1,7 @@
+"""What checkpoints can fail with."""
+
+from trainwright_runtime.errors import RuntimeFailure
+
+
+class CheckpointError(RuntimeFailure):
+    """A checkpoint cannot be written or used; the message is the one line the user sees."""

@@ -1,0 +1,48 @@
+"""The processes that write one checkpoint together, and how they agree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import torch.distributed as dist
+
+T = TypeVar("T")
+
+
+class Ranks:
+    """Every process of the default process group; this one alone where there is none.
+
+    It talks over a gloo group of its own: checkpoints are written by a thread, whose messages
+    must not come between those of the training loop, and nccl carries no objects off the GPU.
+    Making one is collective.
+    """
+
+    def __init__(self, *, together: bool) -> None:
+        self.group: dist.ProcessGroup | None = None
+        self.rank, self.count = 0, 1
+        if together:
+            self.group = dist.new_group(backend="gloo")
+            self.rank, self.count = dist.get_rank(), dist.get_world_size()
+
+    def first(self, work: Callable[[], T]) -> T:
+        """What `work` gives or raises on the first rank, on every rank."""
+        outcome: list[object] = [None, None]
+        if self.rank == 0:
+            try:
+                outcome[0] = work()
+            except Exception as error:  # noqa: BLE001 - raised below, on every rank
+                outcome[1] = error
+        if self.group is not None:
+            dist.broadcast_object_list(outcome, src=0, group=self.group)
+        if isinstance(outcome[1], Exception):
+            raise outcome[1]
+        return outcome[0]  # type: ignore[return-value]
+
+    def every(self, value: T) -> list[T]:
+        """The values of all ranks, in order of rank, on every rank."""
+        if self.group is None:
+            return [value]
+        values: list[T | None] = [None] * self.count
+        dist.all_gather_object(values, value, group=self.group)
+        return values  # type: ignore[return-value]

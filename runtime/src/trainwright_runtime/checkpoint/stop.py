@@ -1,0 +1,73 @@
+"""SIGTERM as something to ask about between two steps, with the same answer on every rank."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Self
+
+import torch
+import torch.distributed as dist
+
+# What a shell reports for a process that SIGTERM ended: 128 and above asks for a retry.
+STOPPED = 128 + signal.SIGTERM
+
+
+class StopSignal:
+    """Notes SIGTERM instead of dying of it, until it is closed.
+
+        with StopSignal() as stop:
+            for step, batch in enumerate(batches, 1):
+                train(batch)
+                if stop.agreed():
+                    checkpoints.save(step, state, wait=True)
+                    sys.exit(STOPPED)
+
+    Made in the main thread (Python delivers signals nowhere else), on every rank, after the
+    process group. With `every` above 1 the ranks compare notes only at every so many calls.
+    """
+
+    def __init__(self, *, every: int = 1) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            raise RuntimeError(
+                "StopSignal() must be made in the main thread: signals go nowhere else"
+            )
+        self.noted = False  # by this process; ranks may learn of it some steps apart
+        self._every, self._calls = max(every, 1), 0
+        self._agreed = False
+        self._group: dist.ProcessGroup | None = None
+        if dist.is_initialized() and dist.get_world_size() > 1:
+            # Not the group of the gradients: a number that lies on the CPU costs no wait for
+            # the GPU there.
+            self._group = dist.new_group(backend="gloo")
+        self._previous = signal.signal(signal.SIGTERM, self._note)
+
+    def agreed(self) -> bool:
+        """Whether to stop now. Collective: every rank calls it after every step."""
+        self._calls += 1
+        if self._agreed or self._group is None:
+            return self._agreed or self.noted
+        if self._calls % self._every == 0:
+            noted = torch.tensor([int(self.noted)])
+            dist.all_reduce(noted, op=dist.ReduceOp.MAX, group=self._group)
+            self._agreed = bool(noted.item())
+        return self._agreed
+
+    def close(self) -> None:
+        """From here on SIGTERM does again what it did before."""
+        signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _note(self, _signal: int, _frame: FrameType | None) -> None:
+        self.noted = True

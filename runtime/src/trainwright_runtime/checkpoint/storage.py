@@ -1,0 +1,140 @@
+"""The parts of `torch.distributed.checkpoint` that know files, made to digest and to distrust."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import pickle
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+import torch
+from torch.distributed.checkpoint import filesystem, metadata
+from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
+from torch.distributed.checkpoint.planner import ReadItem
+
+from trainwright_runtime.checkpoint.errors import CheckpointError
+
+
+class Writer(filesystem.FileSystemWriter):
+    """Writes and syncs files, and keeps the digests of what was written and the first failure."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, sync_files=True)
+        self.fs = self.files = _Digesting()
+
+    def storage_meta(self) -> metadata.StorageMeta:
+        return metadata.StorageMeta()  # torch's has the path, which is not where it will be read
+
+
+class _Digesting(filesystem.FileSystem):
+    def __init__(self) -> None:
+        self.digests: dict[str, str] = {}
+        # Kept here because what reaches the caller is torch's complaint about its unfinished
+        # archive, or a copy of the error that came from another process without its cause.
+        self.error: OSError | None = None
+
+    @contextmanager
+    def create_stream(
+        self, path: str | os.PathLike[str], mode: str
+    ) -> Generator[io.IOBase, None, None]:
+        if mode != "wb":
+            with super().create_stream(path, mode) as plain:
+                yield plain
+            return
+        try:
+            with Path(path).open(mode) as file:
+                stream = _Digest(file, self)
+                yield stream
+        except OSError as error:
+            self.error = self.error or error
+            raise
+        self.digests[Path(path).name] = stream.digest.hexdigest()
+
+    def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
+        super().rename(path, new_path)
+        self.digests[Path(new_path).name] = self.digests.pop(Path(path).name)
+
+
+class _Digest(io.IOBase):
+    """A file that is written front to back, digested on the way."""
+
+    def __init__(self, file: IO[bytes], files: _Digesting) -> None:
+        self._file, self._files = file, files
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        try:
+            written = self._file.write(data)
+        except OSError as error:
+            self._files.error = self._files.error or error
+            raise
+        self.digest.update(data)
+        return written
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def fileno(self) -> int:
+        self._file.flush()
+        return self._file.fileno()
+
+    def flush(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+
+
+class Reader(filesystem.FileSystemReader):
+    """Reads tensors with `weights_only`, as torch does, and the metadata no less carefully."""
+
+    def read_metadata(self, *_args: object, **_options: object) -> metadata.Metadata:
+        # torch unpickles this file without restriction, which runs whatever is in it:
+        # https://docs.python.org/3/library/pickle.html#restricting-globals
+        with (Path(self.path) / ".metadata").open("rb") as file:
+            found = _Unpickler(file).load()
+        if not isinstance(found, metadata.Metadata):
+            raise CheckpointError(f"{self.path}/.metadata does not hold a checkpoint's metadata")
+        return found
+
+
+class LoadPlanner(DefaultLoadPlanner):
+    """Loads tensors alone: torch would unpickle anything else without restriction."""
+
+    def load_bytes(self, read_item: ReadItem, _value: io.BytesIO) -> None:
+        raise CheckpointError(f"{read_item.dest_index.fqn} is not a tensor in the checkpoint")
+
+
+class _Unpickler(pickle.Unpickler):
+    # By their exact names: a dotted one ("os.system") would reach what the module imports.
+    _KNOWN: ClassVar = {
+        (known.__module__, known.__name__): known
+        for known in (
+            metadata.BytesStorageMetadata,
+            metadata.ChunkStorageMetadata,
+            metadata.Metadata,
+            metadata.MetadataIndex,
+            metadata.StorageMeta,
+            metadata.TensorProperties,
+            metadata.TensorStorageMetadata,
+            metadata._MEM_FORMAT_ENCODING,
+            filesystem._StorageInfo,
+            torch.serialization._get_layout,
+            torch.Size,
+        )
+    } | {
+        ("torch", name): value
+        for name, value in vars(torch).items()
+        if isinstance(value, torch.dtype)
+    }
+
+    def find_class(self, module: str, name: str) -> Any:
+        try:
+            return self._KNOWN[module, name]
+        except KeyError:
+            raise CheckpointError(
+                f".metadata asks for {module}.{name}, which no checkpoint needs: "
+                "it was tampered with, or written by another version of torch"
+            ) from None

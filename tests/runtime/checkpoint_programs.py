@@ -1,0 +1,245 @@
+"""What the processes of the checkpoint tests run; started afresh, so that they can be killed."""
+
+from __future__ import annotations
+
+import json
+import logging
+import multiprocessing
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
+
+# Importing torch takes longer than most of these tests: it is imported once, and forked.
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["torch.distributed.fsdp", "torch.distributed.checkpoint"])
+TIMEOUT = 180.0  # seconds; only against hanging for ever
+
+
+def start(program: Callable[..., None], *arguments: object) -> ForkServerProcess:
+    process = PROCESSES.Process(target=program, args=arguments)
+    process.start()
+    return process
+
+
+def wait(processes: Sequence[ForkServerProcess]) -> list[int]:
+    """Exit codes; negative for a signal."""
+    for process in processes:
+        process.join(TIMEOUT)
+    late = [process for process in processes if process.is_alive()]
+    for process in late:
+        process.kill()
+    assert not late, f"{len(late)} of {len(processes)} processes did not end"
+    return [process.exitcode or 0 for process in processes]
+
+
+def together(world: int, folder: Path, program: Callable[..., None], *arguments: object) -> list:
+    """Run a program as so many ranks; what each of them returned."""
+    meeting = folder / f"meeting-{random.getrandbits(64):x}"
+    answers = [folder / f"{meeting.name}-{rank}.json" for rank in range(world)]
+    processes = [
+        start(_rank, rank, world, meeting, answers[rank], program, *arguments)
+        for rank in range(world)
+    ]
+    assert wait(processes) == [0] * world
+    return [json.loads(answer.read_text()) for answer in answers]
+
+
+def _rank(
+    rank: int,
+    world: int,
+    meeting: Path,
+    answer: Path,
+    program: Callable[..., object],
+    *rest: object,
+) -> None:
+    torch.set_num_threads(1)
+    logging.basicConfig(level=logging.INFO)
+    dist.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=world)
+    answer.write_text(json.dumps(program(*rest)))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def uniform(step: int) -> dict[str, object]:
+    """A state in which everything says of which step it is, so that a mixture shows."""
+    return {
+        "weights": [torch.full((300, 50), float(step)) for _ in range(8)],
+        "cursor": {"step": step},
+    }
+
+
+def step_of(state: dict) -> int:
+    """The one step that everything in a `uniform` state is of."""
+    found = {state["cursor"]["step"]}
+    for weight in state["weights"]:
+        found |= set(weight.unique().tolist())
+    assert len(found) == 1, f"a mixture of steps {sorted(found)}"
+    return int(found.pop())
+
+
+def save_for_ever(directory: Path, seed: int) -> None:
+    torch.set_num_threads(1)
+    chance = random.Random(seed)
+    with Checkpoints(directory, keep=2) as checkpoints:
+        state = uniform(0)
+        step = checkpoints.load(state) or 0
+        while True:
+            step += 1
+            checkpoints.save(step, uniform(step), wait=chance.random() < 0.3)
+
+
+def save_until_event(directory: Path, fatal: int) -> None:
+    """Save a step twice over, killed at the `fatal`-th change of the directory; exit 0 if after."""
+    torch.set_num_threads(1)
+    changes = 0
+
+    def count(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal changes
+        if not arguments or not str(arguments[0]).startswith(str(directory)):
+            return
+        writes = event == "open" and isinstance(arguments[2], int) and arguments[2] & os.O_CREAT
+        if writes or event in {"os.mkdir", "os.rename", "os.remove", "os.rmdir"}:
+            changes += 1
+            if changes == fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(count)
+    with Checkpoints(directory, keep=2) as checkpoints:
+        for _ in range(2):
+            checkpoints.save(3, uniform(3), wait=True)
+
+
+def save_some(directory: Path, steps: Sequence[int]) -> None:
+    torch.set_num_threads(1)
+    with Checkpoints(directory, keep=2) as checkpoints:
+        for step in steps:
+            checkpoints.save(step, uniform(step))
+
+
+def train_until_stopped(directory: Path, ready: Path, every: int) -> None:
+    with Checkpoints(directory) as checkpoints, StopSignal(every=every) as stop:
+        for step in range(1, 100_000):
+            time.sleep(0.002)
+            if step == 20:
+                ready.with_suffix(f".{_rank_number()}").touch()
+            if stop.agreed():
+                checkpoints.save(step, uniform(step), wait=True)
+                break
+    raise SystemExit(STOPPED)
+
+
+def ranks_until_stopped(
+    rank: int, world: int, meeting: Path, directory: Path, ready: Path, every: int
+) -> None:
+    dist.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=world)
+    train_until_stopped(directory, ready, every)
+
+
+def _rank_number() -> int:
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+# --- sharded and replicated training ---------------------------------------------------------
+
+
+def training(kind: str) -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(0)
+    model: nn.Module = nn.Sequential(nn.Linear(6, 7), nn.Tanh(), nn.Linear(7, 2))
+    if kind == "ddp":
+        model = DistributedDataParallel(model)
+    elif kind == "fsdp":
+        model = fully_shard(model)
+    return model, torch.optim.AdamW(model.parameters(), lr=0.05)
+
+
+def train(model: nn.Module, optimizer: torch.optim.Optimizer, first: int, last: int) -> list[float]:
+    """The same batch on every rank, so that the losses do not depend on their number."""
+    losses = []
+    for step in range(first, last + 1):
+        batch = torch.randn(12, 6, generator=torch.Generator().manual_seed(step))
+        optimizer.zero_grad()
+        loss = model(batch).square().mean()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def train_and_save(directory: Path, kind: str) -> list[float]:
+    model, optimizer = training(kind)
+    with Checkpoints(directory) as checkpoints:
+        train(model, optimizer, 1, 3)
+        rng = RngState()
+        checkpoints.save(3, {"model": model, "optimizer": optimizer, "rng": rng, "cursor": 36})
+        return train(model, optimizer, 4, 8)
+
+
+def load_and_train(directory: Path, kind: str) -> list[float]:
+    model, optimizer = training(kind)
+    state = {"model": model, "optimizer": optimizer, "rng": RngState(), "cursor": 0}
+    with Checkpoints(directory) as checkpoints:
+        assert checkpoints.load(state) == 3
+        assert state["cursor"] == 36
+        return train(model, optimizer, 4, 8)
+
+
+def draw_and_save(directory: Path) -> float:
+    torch.manual_seed(100 + dist.get_rank())
+    with Checkpoints(directory) as checkpoints:
+        checkpoints.save(1, {"rng": RngState()})
+    return torch.rand(()).item()
+
+
+def load_and_draw(directory: Path) -> float:
+    torch.manual_seed(500 + dist.get_rank())
+    with Checkpoints(directory) as checkpoints:
+        assert checkpoints.load({"rng": RngState()}) == 1
+    return torch.rand(()).item()
+
+
+def seeded_draw() -> float:
+    torch.manual_seed(500 + dist.get_rank())
+    return torch.rand(()).item()
+
+
+def save_uniform(directory: Path, step: int) -> None:
+    with Checkpoints(directory) as checkpoints:
+        checkpoints.save(step, uniform(step))
+
+
+def load_uniform(directory: Path) -> int:
+    state = uniform(0)
+    with Checkpoints(directory) as checkpoints:
+        step = checkpoints.load(state)
+    assert step == step_of(state)
+    return step
+
+
+def save_where_one_rank_may_not_write(directory: Path) -> list[str]:
+    """Rank 1 can write no file above 1 kB for its first two saves; what each save came to."""
+    outcomes = []
+    _soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    shards = {"weights": fully_shard(nn.Linear(400, 400)), "cursor": 0}
+    with Checkpoints(directory, tolerate=3) as checkpoints:
+        for step in range(1, 4):
+            limit = 1000 if dist.get_rank() == 1 and step < 3 else hard
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            checkpoints.save(step, shards, wait=True)
+            outcomes.append(",".join(sorted(path.name for path in directory.glob("step-*"))))
+            dist.barrier()
+    return outcomes
