@@ -1,0 +1,388 @@
+"""What elastic training costs and what it saves, against plain DDP and torchrun in the same run.
+
+    .venv/bin/python benchmarks/elastic.py [steps|recovery|goodput|position] ... [--runs 3]
+
+Every figure is a median. Workers are processes of this machine over gloo; where a step must not
+compete for the cores with workers that start, it sleeps as it would wait for a GPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from trainwright_runtime.elastic.audit import AuditLog
+from trainwright_runtime.elastic.cursor import Cursor
+from trainwright_runtime.elastic.leases import Leases, Shards
+from trainwright_runtime.elastic.membership import Members
+
+WORKER = Path(__file__).with_name("elastic_worker.py")
+BATCH = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A line of a worker: when it ended (wall clock), which step, how many workers, how long."""
+
+    at: float
+    number: int
+    world: int
+    seconds: float
+
+
+@dataclass
+class Worker:
+    """A process whose lines about steps go to a file."""
+
+    process: subprocess.Popen[bytes]
+    path: Path
+
+    def steps(self) -> list[Step]:
+        lines = [line.split() for line in self.path.read_text().splitlines()]
+        return [
+            Step(float(a), int(b), int(c), float(d))
+            for a, b, c, d in (line for line in lines if len(line) == 4)
+        ]
+
+
+@dataclass
+class Lab:
+    """A folder, its processes, and an end to all of them."""
+
+    folder: Path
+    workers: list[Worker] = field(default_factory=list)
+    others: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    def start(self, argv: list[str], **environ: str) -> Worker:
+        path = self.folder / f"worker-{len(self.workers)}"
+        with path.open("wb") as out, (self.folder / f"{path.name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                argv,
+                env={**os.environ, "OMP_NUM_THREADS": "1", **environ},
+                stdout=out,
+                stderr=log,
+                start_new_session=True,
+            )
+        worker = Worker(process, path)
+        self.workers.append(worker)
+        return worker
+
+    def coordinator(self, port: int) -> None:
+        argv = [sys.executable, "-m", "trainwright_runtime", "coordinator", f"--port={port}"]
+        self.others.append(subprocess.Popen(argv, stdout=subprocess.DEVNULL))
+
+    def elastic(self, port: int, *options: str) -> Worker:
+        return self.start(
+            [sys.executable, str(WORKER), "elastic", *options],
+            TRAINWRIGHT_COORDINATOR=f"127.0.0.1:{port}",
+            TRAINWRIGHT_REPLICA=f"w{len(self.workers)}",
+            TRAINWRIGHT_BACKEND="gloo",
+            TRAINWRIGHT_AUDIT_DIR=str(self.folder / "audit"),
+        )
+
+    def last_step(self) -> int:
+        return max((step.number for w in self.workers for step in w.steps()), default=0)
+
+    def wait(self, reached: Callable[[], bool], seconds: float = 180) -> None:
+        deadline = time.monotonic() + seconds
+        while not reached():
+            if time.monotonic() > deadline:
+                logs = [path.read_text()[-1500:] for path in self.folder.glob("*.log")]
+                sys.exit("a benchmark's training does not go on:\n" + "\n".join(logs))
+            time.sleep(0.005)
+
+
+@contextmanager
+def lab() -> Iterator[Lab]:
+    with tempfile.TemporaryDirectory(prefix="trainwright-bench-") as folder:
+        here = Lab(Path(folder))
+        try:
+            yield here
+        finally:
+            for process in [*(w.process for w in here.workers), *here.others]:
+                if process.poll() is None:
+                    kill_group(process)
+                    process.wait()
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    try:
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+    except ProcessLookupError:
+        pass
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def say(name: str, figure: str, wanted: str = "") -> None:
+    print(f"{name:<58} {figure:>24}   {wanted}", flush=True)
+
+
+# Steps
+
+
+def step_seconds(mode: str, size: str, batch: int, steps: int) -> float:
+    """The median step of two workers, the first fifth left out."""
+    options = [f"--size={size}", f"--batch={batch}", f"--steps={steps}"]
+    with lab() as here:
+        port = free_port()
+        if mode == "elastic":
+            here.coordinator(port)
+            for _ in range(2):
+                here.elastic(port, *options)
+        else:
+            for rank in range(2):
+                here.start(
+                    [sys.executable, str(WORKER), mode, *options],
+                    MASTER_ADDR="127.0.0.1",
+                    MASTER_PORT=str(port),
+                    WORLD_SIZE="2",
+                    RANK=str(rank),
+                )
+        here.wait(lambda: all(worker.process.poll() is not None for worker in here.workers))
+        measured = [s for worker in here.workers for s in worker.steps() if s.world == 2]
+        return statistics.median(s.seconds for s in measured if s.number > steps // 5)
+
+
+def steps(runs: int) -> None:
+    for size, batch, count, wanted in (
+        ("large", 256, 40, "at most 1.05"),
+        ("small", 64, 600, ""),
+    ):
+        pairs = [
+            (step_seconds("ddp", size, batch, count), step_seconds("elastic", size, batch, count))
+            for _ in range(runs)
+        ]
+        plain, ours = (statistics.median(times) for times in zip(*pairs, strict=True))
+        say(
+            f"step of {1000 * plain:.1f} ms: elastic over raw DDP",
+            f"{statistics.median(b / a for a, b in pairs):.3f}",
+            wanted,
+        )
+        say("  milliseconds more", f"{1000 * (ours - plain):.2f}")
+
+
+# Recovery
+
+
+def elastic_recovery(kills: int) -> list[float]:
+    """Seconds from a worker's SIGKILL to the next step that the others commit."""
+    with lab() as here:
+        port = free_port()
+        here.coordinator(port)
+        options = ("--compute=0.002", "--steps=1000000")
+        for _ in range(3):
+            here.elastic(port, *options)
+        gaps = []
+        for _ in range(kills):
+            gaps.append(_kill_one(here))
+            here.elastic(port, *options)
+    return gaps
+
+
+def _kill_one(here: Lab) -> float:
+    alive = [w for w in here.workers if w.process.poll() is None]
+    here.wait(lambda: any(w.steps() and w.steps()[-1].world == 3 for w in alive))
+    victim, *others = alive
+    at = time.time()
+    victim.process.kill()
+    victim.process.wait()
+
+    def committed() -> list[Step]:
+        return [s for w in others for s in w.steps() if s.at > at and s.world == 2]
+
+    here.wait(lambda: bool(committed()))
+    return min(s.at for s in committed()) - at
+
+
+def torchrun_recovery(kind: str) -> tuple[float, int]:
+    """The same for torchrun with a snapshot each 20 steps: seconds, and steps done again."""
+    with lab() as here:
+        port = free_port()
+        snapshot = here.folder / "snapshot.pt"
+        nodes = 2 if kind == "node" else 1
+        per_node = 1 if kind == "node" else 3
+        for number in range(nodes):
+            argv = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={per_node}"]
+            argv += ["--max-restarts=10", "--rdzv-backend=c10d", "--rdzv-id=bench"]
+            argv += [f"--rdzv-endpoint=127.0.0.1:{port}", f"--nnodes=1:{nodes}"]
+            argv += [str(WORKER), "torchrun", "--compute=0.002", "--steps=1000000"]
+            argv += [f"--snapshot={snapshot}"]
+            # The store lives with the first agent: what dies is never that one.
+            here.start(argv, TORCH_DISABLE_SHARE_RDZV_TCP_STORE="1")
+            if number == 0 and nodes > 1:
+                time.sleep(3)
+        here.wait(lambda: here.last_step() > 45)
+        before, at = here.last_step(), time.time()
+        if kind == "node":
+            kill_group(here.workers[-1].process)
+            for pid in children(here.workers[-1].process.pid):
+                os.kill(pid, signal.SIGKILL)
+        else:
+            os.kill(random.choice(children(here.workers[0].process.pid)), signal.SIGKILL)
+
+        def restarted() -> list[Step]:
+            survivors = here.workers[:1]
+            found = [s for w in survivors for s in w.steps() if s.at > at + 0.3]
+            return [s for s in found if s.seconds < 60 and s.number <= before + 60]
+
+        here.wait(lambda: bool(restarted()), 240)
+        first = min(restarted(), key=lambda s: s.at)
+        return first.at - at, max(0, before - first.number + 1)
+
+
+def children(pid: int) -> list[int]:
+    path = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in path.read_text().split()] if path.exists() else []
+
+
+def recovery(runs: int) -> None:
+    ours = elastic_recovery(3 * runs)
+    say("kill to next committed step, elastic", f"{statistics.median(ours):.2f} s", "at most 0.5")
+    say("  longest of them", f"{max(ours):.2f} s")
+    worker = [torchrun_recovery("worker") for _ in range(runs)]
+    seconds, lost = (statistics.median(figures) for figures in zip(*worker, strict=True))
+    say("the same, torchrun, worker killed", f"{seconds:.1f} s, {lost:.0f} steps lost")
+    node = torchrun_recovery("node")
+    say("the same, torchrun, node killed", f"{node[0]:.1f} s, {node[1]} steps lost")
+    say(
+        "elastic over torchrun, worker killed",
+        f"{statistics.median(ours) / seconds:.3f}",
+    )
+
+
+# Goodput
+
+
+def records_per_second(workers: int, seconds: float, every: float | None) -> tuple[float, float]:
+    """Committed records a second, and the mean world; a worker killed and replaced `every` s."""
+    with lab() as here:
+        port = free_port()
+        here.coordinator(port)
+        options = ("--compute=0.004", "--steps=1000000")
+        for _ in range(workers):
+            here.elastic(port, *options)
+        here.wait(lambda: any(w.steps() and w.steps()[-1].world == workers for w in here.workers))
+        began, first = time.time(), here.last_step()
+        due = began + (every or 0) / 2
+        while time.time() < began + seconds:
+            time.sleep(0.05)
+            if every is not None and time.time() >= due:
+                due += every
+                alive = [w for w in here.workers if w.process.poll() is None and w.steps()]
+                random.choice(alive).process.kill()
+                here.elastic(port, *options)
+        ended, last = time.time(), here.last_step()
+        inside = {s.number: s for w in here.workers for s in w.steps() if first < s.number <= last}
+        mean = sum(s.world for s in inside.values()) / len(inside)
+        return BATCH * (last - first) / (ended - began), mean
+
+
+def goodput(runs: int) -> None:
+    ratios = []
+    for _ in range(runs):
+        calm = {n: records_per_second(n, 15, None)[0] for n in (2, 3)}
+        disturbed, world = records_per_second(3, 60, 10)
+        # The undisturbed rate at the same mean world, between two workers and three.
+        expected = calm[2] + (calm[3] - calm[2]) * (world - 2)
+        ratios.append(disturbed / expected)
+        say(
+            "  records a second: 2 calm, 3 calm, disturbed",
+            f"{calm[2]:.0f}, {calm[3]:.0f}, {disturbed:.0f}",
+            f"mean world {world:.2f}",
+        )
+    say(
+        "goodput with a kill every 10 s",
+        f"{statistics.median(ratios):.3f}",
+        "at least 0.9 of undisturbed, same mean world",
+    )
+
+
+# Position
+
+
+def position(runs: int) -> None:
+    """The cost of knowing where one is, of one process, in shares of a small step."""
+    data = TensorDataset(torch.randn(200_000, 64), torch.randint(10, (200_000,)))
+    alone = Members(quorum=0, rank=0, names=("w0",))
+    count = 2000
+    with tempfile.TemporaryDirectory(prefix="trainwright-bench-") as folder:
+        log = AuditLog(Path(folder), "w0")
+
+        def loader() -> float:
+            start = time.perf_counter()
+            for number, _ in enumerate(DataLoader(data, batch_size=BATCH, shuffle=True)):
+                if number == count:
+                    break
+            return (time.perf_counter() - start) / count
+
+        def bookkeeping(source: Cursor | Leases) -> float:
+            """Without reading the samples: what a step adds to reading them."""
+            source.begin(0)
+            start = time.perf_counter()
+            for step in range(count):
+                share, _ = source.take(alone, BATCH)
+                log.share(step, alone, share, source.digest(share))
+                source.commit(alone, BATCH, source.report(alone, share))
+                log.commit({"step": step, "records": BATCH, "lineage": "0" * 16, "parent": ""})
+            return (time.perf_counter() - start) / count
+
+        class Nothing:
+            def __len__(self) -> int:
+                return len(data)
+
+            def __getitems__(self, indices: list[int]) -> list[None]:
+                return [None] * len(indices)
+
+            def __getitem__(self, index: int) -> None: ...
+
+        names = [f"part-{number}" for number in range(100)]
+        shards = Shards(names=names, open=lambda _name, skip: iter([None] * (2000 - skip)))
+        cursor = [bookkeeping(Cursor(Nothing(), seed=0, shuffle=True)) for _ in range(runs)]
+        leases = [bookkeeping(Leases(shards, seed=0, shuffle=True)) for _ in range(runs)]
+        reading = [loader() for _ in range(runs)]
+    step = step_seconds("elastic", "small", BATCH, 600)
+    for name, times in (("global cursor", cursor), ("leased shards", leases)):
+        cost = statistics.median(times)
+        say(f"{name} and audit log, share of a step of {1000 * step:.1f} ms",
+            f"{cost / step:.1%}", "at most 2 %" if name.startswith("global") else "")  # fmt: skip
+        say("  microseconds a step", f"{1e6 * cost:.0f}")
+    say("  beside a DataLoader's own time for the batch", f"{1e6 * statistics.median(reading):.0f}")
+
+
+PARTS = {"steps": steps, "recovery": recovery, "goodput": goodput, "position": position}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    for part in options.parts:
+        PARTS[part](options.runs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,232 @@
+"""The log of committed records, and the proof that each was trained exactly once an epoch.
+
+Each replica writes a file of its own, a line before it contributes to a step and a line when it
+commits one. Commits are linked by digests into a lineage: a step that only a dying worker committed
+is in nobody's weights and not in the lineage of the last commit, and does not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.source import Share
+
+VERSION = 1
+Line = dict[str, Any]
+
+
+class AuditLog:
+    """Appends to `directory`; each line leaves with a single write, so that a kill cannot take it.
+
+    Without a directory it does nothing.
+    """
+
+    def __init__(self, directory: Path | None, replica: str) -> None:
+        self._file = None
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+            # A new file for each life of a worker: the last line of a killed one may be half.
+            path = directory / f"{replica}-{os.getpid()}-{time.time_ns()}.jsonl"
+            self._file = path.open("ab", buffering=0)
+
+    def start(self, datasets: Mapping[str, Mapping[str, Any]]) -> None:
+        """What the datasets are, by what their sources describe."""
+        self._write({"kind": "start", "version": VERSION, "datasets": datasets})
+
+    def share(self, step: int, members: Members, share: Share, digest: int) -> None:
+        """This replica is about to contribute these records to this step."""
+        self._write(
+            {
+                "kind": "share",
+                "step": step,
+                "quorum": members.quorum,
+                "rank": members.rank,
+                "world": members.world,
+                "unit": share.unit,
+                "first": share.first,
+                "last": share.last,
+                "ended": share.ended,
+                "digest": digest,
+            }
+        )
+
+    def commit(self, line: Line) -> None:
+        self._write({"kind": "commit", **line})
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def _write(self, line: Line) -> None:
+        if self._file is not None:
+            self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+
+
+def descend(parent: str, step: int, members: Members, dataset: str, epoch: int) -> str:
+    """The lineage after a step: what was before it, and which quorum took it."""
+    text = f"{parent}:{step}:{members.quorum}:{members.world}:{dataset}:{epoch}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What the logs prove. `problems` is empty when every record counts exactly once."""
+
+    steps: int = 0
+    records: int = 0
+    abandoned: int = 0
+    """Commits that are in nobody's weights."""
+    epochs: dict[str, int] = field(default_factory=dict)
+    """Dataset -> epochs that are complete."""
+    problems: list[str] = field(default_factory=list)
+
+
+def verify(directory: Path) -> Verdict:
+    """Follow the lineage of the last commit and count every record of every epoch on it."""
+    lines = list(_read(directory))
+    verdict = Verdict()
+    commits = {line["lineage"]: line for line in lines if line["kind"] == "commit"}
+    starts = [line for line in lines if line["kind"] == "start"]
+    if not commits or not starts:
+        verdict.problems.append(f"{directory}: no committed step in any *.jsonl")
+        return verdict
+    lineage = _lineage(commits, verdict)
+    verdict.steps = len(lineage)
+    verdict.abandoned = len(commits) - len(lineage)
+    shares = _shares(lines)
+    counted: dict[tuple[str, int], dict[str, list[Line]]] = defaultdict(lambda: defaultdict(list))
+    for commit in lineage:
+        for share in _contributions(commit, shares, verdict):
+            counted[commit["dataset"], commit["epoch"]][share["unit"]].append(share)
+            verdict.records += share["last"] - share["first"]
+    last = lineage[-1]["epoch"] if lineage else 0
+    for (dataset, epoch), units in sorted(counted.items()):
+        describe = starts[-1]["datasets"][dataset]
+        missing = list(_gaps(dataset, epoch, units, describe))
+        if not missing:
+            verdict.epochs[dataset] = verdict.epochs.get(dataset, 0) + 1
+        elif epoch != last or any("twice" in problem for problem in missing):
+            verdict.problems += missing
+    return verdict
+
+
+def _read(directory: Path) -> Iterator[Line]:
+    for path in sorted(directory.glob("*.jsonl")):
+        for text in path.read_bytes().split(b"\n")[:-1]:  # a killed writer's last line may be half
+            yield json.loads(text)
+
+
+def _lineage(commits: Mapping[str, Line], verdict: Verdict) -> list[Line]:
+    """The chain that ends in the last step, oldest first."""
+    at: Line | None = max(commits.values(), key=lambda commit: commit["step"])
+    chain = []
+    while at is not None:
+        chain.append(at)
+        parent = at["parent"]
+        if parent and parent not in commits:
+            verdict.problems.append(
+                f"step {at['step']}: the commit before it, {parent}, is in no file"
+            )
+        at = commits.get(parent)
+    return chain[::-1]
+
+
+def _shares(lines: Iterable[Line]) -> dict[tuple[int, int, int], dict[int, Line]]:
+    found: dict[tuple[int, int, int], dict[int, Line]] = defaultdict(dict)
+    for line in lines:
+        if line["kind"] == "share":
+            found[line["step"], line["quorum"], line["world"]][line["rank"]] = line
+    return found
+
+
+def _contributions(
+    commit: Line, shares: Mapping[tuple[int, int, int], Mapping[int, Line]], verdict: Verdict
+) -> Iterator[Line]:
+    world = commit["world"]
+    given = shares.get((commit["step"], commit["quorum"], world), {})
+    for rank in range(world):
+        if rank not in given:
+            verdict.problems.append(f"step {commit['step']}: no line of rank {rank} of {world}")
+        elif given[rank]["last"] > given[rank]["first"] or given[rank]["ended"]:
+            yield given[rank]
+    total = sum(share["last"] - share["first"] for share in given.values())
+    if total != commit["records"]:
+        verdict.problems.append(
+            f"step {commit['step']}: {commit['records']} records committed, {total} contributed"
+        )
+
+
+def _gaps(
+    dataset: str, epoch: int, units: Mapping[str, list[Line]], describe: Mapping[str, Any]
+) -> Iterator[str]:
+    """Records that are missing or repeated, unit by unit."""
+    for unit in describe.get("shards", [""]):
+        where = f"{dataset}, epoch {epoch}" + (f", shard {unit}" if unit else "")
+        position = 0
+        spans = sorted(units.get(unit, ()), key=lambda share: (share["first"], share["last"]))
+        for share in spans:
+            if share["first"] > position:
+                yield f"{where}: records {position} to {share['first']} missing"
+            elif share["first"] < position:
+                yield f"{where}: records {share['first']} to {position} trained twice"
+            position = max(position, share["last"])
+        if "records" in describe:
+            if position < describe["records"]:
+                yield f"{where}: records {position} to {describe['records']} missing"
+            yield from _wrong_records(where, epoch, spans, describe)
+        elif not any(share["ended"] for share in spans):
+            yield f"{where}: its end was not reached"
+
+
+def _wrong_records(
+    where: str, epoch: int, spans: Sequence[Line], describe: Mapping[str, Any]
+) -> Iterator[str]:
+    """Recompute the permutation: the positions must be those of the records that were read."""
+    import zlib
+
+    import torch
+
+    from trainwright_runtime.elastic.cursor import permutation
+
+    order = (
+        permutation(describe["records"], describe["seed"], epoch)
+        if describe["shuffle"]
+        else torch.arange(describe["records"])
+    )
+    for share in spans:
+        digest = zlib.crc32(order[share["first"] : share["last"]].numpy().tobytes())
+        if digest != share["digest"]:
+            yield f"{where}: other records than the order says at {share['first']}: twice or never"
+
+
+def main(argv: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="trainwright_runtime audit",
+        description="Prove from the audit logs that each record was trained exactly once an epoch.",
+    )
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--epochs", type=int, default=0, help="complete epochs there must be")
+    options = parser.parse_args(argv)
+    verdict = verify(options.directory)
+    for dataset, epochs in verdict.epochs.items():
+        if epochs < options.epochs:
+            verdict.problems.append(f"{dataset}: {epochs} complete epochs of {options.epochs}")
+    for problem in verdict.problems:
+        print(f"audit: {problem}")
+    complete = ", ".join(f"{epochs} of {name}" for name, epochs in verdict.epochs.items()) or "none"
+    print(
+        f"audit: {verdict.records} records in {verdict.steps} committed steps; complete epochs: "
+        f"{complete}; {verdict.abandoned} commits abandoned; "
+        + (f"{len(verdict.problems)} problems" if verdict.problems else "each record exactly once")
+    )
+    return 1 if verdict.problems else 0

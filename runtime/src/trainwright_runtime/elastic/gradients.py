@@ -1,0 +1,144 @@
+"""Gradients in flat buckets, summed over the replicas while backward still runs.
+
+torch's own DistributedDataParallel keeps a reducer that is built for one process group and one
+world for its whole life; here the world changes between steps. The buckets are what DDP's paper
+describes (https://arxiv.org/abs/2006.15704, section 3.2): the gradients are views of them, a bucket
+is sent as soon as its last gradient is there, and always in the same order on every replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+
+BUCKET_BYTES = 25 * 1024 * 1024
+"""DDP's default: large enough to fill the wire, small enough to begin early."""
+
+Reduce = Callable[[torch.Tensor], Any]
+
+
+class Gradients:
+    """The gradients of `parameters`; `reduce(tensor)` starts summing a bucket and can be waited on.
+
+    A replica without records in a step takes part with zeros.
+    """
+
+    def __init__(self, parameters: Iterable[torch.nn.Parameter], reduce: Reduce) -> None:
+        self._reduce = reduce
+        self._buckets = [_Bucket(group) for group in _grouped(parameters)]
+        self._sending = False
+        self._next = 0
+        self._works: list[Any] = []
+        for bucket in self._buckets:
+            for parameter in bucket.parameters:
+                parameter.register_post_accumulate_grad_hook(self._hook(bucket))  # type: ignore[no-untyped-call]
+
+    def clear(self) -> None:
+        """Begin a step: zero gradients, nothing sent yet."""
+        self._sending, self._next, self._works = False, 0, []
+        for bucket in self._buckets:
+            bucket.clear()
+
+    def send_when_ready(self) -> None:
+        """The next backward is the last of this step: what it completes may leave at once."""
+        self._sending = True
+
+    def finish(self) -> None:
+        """Send what has not left yet; wait until every bucket holds the sum over all replicas."""
+        for bucket in self._buckets[self._next :]:
+            self._send(bucket)
+        for work in self._works:
+            work.wait()
+
+    def divide(self, by: float) -> None:
+        for bucket in self._buckets if by != 1 else ():
+            bucket.flat.div_(by)
+
+    def _hook(self, bucket: _Bucket) -> Callable[[torch.Tensor], None]:
+        def arrived(parameter: torch.Tensor) -> None:
+            if self._sending:
+                bucket.missing -= 1
+                while self._next < len(self._buckets) and not self._buckets[self._next].missing:
+                    self._send(self._buckets[self._next])
+
+        return arrived
+
+    def _send(self, bucket: _Bucket) -> None:
+        self._next += 1
+        bucket.gather()
+        self._works.append(self._reduce(bucket.flat))
+
+
+class Averages:
+    """Running averages that layers keep beside their parameters, as batch norms do.
+
+    Each replica's follow its own records; averaged by how many it had, they follow all of them.
+    """
+
+    def __init__(self, buffers: Iterable[torch.Tensor], reduce: Reduce) -> None:
+        self._buffers = [buffer for buffer in buffers if buffer.is_floating_point()]
+        self._reduce = reduce
+        self._flat = torch.empty(0)
+
+    def exchange(self, records: int) -> None:
+        """Sum over the replicas, this one having had so many records."""
+        if self._buffers:
+            self._flat = torch.cat([buffer.flatten() for buffer in self._buffers]) * records
+            self._reduce(self._flat).wait()
+
+    def adopt(self, records: int) -> None:
+        """Take the average over the records of all replicas."""
+        at = 0
+        for buffer in self._buffers:
+            part = self._flat[at : at + buffer.numel()]
+            buffer.copy_(part.view_as(buffer) / records)
+            at += buffer.numel()
+
+
+class _Bucket:
+    """Some parameters' gradients in one flat tensor."""
+
+    def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
+        self.parameters = parameters
+        first = parameters[0]
+        self.flat = torch.zeros(
+            sum(p.numel() for p in parameters), dtype=first.dtype, device=first.device
+        )
+        ends = torch.tensor([p.numel() for p in parameters]).cumsum(0).tolist()
+        self._views = [
+            self.flat[end - p.numel() : end].view_as(p)
+            for p, end in zip(parameters, ends, strict=True)
+        ]
+        self.missing = 0
+
+    def clear(self) -> None:
+        self.flat.zero_()
+        self.missing = len(self.parameters)
+        for parameter, view in zip(self.parameters, self._views, strict=True):
+            parameter.grad = view
+
+    def gather(self) -> None:
+        """Take gradients that somebody's `zero_grad` has moved out of the bucket back into it."""
+        for parameter, view in zip(self.parameters, self._views, strict=True):
+            if parameter.grad is not view:
+                view.zero_() if parameter.grad is None else view.copy_(parameter.grad)
+                parameter.grad = view
+
+
+def _grouped(parameters: Iterable[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
+    """Buckets in the reverse of the order of use, which is about the order of backward."""
+    trained = [p for p in parameters if p.requires_grad]
+    kinds = dict.fromkeys((p.device, p.dtype) for p in trained)
+    for kind in kinds:
+        bucket: list[torch.nn.Parameter] = []
+        size = 0
+        for parameter in reversed([p for p in trained if (p.device, p.dtype) == kind]):
+            bucket.append(parameter)
+            size += parameter.numel() * parameter.element_size()
+            if size >= BUCKET_BYTES:
+                yield bucket
+                bucket, size = [], 0
+        if bucket:
+            yield bucket

@@ -1,0 +1,89 @@
+"""Where a training is: everything that is replicated and saved beside the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trainwright_runtime.elastic.audit import descend
+from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.source import Source
+
+
+class Progress:
+    """The epoch, the position in every dataset, the sums so far, and the lineage of commits.
+
+    It moves with a committed step and at no other time, so that a copy of it and of the weights is
+    always a training that can go on.
+    """
+
+    def __init__(self, sources: Mapping[str, Source], totals: Sequence[str]) -> None:
+        self.sources = dict(sources)
+        self.step = 0
+        """Committed steps, of all datasets together."""
+        self.epoch = 0
+        self.lineage = ""
+        self._names = tuple(totals)
+        self._sums = {name: [0.0] * len(totals) for name in sources}
+
+    @property
+    def dataset(self) -> str | None:
+        """The dataset whose turn it is; None when the epoch is over."""
+        unfinished = (name for name, source in self.sources.items() if not source.finished)
+        return next(unfinished, None)
+
+    def totals(self, dataset: str) -> dict[str, float]:
+        """What `add` collected over all workers in this epoch's committed steps."""
+        return dict(zip(self._names, self._sums[dataset], strict=True))
+
+    def begin(self, epoch: int) -> None:
+        self.epoch = epoch
+        for name, source in self.sources.items():
+            source.begin(epoch)
+            self._sums[name] = [0.0] * len(self._names)
+
+    def commit(
+        self,
+        members: Members,
+        batch: int,
+        dataset: str,
+        reports: Sequence[int],
+        sums: Sequence[float],
+    ) -> dict[str, Any]:
+        """Move past a step that counts. Answers what the audit log keeps of it."""
+        parent = self.lineage
+        records = self.sources[dataset].commit(members, batch, reports)
+        self.lineage = descend(parent, self.step, members, dataset, self.epoch)
+        line = {
+            "step": self.step,
+            "quorum": members.quorum,
+            "world": members.world,
+            "dataset": dataset,
+            "epoch": self.epoch,
+            "records": records,
+            "parent": parent,
+            "lineage": self.lineage,
+        }
+        self._sums[dataset] = [a + b for a, b in zip(self._sums[dataset], sums, strict=True)]
+        self.step += 1
+        return line
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "epoch": self.epoch,
+            "lineage": self.lineage,
+            "sums": {name: list(sums) for name, sums in self._sums.items()},
+            "sources": {name: source.state_dict() for name, source in self.sources.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        if list(state["sources"]) != list(self.sources):
+            raise ValueError(
+                f"the training to go on with has the datasets {', '.join(state['sources'])}; "
+                f"this one has {', '.join(self.sources)}"
+            )
+        self.step, self.epoch, self.lineage = state["step"], state["epoch"], state["lineage"]
+        for name, source in self.sources.items():
+            self._sums[name] = list(state["sums"][name])
+            source.load_state_dict(state["sources"][name])

@@ -1,0 +1,57 @@
+"""What a dataset must offer so that its position can be part of the replicated training state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from trainwright_runtime.elastic.membership import Members
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """What one replica reads in one step: records `first` to `last` of `unit`."""
+
+    unit: str
+    """A shard's name; empty where the unit is the epoch's permutation."""
+    first: int
+    last: int
+    ended: bool = False
+    """The unit has no record after `last`."""
+
+    def __len__(self) -> int:
+        return self.last - self.first
+
+
+class Source(Protocol):
+    """One dataset with a position. Everything but reading is the same on every replica."""
+
+    def begin(self, epoch: int) -> None:
+        """Go to the start of an epoch."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether every record of the epoch was committed."""
+
+    def take(self, members: Members, batch: int) -> tuple[Share, list[Any]]:
+        """This replica's share of a step of `batch` records in all, and its samples."""
+
+    def report(self, members: Members, share: Share) -> list[int]:
+        """What the others must learn of the share: integers that are summed over all replicas."""
+
+    def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
+        """Move the position past a committed step, given the sum of all reports.
+
+        Answers how many records the step had.
+        """
+
+    def digest(self, share: Share) -> int:
+        """A checksum of the identities of the share's records, for the audit log."""
+
+    def describe(self) -> dict[str, Any]:
+        """What an auditor must know to recompute what an epoch holds."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...

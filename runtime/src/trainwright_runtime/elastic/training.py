@@ -1,0 +1,327 @@
+"""The training context: plain PyTorch inside the loop, everything that can die outside of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch.optim.lr_scheduler import LRScheduler
+from torch.utils.data import default_collate
+
+from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
+from trainwright_runtime.elastic.audit import AuditLog
+from trainwright_runtime.elastic.cursor import Cursor, MapDataset
+from trainwright_runtime.elastic.learner import Learner
+from trainwright_runtime.elastic.leases import Leases, Shards
+from trainwright_runtime.elastic.membership import Members, State, membership, worker_name
+from trainwright_runtime.elastic.progress import Progress
+from trainwright_runtime.elastic.source import Share, Source
+from trainwright_runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+Dataset = MapDataset | Shards
+Collate = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What a step is made of, and how that follows the world."""
+
+    epochs: int
+    batch: int
+    piece: int
+    """What a worker forwards at once, at most."""
+    replicas: int | None
+    """The world that `batch` is meant for; None when it holds for every world."""
+    collate: Collate
+
+    def records(self, world: int) -> int:
+        """The size of the global batch."""
+        return self.batch if self.replicas is None else max(1, self.batch * world // self.replicas)
+
+    def rate(self, world: int) -> float:
+        """What the learning rate is multiplied with."""
+        return 1.0 if self.replicas is None else world / self.replicas
+
+    def pieces(self, samples: list[Any]) -> list[list[Any]]:
+        return [samples[at : at + self.piece] for at in range(0, len(samples), self.piece)]
+
+
+@contextmanager
+def training(  # noqa: PLR0913 - the whole of what there is to choose
+    model: torch.nn.Module,
+    optimizer: torch.optim.Optimizer,
+    datasets: Dataset | Mapping[str, Dataset],
+    *,
+    batch_size: int,
+    epochs: int = 1,
+    micro_batch: int | None = None,
+    resize: Literal["batch", "rate"] = "batch",
+    replicas: int = 1,
+    scheduler: LRScheduler | None = None,
+    max_grad_norm: float | None = None,
+    totals: Sequence[str] = (),
+    seed: int = 0,
+    shuffle: bool = True,
+    collate: Collate = default_collate,
+) -> Iterator[Training]:
+    """Train `model` with whoever is there, each record of each epoch exactly once.
+
+    `datasets` is one map-style dataset or several by name, in the order in which an epoch goes
+    through them; the first is trained on, the others are only read. `batch_size` is the global
+    batch: it stays the same whoever comes and goes, and a worker reads its part of it in pieces of
+    at most `micro_batch` records. With `resize="rate"` the batch follows the world instead:
+    `batch_size` is meant for `replicas` workers, and the learning rate grows and shrinks with it
+    (https://arxiv.org/abs/1706.02677). `totals` names sums that `add` collects over all workers.
+    `scheduler` is stepped once a committed training step.
+
+    Without a coordinator in the environment it trains alone, or in the fixed world that RANK and
+    WORLD_SIZE describe. Checkpoints, metrics and the audit log follow TRAINWRIGHT_* variables.
+    """
+    named = datasets if isinstance(datasets, Mapping) else {"train": datasets}
+    sources = {name: _source(data, seed, shuffle) for name, data in named.items()}
+    learner = Learner(
+        model=model, optimizer=optimizer, scheduler=scheduler, max_grad_norm=max_grad_norm
+    )
+    steps = Steps(
+        epochs=epochs,
+        batch=batch_size,
+        piece=micro_batch or batch_size,
+        replicas=replicas if resize == "rate" else None,
+        collate=collate,
+    )
+    with ExitStack() as resources:
+        yield Training(learner, Progress(sources, totals), steps, resources)
+
+
+def _source(data: Dataset, seed: int, shuffle: bool) -> Source:
+    if isinstance(data, Shards):
+        return Leases(data, seed=seed, shuffle=shuffle)
+    return Cursor(data, seed=seed, shuffle=shuffle)
+
+
+class Training:
+    """A training under way. Made by `training`."""
+
+    def __init__(
+        self, learner: Learner, progress: Progress, steps: Steps, resources: ExitStack
+    ) -> None:
+        self._learner, self._progress, self._steps = learner, progress, steps
+        self._trained = next(iter(progress.sources))
+        self._epoch = -1  # that the program is in; the training may be further
+        self._weight = 0.0
+        self._sums = dict.fromkeys(progress.totals(self._trained), 0.0)
+        self._members: Members | None = None
+        self._last: Members | None = None
+        self._group = membership(os.environ, dump=self._dump, load=self._load)
+        resources.callback(self._group.leave)
+        self._gradients = learner.gradients(self._group)
+        self._averages = learner.averages(self._group)
+        self._metrics = resources.enter_context(Metrics.from_environment())
+        self._stop = resources.enter_context(StopSignal())
+        self._checkpoints = resources.enter_context(
+            Checkpoints.from_environment(collective=self._group.together)
+        )
+        step = self._checkpoints.load(self._parts())
+        if step is not None:
+            log.info("going on from the checkpoint of step %d", step)
+        self._audit = AuditLog(_path("TRAINWRIGHT_AUDIT_DIR"), worker_name(os.environ))
+        resources.callback(self._audit.close)
+        self._audit.start({name: s.describe() for name, s in progress.sources.items()})
+
+    @property
+    def step(self) -> int:
+        """Committed steps so far."""
+        return self._progress.step
+
+    @property
+    def rank(self) -> int:
+        """Of this worker in its last step; it changes with the world."""
+        return (self._last or self._join()).rank
+
+    @property
+    def world_size(self) -> int:
+        """Of the last step."""
+        return (self._last or self._join()).world
+
+    def epochs(self) -> Iterator[int]:
+        """The epochs that are left. A worker that joins late begins with the one under way.
+
+        A worker that was away, and whose state the others replaced, finds the rest of its epoch
+        empty and comes to theirs.
+        """
+        progress = self._progress
+        while not self._over:
+            self._join()
+            if progress.dataset is None and not self._over:
+                progress.begin(progress.epoch + 1)
+            if not self._over:
+                self._epoch = progress.epoch
+                yield self._epoch
+
+    def batches(self, dataset: str | None = None) -> Iterator[Any]:
+        """This worker's pieces of what is left of a dataset in this epoch, the first by default.
+
+        The step that a piece belongs to is committed when the next one is asked for.
+        """
+        name = dataset or self._trained
+        self._in_turn(name)
+        while self._at(name):
+            members = self._join()
+            if self._at(name):  # still: joining may have brought the state of the others
+                yield from self._take(name, members)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add the gradients of `loss`, a mean over the records of the current piece."""
+        torch.autograd.backward(loss * self._weight)
+
+    def add(self, **sums: float) -> None:
+        """Add to the totals; they count when the step is committed."""
+        for name, value in sums.items():
+            if name not in self._sums:
+                raise KeyError(f"{name} is not among the totals that training() was given")
+            self._sums[name] += float(value)
+
+    def totals(self, dataset: str | None = None) -> dict[str, float]:
+        """Sums over all workers of what was added in this epoch, in committed steps."""
+        return self._progress.totals(dataset or self._trained)
+
+    def _take(self, name: str, members: Members) -> Iterator[Any]:
+        """One step of a dataset."""
+        asked = time.perf_counter()
+        source, batch = self._progress.sources[name], self._steps.records(members.world)
+        share, samples = source.take(members, batch)
+        began = time.perf_counter()
+        self._audit.share(self.step, members, share, source.digest(share))
+        yield from self._offer(samples, batch)
+        if not self._finish(name, members, share):
+            return
+        if name == self._trained:
+            self._metrics.step(
+                step=self.step,
+                samples=len(share),
+                seconds=time.perf_counter() - began,
+                data_wait=began - asked,
+                world_size=members.world,
+            )
+        self._save(members)
+
+    def _offer(self, samples: list[Any], batch: int) -> Iterator[Any]:
+        """Hand out the samples in pieces."""
+        self._gradients.clear()
+        self._sums = dict.fromkeys(self._sums, 0.0)
+        pieces = self._steps.pieces(samples)
+        left = True
+        try:
+            for number, piece in enumerate(pieces, start=1):
+                if number == len(pieces):
+                    self._gradients.send_when_ready()
+                self._weight = len(piece) / batch
+                yield self._steps.collate(piece)
+            left = False
+        finally:
+            if left:  # by break, return or an exception
+                self._group.abandon()
+            self._members = None
+
+    def _finish(self, name: str, members: Members, share: Share) -> bool:
+        """Whether the step was committed, and with it the update, the position and the sums."""
+        source, trained = self._progress.sources[name], name == self._trained
+        # All reduce the same in the same order, those without records too.
+        if trained:
+            self._gradients.finish()
+            self._averages.exchange(len(share))
+        reports = self._sum(source.report(members, share))
+        sums = self._sum(list(self._sums.values()))
+        if not self._group.commit():
+            return False
+        batch = self._steps.records(members.world)
+        line = self._progress.commit(members, batch, name, [int(n) for n in reports], sums)
+        if trained and line["records"]:
+            self._gradients.divide(line["records"] / batch)
+            self._averages.adopt(line["records"])
+            self._learner.update(self._steps.rate(members.world))
+        self._audit.commit(line)
+        return True
+
+    def _sum(self, numbers: Sequence[float]) -> list[float]:
+        """Sums over the members; float64, which holds counts up to 2**53."""
+        if not numbers:
+            return []
+        tensor = torch.tensor(numbers, dtype=torch.float64, device=self._learner.device)
+        self._group.reduce(tensor).wait()
+        return list(tensor.tolist())
+
+    def _save(self, members: Members) -> None:
+        """Save when it is time to; on SIGTERM save, and leave with a code that asks for a retry.
+
+        In an elastic world all hold the same state: the first of the quorum saves it, and who is
+        told to stop goes alone. Whoever goes last is the first of its quorum: nothing is lost.
+        """
+        stopping = self._stop.agreed() if self._group.together else self._stop.noted
+        saving = self._group.together or members.rank == 0
+        if saving and (stopping or self._checkpoints.due(self.step)):
+            with self._metrics.stall():
+                self._checkpoints.save(self.step, self._parts(), wait=stopping)
+        if stopping:
+            log.info("stopped by SIGTERM after step %d", self.step)
+            sys.exit(STOPPED)
+
+    def _join(self) -> Members:
+        """Who takes the next step; settled once a step.
+
+        State may come from the others here, and then this worker is elsewhere in the program than
+        it was: `epochs` and `batches` look where the training is before they go on.
+        """
+        if self._members is None:
+            self._members = self._last = self._group.join()
+        return self._members
+
+    @property
+    def _over(self) -> bool:
+        return self._progress.dataset is None and self._progress.epoch + 1 >= self._steps.epochs
+
+    def _at(self, name: str) -> bool:
+        """Whether training is in this dataset, in the epoch that the program is in."""
+        return (self._progress.epoch, self._progress.dataset) == (self._epoch, name)
+
+    def _in_turn(self, name: str) -> None:
+        order = list(self._progress.sources)
+        if name not in order:
+            raise KeyError(f"no dataset {name}; there are {', '.join(order)}")
+        turn = self._progress.dataset
+        overtaken = self._progress.epoch != self._epoch
+        if turn is not None and order.index(turn) < order.index(name) and not overtaken:
+            raise RuntimeError(
+                f"batches({name!r}) before {turn!r} is read: an epoch goes through the datasets "
+                f"in the order {', '.join(order)}"
+            )
+
+    def _parts(self) -> dict[str, Any]:
+        parts = {**self._learner.parts(), "progress": self._progress}
+        # Newcomers to an elastic world must not draw what the one before them drew.
+        return {**parts, "rng": RngState()} if self._group.together else parts
+
+    def _dump(self) -> State:
+        return {name: part.state_dict() for name, part in self._parts().items()}
+
+    def _load(self, state: State) -> None:
+        for name, part in self._parts().items():
+            # An optimizer keeps the tensors it is given, and these may be somebody else's memory.
+            part.load_state_dict(deepcopy(state[name]) if name == "optimizer" else state[name])
+        log.info("took over the training at step %d", self.step)
+
+
+def _path(variable: str) -> Path | None:
+    value = os.environ.get(variable)
+    return Path(value) if value else None

@@ -1,0 +1,81 @@
+"""MNIST that goes on with whoever is there: each record once an epoch, by any number of workers.
+
+python -m trainwright_runtime --recovery=live --nproc-per-node=3 -- \
+    -m workloads.elastic_mnist --data=digits
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import torch
+from torch.nn.functional import cross_entropy
+
+from trainwright_runtime import elastic
+from workloads.classification import parser as classifier_flags
+from workloads.datasets import DataError, Images, load
+from workloads.mnist import network
+
+
+def parser() -> argparse.ArgumentParser:
+    flags = classifier_flags(
+        name="elastic_mnist",
+        description="Train a small CNN on MNIST with workers that come and go.",
+        epochs=1,
+        batch_size=64,
+        lr=0.01,
+        momentum=0.5,
+    )
+    flags.set_defaults(data="/data/mnist")
+    flags.add_argument("--micro-batch", type=int, help="records a worker forwards at once")
+    return flags
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    options = parser().parse_args(argv)
+    try:
+        train, test = (load("mnist", options.data, train=part) for part in (True, False))
+    except DataError as error:
+        sys.exit(f"error: {error}")
+    torch.manual_seed(options.seed)
+    fit(train, test, options)
+
+
+def fit(train: Images, test: Images, options: argparse.Namespace) -> None:
+    """Train to the last epoch; `--batch-size` is that of all workers together."""
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    model = network().to(device)
+    optimizer = torch.optim.SGD(model.parameters(), options.lr, options.momentum)
+    with elastic.training(
+        model,
+        optimizer,
+        {"train": train, "test": test},
+        batch_size=options.batch_size,
+        micro_batch=options.micro_batch,
+        epochs=options.epochs,
+        seed=options.seed,
+        totals=("loss", "right"),
+    ) as run:
+        for epoch in run.epochs():
+            for images, labels in run.batches("train"):
+                loss = cross_entropy(model(images.to(device)), labels.to(device))
+                run.backward(loss)
+                run.add(loss=loss.item() * len(labels))
+            with torch.no_grad():
+                for images, labels in run.batches("test"):
+                    scores = model(images.to(device)).cpu()
+                    run.add(right=int((scores.argmax(dim=1) == labels).sum()))
+            if run.rank == 0:
+                mean = run.totals("train")["loss"] / len(train)
+                accuracy = run.totals("test")["right"] / len(test)
+                line = f"epoch {epoch + 1}: loss {mean:.4f}, accuracy {accuracy:.4f}"
+                print(f"{line}, {run.world_size} workers", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+"""Positions that survive anything: random workers come, go and fail, each record counts once."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from trainwright_runtime.elastic.cursor import Cursor, permutation
+from trainwright_runtime.elastic.leases import Leases, Shards
+from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.source import Source
+
+Record = tuple[str, int]
+
+
+class Numbers:
+    """Each sample is its own index."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __getitem__(self, index: int) -> Record:
+        return "", index
+
+
+def _stream(lengths: dict[str, int]) -> Callable[[str, int], Iterator[Record]]:
+    return lambda name, skip: ((name, i) for i in range(skip, lengths[name]))
+
+
+@dataclass
+class Replica:
+    """A worker's replicated state: the position, and every record in its weights."""
+
+    source: Source
+    steps: int = 0
+    trained: list[Record] = field(default_factory=list)
+
+    def heal(self, other: Replica) -> None:
+        self.source.load_state_dict(copy.deepcopy(other.source.state_dict()))
+        self.steps, self.trained = other.steps, list(other.trained)
+
+
+def _train(make: Callable[[], Source], batch: int, draw: st.DrawFn) -> list[Record]:
+    """One epoch of torchft's protocol: who is behind is healed, who fails does not commit."""
+    replicas = {"w0": Replica(make())}
+    born = 1
+    while True:
+        for _ in range(draw(st.integers(0, 2))):
+            replicas[f"w{born}"] = Replica(make())
+            born += 1
+        best = max(replicas.values(), key=lambda replica: replica.steps)
+        for replica in replicas.values():
+            if replica.steps < best.steps:
+                replica.heal(best)
+        if best.source.finished:
+            return best.trained
+        names = tuple(draw(st.permutations(sorted(replicas))))
+        members = [Members(quorum=1, rank=rank, names=names) for rank in range(len(names))]
+        taken = [replicas[m.names[m.rank]].source.take(m, batch) for m in members]
+        reports = [
+            sum(numbers)
+            for numbers in zip(
+                *(
+                    replicas[m.names[m.rank]].source.report(m, share)
+                    for m, (share, _) in zip(members, taken, strict=True)
+                ),
+                strict=True,
+            )
+        ]
+        records = [record for _, samples in taken for record in samples]
+        committing = draw(st.sets(st.sampled_from(names))) if draw(st.booleans()) else set(names)
+        for m in members:
+            name = m.names[m.rank]
+            if name in committing:
+                replica = replicas[name]
+                assert replica.source.commit(m, batch, reports) == len(records)
+                replica.steps += 1
+                replica.trained += records
+        dying = draw(st.sets(st.sampled_from(names), max_size=len(names) - 1))
+        for name in dying:
+            del replicas[name]
+
+
+@given(st.data(), st.integers(1, 60), st.integers(1, 13), st.booleans())
+@settings(max_examples=50, deadline=None)
+def test_a_cursor_trains_each_record_once(
+    data: st.DataObject, length: int, batch: int, shuffle: bool
+) -> None:
+    trained = _train(lambda: Cursor(Numbers(length), seed=7, shuffle=shuffle), batch, _draw(data))
+    order = permutation(length, 7, 0).tolist() if shuffle else list(range(length))
+    assert trained == [("", index) for index in order]
+
+
+@given(
+    st.data(),
+    st.lists(st.integers(0, 17), min_size=1, max_size=6),
+    st.integers(1, 9),
+    st.booleans(),
+)
+@settings(max_examples=50, deadline=None)
+def test_leased_shards_train_each_record_once(
+    data: st.DataObject, lengths: list[int], batch: int, shuffle: bool
+) -> None:
+    shards = {f"part-{number}": length for number, length in enumerate(lengths)}
+    trained = _train(
+        lambda: Leases(Shards(names=list(shards), open=_stream(shards)), seed=7, shuffle=shuffle),
+        batch,
+        _draw(data),
+    )
+    expected = {(name, i): 1 for name, length in shards.items() for i in range(length)}
+    assert Counter(trained) == expected
+
+
+def _draw(data: st.DataObject) -> st.DrawFn:
+    return data.draw  # type: ignore[return-value]
+
+
+def test_a_shard_stays_with_its_worker_while_others_come_and_go() -> None:
+    lengths = {"a": 9, "b": 9, "c": 9}
+    leases = Leases(Shards(names=list(lengths), open=_stream(lengths)), seed=0, shuffle=False)
+    two = Members(quorum=1, rank=1, names=("w0", "w1"))
+    share, samples = leases.take(two, 4)
+    assert (share.unit, samples) == ("b", [("b", 0), ("b", 1)])
+    leases.commit(two, 4, [2, 0, 2, 0])
+    three = Members(quorum=2, rank=2, names=("w2", "w0", "w1"))
+    share, samples = leases.take(three, 6)
+    assert (share.unit, samples) == ("b", [("b", 2), ("b", 3)])
+
+
+def test_a_step_that_is_not_committed_is_read_again() -> None:
+    cursor = Cursor(Numbers(10), seed=0, shuffle=False)
+    alone = Members(quorum=0, rank=0, names=("w0",))
+    first = cursor.take(alone, 4)
+    assert cursor.take(alone, 4) == first
+    cursor.commit(alone, 4, [])
+    assert [index for _, index in cursor.take(alone, 4)[1]] == [4, 5, 6, 7]
+
+
+def test_another_order_of_records_is_not_gone_on_with() -> None:
+    state = Cursor(Numbers(10), seed=1, shuffle=True).state_dict()
+    with pytest.raises(ValueError, match=r"seed = 1, this one 2"):
+        Cursor(Numbers(10), seed=2, shuffle=True).load_state_dict(state)
+
+
+def test_datasets_that_can_fetch_many_samples_at_once_are_asked_to() -> None:
+    class Many(Numbers):
+        def __getitems__(self, indices: list[int]) -> list[Record]:
+            return [("many", index) for index in indices]
+
+    cursor = Cursor(Many(5), seed=0, shuffle=False)
+    assert cursor.take(Members(quorum=0, rank=0, names=("w0",)), 2)[1] == [("many", 0), ("many", 1)]
+
+
+@pytest.mark.parametrize("names", [[], ["a", "a"]])
+def test_shards_have_names_of_their_own(names: list[str]) -> None:
+    with pytest.raises(ValueError, match="shards need names"):
+        Leases(Shards(names=names, open=lambda name, skip: ()), seed=0, shuffle=False)
+
+
+def test_an_empty_dataset_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one record"):
+        Cursor(Numbers(0), seed=0, shuffle=True)

@@ -1,0 +1,155 @@
+"""Real worker processes and a real coordinator, for tests that kill them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from sklearn.datasets import load_digits
+
+SCRIPT = Path(__file__).parent / "elastic_digits.py"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Workers:
+    """Workers named w0, w1, … of one training in `folder`; `replace` starts a dead one again."""
+
+    def __init__(
+        self, folder: Path, script: Path, arguments: tuple[str, ...], environ: dict[str, str]
+    ) -> None:
+        self.folder, self.script, self.arguments = folder, script, arguments
+        self.port = free_port()
+        self.environ = dict(environ)
+        self.audit = folder / "audit"
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+        self.coordinator: subprocess.Popen[str] | None = None
+        self._lives = 0
+
+    def start_coordinator(self) -> None:
+        self.coordinator = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "trainwright_runtime",
+                "coordinator",
+                f"--port={self.port}",
+            ],
+            cwd=self.folder,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def start(self, name: str) -> None:
+        self._lives += 1
+        environ = {
+            **os.environ,
+            "TRAINWRIGHT_COORDINATOR": f"127.0.0.1:{self.port}",
+            "TRAINWRIGHT_REPLICA": name,
+            "TRAINWRIGHT_AUDIT_DIR": str(self.audit),
+            "TRAINWRIGHT_BACKEND": "gloo",
+            **self.environ,
+        }
+        with (self.folder / f"{name}-{self._lives}.log").open("w") as log:
+            self.processes[name] = subprocess.Popen(
+                [sys.executable, str(self.script), *self.arguments],
+                cwd=self.folder,
+                env=environ,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+
+    def commits(self) -> dict[str, int]:
+        """The last committed step of each running worker that has committed one in this life."""
+        steps = {}
+        for name, process in self.processes.items():
+            for path in self.audit.glob(f"{name}-{process.pid}-*.jsonl"):
+                lines = path.read_bytes().split(b"\n")[:-1]
+                committed = [line for line in lines if b'"kind":"commit"' in line]
+                if committed and process.poll() is None:
+                    steps[name] = json.loads(committed[-1])["step"]
+        return steps
+
+    def wait_for_commit(self, beyond: int = -1, workers: int = 1, timeout: float = 120) -> int:
+        """Until so many workers have committed a step beyond this one; answers the last step."""
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            steps = [step for step in self.commits().values() if step > beyond]
+            if len(steps) >= workers:
+                return max(steps)
+            time.sleep(0.02)
+        raise TimeoutError(
+            f"no {workers} workers beyond step {beyond}: {self.commits()}\n{self.logs()}"
+        )
+
+    def wait(self, timeout: float = 180) -> dict[str, int]:
+        deadline = time.monotonic() + timeout
+        return {
+            name: process.wait(max(0.1, deadline - time.monotonic()))
+            for name, process in self.processes.items()
+        }
+
+    def reports(self) -> list[dict[str, object]]:
+        """What the workers that came to the end printed last."""
+        texts = [path.read_text().splitlines() for path in sorted(self.folder.glob("*.log"))]
+        return [json.loads(t[-1]) for t in texts if t and t[-1].startswith("{")]
+
+    def logs(self) -> str:
+        paths = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in paths)
+
+    def hurry(self) -> None:
+        (self.folder / "hurry").touch()
+
+    def end(self) -> None:
+        running = [*self.processes.values(), *([self.coordinator] if self.coordinator else [])]
+        for process in running:
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.wait()
+
+
+def digits(folder: Path) -> None:
+    """Lay the digits into a folder: importing scikit-learn costs each worker a second."""
+    images, labels = load_digits(return_X_y=True)
+    torch.save(
+        (torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)), folder / "digits.pt"
+    )
+
+
+@contextmanager
+def workers(
+    folder: Path,
+    names: str,
+    *arguments: str,
+    script: Path = SCRIPT,
+    environ: dict[str, str] | None = None,
+) -> Iterator[Workers]:
+    group = Workers(folder, script, arguments, environ or {})
+    digits(folder)
+    try:
+        group.start_coordinator()
+        for name in names.split():
+            group.start(name)
+        yield group
+    finally:
+        group.end()
+
+
+def shuffled(seed: int, items: list[str]) -> list[str]:
+    random.Random(seed).shuffle(items)
+    return items
