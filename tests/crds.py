@@ -9,6 +9,35 @@ from typing import Any
 import jsonschema_rs
 import yaml
 
+# Where the real definitions of kinds are, below ../shared.
+CRDS = {
+    "PyTorchJob": "crds/kubeflow.org/pytorchjobs.yaml",
+    "TrainingJob": "crds/breezeml.ai/trainingjobs.yaml",
+    "JobSet": "crds/jobset.x-k8s.io/jobsets.yaml",
+    "TrainingRuntime": "crds/trainer.kubeflow.org/trainingruntimes.yaml",
+}
+# Our schemas know only as much of these as is rendered; two projects call theirs a PodGroup.
+PARTS = {
+    "monitoring.coreos.com/v1": "crds/monitoring.coreos.com/podmonitors.yaml",
+    "external-secrets.io/v1": "crds/external-secrets.io/externalsecrets.yaml",
+    "scheduling.volcano.sh/v1beta1": "crds/scheduling.volcano.sh/podgroups.yaml",
+    "scheduling.x-k8s.io/v1alpha1": "crds/scheduling.x-k8s.io/podgroups.yaml",
+}
+# A TrainJob differs with the minor version of Kubeflow Trainer.
+TRAINJOBS = {
+    "2.0": "crds/trainer.kubeflow.org/trainjobs-v2.0.1.yaml",
+    "2.1": "crds/trainer.kubeflow.org/trainjobs-v2.1.0.yaml",
+    "2.2": "crds/trainer.kubeflow.org/trainjobs-v2.2.1.yaml",
+    "2.3": "crds/trainer.kubeflow.org/trainjobs.yaml",
+}
+
+
+def path_of(body: Any, trainer: str = "2.3") -> str | None:
+    """Where the definition of an object's kind is; Kubernetes' own kinds have none."""
+    if body.get("kind") == "TrainJob":
+        return TRAINJOBS[trainer]
+    return CRDS.get(body.get("kind")) or PARTS.get(body.get("apiVersion"))
+
 
 @cache
 def validator(path: Path) -> jsonschema_rs.Validator:

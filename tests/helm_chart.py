@@ -31,9 +31,14 @@ def render(values: Data, name: str = "release") -> dict[str, str]:
 
 
 def text(values: Data, name: str = "release") -> str:
-    """The one manifest that the values give."""
-    (found,) = [text for file, text in render(values, name).items() if file.endswith(".yaml")]
-    return found
+    """The manifest of the job itself."""
+    return render(values, name)[f"{values.get('target', 'pytorchjob')}.yaml"]
+
+
+def objects(values: Data, name: str = "release") -> list[Data]:
+    """Everything that the values give."""
+    texts = [text for file, text in render(values, name).items() if file.endswith(".yaml")]
+    return [body for text in texts for body in yaml.load_all(text, Loader=yaml.CSafeLoader)]
 
 
 def body(values: Data, name: str = "release") -> Data:
@@ -41,10 +46,16 @@ def body(values: Data, name: str = "release") -> Data:
 
 
 def pods(job: Data) -> list[Data]:
-    """The pod templates of a job object."""
-    spec = job["spec"]
-    replicas = spec.get("pytorchReplicaSpecs") or {"Worker": spec["replicaSpecs"]}
-    return [replica["template"] for replica in replicas.values()]
+    """The pod templates of an object; those of a TrainJob are its runtime's."""
+    spec = job.get("spec", {})
+    if job.get("kind") == "TrainingRuntime":
+        spec = spec["template"]["spec"]
+    if "replicatedJobs" in spec:
+        return [job["template"]["spec"]["template"] for job in spec["replicatedJobs"]]
+    if job.get("kind") == "Job":
+        return [spec["template"]]
+    single = [spec["replicaSpecs"]] if "replicaSpecs" in spec else []
+    return [r["template"] for r in (*spec.get("pytorchReplicaSpecs", {}).values(), *single)]
 
 
 @cache

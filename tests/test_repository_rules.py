@@ -51,10 +51,12 @@ def test_only_a_target_s_own_module_and_the_registry_spell_its_name(target: str)
         "targets/__init__.py",
         "rules/__init__.py",
     }
+    # Every target makes a job: there the word counts only beside the word target.
+    beside = r"target[^\n]*" if target == "job" else ""
     for path in SOURCE.rglob("*.py"):
         name = path.relative_to(SOURCE).as_posix()
         if name not in allowed:
-            assert not re.search(rf"['\"]{target}['\"]", path.read_text()), name
+            assert not re.search(rf"{beside}['\"]{target}['\"]", path.read_text()), name
 
 
 def test_choices_of_the_command_line_are_those_of_the_registries() -> None:

@@ -1,7 +1,7 @@
 {{/*
-Name of the job object. Controllers append at most "-worker-999" to it, and the result must be a
-DNS label of 63 characters, so the usual Helm name is cut to 52. Operators want a letter in front,
-while a release may start with a digit.
+Name of the job object. Controllers append at most "-worker-999" to it, those that make a JobSet
+"-node-0-999-abcde", and the result must be a DNS label of 63 characters, so the usual Helm name is
+cut to 52 or 46. Operators want a letter in front, while a release may start with a digit.
 */}}
 {{- define "training-job.fullname" -}}
 {{- if .Values.fullnameOverride -}}
@@ -9,7 +9,7 @@ while a release may start with a digit.
 {{- else -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
 {{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
-{{ regexReplaceAll "^[0-9]" $full "job-${0}" | replace "." "-" | trunc 52 | trimAll "-" }}
+{{ regexReplaceAll "^[0-9]" $full "job-${0}" | replace "." "-" | trunc (ternary 46 52 (has .Values.target (list "jobset" "trainjob"))) | trimAll "-" }}
 {{- end -}}
 {{- end }}
 
@@ -61,6 +61,30 @@ labels:
 annotations:
   {{- include "training-job.strings" . | trim | nindent 2 }}
 {{- end }}
+{{- end }}
+
+{{/*
+Metadata of an object that the job needs. Takes a dict of "root" (the chart's scope), "name" and
+"annotations". It is applied before the job, which Argo CD does in the order of waves; in the same
+wave as the job when "wave" is empty.
+*/}}
+{{- define "training-job.supporting" -}}
+{{- $plain := not (hasKey .root.Values.commonLabels "app.kubernetes.io/managed-by") -}}
+{{- $annotations := default dict .annotations -}}
+{{- with .wave }}{{ $annotations = merge $annotations (dict "argocd.argoproj.io/sync-wave" .) }}{{ end -}}
+name: {{ quote .name }}
+namespace: {{ quote .root.Release.Namespace }}
+labels:
+  {{- include "training-job.labels" (dict "root" .root "labels" dict "chart" $plain) | trim | nindent 2 }}
+{{- with $annotations }}
+annotations:
+  {{- include "training-job.strings" . | trim | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* Labels that the pods of this run have and no others. */}}
+{{- define "training-job.selector" -}}
+app.kubernetes.io/instance: {{ default .Release.Name (get .Values.commonLabels "app.kubernetes.io/instance") | quote }}
 {{- end }}
 
 {{/* The run policy, which both operators read alike. */}}

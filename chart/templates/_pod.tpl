@@ -1,6 +1,8 @@
 {{/*
 The pod template of every kind. Takes a dict of "root" (the chart's scope) and "container" (the
-name that the operator looks for).
+name that the operator looks for); and where a kind needs them "restartPolicy", "subdomain" (the
+headless service that gives each pod an address) and "elsewhere" (whether another object says what
+runs in the container).
 */}}
 {{- define "training-job.pod" -}}
 {{- $values := .root.Values -}}
@@ -12,6 +14,12 @@ metadata:
     {{- include "training-job.strings" . | trim | nindent 4 }}
   {{- end }}
 spec:
+  {{- with .restartPolicy }}
+  restartPolicy: {{ . }}
+  {{- end }}
+  {{- with .subdomain }}
+  subdomain: {{ quote . }}
+  {{- end }}
   {{- with $values.schedulerName }}
   schedulerName: {{ quote . }}
   {{- end }}
@@ -33,56 +41,27 @@ spec:
     - name: {{ quote .name }}
     {{- end }}
   {{- end }}
-  {{- with $values.nodeSelector }}
-  nodeSelector:
-    {{- include "training-job.strings" . | trim | nindent 4 }}
-  {{- end }}
-  {{- with $values.tolerations }}
-  tolerations:
-    {{- range . }}
-    - {{ include "training-job.fields" . | indent 6 | trim }}
-    {{- end }}
-  {{- end }}
-  {{- with $values.affinity }}
-  affinity: {{ toJson . | replace "\x7f" "\\u007f" }}
+  {{- with include "training-job.placement" (dict "values" $values "affinity" true) | trim }}
+  {{- nindent 2 . }}
   {{- end }}
   containers:
     - name: {{ .container }}
-      {{- include "training-job.container" $values | trim | nindent 6 }}
+      {{- include "training-job.container" (dict "values" $values "elsewhere" .elsewhere) | trim | nindent 6 }}
   {{- with include "training-job.volumes" $values | trim }}
   {{- nindent 2 . }}
   {{- end }}
 {{- end }}
 
-{{/* The container, after its name. Takes the values. */}}
+{{/* The container, after its name. Takes a dict of "values" and "elsewhere", as for the pod. */}}
 {{- define "training-job.container" }}
+{{- $here := not .elsewhere }}
+{{- with .values }}
+{{- if $here }}
 image: {{ include "training-job.image" .image | quote }}
+{{- end }}
 imagePullPolicy: {{ .image.pullPolicy }}
-{{- with .command }}
-command:
-  {{- range . }}
-  - {{ quote . }}
-  {{- end }}
-{{- end }}
-{{- with .args }}
-args:
-  {{- range . }}
-  - {{ quote . }}
-  {{- end }}
-{{- end }}
-{{- if or .env .secretEnv }}
-env:
-  {{- range $name, $value := .env }}
-  - name: {{ quote $name }}
-    value: {{ quote $value }}
-  {{- end }}
-  {{- range $name, $secret := .secretEnv }}
-  - name: {{ quote $name }}
-    valueFrom:
-      secretKeyRef:
-        name: {{ quote $secret.name }}
-        key: {{ quote $secret.key }}
-  {{- end }}
+{{- if $here }}
+{{- include "training-job.program" . }}
 {{- end }}
 {{- with .ports }}
 ports:
@@ -92,21 +71,20 @@ ports:
     protocol: {{ default "TCP" .protocol }}
   {{- end }}
 {{- end }}
-{{- if or .resources.requests .resources.limits }}
+{{- if and $here (or .resources.requests .resources.limits) }}
 resources:
-  {{- with .resources.requests }}
-  requests:
-    {{- include "training-job.strings" . | trim | nindent 4 }}
-  {{- end }}
-  {{- with .resources.limits }}
-  limits:
-    {{- include "training-job.strings" . | trim | nindent 4 }}
-  {{- end }}
+  {{- include "training-job.resources" .resources | trim | nindent 2 }}
 {{- end }}
 {{- with .securityContext }}
 securityContext:
   {{- include "training-job.fields" . | trim | nindent 2 }}
 {{- end }}
+{{- include "training-job.mounts" . }}
+{{- end }}
+{{- end }}
+
+{{/* The container's mounts. Takes the values. */}}
+{{- define "training-job.mounts" }}
 {{- if or .volumes .shm.sizeLimit }}
 volumeMounts:
   {{- if .shm.sizeLimit }}
@@ -123,6 +101,71 @@ volumeMounts:
     readOnly: true
     {{- end }}
   {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Which nodes. Takes a dict of "values" and "affinity" (whether there may be one). */}}
+{{- define "training-job.placement" }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- include "training-job.strings" . | trim | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- range . }}
+  - {{ include "training-job.fields" . | indent 4 | trim }}
+  {{- end }}
+{{- end }}
+{{- if and .affinity .values.affinity }}
+affinity: {{ toJson .values.affinity | replace "\x7f" "\\u007f" }}
+{{- end }}
+{{- end }}
+
+{{/* Command, arguments and variables of the container. Takes the values. */}}
+{{- define "training-job.program" }}
+{{- with .command }}
+command:
+  {{- range . }}
+  - {{ quote . }}
+  {{- end }}
+{{- end }}
+{{- with .args }}
+args:
+  {{- range . }}
+  - {{ quote . }}
+  {{- end }}
+{{- end }}
+{{- if or .env .secretEnv .fieldEnv }}
+env:
+  {{- range $name, $value := .env }}
+  - name: {{ quote $name }}
+    value: {{ quote $value }}
+  {{- end }}
+  {{- range $name, $secret := .secretEnv }}
+  - name: {{ quote $name }}
+    valueFrom:
+      secretKeyRef:
+        name: {{ quote $secret.name }}
+        key: {{ quote $secret.key }}
+  {{- end }}
+  {{- range $name, $path := .fieldEnv }}
+  - name: {{ quote $name }}
+    valueFrom:
+      fieldRef:
+        fieldPath: {{ quote $path }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Requests and limits. Takes the resources. */}}
+{{- define "training-job.resources" }}
+{{- with .requests }}
+requests:
+  {{- include "training-job.strings" . | trim | nindent 2 }}
+{{- end }}
+{{- with .limits }}
+limits:
+  {{- include "training-job.strings" . | trim | nindent 2 }}
 {{- end }}
 {{- end }}
 

@@ -13,13 +13,22 @@ import yaml
 
 import crds
 import trainwright
-from helm_chart import CHART, IMAGE, ROOT, SCENARIOS, body, load, pod_schema, pods, render, text
+from helm_chart import (
+    CHART,
+    IMAGE,
+    ROOT,
+    SCENARIOS,
+    body,
+    load,
+    objects,
+    pod_schema,
+    pods,
+    render,
+    text,
+)
+from trainwright import schema
 from trainwright.model import Data
 
-CRDS = {
-    "PyTorchJob": "crds/kubeflow.org/pytorchjobs.yaml",
-    "TrainingJob": "crds/breezeml.ai/trainingjobs.yaml",
-}
 KUBERNETES = range(29, 38)
 
 
@@ -36,19 +45,133 @@ def test_the_real_crd_and_every_kubernetes_accept_a_scenario(
     path: Path, shared: Callable[[str], Path]
 ) -> None:
     values = load(path)
-    job = body(values)
-    assert job["kind"].lower() == values.get("target", "pytorchjob")
-    assert crds.errors(shared(CRDS[job["kind"]]), job) == []
+    assert body(values)["kind"].lower() == values.get("target", "pytorchjob")
+    found = objects(values)
+    for item in found:
+        if crd := crds.path_of(item, values.get("trainer", {}).get("version", "2.3")):
+            assert crds.errors(shared(crd), item) == []
+        for minor in KUBERNETES:
+            kind = schema.kind(item["kind"], f"1.{minor}")
+            assert kind.explain(item) == (), (item["kind"], minor)
+    held = [pod for item in found for pod in pods(item)]
+    assert held or values["trainer"]["runtime"]
     for minor in KUBERNETES:
-        for pod in pods(job):
+        for pod in held:
             assert [str(error) for error in pod_schema(minor).iter_errors(pod)] == [], minor
+
+
+@pytest.mark.parametrize("minor", crds.TRAINJOBS)
+@pytest.mark.parametrize("runtime", ["", "torch-distributed"])
+def test_every_minor_of_kubeflow_trainer_accepts_its_trainjob(
+    minor: str, runtime: str, shared: Callable[[str], Path]
+) -> None:
+    values = {
+        **load(CHART / "ci/every-field-values.yaml"),
+        "target": "trainjob",
+        "trainer": {"version": minor, "runtime": runtime},
+        "replicas": {"master": 1, "worker": 0},
+        "nprocPerNode": "8",
+        "runPolicy": {"activeDeadlineSeconds": 60, "suspend": False},
+    }
+    job = body(values)
+    overrides = {"2.0": "podSpecOverrides", "2.1": "podTemplateOverrides"}.get(
+        minor, "runtimePatches"
+    )
+    assert (overrides in job["spec"]) is bool(runtime)
+    assert crds.errors(shared(crds.TRAINJOBS[minor]), job) == []
+    others = {path: crds.errors(shared(path), job) for path in crds.TRAINJOBS.values()}
+    if runtime and minor in ("2.0", "2.1"):
+        assert [path for path, errors in others.items() if not errors] == [crds.TRAINJOBS[minor]]
+
+
+def test_a_jobset_and_a_runtime_share_their_pods() -> None:
+    values = {
+        "image": IMAGE,
+        "nodes": 2,
+        "restartPolicy": "ExitCode",
+        "runPolicy": {"backoffLimit": 1},
+    }
+    jobset = body({**values, "target": "jobset"})["spec"]
+    _, runtime = sorted(objects({**values, "target": "trainjob"}), key=lambda o: len(o["kind"]))
+    shared_part = runtime["spec"]["template"]["spec"]
+    (replicated,) = shared_part["replicatedJobs"]
+    label = {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}
+    assert replicated["template"].pop("metadata") == {"labels": label}
+    (container,) = replicated["template"]["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == "node"
+    container["image"] = "registry.example.com/a:1"
+    assert shared_part == jobset
+
+
+def test_a_lost_pod_costs_a_retry_and_an_eviction_none() -> None:
+    values = {"target": "job", "image": IMAGE, "nodes": 3}
+    never = body(values)["spec"]
+    assert never["backoffLimit"] == 0
+    assert "podFailurePolicy" not in never
+    retried = body({**values, "restartPolicy": "ExitCode", "runPolicy": {"backoffLimit": 6}})[
+        "spec"
+    ]
+    ignore, fail = retried["podFailurePolicy"]["rules"]
+    assert ignore["action"] == "Ignore"
+    assert ignore["onPodConditions"] == [{"type": "DisruptionTarget", "status": "True"}]
+    assert fail["action"] == "FailJob"
+    assert fail["onExitCodes"]["values"] == list(range(1, 128))
+    assert retried["backoffLimit"] == 6
+    assert "backoffLimitPerIndex" not in retried
+    assert retried["parallelism"] == retried["completions"] == 3
+    assert retried["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_a_jobs_service_gives_its_pods_their_names() -> None:
+    found = {o["kind"]: o for o in objects({"target": "job", "image": IMAGE, "nodes": 2})}
+    job, service = found["Job"], found["Service"]
+    assert service["metadata"]["name"] == job["spec"]["template"]["spec"]["subdomain"]
+    assert service["spec"]["selector"] == {"batch.kubernetes.io/job-name": job["metadata"]["name"]}
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"] is True
+
+
+def test_what_a_job_needs_is_there_before_it() -> None:
+    found = objects(load(CHART / "ci/job-values.yaml"))
+    (job,) = [o for o in found if o["kind"] == "Job"]
+    assert "annotations" not in job["metadata"]
+    waves = {
+        o["kind"]: o["metadata"].get("annotations", {}).get("argocd.argoproj.io/sync-wave")
+        for o in found
+    }
+    # One that waits for its first pod never becomes healthy in a wave before it.
+    assert {kind for kind, wave in waves.items() if wave is None} == {
+        "Job",
+        "PersistentVolumeClaim",
+    }
+    assert set(waves.values()) == {None, "-1"}
+    (claim,) = [o for o in found if o["kind"] == "PersistentVolumeClaim"]
+    assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_isolated_pods_reach_each_other_and_dns_only() -> None:
+    (policy,) = [
+        o for o in objects(load(CHART / "ci/job-values.yaml")) if o["kind"] == "NetworkPolicy"
+    ]
+    (pod,) = pods(body(load(CHART / "ci/job-values.yaml")))
+    own = policy["spec"]["podSelector"]["matchLabels"]
+    assert own.items() <= pod["metadata"]["labels"].items()
+    peers = [{"podSelector": {"matchLabels": own}}]
+    assert policy["spec"]["egress"] == [
+        {"to": peers},
+        {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
+    ]
+    assert policy["spec"]["ingress"] == [
+        {"from": peers},
+        {"ports": [{"port": 9090, "protocol": "TCP"}]},
+    ]
 
 
 def test_what_holds_a_scenario_would_see_an_unknown_field(shared: Callable[[str], Path]) -> None:
     job = body({"image": IMAGE})
     (pod,) = pods(job)
     pod["spec"]["containers"][0]["comand"] = []
-    assert crds.errors(shared(CRDS["PyTorchJob"]), job)
+    assert crds.errors(shared(crds.CRDS["PyTorchJob"]), job)
     for minor in KUBERNETES:
         assert not pod_schema(minor).is_valid(pod), minor
 
@@ -69,9 +192,20 @@ def test_an_image_is_all_it_takes() -> None:
     assert pod["spec"]["automountServiceAccountToken"] is False
 
 
-@pytest.mark.parametrize("target", ["pytorchjob", "trainingjob"])
-def test_one_target_renders_one_object(target: str) -> None:
-    assert set(render({"image": IMAGE, "target": target})) == {f"{target}.yaml", "NOTES.txt"}
+@pytest.mark.parametrize(
+    ("target", "more"),
+    [
+        ("pytorchjob", []),
+        ("trainingjob", []),
+        ("trainjob", ["trainjob-runtime.yaml"]),
+        ("jobset", []),
+        ("job", ["job-service.yaml"]),
+        ("compose", []),
+    ],
+)
+def test_a_target_renders_no_more_than_it_needs(target: str, more: list[str]) -> None:
+    rendered = set(render({"image": IMAGE, "target": target}))
+    assert rendered == {f"{target}.yaml", "NOTES.txt", *more}
 
 
 def test_a_trainingjob_always_has_a_run_policy_and_one_replica_spec() -> None:
@@ -124,6 +258,12 @@ def test_names_start_with_a_letter_and_leave_room(release: str, name: str) -> No
     assert found == name
     assert re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", found)
     assert len(f"{found}-worker-999") <= 63
+
+
+@pytest.mark.parametrize("target", ["trainjob", "jobset"])
+def test_names_leave_room_for_the_pods_of_a_jobset(target: str) -> None:
+    found = body({"image": IMAGE, "target": target}, name="x" * 53)["metadata"]["name"]
+    assert len(f"{found}-node-0-999-abcde") == 63
 
 
 def test_overrides_have_helms_usual_meaning() -> None:

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from helm_chart import CHART, IMAGE, SCENARIOS, load, pods, text
+from helm_chart import CHART, IMAGE, SCENARIOS, load, pods, render, text
 from trainwright.model import Data
 
 # Scalars that readers take for something else, fold, or refuse, when they stand there bare.
@@ -59,7 +59,7 @@ def test_both_readers_agree_on_a_scenario(path: Path) -> None:
     assert python == go
 
 
-@pytest.mark.parametrize("target", ["pytorchjob", "trainingjob"])
+@pytest.mark.parametrize("target", ["pytorchjob", "trainingjob", "jobset", "job"])
 def test_hostile_text_is_read_back_the_same(target: str) -> None:
     words = [*HOSTILE, *CONTROLS]
     values = {
@@ -80,6 +80,35 @@ def test_hostile_text_is_read_back_the_same(target: str) -> None:
         assert [e["name"] for e in container["env"]] == sorted(values["env"])
         assert job["metadata"]["annotations"] == values["annotations"]
         assert pod["metadata"]["annotations"] == values["podAnnotations"]
+
+
+def test_hostile_text_is_read_back_the_same_from_a_trainjob() -> None:
+    words = [*HOSTILE, *CONTROLS]
+    values = {"target": "trainjob", "image": IMAGE, "args": words, "env": _numbered(words, "V")}
+    for job in _read(values):
+        trainer = job["spec"]["trainer"]
+        assert trainer["args"] == words
+        assert {e["name"]: e["value"] for e in trainer["env"]} == values["env"]
+
+
+def test_hostile_text_is_read_back_by_docker_the_same() -> None:
+    words = [*HOSTILE, *CONTROLS]
+    values = {"target": "compose", "image": IMAGE, "args": words, "env": _numbered(words, "V")}
+    for project in _read(values):
+        service = project["services"]["train"]
+        assert [word.replace("$$", "$") for word in service["command"]] == words
+        assert {k: v.replace("$$", "$") for k, v in service["environment"].items()} == values["env"]
+        assert not re.search(r"(?<!\$)(\$\$)*\$(?!\$)", "".join(service["command"]))
+
+
+@pytest.mark.parametrize("script", ["".join(HOSTILE), *CONTROLS, "a: |\n  {{ b }}\n---\n"])
+def test_a_script_is_read_back_the_same(script: str) -> None:
+    rendered = render({"image": IMAGE, "script": script})["configmap.yaml"]
+    for read in (
+        yaml.load(rendered, Loader=yaml.CSafeLoader),
+        helm_python.values_from_yaml(rendered),
+    ):
+        assert read["data"]["main.py"] == script
 
 
 def test_hostile_labels_are_read_back_the_same() -> None:

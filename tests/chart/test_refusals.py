@@ -110,6 +110,8 @@ MALFORMED: dict[str, tuple[dict[str, Data], str]] = {
 }  # fmt: skip
 
 _LATTICE = {"target": "trainingjob"}
+_JOBSET = {"target": "jobset"}
+_COMPOSE = {"target": "compose"}
 _ELASTIC = {"minReplicas": 1, "maxReplicas": 2}
 
 # Values that contradict each other, and what the chart says.
@@ -191,6 +193,44 @@ CONTRADICTORY: dict[str, tuple[dict[str, Data], str]] = {
     "a name too long for its workers": (
         {"fullnameOverride": "a" * 54, "replicas": {"worker": 11}},
         "-worker-10 would have 64 characters, 63 are possible",
+    ),
+    "nodes of another target": ({"nodes": 2}, "nodes and podGroup are for targets trainjob, jobset and job only"),
+    "a gang of another target": (
+        {**_LATTICE, "podGroup": {"policy": "volcano", "minMember": 2}},
+        "nodes and podGroup are for targets",
+    ),
+    "workers of a jobset": ({**_JOBSET, "replicas": {"worker": 1}}, "for target pytorchjob only: set nodes"),
+    "sizes of a jobset": ({**_JOBSET, "lattice": {"maxSize": 2}}, "lattice is for target trainingjob only"),
+    "processes of a jobset": ({**_JOBSET, "nprocPerNode": "8"}, "nprocPerNode is for targets pytorchjob and trainjob only"),
+    "processes that Trainer does not count": ({"target": "trainjob", "nprocPerNode": "auto"}, "nprocPerNode must be a number"),
+    "a runtime of another target": ({**_JOBSET, "trainer": {"runtime": "torch"}}, "trainer is for target trainjob only"),
+    "a policy of another operator": (
+        {**_JOBSET, "runPolicy": {"cleanPodPolicy": "Running"}},
+        "runPolicy of a jobset has no cleanPodPolicy",
+    ),
+    "a job that never ends": ({"target": "job", "restartPolicy": "Always"}, "a job ends"),
+    "a name too long for a jobset": (
+        {**_JOBSET, "fullnameOverride": "a" * 48, "nodes": 11},
+        "-node-0-10-abcde would have 64 characters",
+    ),
+    "a name too long for a job": (
+        {"target": "job", "fullnameOverride": "a" * 61, "nodes": 11},
+        "-10 would have 64 characters",
+    ),
+    "a machine with labels": ({**_COMPOSE, "nodeSelector": {"a": "b"}}, "Docker has nothing like nodeSelector"),
+    "a machine with a deadline": (
+        {**_COMPOSE, "runPolicy": {"activeDeadlineSeconds": 1}},
+        "Docker ends no container after a time",
+    ),
+    "a machine with secrets": (
+        {**_COMPOSE, **_volumes(_volume(secret={"secretName": "a"}))},
+        "the volume v is an object of a cluster",
+    ),
+    "an account without a name": ({"createServiceAccount": True}, "set serviceAccountName"),
+    "nothing to scrape": ({"podMonitor": {"enabled": True}}, "needs a port whose name starts with metrics"),
+    "a field and a variable": (
+        {"env": {"A": "1"}, "fieldEnv": {"A": "metadata.name"}},
+        "A is in fieldEnv and in env or secretEnv too",
     ),
     "no grace period": ({"terminationGracePeriodSeconds": None}, "terminationGracePeriodSeconds must not be null"),
     "no processes": ({"nprocPerNode": None}, "nprocPerNode must not be null"),

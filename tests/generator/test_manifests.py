@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 import crds
+import helm_chart
 from repository import Repository
 from trainwright import helm, schema, yamlio
 from trainwright.model import Data
@@ -19,9 +21,14 @@ from trainwright.rules import images
 from trainwright.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
-CRDS = {
-    "PyTorchJob": "crds/kubeflow.org/pytorchjobs.yaml",
-    "TrainingJob": "crds/breezeml.ai/trainingjobs.yaml",
+# Kinds that Kubernetes has itself.
+BUILT_IN = {
+    "Job",
+    "Service",
+    "PersistentVolumeClaim",
+    "ConfigMap",
+    "ServiceAccount",
+    "NetworkPolicy",
 }
 RENDERED = sorted(
     path
@@ -31,7 +38,9 @@ RENDERED = sorted(
     )
     for path in ROOT.glob(pattern)
 )
-MANIFESTS = [path for path in RENDERED if path.name != "values.yaml"]
+COMPOSE = [path for path in RENDERED if path.name == "compose.yaml"]
+MANIFESTS = [path for path in RENDERED if path.name != "values.yaml" and path not in COMPOSE]
+TRAINING = [path for path in MANIFESTS if path.stem in TARGETS]
 VALUES = [path for path in RENDERED if path.name == "values.yaml"]
 
 
@@ -43,30 +52,52 @@ def _load(path: Path) -> Data:
     return yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
 
 
+def _objects(path: Path) -> list[Data]:
+    return list(yaml.load_all(path.read_bytes(), Loader=yaml.CSafeLoader))
+
+
+def _trainer(path: Path) -> str:
+    """The Kubeflow Trainer that a manifest was rendered for, if it was."""
+    version: str = _load(path.parent / "values.yaml").get("trainer", {}).get("version", "")
+    return version
+
+
 @pytest.mark.parametrize("path", MANIFESTS, ids=_name)
 def test_the_real_crd_accepts_it_strictly(path: Path, shared: Callable[[str], Path]) -> None:
-    body = _load(path)
-    assert crds.errors(shared(CRDS[body["kind"]]), body) == []
+    for body in _objects(path):
+        crd = crds.path_of(body, _trainer(path))
+        assert (crd is None) is (body["kind"] in BUILT_IN)
+        assert crd is None or crds.errors(shared(crd), body) == []
 
 
 @pytest.mark.parametrize("version", [f"1.{minor}" for minor in range(29, 38)])
 def test_every_kubernetes_version_accepts_it(version: str) -> None:
     for path in MANIFESTS:
-        body = _load(path)
-        assert schema.kind(body["kind"], version).explain(body) == (), _name(path)
+        for body in _objects(path):
+            assert schema.kind(body["kind"], version).explain(body) == (), _name(path)
 
 
-def test_every_target_is_among_them() -> None:
-    assert {_load(path)["kind"] for path in MANIFESTS} == {t.kind for t in TARGETS.values()}
+def test_every_kind_is_among_them() -> None:
+    kinds = {body["kind"] for path in MANIFESTS for body in _objects(path)}
+    assert {t.kind for t in TARGETS.values() if not t.envelope} <= kinds
+    assert kinds == {"TrainJob", "PodMonitor", "ExternalSecret", "PodGroup", *BUILT_IN, *crds.CRDS}
+    assert {body["apiVersion"] for path in MANIFESTS for body in _objects(path)} >= set(crds.PARTS)
+    minors = {_trainer(path) for path in TRAINING if path.stem == "trainjob"}
+    assert minors == set(crds.TRAINJOBS)
+    assert COMPOSE
 
 
-@pytest.mark.parametrize("kind", CRDS)
+@pytest.mark.parametrize("kind", crds.CRDS)
 def test_our_schemas_refuse_no_field_the_crd_knows_and_know_no_other(
     kind: str, shared: Callable[[str], Path]
 ) -> None:
-    crd = _load(shared(CRDS[kind]))["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    ours = schema.kind(kind, "1.31").root
-    pairs = [("spec", crd["properties"]["spec"], ours["properties"]["spec"])]
+    pairs = [
+        (
+            "spec",
+            _spec(shared(crds.CRDS[kind])),
+            schema.kind(kind, "1.31").root["properties"]["spec"],
+        )
+    ]
     compared = 0
     while pairs:
         name, theirs, own = pairs.pop()
@@ -78,13 +109,33 @@ def test_our_schemas_refuse_no_field_the_crd_knows_and_know_no_other(
         assert set(own["properties"]) == set(known), name
         compared += 1
         pairs += [(f"{name}.{key}", known[key], own["properties"][key]) for key in known]
+        pairs += [
+            (f"{name}.{key}[]", known[key]["items"], own["properties"][key]["items"])
+            for key in known
+            if "items" in known[key] and "items" in own["properties"][key]
+        ]
     assert compared >= 4
+
+
+def _spec(path: Path) -> Data:
+    return _load(path)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+
+def test_our_schema_of_trainjobs_knows_the_fields_of_every_minor(
+    shared: Callable[[str], Path],
+) -> None:
+    ours = schema.kind("TrainJob", "1.31").root["properties"]["spec"]["properties"]
+    assert set(ours) == {
+        field for path in crds.TRAINJOBS.values() for field in _spec(shared(path))["properties"]
+    }
 
 
 @pytest.mark.parametrize("path", RENDERED, ids=_name)
 def test_pyyaml_and_go_read_the_same_types(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert _typed(helm_python.values_from_yaml(text)) == _typed(yaml.load(text, yaml.CSafeLoader))
+    for document in re.split(r"^---\n", text, flags=re.MULTILINE):  # Go's reader takes one
+        go = helm_python.values_from_yaml(document)
+        assert _typed(go) == _typed(yaml.load(document, yaml.CSafeLoader) or {})
 
 
 def _typed(data: Data) -> Data:
@@ -105,7 +156,8 @@ def test_the_manifest_is_what_helm_makes_of_the_values_file(path: Path) -> None:
     values = helm_python.values_from_yaml(path.read_text(encoding="utf-8"))
     chart = helm_python.Chart.load(ROOT / "chart")
     manifests = [p for p in path.parent.glob("*.yaml") if p.name != "values.yaml"]
-    namespace = _load(manifests[0])["metadata"]["namespace"]
+    metadata = next(iter(_objects(manifests[0]))).get("metadata", {})
+    namespace = metadata.get("namespace", "training")
     rendered = chart.render(values, name=path.parent.name, namespace=namespace)
     for manifest in manifests:
         text = manifest.read_text(encoding="utf-8")
@@ -169,14 +221,14 @@ def test_a_helm_that_is_none_is_one_line(binary: str, said: str, repository: Rep
     assert len(done.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("path", MANIFESTS, ids=_name)
+@pytest.mark.parametrize("path", TRAINING, ids=_name)
 def test_what_every_manifest_promises(path: Path) -> None:
     body = _load(path)
     assert "ttlSecondsAfterFinished" not in path.read_text()
-    run_policy = body["spec"]["runPolicy"]
     labels = body["metadata"].get("labels", {})
     if "kueue.x-k8s.io/queue-name" in labels:
-        assert "suspend" not in run_policy
+        assert "suspend" not in body["spec"].get("runPolicy", {})
+        assert "suspend" not in body["spec"]
     assert len(body["metadata"]["name"]) + len("-worker-999") <= 63
     for pod in _pods(body):
         (container,) = pod["containers"]
@@ -189,9 +241,7 @@ def test_what_every_manifest_promises(path: Path) -> None:
 
 
 def _pods(body: Data) -> list[Data]:
-    spec = body["spec"]
-    replicas = spec.get("pytorchReplicaSpecs") or {"Worker": spec["replicaSpecs"]}
-    return [replica["template"]["spec"] for replica in replicas.values()]
+    return [template["spec"] for template in helm_chart.pods(body)]
 
 
 HOSTILE = [

@@ -63,6 +63,7 @@ JOBS: dict[str, tuple[list[Any], list[Any]]] = {
     "entrypoint.module": (["a", "a.b_c"], ["a-b", "a..b", ".a", "1a", ""]),
     "entrypoint.script": (["train.py", "/app/train it.py"], ["-m", "", "a\tb"]),
     "entrypoint.argv": ([["a", ""]], [[], "a", ["a\0"], [1]]),
+    "entrypoint.inline": (["print()\n", "é"], ["", "a\0", 1]),
     "flags.*": (["lr", "batch-size", "optim.name"], ["-a", "a b", "a=b", ""]),
     "flags.a": (["", 1, 0.5, True, [1, "x"]], [None, {}, [[1]], "a\0", ["a\0"]]),
     "nodes": ([1, 1000], [0, 1001, "3", 1.5, True]),
@@ -93,6 +94,12 @@ JOBS: dict[str, tuple[list[Any], list[Any]]] = {
         ["/a", "..", "../a", "a/../b", "a/..", "./a", "a//b", "", "a\0"],
     ),
     "volumes.v.claim": (["a", "a.b", "1a"], ["A", "a..b", "a_b", "-a", "", "a" * 254]),
+    "volumes.v.create.accessModes": ([["ReadWriteMany"]], [[], ["RWX"], "ReadWriteMany"]),
+    "secrets.A.external.key": (["ml/wandb", "é"], ["", "a\tb", 1]),
+    "topology.required": (["cloud.example.com/rack"], ["", "a b", "a/b/c"]),
+    "gang": ([True, False], ["yes", 1]),
+    "network": (["open", "isolated"], ["closed", ""]),
+    "metrics.port": ([1024, 65000], [80, 65001, "9090"]),
     "checkpoint.path": (["ckpt", "a/b"], ["/ckpt", "../a", ""]),
     "maxDuration": (
         ["12h", "90m", "1h30m", "3d", "1d2h3m4s", "0h1m"],
@@ -145,13 +152,14 @@ VALUE_OF_KEY = {
     "waivers.*": {"reason": "because", "until": LATER},
     "pools.*": {},
     "queues.*": {},
+    "secrets.*": {},
     "severities.*": "off",
     "defaults.*": "a",
 }
 ENVIRONMENTS: dict[str, tuple[list[Any], list[Any]]] = {
     "namespace": (["a", "1a"], ["A", "a.b", "", "a" * 64]),
     "kubernetes.version": (["1.29", "1.37"], ["1.28", "1.38", "1.3", 1.31, "1.31.0"]),
-    "targets": ([{"pytorchjob": {"version": "1.9"}}, {"trainingjob": {}}], [{}, {"trainjob": {}}]),
+    "targets": ([{"pytorchjob": {"version": "1.9"}}, {"trainingjob": {}}], [{}, {"mpijob": {}}]),
     "targets.trainingjob.rendezvous.endpoint": (
         ["lattice-rdzv-client.lattice:2379"],
         ["lattice-rdzv-client.lattice", "http://a:1", ":1", "a:"],
@@ -163,7 +171,9 @@ ENVIRONMENTS: dict[str, tuple[list[Any], list[Any]]] = {
     "pools.*": (["h100", "a" * 63], ["H100", "a.b", "", "a" * 64]),
     "pools.a.resource": (["nvidia.com/gpu"], ["gpu", "nvidia.com/", "a..b/c"]),
     "pools.a.pricePerGpuHour": ([0, 6.98], [-1, "6.98"]),
+    "queueing": (["kueue", "volcano", "coscheduling"], ["slurm"]),
     "queues.*": (["team-vision"], ["Team", "a b"]),
+    "secrets.*": (["hf"], ["HF", "a b"]),
     "severities.*": (["TW101"], ["P01"]),
     "severities.TW101": (["error", "off"], ["fatal", True]),
     "defaults.*": (["description"], ["name", "extends", "node"]),
@@ -215,7 +225,7 @@ def test_values(what: str, data: dict[str, Any], path: str, valid: bool) -> None
 @pytest.mark.parametrize("path", [path for path, (fine, _) in JOBS.items() if type(fine[0]) is str])
 def test_a_trailing_newline_is_refused(path: str) -> None:
     """It is invisible in a review, and `$` lets it through in some languages."""
-    free = {"annotations.a", "env.A", "waivers.TW101.reason", "flags.a"}
+    free = {"annotations.a", "env.A", "entrypoint.inline", "waivers.TW101.reason", "flags.a"}
     data = _with(JOB, path, f"{JOBS[path][0][0]}\n")
     assert schema.job_file().accepts(data) is (path in free)
     assert (schema.job_file().explain(data) == ()) is (path in free)

@@ -53,27 +53,30 @@ class Embedded:
 
     Helm compiles values.schema.json anew at each render, which takes five times as long as the
     rendering. So the schema is asked in its compiled form first, and the chart renders without
-    it; only values that are refused go through the whole chart, for Helm's own words.
+    it; only values that are refused go through the whole chart, for Helm's own words. It parses
+    all templates anew as well, so those of other targets are left out.
     """
 
     def __init__(self) -> None:
         # Go's start-up takes 45 ms without the GIL: time enough to read and merge the specs.
         Thread(target=_helm_python, daemon=True).start()
+        self._of_target: dict[str, Chart] = {}
 
     @cached_property
     def _whole(self) -> Chart:
         chart: Chart = _helm_python().Chart.load(CHART)
         return chart
 
-    @cached_property
-    def _bare(self) -> Chart:
-        chart: Chart = _helm_python().Chart.load_archive(_archive(CHART))
-        return chart
+    def _bare(self, target: str) -> Chart:
+        if target not in self._of_target:
+            self._of_target[target] = _helm_python().Chart.load_archive(_archive(CHART, target))
+        return self._of_target[target]
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
         helm_python = _helm_python()
         try:
-            chart = self._bare if schema.chart_values().accepts(values) else self._whole
+            valid = schema.chart_values().accepts(values)
+            chart = self._bare(values["target"]) if valid else self._whole
             rendered = chart.render(dict(values), name=release, namespace=namespace)
         except (helm_python.HelmValuesError, helm_python.HelmRenderError) as error:
             raise ChartRefusal(_reason(str(error))) from error
@@ -96,16 +99,22 @@ def _helm_python() -> ModuleType:
     return helm_python
 
 
-def _archive(folder: Path) -> bytes:
-    """What rendering needs of a chart, as the .tgz that Helm reads from memory."""
+def _archive(folder: Path, target: str) -> bytes:
+    """What rendering for a target needs of a chart, as the .tgz that Helm reads from memory.
+
+    The templates of one target alone have its name up to the first dash: `job-service.yaml`.
+    """
     import tarfile
 
+    targets: list[str] = schema.chart_values().root["properties"]["target"]["enum"]
+    others = set(targets) - {target}
     buffer = BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
         for name in ("Chart.yaml", "values.yaml"):
             archive.add(folder / name, f"{folder.name}/{name}")
         for path in sorted((folder / "templates").iterdir()):
-            if path.name != "NOTES.txt":
+            owner = path.stem.lstrip("_").partition("-")[0]
+            if path.name != "NOTES.txt" and owner not in others:
                 archive.add(path, f"{folder.name}/templates/{path.name}")
     return buffer.getvalue()
 

@@ -13,6 +13,7 @@ from trainwright.filetree import digest
 from trainwright.load import ENVIRONMENTS, JobFile
 from trainwright.model import Data
 from trainwright.render import VALUES_FILE, Rendered
+from trainwright.targets import TARGETS
 
 INDEX_FILE = "index.json"
 KUSTOMIZATION_FILE = "kustomization.yaml"
@@ -64,12 +65,13 @@ def kustomization(environment: str, entries: Mapping[str, Entry]) -> str:
     """Exactly the manifests, for Argo CD, Flux and `kubectl apply -k`.
 
     Without it a GitOps engine would take every YAML file for an object, the values files too.
+    What a target renders that is no Kubernetes object is not for it either.
     """
     manifests = [
         f"{name}/{file}"
         for name, e in sorted(entries.items())
         for file in e.files
-        if file != VALUES_FILE
+        if file != VALUES_FILE and not TARGETS[e.target].envelope
     ]
     data = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",

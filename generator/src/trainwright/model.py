@@ -129,6 +129,7 @@ class TargetOptions:
     restricted_init_container: bool = False  # operator's init-pytorch passes `restricted`
     rendezvous_backend: str = ""  # trainingjob without the agent: etcd-v2
     rendezvous_endpoint: str = ""
+    runtime: str = ""  # trainjob: a ClusterTrainingRuntime; empty when a run brings its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,8 +164,9 @@ class Environment:
     require_digest: bool = False
     registries: tuple[str, ...] = ()  # allowed image prefixes; empty allows all
     pools: Mapping[str, Pool] = field(default_factory=dict)
-    queueing: Literal["kueue", "volcano", "none"] = "none"
+    queueing: Literal["kueue", "volcano", "coscheduling", "none"] = "none"
     queues: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()  # Secrets that exist, however made; empty when not declared
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
     service_mesh: Literal["istio", "linkerd", "none"] = "none"
     severities: Mapping[str, Weight] = field(default_factory=dict)
@@ -192,17 +194,24 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrypoint:
-    """What the container runs: exactly one of module, script and argv is set."""
+    """What the container runs: exactly one of module, script, argv and inline is set.
+
+    `inline` is the text of a Python script, which reaches the pods in a ConfigMap.
+    """
 
     module: str = ""
     script: str = ""
     argv: tuple[str, ...] = ()
+    inline: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Elastic:
     min_nodes: int
     max_nodes: int
+    recovery: Literal["", "live"] = (
+        ""  # empty rather than restart, as absent fields leave names alone
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,20 +228,46 @@ class Resources:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A PersistentVolumeClaim to make. It outlives the run, since it holds what the run made."""
+
+    size: str
+    storage_class: str = ""  # empty: the cluster's default
+    access_modes: tuple[str, ...] = ()  # empty: decided by `values` from the number of nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """One mount. `source` is the Kubernetes volume source, without the name."""
+    """One mount. `source` is the Kubernetes volume source, without the name.
+
+    A volume with `create` has no source yet: its claim is named after the job.
+    """
 
     name: str
     mount_path: str
     source: Mapping[str, Data]
     sub_path: str = ""
     read_only: bool = False
+    create: Claim | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalSecret:
+    """A value that External Secrets fetches: `key` and `property` are the store's own words."""
+
+    store: str
+    key: str
+    kind: Literal["SecretStore", "ClusterSecretStore"] = "SecretStore"
+    property: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretKey:
-    name: str
-    key: str
+    """A key of a Secret in the namespace, or one that is fetched into a Secret of the run's own."""
+
+    name: str = ""
+    key: str = ""
+    external: ExternalSecret | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,6 +277,21 @@ class Checkpoint:
     every: int | None = None  # steps
     keep: int | None = None
     resume_from: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """The level of the cluster's topology (a node label) that the pods share; one of the two."""
+
+    required: str = ""
+    preferred: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """`port` is that of local rank 0 of each pod; the others follow it."""
+
+    port: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,6 +336,9 @@ class Job:
     volumes: tuple[Volume, ...] = ()
     checkpoint: Checkpoint | None = None
     queue: str = ""
+    queue_priority: str = ""
+    topology: Topology | None = None
+    gang: bool | None = None  # None rather than False: an absent field leaves names alone
     priority_class: str = ""
     max_duration: int | None = None  # seconds
     retries: int = 0
@@ -298,6 +351,9 @@ class Job:
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     service_account: str = ""
+    create_service_account: bool | None = None
+    network: Literal["", "isolated"] = ""
+    metrics: Metrics | None = None
     security: Security = Security()
     lattice: Lattice = Lattice()
     waivers: tuple[Waiver, ...] = ()

@@ -35,7 +35,7 @@ def spec_hash(job: Job, environment: Environment) -> str:
     canonical["place"] = {
         "podSecurity": environment.pod_security,
         "serviceMesh": environment.service_mesh,
-        "queueing": environment.queueing if job.queue else "",
+        "queueing": environment.queueing if job.queue or job.gang else "",
         "options": _plain(environment.targets[job.target]),
     }
     text = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

@@ -14,7 +14,7 @@ from trainwright.merge import Layered, lookup, pointer_of
 from trainwright.model import Environment, Finding, Job, Manifest, Place, Related, Waiver
 from trainwright.rules.rule import Rule
 from trainwright.rules.subject import Hit, Subject
-from trainwright.targets import TARGETS
+from trainwright.targets import TARGETS, unsupported
 from trainwright.targets.target import Target
 
 VALUES_FILE = "values.yaml"
@@ -80,7 +80,7 @@ def _about(file: JobFile, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 def _unfit(
     spec: Layered, job: Job, environment: Environment, target: Target, name: str
 ) -> Iterator[Finding]:
-    for problem in target.unsupported(job, environment):
+    for problem in unsupported(job, environment):
         yield dx.UNSUPPORTED.at(
             _authored(spec, problem.path),
             f"{target.name}: {problem.message}",
@@ -107,11 +107,14 @@ def _rendered(
     except ChartRefusal as refusal:
         finding = dx.CHART.at(spec.origin("/name"), f"the chart refuses the values: {refusal}")
         return replace(done, findings=_about(done.file, (finding,)))
-    wanted = TARGETS[job.target].template
-    if wanted not in templates:
-        raise EngineError(f"Helm rendered no {wanted} for {done.file}")
+    target = TARGETS[job.target]
+    if target.template not in templates:
+        raise EngineError(f"Helm rendered no {target.template} for {done.file}")
+    envelope = target.envelope or dict
     manifests = tuple(
-        Manifest(body=yamlio.load_rendered(text), path=path) for path, text in templates.items()
+        Manifest(body=envelope(body), path=path)
+        for path, text in templates.items()
+        for body in yamlio.load_rendered(text)
     )
     findings = tuple(_check(manifests, spec, job, environment))
     top = header(done.file)

@@ -7,17 +7,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainwright import diagnostics as dx
+from trainwright.launch import SCRIPT_FOLDER
 from trainwright.merge import Layered, merge
 from trainwright.model import (
     Checkpoint,
+    Claim,
     Data,
     Elastic,
     Entrypoint,
     Environment,
+    ExternalSecret,
     Finding,
     Image,
     Job,
     Lattice,
+    Metrics,
     Pool,
     Related,
     Resources,
@@ -25,6 +29,7 @@ from trainwright.model import (
     Security,
     Severity,
     TargetOptions,
+    Topology,
     Volume,
     Waiver,
     Weight,
@@ -61,6 +66,7 @@ def environment(name: str, document: Document) -> Environment:
         pools={key: _pool(key, value or {}) for key, value in data.get("pools", {}).items()},
         queueing=data.get("queueing", "none"),
         queues=tuple(data.get("queues", {})),
+        secrets=tuple(data.get("secrets", {})),
         pod_security=data.get("podSecurity", "restricted"),
         service_mesh=data.get("serviceMesh", "none"),
         severities={
@@ -87,6 +93,7 @@ def _target(data: Mapping[str, Data]) -> TargetOptions:
         restricted_init_container=data.get("restrictedInitContainer", False),
         rendezvous_backend=rendezvous.get("backend", ""),
         rendezvous_endpoint=rendezvous.get("endpoint", ""),
+        runtime=data.get("runtime", ""),
     )
 
 
@@ -134,18 +141,16 @@ def _job(spec: Layered, place: Environment, source: str) -> Job:
         backend=("nccl" if resources.gpu else "gloo") if backend == "auto" else backend,
         resources=resources,
         pool=place.pools.get(data.get("pool", "")),
-        elastic=Elastic(min_nodes=elastic["minNodes"], max_nodes=elastic["maxNodes"])
-        if elastic
-        else None,
+        elastic=_elastic(elastic) if elastic else None,
         shm=data.get("shm", "auto"),
         env=data.get("env", {}),
-        secrets={
-            key: SecretKey(name=value["name"], key=value["key"])
-            for key, value in data.get("secrets", {}).items()
-        },
+        secrets={key: _secret(value) for key, value in data.get("secrets", {}).items()},
         volumes=tuple(_volume(key, value) for key, value in sorted(_map(data, "volumes").items())),
         checkpoint=_checkpoint(data.get("checkpoint")),
         queue=data.get("queue", ""),
+        queue_priority=data.get("queuePriority", ""),
+        topology=Topology(**data["topology"]) if "topology" in data else None,
+        gang=data.get("gang") or None,
         priority_class=data.get("priorityClass", ""),
         max_duration=seconds(duration) if duration else None,
         retries=data["retries"],
@@ -158,6 +163,9 @@ def _job(spec: Layered, place: Environment, source: str) -> Job:
         labels=_map(data, "labels"),
         annotations=_map(data, "annotations"),
         service_account=data.get("serviceAccount", ""),
+        create_service_account=data.get("createServiceAccount") or None,
+        network="isolated" if data.get("network") == "isolated" else "",
+        metrics=Metrics(port=data["metrics"]["port"]) if "metrics" in data else None,
         security=_security(_map(data, "security")),
         lattice=_lattice(_map(data, "lattice")),
         waivers=tuple(_waivers(spec)),
@@ -167,6 +175,14 @@ def _job(spec: Layered, place: Environment, source: str) -> Job:
 def _map(data: Any, key: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = data.get(key, {})
     return found
+
+
+def _elastic(data: Mapping[str, Any]) -> Elastic:
+    return Elastic(
+        min_nodes=data["minNodes"],
+        max_nodes=data["maxNodes"],
+        recovery="live" if data.get("recovery") == "live" else "",
+    )
 
 
 def _nodes(data: Any) -> int:
@@ -190,6 +206,7 @@ def _entrypoint(data: Any) -> Entrypoint:
         module=data.get("module", ""),
         script=data.get("script", ""),
         argv=tuple(data.get("argv", ())),
+        inline=data.get("inline", ""),
     )
 
 
@@ -213,6 +230,15 @@ def _volume(name: str, data: Any) -> Volume:
         source=_source(data),
         sub_path=data.get("subPath", ""),
         read_only=data.get("readOnly", False),
+        create=_claim(data["create"]) if "create" in data else None,
+    )
+
+
+def _claim(data: Any) -> Claim:
+    return Claim(
+        size=data["size"],
+        storage_class=data.get("storageClass", ""),
+        access_modes=tuple(data.get("accessModes", ())),
     )
 
 
@@ -224,8 +250,14 @@ def _source(data: Any) -> dict[str, Data]:
         return {"configMap": {"name": data["configMap"]}}
     if "secret" in data:
         return {"secret": {"secretName": data["secret"]}}
-    key = next(key for key in ("hostPath", "emptyDir", "nfs") if key in data)
-    return {key: dict(data[key])}
+    return {key: dict(data[key]) for key in ("hostPath", "emptyDir", "nfs") if key in data}
+
+
+def _secret(data: Any) -> SecretKey:
+    external = data.get("external")
+    if external:
+        return SecretKey(external=ExternalSecret(**external))
+    return SecretKey(name=data["name"], key=data["key"])
 
 
 def _checkpoint(data: Any) -> Checkpoint | None:
@@ -273,6 +305,7 @@ def _waivers(spec: Layered) -> Iterator[Waiver]:
 
 def _problems(spec: Layered, place: Environment) -> Iterator[Finding]:
     yield from _references(spec, place)
+    yield from _queueing(spec, place)
     yield from _elastic_range(spec)
     yield from _accelerators(spec, place)
     yield from _mounts(spec)
@@ -298,8 +331,9 @@ def _references(spec: Layered, place: Environment) -> Iterator[Finding]:
     if pool is not None and pool not in place.pools:
         message = f'the pool "{pool}" does not exist in {place.name}'
         yield _at(dx.REFERENCE, spec, "pool", message, remedy=_known(place.pools, "pools"))
-    if queue is not None and place.queueing == "none":
-        message = f'the queue "{queue}" is asked for, but {place.name} has no queueing'
+    if queue is not None and place.queueing in ("none", "coscheduling"):
+        lacks = "queueing" if place.queueing == "none" else "queues, only gangs"
+        message = f'the queue "{queue}" is asked for, but {place.name} has no {lacks}'
         remedy = "Set queueing in environment.yaml, or remove the queue (queue: null)."
         yield _at(dx.REFERENCE, spec, "queue", message, remedy=remedy)
     elif queue is not None and place.queues and queue not in place.queues:
@@ -310,6 +344,27 @@ def _references(spec: Layered, place: Environment) -> Iterator[Finding]:
         message = f'checkpoints go to the volume "{volume}", which the job does not mount'
         remedy = f"Add volumes.{volume}, or name one that is there."
         yield _at(dx.REFERENCE, spec, "checkpoint.volume", message, remedy=remedy)
+
+    for variable, secret in sorted(data.get("secrets", {}).items()):
+        name = secret.get("name")
+        if name is not None and place.secrets and name not in place.secrets:
+            message = f'the Secret "{name}" does not exist in {place.name}'
+            remedy = _known(place.secrets, "secrets")
+            yield _at(dx.REFERENCE, spec, f"secrets.{variable}.name", message, remedy=remedy)
+
+
+def _queueing(spec: Layered, place: Environment) -> Iterator[Finding]:
+    data: Any = spec.data
+    queued = data.get("queue") is not None and place.queueing == "kueue"
+    for path, what in (("queuePriority", "a priority in the queue"), ("topology", "a topology")):
+        if path in data and not queued:
+            message = f"{what} is asked for, but the job waits in no Kueue queue"
+            yield _at(dx.CONTRADICTION, spec, path, message, remedy=f"Set queue, or remove {path}.")
+    # Kueue admits all pods of a job or none, so what it queues is a gang already.
+    if data.get("gang") and place.queueing not in ("volcano", "coscheduling") and not queued:
+        message = f"a gang is asked for, but nothing in {place.name} starts pods together"
+        remedy = "Set queueing in environment.yaml and, for Kueue, a queue; or remove gang."
+        yield _at(dx.REFERENCE, spec, "gang", message, remedy=remedy)
 
 
 def _elastic_range(spec: Layered) -> Iterator[Finding]:
@@ -380,13 +435,27 @@ def _pool_fit(spec: Layered, pool: Pool, gpus: int) -> Iterator[Finding]:
 def _mounts(spec: Layered) -> Iterator[Finding]:
     data: Any = spec.data
     seen: dict[str, str] = {"/dev/shm": "shm"} if data.get("shm") != "none" else {}  # noqa: S108
+    if "inline" in data["entrypoint"]:
+        seen[SCRIPT_FOLDER] = "entrypoint.inline"
     for name, volume in sorted(data.get("volumes", {}).items()):
         path = volume["mountPath"].rstrip("/") or "/"
         if path in seen:
             message = f"volumes.{name} and {seen[path]} are both mounted at {path}"
             yield _at(dx.CONTRADICTION, spec, f"volumes.{name}.mountPath", message)
         seen[path] = f"volumes.{name}"
+        yield from _claim_fits(spec, name)
     both = sorted(set(data.get("env", {})) & set(data.get("secrets", {})))
     for name in both:
         message = f"{name} is set in env and in secrets"
         yield _at(dx.CONTRADICTION, spec, f"env.{name}", message)
+
+
+def _claim_fits(spec: Layered, volume: str) -> Iterator[Finding]:
+    data: Any = spec.data
+    modes = data["volumes"][volume].get("create", {}).get("accessModes", ())
+    many = max(_nodes(data), data.get("elastic", {}).get("maxNodes", 1)) > 1
+    if modes and many and not {"ReadWriteMany", "ReadOnlyMany"} & set(modes):
+        message = f"the claim can be mounted by one node only ({', '.join(modes)})"
+        path = f"volumes.{volume}.create.accessModes"
+        remedy = "Add ReadWriteMany, with a storageClass that has it, or set nodes to 1."
+        yield _at(dx.CONTRADICTION, spec, path, message, remedy=remedy)

@@ -7,10 +7,11 @@ from posixpath import join
 
 from trainwright import launch, quantity
 from trainwright.merge import merge
-from trainwright.model import Data, Environment, Job
-from trainwright.targets import TARGETS
+from trainwright.model import Data, Environment, Job, Volume
+from trainwright.targets import TARGETS, queueing
 
 MANAGED_BY = "trainwright"
+SCRIPT_VOLUME = "trainwright-script"
 _DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take half of
 
 
@@ -22,30 +23,36 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "commonLabels": _labels(job, name),
         "labels": _object_labels(job, environment),
         "annotations": dict(job.annotations),
-        **_mesh(environment),
+        **_pod_metadata(job, environment),
         "image": _image(job),
         "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
         "command": launch.command(job),
         "args": launch.arguments(job.flags),
         "env": dict(sorted(_env(job, name))),
         "secretEnv": {
-            key: {"name": secret.name, "key": secret.key}
+            key: {"name": name, "key": key}
+            if secret.external
+            else {"name": secret.name, "key": secret.key}
             for key, secret in sorted(job.secrets.items())
         },
         "resources": _resources(job),
         "shm": {"sizeLimit": _shm(job)},
-        "volumes": [_volume(job, index) for index in range(len(job.volumes))],
+        "volumes": [*(_volume(job, volume) for volume in job.volumes), *_script(job, name)],
         "nodeSelector": _node_selector(job),
         "tolerations": _tolerations(job),
         "affinity": dict(job.affinity),
         "podSecurityContext": _pod_security(job, environment),
         "securityContext": _container_security(job),
-        "serviceAccountName": job.service_account,
+        "serviceAccountName": job.service_account or (name if job.create_service_account else ""),
         "priorityClassName": job.priority_class,
-        "schedulerName": "volcano" if job.queue and environment.queueing == "volcano" else "",
+        "schedulerName": queueing.gang_scheduler(job, environment),
         "terminationGracePeriodSeconds": job.grace_period,
     }
     decided = merge(common, TARGETS[job.target].values(job, environment, name))
+    decided |= {
+        "ports": [*decided.get("ports", []), *_metrics_ports(job)],
+        **_supporting(job),
+    }
     return {key: value for key, value in decided.items() if value not in ("", [], {})}
 
 
@@ -62,9 +69,25 @@ def _labels(job: Job, name: str) -> dict[str, str]:
 
 
 def _object_labels(job: Job, environment: Environment) -> dict[str, str]:
-    if job.queue and environment.queueing == "kueue":
-        return {"kueue.x-k8s.io/queue-name": job.queue}
-    return {}
+    labels = {}
+    if queueing.in_kueue(job, environment):
+        labels["kueue.x-k8s.io/queue-name"] = job.queue
+        if job.queue_priority:
+            labels["kueue.x-k8s.io/priority-class"] = job.queue_priority
+    return labels
+
+
+def _pod_metadata(job: Job, environment: Environment) -> dict[str, Data]:
+    """https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/"""
+    topology = job.topology
+    if topology is None:
+        return _mesh(environment)
+    kind, level = (
+        ("required", topology.required) if topology.required else ("preferred", topology.preferred)
+    )
+    wish = {f"kueue.x-k8s.io/podset-{kind}-topology": level}
+    merged: dict[str, Data] = merge(_mesh(environment), {"podAnnotations": wish})
+    return merged
 
 
 def _mesh(environment: Environment) -> dict[str, Data]:
@@ -92,6 +115,8 @@ def _image(job: Job) -> dict[str, Data]:
 
 def _env(job: Job, name: str) -> Iterator[tuple[str, str]]:
     yield from job.env.items()
+    if job.metrics:
+        yield "TRAINWRIGHT_METRICS_PORT", str(job.metrics.port)
     checkpoint = job.checkpoint
     if checkpoint is None:
         return
@@ -147,11 +172,11 @@ def _shm(job: Job) -> str:
     return quantity.format_binary(int(quantity.parse(memory)) // 2) if memory else _DEFAULT_SHM
 
 
-def _volume(job: Job, index: int) -> dict[str, Data]:
-    volume = job.volumes[index]
+def _volume(job: Job, volume: Volume) -> dict[str, Data]:
+    made = {"persistentVolumeClaim": {"claimName": _claim_name(job, volume)}}
     rendered: dict[str, Data] = {
         "name": volume.name,
-        "source": dict(volume.source),
+        "source": made if volume.create else dict(volume.source),
         "mountPath": volume.mount_path,
     }
     if volume.sub_path:
@@ -159,6 +184,74 @@ def _volume(job: Job, index: int) -> dict[str, Data]:
     if volume.read_only:
         rendered["readOnly"] = True
     return rendered
+
+
+def _claim_name(job: Job, volume: Volume) -> str:
+    # Of the job, not of the run: a changed spec finds the data and the checkpoints of the last.
+    return f"{job.name}-{volume.name}"
+
+
+def _script(job: Job, name: str) -> Iterator[dict[str, Data]]:
+    if job.entrypoint.inline:
+        yield {
+            "name": SCRIPT_VOLUME,
+            "source": {"configMap": {"name": name}},
+            "mountPath": launch.SCRIPT_FOLDER,
+            "readOnly": True,
+        }
+
+
+def _metrics_ports(job: Job) -> list[Data]:
+    """Each process has its own, so that no sample of one hides another's."""
+    if job.metrics is None:
+        return []
+    return [
+        {"name": f"metrics-{rank}", "containerPort": job.metrics.port + rank, "protocol": "TCP"}
+        for rank in range(job.procs_per_node)
+    ]
+
+
+def _supporting(job: Job) -> dict[str, Data]:
+    """What comes into being beside the job because the spec asks for it."""
+    external = {
+        key: {
+            "store": secret.external.store,
+            "kind": secret.external.kind,
+            "key": secret.external.key,
+            "property": secret.external.property,
+        }
+        for key, secret in sorted(job.secrets.items())
+        if secret.external
+    }
+    return {
+        "script": job.entrypoint.inline,
+        "claims": [_claim(job, volume) for volume in job.volumes if volume.create],
+        "externalSecret": {k: {n: v for n, v in e.items() if v} for k, e in external.items()},
+        "createServiceAccount": job.create_service_account or "",
+        "podMonitor": {"enabled": True} if job.metrics else {},
+        "networkPolicy": {"enabled": True} if job.network else {},
+    }
+
+
+def _claim(job: Job, volume: Volume) -> dict[str, Data]:
+    assert volume.create is not None
+    # Ranks on several nodes need a volume that several nodes can mount.
+    modes = volume.create.access_modes or (
+        ("ReadWriteOnce",) if _most_nodes(job) == 1 else ("ReadWriteMany",)
+    )
+    claim: dict[str, Data] = {
+        "name": _claim_name(job, volume),
+        "size": volume.create.size,
+        "accessModes": list(modes),
+    }
+    if volume.create.storage_class:
+        claim["storageClassName"] = volume.create.storage_class
+    return claim
+
+
+def _most_nodes(job: Job) -> int:
+    """The most nodes that train at the same time."""
+    return job.elastic.max_nodes if job.elastic else job.nodes
 
 
 def _node_selector(job: Job) -> dict[str, str]:

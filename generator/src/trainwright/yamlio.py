@@ -321,13 +321,12 @@ def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes) -> Finding:
     return dx.SYNTAX.at(place, f"the control character {found.group()!r} is not allowed in YAML")
 
 
-def load_rendered(text: str) -> dict[str, Data]:
-    """One object as Helm rendered it. Its text comes from our own chart and is trusted.
+def load_rendered(text: str) -> list[dict[str, Data]]:
+    """The objects of a file as Helm rendered it. It comes from our own chart and is trusted.
 
     Building the data here takes half the time of PyYAML's constructor, in the hottest place.
     """
-    loaded: dict[str, Data] = _plain(yaml.compose(text, Loader=_Loader))
-    return loaded
+    return [_plain(node) for node in yaml.compose_all(text, Loader=_Loader)]
 
 
 def _plain(node: Node | None) -> Data:

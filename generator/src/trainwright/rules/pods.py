@@ -148,7 +148,7 @@ def _checkpoint_folder(subject: Subject) -> Iterator[tuple[str, str]]:
 
 
 def _d18(subject: Subject) -> Iterator[Hit]:
-    pool = subject.job.pool if subject.job else None
+    pool = subject.job.pool if subject.job and subject.templates else None
     if pool and pool.spot and not any(True for _ in _checkpoint_folder(subject)):
         yield Hit("/spec", f'the pool "{pool.name}" is spot, and nothing is saved')
 

@@ -379,6 +379,7 @@ P11 = Rule(
     summary="Variables that the launcher or the operator sets are left to them.",
     effect="The operator appends its own value, which wins without a word.",
     remedy="Remove the variable; nodes, procsPerNode and elastic decide it.",
+    kinds=("PyTorchJob", "TrainingJob"),  # elsewhere the manifest has to set them
     spec="env",
     source=_ENVVAR,
     run=_p11,

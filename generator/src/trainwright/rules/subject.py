@@ -176,7 +176,7 @@ class Subject:
     def templates(self) -> tuple[PodTemplate, ...]:
         """Every pod template of the object, whatever its kind."""
         finder = _TEMPLATES.get(self.kind)
-        return tuple(finder(self.spec)) if finder else ()
+        return tuple(finder(self)) if finder else ()
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:
@@ -188,8 +188,8 @@ def _count(value: Data, default: int = 1) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-def _pytorchjob(spec: Mapping[str, Data]) -> Iterator[PodTemplate]:
-    for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
+def _pytorchjob(subject: Subject) -> Iterator[PodTemplate]:
+    for role, replica in mapping(subject.spec.get("pytorchReplicaSpecs")).items():
         if isinstance(replica, Mapping):
             pointer = f"/spec/pytorchReplicaSpecs/{escape(role)}/template"
             yield PodTemplate(
@@ -197,15 +197,118 @@ def _pytorchjob(spec: Mapping[str, Data]) -> Iterator[PodTemplate]:
             )
 
 
-def _trainingjob(spec: Mapping[str, Data]) -> Iterator[PodTemplate]:
-    replica = spec.get("replicaSpecs")
+def _trainingjob(subject: Subject) -> Iterator[PodTemplate]:
+    replica = subject.spec.get("replicaSpecs")
     if isinstance(replica, Mapping):
-        replicas = _count(spec.get("maxSize"))
+        replicas = _count(subject.spec.get("maxSize"))
         template = mapping(replica.get("template"))
         yield PodTemplate("/spec/replicaSpecs/template", template, "Worker", replicas)
 
 
-_TEMPLATES = {"PyTorchJob": _pytorchjob, "TrainingJob": _trainingjob}
+def _job(subject: Subject) -> Iterator[PodTemplate]:
+    pods = _count(subject.spec.get("parallelism"))
+    yield PodTemplate("/spec/template", mapping(subject.spec.get("template")), "Worker", pods)
+
+
+def _jobset(subject: Subject) -> Iterator[PodTemplate]:
+    yield from _replicated(subject.spec, "/spec")
+
+
+def _replicated(jobset: Mapping[str, Data], pointer: str) -> Iterator[PodTemplate]:
+    """The pods of a JobSet's specification, which a TrainingRuntime contains too."""
+    for index, replicated in enumerate(map(mapping, sequence(jobset.get("replicatedJobs")))):
+        job = mapping(dig(replicated, "template", "spec"))
+        yield PodTemplate(
+            f"{pointer}/replicatedJobs/{index}/template/spec/template",
+            mapping(job.get("template")),
+            text(replicated.get("name")),
+            _count(replicated.get("replicas")) * _count(job.get("parallelism")),
+        )
+
+
+def _trainjob(subject: Subject) -> Iterator[PodTemplate]:
+    """A runtime's pods with what the job runs in them, where the runtime is known.
+
+    What the job says itself is in one place, so that is where all of it points.
+    """
+    wanted = dig(subject.spec, "runtimeRef", "name")
+    trainer = mapping(subject.spec.get("trainer"))
+    program = {k: v for k, v in trainer.items() if k in ("image", "command", "args", "env")}
+    program["resources"] = mapping(trainer.get("resourcesPerNode"))
+    nodes = _count(trainer.get("numNodes"))
+    for sibling in subject.siblings:
+        if sibling.kind in ("TrainingRuntime", "ClusterTrainingRuntime") and sibling.name == wanted:
+            for template in _replicated(mapping(dig(sibling.body, "spec", "template", "spec")), ""):
+                yield PodTemplate("/spec/trainer", _running(template, program), "node", nodes)
+            return
+    if trainer:
+        pod = PodTemplate("", _overrides(subject.spec))
+        node = {"name": "node", **next((c.body for c in pod.trains if c.name == "node"), {})}
+        body = {**pod.body, "spec": {**pod.spec, "containers": [{**node, **program}]}}
+        yield PodTemplate("/spec/trainer", body, "node", nodes)
+
+
+def _overrides(trainjob: Mapping[str, Data]) -> Mapping[str, Data]:
+    """What a TrainJob changes in the pods of its runtime, as each minor version spells it."""
+    for override in map(mapping, sequence(trainjob.get("podSpecOverrides"))):
+        return {"spec": override}
+    for override in map(mapping, sequence(trainjob.get("podTemplateOverrides"))):
+        return override
+    for patch in map(mapping, sequence(trainjob.get("runtimePatches"))):
+        jobset = mapping(dig(patch, "trainingRuntimeSpec", "template", "spec"))
+        for template in _replicated(jobset, ""):
+            return template.body
+    return {}
+
+
+def _running(template: PodTemplate, program: Mapping[str, Data]) -> dict[str, Data]:
+    """The pod template with a program in its container `node`."""
+    containers = [
+        {**container.body, **program} if container.name == "node" else container.body
+        for container in template.trains
+    ]
+    return {**template.body, "spec": {**template.spec, "containers": containers}}
+
+
+def _compose(subject: Subject) -> Iterator[PodTemplate]:
+    """The services of a Compose file as the pods they would be."""
+    for name, service in mapping(subject.spec.get("services")).items():
+        service = mapping(service)  # noqa: PLW2901 - anybody's file
+        added, dropped = (list(sequence(service.get(f"cap_{w}"))) for w in ("add", "drop"))
+        hardened = "no-new-privileges:true" in sequence(service.get("security_opt"))
+        container = {
+            "name": name,
+            "image": service.get("image"),
+            "command": sequence(service.get("entrypoint")),
+            "args": sequence(service.get("command")),
+            "env": [
+                {"name": key, **({} if text(value).startswith("${") else {"value": value})}
+                for key, value in mapping(service.get("environment")).items()
+            ],
+            "securityContext": {
+                "allowPrivilegeEscalation": not hardened,
+                "capabilities": {"drop": dropped, "add": added},
+                "runAsNonRoot": text(service.get("user")).partition(":")[0] not in ("", "0"),
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+        }
+        metadata = {"labels": service.get("labels"), "annotations": service.get("annotations")}
+        spec: dict[str, Data] = {"containers": [container]}
+        grace = text(service.get("stop_grace_period")).removesuffix("s")
+        if grace.isdigit():
+            spec["terminationGracePeriodSeconds"] = int(grace)
+        pointer = f"/spec/services/{escape(str(name))}"
+        yield PodTemplate(pointer, {"metadata": metadata, "spec": spec}, str(name))
+
+
+_TEMPLATES = {
+    "PyTorchJob": _pytorchjob,
+    "TrainingJob": _trainingjob,
+    "TrainJob": _trainjob,
+    "JobSet": _jobset,
+    "Job": _job,
+    "Compose": _compose,
+}
 
 
 def count(value: Data) -> int | None:

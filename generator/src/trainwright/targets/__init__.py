@@ -1,6 +1,48 @@
 """The targets, in the order they are listed: adding one is its module and its line here."""
 
-from trainwright.targets import pytorchjob, trainingjob
-from trainwright.targets.target import Target
+from __future__ import annotations
 
-TARGETS: dict[str, Target] = {t.name: t for t in (pytorchjob.TARGET, trainingjob.TARGET)}
+from collections.abc import Iterator
+
+from trainwright.model import Environment, Job
+from trainwright.targets import compose, jobset, pytorchjob, trainingjob, trainjob
+from trainwright.targets import job as indexed_job
+from trainwright.targets.target import Target, Unsupported
+
+TARGETS: dict[str, Target] = {
+    t.name: t
+    for t in (
+        pytorchjob.TARGET,
+        trainingjob.TARGET,
+        trainjob.TARGET,
+        jobset.TARGET,
+        indexed_job.TARGET,
+        compose.TARGET,
+    )
+}
+
+
+def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """Everything the job asks for that its target cannot express."""
+    target = TARGETS[job.target]
+    if job.elastic and not target.elastic:
+        able = " or ".join(t.name for t in TARGETS.values() if t.elastic)
+        yield Unsupported(
+            "elastic",
+            "nodes may come and go in an elastic job, but here their number is fixed at the start",
+            f"Use target {able}, or set nodes instead of elastic.",
+        )
+    for other in TARGETS.values():
+        if other.section and other is not target and _is_set(job, other.section):
+            yield Unsupported(
+                other.section,
+                f"{other.section} is for a {other.kind} only",
+                f"Remove {other.section} ({other.section}: null), or use target {other.name}.",
+            )
+    yield from target.unsupported(job, environment)
+
+
+def _is_set(job: Job, section: str) -> bool:
+    """Whether a part of the spec says anything but what it says by default."""
+    value = getattr(job, section)
+    return bool(value != type(value)())

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import Data, Environment, Job
+from trainwright import launch
+from trainwright.model import Data, Elastic, Environment, Job
+from trainwright.targets import queueing
 from trainwright.targets.target import Target, Unsupported
 
 PORT = 23456  # the operator's default; named, or the Service it makes is invalid
@@ -25,7 +27,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         else {"master": 1, "worker": job.nodes - 1},
         "nprocPerNode": str(job.procs_per_node),
         "ports": [{"name": "pytorchjob-port", "containerPort": PORT, "protocol": "TCP"}],
-        "restartPolicy": _restart_policy(job),
+        "restartPolicy": launch.restart_policy(job),
         "runPolicy": _run_policy(job, environment),
     }
     if job.elastic:
@@ -35,15 +37,13 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
             "maxRestarts": _MAX_RESTARTS,
             "rdzvBackend": "c10d",
         }
+        if job.elastic.recovery:
+            values["command"] = launch.command(job, options=_live(job.elastic))
     return values
 
 
-def _restart_policy(job: Job) -> str:
-    """Our entrypoint says by its exit code whether a retry can help; other launchers do not."""
-    if job.retries == 0:
-        return "Never"
-    own = job.launcher == "trainwright" and not job.entrypoint.argv
-    return "ExitCode" if own else "OnFailure"
+def _live(elastic: Elastic) -> tuple[str, ...]:
+    return f"--nnodes={elastic.min_nodes}:{elastic.max_nodes}", "--recovery=live"
 
 
 def _run_policy(job: Job, environment: Environment) -> dict[str, Data]:
@@ -52,12 +52,14 @@ def _run_policy(job: Job, environment: Environment) -> dict[str, Data]:
     policy: dict[str, Data] = {"cleanPodPolicy": "Running", "backoffLimit": job.retries}
     if job.max_duration is not None:
         policy["activeDeadlineSeconds"] = job.max_duration
+    scheduling: dict[str, Data] = {}
     if job.queue and environment.queueing == "volcano":
-        policy["schedulingPolicy"] = {"queue": job.queue}
-    # Kueue owns `suspend`: a value in git would evict a running job at every sync.
-    if not (job.queue and environment.queueing == "kueue"):
-        policy["suspend"] = job.state == "suspended"
-    return policy
+        scheduling["queue"] = job.queue
+    if job.gang and queueing.gang_scheduler(job, environment):
+        scheduling["minAvailable"] = job.elastic.min_nodes if job.elastic else job.nodes
+    if scheduling:
+        policy["schedulingPolicy"] = scheduling
+    return policy | queueing.suspend(job, environment)
 
 
 def _longest_suffix(job: Job) -> str:
@@ -67,11 +69,12 @@ def _longest_suffix(job: Job) -> str:
 
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
-    if job.state == "suspended" and job.queue and environment.queueing == "kueue":
+    yield from queueing.unsuspendable(job, environment)
+    if job.elastic and job.elastic.recovery and not launch.starts_runtime(job):
         yield Unsupported(
-            "state",
-            "a job in a Kueue queue cannot be suspended from git: Kueue owns the field",
-            "Use state: cancelled, or stop the queue (stopPolicy of the LocalQueue).",
+            "elastic.recovery",
+            "live recovery is the entrypoint's, and this job does not start it",
+            "Use launcher: trainwright without entrypoint.argv, or recovery: restart.",
         )
 
 
@@ -84,4 +87,5 @@ TARGET = Target(
     values=_values,
     longest_suffix=_longest_suffix,
     unsupported=_unsupported,
+    elastic=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trainwright.model import Data, Environment, Job
@@ -23,7 +23,10 @@ class Target:
 
     `template` is the chart template that shapes it; `values` are the chart values in which it
     differs from the others; `longest_suffix` is what the controller appends to the object's name
-    at most; `unsupported` names what it cannot express.
+    at most; `unsupported` names what it cannot express. `elastic` says whether nodes may come and
+    go while it runs; `section` is the part of a job spec that no other target reads. `envelope`
+    makes a Kubernetes-like object of what is rendered, for targets that are none themselves: no
+    GitOps engine applies those.
     """
 
     name: str
@@ -34,3 +37,6 @@ class Target:
     values: Callable[[Job, Environment, str], dict[str, Data]]
     longest_suffix: Callable[[Job], str]
     unsupported: Callable[[Job, Environment], Iterator[Unsupported]]
+    elastic: bool = False
+    section: str = ""
+    envelope: Callable[[Mapping[str, Data]], dict[str, Data]] | None = None

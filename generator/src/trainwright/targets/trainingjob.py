@@ -75,13 +75,31 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "a TrainingJob cannot be queued: Lattice schedules by priority itself",
             "Remove the queue (queue: null) and set lattice.priority, or use target pytorchjob.",
         )
+    if job.elastic and job.elastic.recovery:
+        yield Unsupported(
+            "elastic.recovery",
+            "a TrainingJob cannot recover live: Lattice starts all processes again at any change",
+            "Remove recovery (elastic.recovery: restart), or use target pytorchjob.",
+        )
     if job.state == "suspended":
         yield Unsupported(
             "state",
             "a TrainingJob cannot be suspended: its API has no such field",
             "Use state: cancelled, or target pytorchjob.",
         )
+    if job.gang:
+        yield Unsupported(
+            "gang",
+            "a TrainingJob has no gang: Lattice starts between minSize and maxSize pods itself",
+            "Remove gang (gang: null), or use target pytorchjob.",
+        )
     rendezvous = environment.targets[job.target].rendezvous_endpoint
+    if job.network and (injects(job) or rendezvous):
+        yield Unsupported(
+            "network",
+            "the pods of a TrainingJob meet outside the job, in Lattice's own rendezvous",
+            "Remove network (network: open), or use target pytorchjob.",
+        )
     many = _sizes(job)[1] > 1
     if many and not injects(job) and job.launcher == "torchrun" and not rendezvous:
         yield Unsupported(
@@ -117,4 +135,6 @@ TARGET = Target(
     values=_values,
     longest_suffix=_longest_suffix,
     unsupported=_unsupported,
+    elastic=True,
+    section="lattice",
 )

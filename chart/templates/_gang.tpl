@@ -1,0 +1,63 @@
+{{/*
+The specification of a JobSet with one Indexed Job, whose pods restart as one: a lost pod fails the
+Job, and the JobSet makes all pods anew. With restartPolicy ExitCode the container says by its exit
+code whether that can help (128 and above). What the server would fill in is written out, since
+Argo CD compares lists whole. Takes a dict of "root" (the chart's scope), "deadline" (seconds for
+each attempt) and "elsewhere", which a TrainingRuntime sets: its TrainJob says what runs.
+*/}}
+{{- define "training-job.jobset" -}}
+{{- $values := .root.Values -}}
+network:
+  enableDNSHostnames: true
+  publishNotReadyAddresses: true
+failurePolicy:
+  maxRestarts: {{ int64 (default 0 $values.runPolicy.backoffLimit) }}
+  restartStrategy: Recreate
+  {{- if or (eq $values.restartPolicy "ExitCode") .deadline }}
+  rules:
+    - name: permanent
+      action: FailJobSet
+      onJobFailureReasons:
+        {{- if .deadline }}
+        - DeadlineExceeded
+        {{- end }}
+        {{- if eq $values.restartPolicy "ExitCode" }}
+        - PodFailurePolicy
+        {{- end }}
+  {{- end }}
+replicatedJobs:
+  - name: node
+    groupName: default
+    replicas: 1
+    template:
+      {{- if .elsewhere }}
+      metadata:
+        labels:
+          trainer.kubeflow.org/trainjob-ancestor-step: trainer
+      {{- end }}
+      spec:
+        completionMode: Indexed
+        completions: {{ int64 $values.nodes }}
+        parallelism: {{ int64 $values.nodes }}
+        backoffLimit: 0
+        {{- with .deadline }}
+        activeDeadlineSeconds: {{ int64 . }}
+        {{- end }}
+        {{- if eq $values.restartPolicy "ExitCode" }}
+        podReplacementPolicy: Failed
+        podFailurePolicy:
+          rules:
+            {{- include "training-job.permanent" . | trim | nindent 12 }}
+        {{- end }}
+        template:
+          {{- include "training-job.pod" (dict "root" .root "container" "node" "restartPolicy" "Never" "elsewhere" .elsewhere) | nindent 10 }}
+{{- end }}
+
+{{/* The rule of a podFailurePolicy for exit codes after which no retry helps. */}}
+{{- define "training-job.permanent" }}
+- action: FailJob
+  onExitCodes:
+    containerName: node
+    operator: In
+    values: {{ untilStep 1 128 1 | toJson }}
+{{- end }}

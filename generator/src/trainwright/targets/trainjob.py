@@ -1,0 +1,108 @@
+"""Kubeflow Trainer v2 TrainJob, in the shape that the cluster's minor version accepts.
+
+A run brings its own TrainingRuntime, so that every field of its pods is in git; or it refers to a
+ClusterTrainingRuntime of the environment, and overrides what that minor version lets a job
+override. Facts: kubeflow/trainer v2.3.0, pkg/apis/trainer/v1alpha1 and pkg/runtime/framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright import launch
+from trainwright.model import Data, Environment, Job
+from trainwright.targets import indexed, queueing
+from trainwright.targets.target import Target, Unsupported
+
+_DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
+
+
+def _minor(job: Job, environment: Environment) -> int:
+    """The y of Kubeflow Trainer 2.y."""
+    return int(environment.targets[job.target].version.split(".")[1])
+
+
+def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    options = environment.targets[job.target]
+    variables: dict[str, Data] = {}
+    if job.launcher == "python" or job.entrypoint.argv:
+        variables = indexed.variables(job, indexed.first_pod(name))
+        # Trainer gives the container all of torchrun's variables itself, and refuses them here.
+        for part in ("env", "fieldEnv"):
+            own = variables[part]
+            variables[part] = {k: v for k, v in own.items() if not k.startswith("PET_")}
+    gang = queueing.pod_group(job, environment, name)
+    return {
+        "nodes": job.nodes,
+        "nprocPerNode": str(job.procs_per_node),
+        "command": launch.command(job),
+        **variables,
+        "restartPolicy": launch.restart_policy(job),
+        "runPolicy": indexed.run_policy(job, environment, job.retries),
+        "trainer": {
+            "version": f"2.{_minor(job, environment)}",
+            **({"runtime": options.runtime} if options.runtime else {}),
+        },
+        **({"podGroup": gang["podGroup"]} if gang else {}),
+    }
+
+
+def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    yield from indexed.unsupported(job, environment)
+    minor = _minor(job, environment)
+    if environment.targets[job.target].runtime:
+        yield from _not_overridable(job, environment, minor)
+    elif minor == 0 and queueing.gang_scheduler(job, environment) == "volcano":
+        yield Unsupported(
+            "gang" if job.gang else "queue",
+            "Kubeflow Trainer 2.0 makes no Volcano gangs",
+            "Use Kubeflow Trainer 2.1 or newer, or remove it.",
+        )
+
+
+def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator[Unsupported]:
+    """What a job cannot say about the pods of a runtime that is not its own."""
+    asked: dict[str, object] = {
+        "retries": job.retries,
+        "gang" if job.gang else "queue": queueing.gang_scheduler(job, environment),
+        "priorityClass": job.priority_class,
+        "image.pullPolicy": job.image.pull_policy != "IfNotPresent",
+        "metrics": job.metrics,
+        "gracePeriod": minor < 3 and job.grace_period != _DEFAULT_GRACE,
+    }
+    if minor < 2:
+        restricted = environment.pod_security == "restricted"
+        asked |= {"maxDuration": job.max_duration, "security": restricted or _secured(job)}
+    if minor < 1:
+        asked |= {
+            "affinity": job.affinity,
+            "image.pullSecrets": job.image.pull_secrets,
+            "labels": job.labels,
+            "network": job.network,
+            "topology": job.topology,
+            "target": environment.service_mesh != "none",  # whose sidecars a label keeps away
+        }
+    for path in (path for path, wanted in asked.items() if wanted):
+        yield Unsupported(
+            path,
+            f"a job cannot set {path} in a runtime of the cluster with Kubeflow Trainer 2.{minor}",
+            f"Set gracePeriod: {_DEFAULT_GRACE}s, which is what the pods have."
+            if path == "gracePeriod"
+            else "Remove it, or leave out targets.trainjob.runtime: a run then brings its own.",
+        )
+
+
+def _secured(job: Job) -> bool:
+    return job.security != type(job.security)()
+
+
+TARGET = Target(
+    name="trainjob",
+    api_version="trainer.kubeflow.org/v1alpha1",
+    kind="TrainJob",
+    summary="Kubeflow Trainer v2, 2.0 to 2.3: jobs of a fixed size, with their runtime.",
+    template="trainjob.yaml",
+    values=_values,
+    longest_suffix=lambda job: f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde",
+    unsupported=_unsupported,
+)

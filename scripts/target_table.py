@@ -1,0 +1,448 @@
+"""Write docs/targets.md: every feature of a job spec on every target, found out by rendering it.
+
+python scripts/target_table.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from trainwright import helm, load, render, resolve, schema
+from trainwright.load import JobFile, LoadedJob, Reader
+from trainwright.merge import Layer, stack
+from trainwright.model import Finding, Severity
+from trainwright.render import VALUES_FILE
+from trainwright.targets import TARGETS
+from trainwright.yamlio import Document, parse
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "targets.md"
+COMMAND = "python scripts/target_table.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """Something a job spec can ask for: an example, and what of it is seen where it is rendered.
+
+    `shows` are alternatives, since each kind has its own words; `environment` is what must be in
+    environment.yaml for it.
+    """
+
+    name: str
+    spec: str
+    shows: tuple[str, ...]
+    environment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A column of a table: a target as one cluster has it."""
+
+    title: str
+    target: str
+    options: str = "{}"
+
+
+_POOL = "pools: {gpu: {resource: nvidia.com/gpu}}"
+_PLACED = (
+    "pools: {gpu: {resource: nvidia.com/gpu, nodeSelector: {pool: h100},"
+    " tolerations: [{key: sku, operator: Exists}]}}"
+)
+_KUEUE = "queueing: kueue\nqueues: {team: {}}"
+
+
+def _volume(source: str) -> str:
+    return f"volumes: {{v: {{{source}, mountPath: /v}}}}"
+
+
+FEATURES = (
+    Feature(
+        name="image by digest",
+        spec=f"image: {{digest: 'sha256:{'5' * 64}'}}",
+        shows=(f"train:1.0@sha256:{'5' * 64}",),
+    ),
+    Feature(name="pull policy", spec="image: {pullPolicy: Always}", shows=("Always", "always")),
+    Feature(name="pull secrets", spec="image: {pullSecrets: [regcred]}", shows=("regcred",)),
+    Feature(name="Python module", spec="entrypoint: {module: a.b}", shows=('- "a.b"',)),
+    Feature(name="script in the image", spec="entrypoint: {script: b.py}", shows=('- "b.py"',)),
+    Feature(
+        name="command of one's own", spec="entrypoint: {argv: [/bin/t]}", shows=('- "/bin/t"',)
+    ),
+    Feature(
+        name="script in the spec", spec="entrypoint: {inline: print(42)}", shows=("print(42)",)
+    ),
+    Feature(
+        name="Trainwright's entrypoint",
+        spec="launcher: trainwright\nentrypoint: {script: b.py}\nprocsPerNode: 2",
+        shows=("--nproc-per-node=2",),
+    ),
+    Feature(name="torchrun", spec="launcher: torchrun", shows=('- "torchrun"',)),
+    Feature(name="plain python", spec="launcher: python", shows=('- "-u"',)),
+    Feature(name="flags", spec="flags: {lr: 0.5}", shows=("--lr=0.5",)),
+    Feature(
+        name="several nodes",
+        spec="nodes: 3",
+        shows=("replicas: 2", "maxSize: 3", "numNodes: 3", "completions: 3"),
+    ),
+    Feature(name="several processes a node", spec="procsPerNode: 2", shows=("--nproc-per-node=2",)),
+    Feature(
+        name="elastic range",
+        spec="elastic: {minNodes: 2, maxNodes: 5}",
+        shows=("maxReplicas: 5", "maxSize: 5"),
+    ),
+    Feature(
+        name="recovery while others go on",
+        spec="elastic: {minNodes: 2, maxNodes: 5, recovery: live}",
+        shows=("--recovery=live",),
+    ),
+    Feature(name="backend", spec="backend: gloo", shows=("--backend=gloo",)),
+    Feature(
+        name="GPUs",
+        spec="pool: gpu\nresources: {gpu: 4}",
+        environment=_POOL,
+        shows=('"nvidia.com/gpu": "4"', "driver: nvidia"),
+    ),
+    Feature(
+        name="placement by the pool",
+        spec="pool: gpu\nresources: {gpu: 4}",
+        environment=_PLACED,
+        shows=('"pool": "h100"',),
+    ),
+    Feature(
+        name="cores and memory",
+        spec="resources: {cpu: '3', memory: 7Gi}",
+        shows=('"7Gi"', 'memory: "7g"'),
+    ),
+    Feature(
+        name="a limit of cores",
+        spec="resources: {limits: {cpu: '9'}}",
+        shows=('"cpu": "9"', 'cpus: "9"'),
+    ),
+    Feature(
+        name="local disk", spec="resources: {ephemeralStorage: 3Gi}", shows=('"ephemeral-storage"',)
+    ),
+    Feature(
+        name="extended resources",
+        spec="resources: {extended: {rdma/ib: 1}}",
+        shows=('"rdma/ib": "1"',),
+    ),
+    Feature(name="shared memory", spec="shm: 3Gi", shows=('"3Gi"', '"3g"')),
+    Feature(name="environment variables", spec="env: {COLOUR: red}", shows=('"red"',)),
+    Feature(
+        name="secret variables",
+        spec="secrets: {TOKEN: {name: hf, key: token}}",
+        shows=('"TOKEN"',),
+    ),
+    Feature(
+        name="secrets from a store (External Secrets)",
+        spec="secrets: {TOKEN: {external: {store: vault, key: ml/hf}}}",
+        shows=("kind: ExternalSecret",),
+    ),
+    Feature(name="volume: claim", spec=_volume("claim: data"), shows=('"data"',)),
+    Feature(
+        name="volume: claim that is made",
+        spec=_volume("create: {size: 9Gi}"),
+        shows=("kind: PersistentVolumeClaim",),
+    ),
+    Feature(
+        name="volume: folder of the node", spec=_volume("hostPath: {path: /disk}"), shows=("/disk",)
+    ),
+    Feature(name="volume: scratch", spec=_volume("emptyDir: {}"), shows=("emptyDir: {}", "/v")),
+    Feature(
+        name="volume: scratch in memory",
+        spec=_volume("emptyDir: {medium: Memory, sizeLimit: 9Gi}"),
+        shows=('"9Gi"', '"9g"'),
+    ),
+    Feature(
+        name="volume: scratch of a size",
+        spec=_volume("emptyDir: {sizeLimit: 9Gi}"),
+        shows=('"9Gi"',),
+    ),
+    Feature(name="volume: ConfigMap", spec=_volume("configMap: conf"), shows=('"conf"',)),
+    Feature(name="volume: Secret", spec=_volume("secret: cert"), shows=('"cert"',)),
+    Feature(
+        name="volume: NFS",
+        spec=_volume("nfs: {server: nas, path: /x}"),
+        shows=('"nas"', "addr=nas"),
+    ),
+    Feature(
+        name="volume: a folder of it",
+        spec=_volume("claim: data, subPath: part"),
+        shows=('"part"',),
+    ),
+    Feature(
+        name="volume: read only",
+        spec=_volume("claim: data, readOnly: true"),
+        shows=("readOnly: true", "read_only: true"),
+    ),
+    Feature(
+        name="checkpoints",
+        spec=f"checkpoint: {{volume: v, path: ckpt}}\n{_volume('claim: data')}\ngracePeriod: 2m",
+        shows=("/v/ckpt/",),
+    ),
+    Feature(
+        name="Kueue: queue",
+        spec="queue: team",
+        environment=_KUEUE,
+        shows=('"kueue.x-k8s.io/queue-name": "team"',),
+    ),
+    Feature(
+        name="Kueue: priority",
+        spec="queue: team\nqueuePriority: first",
+        environment=_KUEUE,
+        shows=('"kueue.x-k8s.io/priority-class": "first"',),
+    ),
+    Feature(
+        name="Kueue: required topology",
+        spec="queue: team\ntopology: {required: rack}",
+        environment=_KUEUE,
+        shows=('"kueue.x-k8s.io/podset-required-topology": "rack"',),
+    ),
+    Feature(
+        name="Kueue: preferred topology",
+        spec="queue: team\ntopology: {preferred: rack}",
+        environment=_KUEUE,
+        shows=('"kueue.x-k8s.io/podset-preferred-topology": "rack"',),
+    ),
+    Feature(
+        name="Kueue: suspended in a queue",
+        spec="queue: team\nstate: suspended",
+        environment=_KUEUE,
+        shows=("suspend: true",),
+    ),
+    Feature(
+        name="Volcano: queue",
+        spec="queue: batch",
+        environment="queueing: volcano",
+        shows=('"batch"',),
+    ),
+    Feature(
+        name="Volcano: gang",
+        spec="gang: true",
+        environment="queueing: volcano",
+        shows=('schedulerName: "volcano"',),
+    ),
+    Feature(
+        name="scheduler-plugins: gang",
+        spec="gang: true",
+        environment="queueing: coscheduling",
+        shows=('schedulerName: "scheduler-plugins-scheduler"',),
+    ),
+    Feature(name="pod priority", spec="priorityClass: high", shows=('"high"',)),
+    Feature(
+        name="longest duration", spec="maxDuration: 7777s", shows=("activeDeadlineSeconds: 7777",)
+    ),
+    Feature(
+        name="retries",
+        spec="retries: 7",
+        shows=("backoffLimit: 7", "maxRestarts: 7", "on-failure:7"),
+    ),
+    Feature(
+        name="grace period",
+        spec="gracePeriod: 77s",
+        shows=("terminationGracePeriodSeconds: 77", "stop_grace_period: 77s"),
+    ),
+    Feature(name="suspended", spec="state: suspended", shows=("suspend: true", "replicas: 0")),
+    Feature(name="node selector", spec="nodeSelector: {zone: a}", shows=('"zone": "a"',)),
+    Feature(
+        name="tolerations", spec="tolerations: [{key: sku, operator: Exists}]", shows=('"sku"',)
+    ),
+    Feature(name="affinity", spec="affinity: {podAntiAffinity: {}}", shows=("podAntiAffinity",)),
+    Feature(name="labels", spec="labels: {team: nlp}", shows=('"team": "nlp"',)),
+    Feature(
+        name="annotations", spec="annotations: {example.com/a: b}", shows=('"example.com/a": "b"',)
+    ),
+    Feature(name="ServiceAccount", spec="serviceAccount: sa", shows=('serviceAccountName: "sa"',)),
+    Feature(
+        name="ServiceAccount that is made",
+        spec="createServiceAccount: true",
+        shows=("kind: ServiceAccount",),
+    ),
+    Feature(
+        name="user and groups",
+        spec="security: {runAsUser: 1234, fsGroup: 4321}",
+        shows=("runAsUser: 1234", 'user: "1234"'),
+    ),
+    Feature(name="capabilities", spec="security: {capabilities: [SYS_NICE]}", shows=("SYS_NICE",)),
+    Feature(
+        name="isolated network",
+        spec="network: isolated",
+        shows=("kind: NetworkPolicy", "network_mode: none"),
+    ),
+    Feature(
+        name="metrics",
+        spec="metrics: {port: 9090}",
+        shows=("kind: PodMonitor", "127.0.0.1:9090"),
+    ),
+    Feature(name="Lattice's settings", spec="lattice: {priority: 5}", shows=("priority: 5",)),
+)
+
+VARIANTS = tuple(
+    Variant(name, name, '{version: "2.3"}' if name == "trainjob" else "{}") for name in TARGETS
+)
+MINORS = (
+    *(Variant(f"2.{y}", "trainjob", f'{{version: "2.{y}"}}') for y in range(4)),
+    *(
+        Variant(
+            f"2.{y}, the cluster's runtime", "trainjob", f'{{version: "2.{y}", runtime: torch}}'
+        )
+        for y in range(4)
+    ),
+)
+
+_ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+podSecurity: privileged
+"""
+_SPEC = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: sample
+image: {repository: registry.example.com/train, tag: "1.0"}
+resources: {cpu: "1", memory: 1Gi}
+gracePeriod: 30s
+"""
+_ENTRYPOINT = "entrypoint: {script: train.py}\n"
+_FILE = JobFile("sample", "sample")
+_ENGINE = helm.engine()
+
+
+@cache
+def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
+    """A sample job on a target, with a feature or without any."""
+    extra = feature.environment if feature else ""
+    place = _document("environment.yaml", f"{_ENVIRONMENT}{_targets(variant)}\n{extra}")
+    asked = feature.spec if feature else "{}"
+    common = _SPEC if "entrypoint:" in asked else _SPEC + _ENTRYPOINT
+    texts = (common, asked, f"target: {variant.target}")
+    layers = (Layer("job", _document(_FILE.path, text)) for text in texts)
+    spec = stack((Reader(Path()).built_in, *layers))
+    broken = load.violations(schema.effective_job(), spec, str(_FILE))
+    if broken:
+        raise ValueError(f"{feature}: {broken[0].message}")
+    loaded = LoadedJob(_FILE, spec, (), ())
+    return render.job(loaded, resolve.environment("sample", place), _ENGINE)
+
+
+def _targets(variant: Variant) -> str:
+    return f"targets: {{{variant.target}: {variant.options}}}"
+
+
+def _document(path: str, text: str) -> Document:
+    found = parse(path, text.encode())
+    if not isinstance(found, Document):
+        raise TypeError(f"{text}: {found[0].message}")
+    return found
+
+
+def refusals(feature: Feature, variant: Variant) -> tuple[Finding, ...]:
+    """Why a target does not render a feature; empty when it does."""
+    found = rendered(feature, variant)
+    return tuple(finding for finding in found.findings if finding.severity is Severity.ERROR)
+
+
+def manifests(feature: Feature | None, variant: Variant) -> str:
+    """Everything that is rendered for it but the chart's values."""
+    files = rendered(feature, variant).files
+    return "---\n".join(text for name, text in sorted(files.items()) if name != VALUES_FILE)
+
+
+# --- the page ------------------------------------------------------------------------------------
+
+
+def page() -> str:
+    """The whole page: both tables, and the reason of each refusal."""
+    lines = [
+        f"<!-- Generated by rendering every feature on every target: `{COMMAND}`. Do not edit. -->",
+        "# Targets",
+        "",
+        "The same job spec on each target. What a target cannot express is refused with a finding",
+        "(TW021) at the line that asks for it, and never left out silently.",
+        "",
+        "| target | kind | for |",
+        "|---|---|---|",
+        *(f"| `{t.name}` | {t.kind}, `{t.api_version}` | {t.summary} |" for t in TARGETS.values()),
+        "",
+        "## Features by target",
+        "",
+        *_table(VARIANTS, FEATURES),
+        "",
+        "### Why it is refused",
+        *_reasons(),
+        "",
+        "## Kubeflow Trainer from 2.0 to 2.3",
+        "",
+        "A run brings a TrainingRuntime of its own, or refers to a ClusterTrainingRuntime",
+        "(`targets.trainjob.runtime` in environment.yaml) and overrides what that minor version",
+        "lets a job override. All other features are alike in all of them.",
+        "",
+        *_table(MINORS, tuple(f for f in FEATURES if len({_cell(f, v) for v in MINORS}) > 1)),
+        "",
+        *_DIFFERENCES,
+    ]
+    return "\n".join(lines)
+
+
+_DIFFERENCES = """\
+## What differs although it is rendered
+
+* **Retries.** A TrainJob and a JobSet start all pods anew when one is lost. A PyTorchJob and an
+  Indexed Job start the lost pod anew, and the others as they fail with it: an Indexed Job counts
+  each of them, so its limit is retries times nodes, and an eviction costs none. Docker starts the
+  container anew whatever its exit code says.
+* **Longest duration.** It is that of the run, but with target jobset and Kubeflow Trainer 2.0 and
+  2.1 that of each attempt.
+* **Claims that are made** belong to the job, not to the run: the next run finds what the last one
+  left, and nothing deletes them.
+* **Secrets on one machine** come from the shell that calls `docker compose`.
+* **The pods of a runtime of the cluster** mount a ServiceAccount's token unless the runtime says
+  otherwise, and before Kubeflow Trainer 2.2 have its security contexts.
+* **TrainJobs through plain `helm install`.** Helm applies kinds it does not know in alphabetical
+  order, and Trainer refuses a TrainJob before its TrainingRuntime: apply the runtime first, or
+  refer to one of the cluster.
+""".splitlines()
+
+
+def _cell(feature: Feature, variant: Variant) -> str:
+    return "refused" if refusals(feature, variant) else "yes"
+
+
+def _table(variants: tuple[Variant, ...], features: tuple[Feature, ...]) -> Iterator[str]:
+    yield f"| feature | {' | '.join(v.title for v in variants)} |"
+    yield f"|---|{'---|' * len(variants)}"
+    for feature in features:
+        yield f"| {feature.name} | {' | '.join(_cell(feature, v) for v in variants)} |"
+
+
+def _reasons() -> Iterator[str]:
+    for variant in VARIANTS:
+        reasons = [
+            f"* {feature.name}: {finding.message.partition(': ')[2]}."
+            for feature in FEATURES
+            for finding in refusals(feature, variant)[:1]
+        ]
+        if reasons:
+            yield from ("", f"`{variant.target}`:", "", *reasons)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
+    check = parser.parse_args().check
+    wanted = page() + "\n"
+    if not check:
+        PAGE.parent.mkdir(exist_ok=True)
+        PAGE.write_text(wanted, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
+        sys.exit(f"docs/targets.md is out of date: run {COMMAND}")
+
+
+if __name__ == "__main__":
+    main()

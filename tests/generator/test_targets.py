@@ -1,0 +1,280 @@
+"""Every cell of the table in docs/targets.md, and what the targets decide."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import yaml
+
+import crds
+from repository import Repository
+from trainwright.model import Data
+from trainwright.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts/target_table.py"
+# What says who or what a job is, not what it needs; `run` is in every name.
+IDENTITY = {"apiVersion", "kind", "name", "description", "extends", "target", "run", "waivers"}
+
+
+def _table() -> ModuleType:
+    spec = spec_from_file_location("target_table", SCRIPT)
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    sys.modules["target_table"] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+TABLE = _table()
+CELLS = [(f, v) for f in TABLE.FEATURES for v in (*TABLE.VARIANTS, *TABLE.MINORS)]
+
+
+def _title(value: Data) -> str:
+    return str(getattr(value, "name", None) or value.title).replace(" ", "-")
+
+
+@pytest.mark.parametrize(("feature", "variant"), CELLS, ids=_title)
+def test_a_feature_is_rendered_or_refused(
+    feature: Data, variant: Data, shared: Callable[[str], Path]
+) -> None:
+    refusals = TABLE.refusals(feature, variant)
+    if refusals:
+        assert {finding.rule for finding in refusals} == {"TW021"}
+        asked = yaml.safe_load(feature.spec)
+        assert {finding.path.split(".")[0] for finding in refusals} <= {*asked, "nodes"}
+        assert TABLE.rendered(feature, variant).files == {}
+        return
+    text, plain = TABLE.manifests(feature, variant), TABLE.manifests(None, variant)
+    seen = [words for words in feature.shows if words in text]
+    assert seen
+    if feature.name != "backend":  # gloo is what a job without GPUs uses anyhow
+        assert any(words not in plain for words in seen), "it is there without being asked for"
+    for body in filter(None, yaml.load_all(text, Loader=yaml.CSafeLoader)):
+        crd = crds.path_of(body, yaml.safe_load(variant.options).get("version", ""))
+        assert crd is None or crds.errors(shared(crd), body) == []
+
+
+def test_the_samples_ask_for_every_field() -> None:
+    schema = json.loads((ROOT / "schemas/job.schema.json").read_text())["$defs"]
+    fields = set(schema["fields"]["properties"]) - IDENTITY
+    asked = {key for feature in TABLE.FEATURES for key in yaml.safe_load(feature.spec)}
+    assert asked == fields
+    sources = set(schema["volume"]["properties"]) - {"mountPath"}
+    volumes = [yaml.safe_load(f.spec).get("volumes", {}).get("v", {}) for f in TABLE.FEATURES]
+    assert {key for volume in volumes for key in volume} - {"mountPath"} == sources
+
+
+def test_every_target_has_a_column_and_every_minor_two() -> None:
+    assert [variant.target for variant in TABLE.VARIANTS] == list(TARGETS)
+    assert len(TABLE.MINORS) == 2 * len(crds.TRAINJOBS)
+
+
+def test_the_page_is_fresh() -> None:
+    subprocess.run([sys.executable, SCRIPT, "--check"], check=True)
+
+
+def test_elastic_jobs_are_told_where_they_can_run() -> None:
+    elastic = next(f for f in TABLE.FEATURES if f.name == "elastic range")
+    for variant in TABLE.VARIANTS:
+        refused = [f for f in TABLE.refusals(elastic, variant) if f.path == "elastic"]
+        assert bool(refused) is not TARGETS[variant.target].elastic
+        for finding in refused:
+            assert "Use target pytorchjob or trainingjob" in finding.remedy
+
+
+# --- decisions -----------------------------------------------------------------------------------
+
+ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+targets: {trainjob: {version: "2.3"}, jobset: {}, job: {}, compose: {}}
+podSecurity: baseline
+"""
+
+
+def _render(repository: Repository, name: str, extra: str) -> dict[str, Data]:
+    """The rendered objects of a job in an environment with all new targets, by file name."""
+    repository.write("all/environment.yaml", ENVIRONMENT)
+    repository.write(
+        f"all/jobs/{name}.yaml",
+        f"apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: {name}\n"
+        "image: {repository: registry.example.com/train, tag: '1.0'}\n"
+        f"resources: {{cpu: '1', memory: 1Gi}}\n{extra}",
+    )
+    done = repository.run("render", f"all/{name}")
+    assert done.exit_code == 0, done.output
+    prefix = f"all/rendered/{name}/"
+    return {
+        path.removeprefix(prefix): yaml.load(text, Loader=yaml.CSafeLoader)
+        for path, text in repository.tree().items()
+        if path.startswith(prefix) and path.endswith(".yaml")
+    }
+
+
+def _container(files: dict[str, Data], target: str) -> Data:
+    spec = files[f"{target}.yaml"]["spec"]
+    if target == "trainjob":
+        return spec["trainer"]
+    job = spec["replicatedJobs"][0]["template"]["spec"] if target == "jobset" else spec
+    return job["template"]["spec"]["containers"][0]
+
+
+def _address(files: dict[str, Data], target: str) -> str:
+    name = files[f"{target}.yaml"]["metadata"]["name"]
+    return f"{name}-0.{name}" if target == "job" else f"{name}-node-0-0.{name}"
+
+
+INDEX = {
+    "fieldRef": {"fieldPath": "metadata.annotations['batch.kubernetes.io/job-completion-index']"}
+}
+
+
+@pytest.mark.parametrize("target", ["jobset", "job"])
+def test_our_entrypoint_is_told_where_rank_0_is(target: str, repository: Repository) -> None:
+    files = _render(repository, "a", f"target: {target}\nentrypoint: {{script: t.py}}\nnodes: 3\n")
+    env = {e["name"]: e["value"] for e in _container(files, target)["env"]}
+    assert env == {
+        "TRAINWRIGHT_MASTER_ADDR": _address(files, target),
+        "TRAINWRIGHT_MASTER_PORT": "29500",
+        "TRAINWRIGHT_NNODES": "3",
+    }
+
+
+@pytest.mark.parametrize("target", ["jobset", "job"])
+def test_torchrun_gets_a_static_rendezvous(target: str, repository: Repository) -> None:
+    spec = f"target: {target}\nentrypoint: {{script: t.py}}\nnodes: 3\nlauncher: torchrun\n"
+    files = _render(repository, "a", spec)
+    container = _container(files, target)
+    assert container["command"] == [
+        "torchrun",
+        "--nproc-per-node=1",
+        "--nnodes=3",
+        "--node-rank=$(JOB_COMPLETION_INDEX)",
+        f"--master-addr={_address(files, target)}",
+        "--master-port=29500",
+        "t.py",
+    ]
+    # Only what the manifest declares is put into the command.
+    assert container["env"] == [{"name": "JOB_COMPLETION_INDEX", "valueFrom": INDEX}]
+
+
+@pytest.mark.parametrize("target", ["trainjob", "jobset", "job"])
+def test_plain_python_finds_what_a_pytorchjob_gives_it(target: str, repository: Repository) -> None:
+    spec = f"target: {target}\nentrypoint: {{script: t.py}}\nnodes: 3\nlauncher: python\n"
+    files = _render(repository, "a", spec)
+    found = {
+        e["name"]: e.get("value", e.get("valueFrom")) for e in _container(files, target)["env"]
+    }
+    address = _address(files, target)
+    assert found == {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": "29500",
+        "WORLD_SIZE": "3",
+        "RANK": INDEX,
+    }
+
+
+@pytest.mark.parametrize("target", ["jobset", "job"])
+def test_a_command_that_may_be_torchrun_finds_its_options(
+    target: str, repository: Repository
+) -> None:
+    spec = f"target: {target}\nentrypoint: {{argv: [torchrun, t.py]}}\nnodes: 3\nprocsPerNode: 2\n"
+    files = _render(repository, "a", spec)
+    env = {e["name"]: e.get("value", e.get("valueFrom")) for e in _container(files, target)["env"]}
+    assert env["PET_NNODES"] == "3"
+    assert env["PET_NPROC_PER_NODE"] == "2"
+    assert env["PET_NODE_RANK"] == INDEX
+    assert env["WORLD_SIZE"] == "6"
+
+
+def test_trainer_is_left_its_own_variables(repository: Repository) -> None:
+    for name, entry in (("own", "{script: t.py}"), ("argv", "{argv: [torchrun, t.py]}")):
+        files = _render(repository, name, f"target: trainjob\nentrypoint: {entry}\nnodes: 2\n")
+        env = [e["name"] for e in _container(files, "trainjob").get("env", [])]
+        assert not [variable for variable in env if variable.startswith("PET_")]
+
+
+@pytest.mark.parametrize(("retries", "nodes", "limit"), [(0, 4, 0), (1, 1, 1), (2, 4, 8)])
+def test_an_indexed_job_counts_all_the_pods_that_fail_with_one(
+    retries: int, nodes: int, limit: int, repository: Repository
+) -> None:
+    spec = f"target: job\nentrypoint: {{script: t.py}}\nnodes: {nodes}\nretries: {retries}\n"
+    body = _render(repository, "a", spec)["job.yaml"]["spec"]
+    assert body["backoffLimit"] == limit
+    assert ("podFailurePolicy" in body) is bool(retries)
+
+
+@pytest.mark.parametrize(
+    ("target", "nodes", "longest"),
+    [
+        # 63 characters, less what the controllers append and the nine of the run's hash.
+        ("jobset", 10, 63 - len("-node-0-9-abcde") - 9),
+        ("jobset", 11, 63 - len("-node-0-10-abcde") - 9),
+        ("trainjob", 1000, 63 - len("-node-0-999-abcde") - 9),
+        ("job", 10, 63 - len("-9") - 9),
+        ("job", 101, 63 - len("-100") - 9),
+    ],
+)
+def test_names_leave_room_for_what_controllers_append(
+    target: str, nodes: int, longest: int, repository: Repository
+) -> None:
+    spec = f"target: {target}\nentrypoint: {{script: t.py}}\nnodes: {nodes}\n"
+    assert _render(repository, "a" * longest, spec)
+    over = repository.root / f"environments/all/jobs/{'a' * longest}.yaml"
+    longer = over.with_name(f"{'a' * (longest + 1)}.yaml")
+    longer.write_text(over.read_text().replace("a" * longest, "a" * (longest + 1)))
+    done = repository.run("check", f"all/{longer.stem}")
+    assert done.exit_code == 1
+    assert "TW024" in done.output
+    assert f"Shorten the name to at most {longest} characters" in done.output
+
+
+def test_a_run_s_own_objects_are_its_and_claims_are_the_job_s(repository: Repository) -> None:
+    spec = "entrypoint: {inline: print()}\ntarget: job\ncreateServiceAccount: true\n"
+    spec += "volumes: {v: {create: {size: 1Gi}, mountPath: /v}}\n"
+    first = _render(repository, "a", spec)
+    second = _render(repository, "a", f"{spec}run: 2\n")
+    for file in ("job.yaml", "configmap.yaml", "serviceaccount.yaml"):
+        assert first[file]["metadata"]["name"] != second[file]["metadata"]["name"]
+    claims = {f["persistentvolumeclaim.yaml"]["metadata"]["name"] for f in (first, second)}
+    assert claims == {"a-v"}
+
+
+def test_a_gang_is_part_of_a_run_s_name(repository: Repository) -> None:
+    names = set()
+    for queueing in ("volcano", "coscheduling"):
+        repository.environment("q", f"queueing: {queueing}\n")
+        repository.job("q/a", "gang: true\n")
+        done = repository.run("render", "q")
+        assert done.exit_code == 0, done.output
+        index = json.loads(repository.tree()["q/rendered/index.json"])
+        names.add(index["jobs"]["a"]["object"])
+    assert len(names) == 2
+
+
+def test_gitops_applies_no_compose_file(repository: Repository) -> None:
+    files = _render(repository, "a", "target: compose\nentrypoint: {script: t.py}\n")
+    assert set(files) == {"compose.yaml", "values.yaml"}
+    kustomization = yaml.safe_load(repository.tree()["all/rendered/kustomization.yaml"])
+    assert kustomization["resources"] == []
+
+
+def test_image_and_secret_rules_see_a_compose_file(repository: Repository) -> None:
+    spec = "target: compose\nentrypoint: {script: t.py}\n"
+    _render(repository, "a", spec)
+    path = repository.root / "environments/all/jobs/a.yaml"
+    path.write_text(path.read_text().replace("'1.0'", "latest") + "env: {DB_PASSWORD: hunter22x}\n")
+    done = repository.run("check", "all/a")
+    assert {"TW709", "TW710"} <= set(re.findall(r"\[(TW\d+)\]", done.output)), done.output
