@@ -3,7 +3,6 @@
 VENV := .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
-SOURCES := generator/src tests benchmarks scripts
 
 .DEFAULT_GOAL := help
 
@@ -15,8 +14,9 @@ $(BIN)/trainwright: generator/pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable generator
 	@touch $@
 
-$(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt
+$(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt runtime/pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable "runtime[elastic,report,workloads]"
 	@touch $@
 
 render: $(BIN)/trainwright ## validate and render the shipped environments
@@ -35,6 +35,7 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/chart_readme.py --check
 	$(BIN)/python scripts/rule_pages.py --check
+	$(BIN)/python scripts/target_table.py --check
 	$(BIN)/trainwright render --check
 
 format: $(VENV)/.dev ## format and fix what can be fixed
@@ -46,5 +47,8 @@ golden: $(VENV)/.dev ## rewrite expected outputs; the review is the git diff
 
 bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/pipeline.py
+	$(BIN)/python benchmarks/elastic.py
+	$(BIN)/python benchmarks/checkpoint.py
+	$(BIN)/python benchmarks/makespan.py
 
 .PHONY: help render test test-fast check format golden bench

@@ -15,22 +15,22 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from trainwright_runtime import elastic
-from workloads.classification import parser as classifier_flags
-from workloads.datasets import DataError, Images, load
+from workloads.datasets import DIGITS, DataError, Images, load
 from workloads.mnist import network
 
 
 def parser() -> argparse.ArgumentParser:
-    flags = classifier_flags(
-        name="elastic_mnist",
+    flags = argparse.ArgumentParser(
+        prog="workloads.elastic_mnist",
         description="Train a small CNN on MNIST with workers that come and go.",
-        epochs=1,
-        batch_size=64,
-        lr=0.01,
-        momentum=0.5,
     )
-    flags.set_defaults(data="/data/mnist")
-    flags.add_argument("--micro-batch", type=int, help="records a worker forwards at once")
+    flags.add_argument("--epochs", type=int, default=1)
+    flags.add_argument("--batch-size", type=int, default=64, help="of all workers together")
+    flags.add_argument("--micro-batch", type=int, help="records that a worker forwards at once")
+    flags.add_argument("--lr", type=float, default=0.01, help="learning rate")
+    flags.add_argument("--momentum", type=float, default=0.5)
+    flags.add_argument("--data", default="/data/mnist", help=f"folder (%(default)s), or {DIGITS}")
+    flags.add_argument("--seed", type=int, default=0)
     return flags
 
 
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def fit(train: Images, test: Images, options: argparse.Namespace) -> None:
-    """Train to the last epoch; `--batch-size` is that of all workers together."""
+    """Train to the last epoch, with the learning rate and the global batch of one process."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))

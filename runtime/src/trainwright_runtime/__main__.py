@@ -1,0 +1,114 @@
+"""Start training as this container's launcher meant it, or run one of the sub-commands."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import logging
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from trainwright_runtime import errors, gang, logs, machine, options
+from trainwright_runtime.launchers import recognise
+from trainwright_runtime.layout import Layout, Machine, settle
+from trainwright_runtime.options import Options, Program
+from trainwright_runtime.processes import STOP_SIGNALS
+
+_log = logging.getLogger(f"{logs.ROOT}.entrypoint")
+
+# Imported when asked for: each needs its own libraries. All have main(argv) -> exit code.
+COMMANDS = {
+    "audit": "trainwright_runtime.elastic.audit",
+    "coordinator": "trainwright_runtime.coordinator",
+    "report": "trainwright_runtime.report",
+}
+
+# Imported when asked for. All have run(layout, options, environ) -> exit code.
+RECOVERIES = {
+    "none": "trainwright_runtime.gang",
+    "restart": "trainwright_runtime.torchrun",
+    "live": "trainwright_runtime.live",
+}
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the command line; the exit code is the container's."""
+    if argv and argv[0] in COMMANDS:
+        code: int = importlib.import_module(COMMANDS[argv[0]]).main(argv[1:])
+        return code
+    logs.configure("text", {})
+    try:
+        with _stoppable():
+            return _train(options.parse(argv, os.environ), os.environ)
+    except errors.RuntimeFailure as failure:
+        _log.error("%s", failure)
+        return failure.exit_code
+
+
+def _train(asked: Options, environ: Mapping[str, str]) -> int:
+    placement = recognise(environ)
+    rank = {} if placement.node_rank is None else {"node": placement.node_rank}
+    logs.configure(asked.log_format, rank or {"node": placement.node})
+    layout = settle(
+        placement,
+        asked,
+        Machine(gpus=machine.gpus, has_gpu_driver=machine.has_gpu_driver, cores=machine.cores),
+    )
+    _check(asked.program)
+    recovery = _recovery(layout, asked)
+    _log.info("%s, recovery %s", layout, recovery)
+    if recovery == "launcher":
+        _become(layout, asked, environ)
+    code: int = importlib.import_module(RECOVERIES[recovery]).run(layout, asked, environ)
+    return code
+
+
+def _recovery(layout: Layout, asked: Options) -> str:
+    """Who brings training back after a failure."""
+    if asked.recovery == "live":
+        return "live"
+    if layout.placement.per_process:
+        return "launcher"  # it watches its processes itself
+    if layout.placement.elastic:
+        return "restart"  # ranks come from torch's rendezvous only, which its agent leads
+    return asked.recovery
+
+
+def _become(layout: Layout, asked: Options, environ: Mapping[str, str]) -> None:
+    """Turn into the training process that the launcher above has already placed."""
+    command = gang.argv(asked)
+    os.execve(command[0], command, {**environ, **gang.settings(layout, asked)})  # noqa: S606
+
+
+def _check(program: Program) -> None:
+    """Refuse a program that is not there once, instead of once in every process."""
+    if program.script and not Path(program.script).exists():
+        raise errors.UsageError(f"{program.script} is not there (looked in {Path.cwd()})")
+    package = program.module.partition(".")[0]
+    sys.path.insert(0, str(Path.cwd()))  # where -m looks first in the training processes
+    if package and importlib.util.find_spec(package) is None:
+        raise errors.UsageError(f"no module named {package!r} in {Path.cwd()} or sys.path")
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a signal end the wait before training; a PID 1 without handlers would ignore it."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        raise errors.Stopped(number)
+
+    previous = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

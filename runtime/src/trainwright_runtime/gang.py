@@ -1,0 +1,147 @@
+"""Recovery `none`: all processes of this node together; the first failure ends all of them."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+
+from trainwright_runtime import errors
+from trainwright_runtime.layout import Layout
+from trainwright_runtime.machine import free_port
+from trainwright_runtime.options import DEFAULT_RESTARTS, Options
+from trainwright_runtime.processes import (
+    Ended,
+    Events,
+    Failed,
+    Process,
+    Signalled,
+    first_failure,
+    signals_to,
+    stop,
+)
+from trainwright_runtime.rendezvous import wait_for
+
+_log = logging.getLogger(__name__)
+
+
+def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
+    """Train to the end; the exit code is that of the first process that failed, or 0."""
+    events = Events()
+    where = layout.placement
+    port = where.master_port or free_port()
+    with signals_to(events):
+        processes = [
+            Process(
+                argv(options),
+                {
+                    **environ,
+                    **common(layout, options, environ, local_rank),
+                    "RANK": str(rank),
+                    "WORLD_SIZE": str(layout.world_size),
+                    "GROUP_RANK": str(where.node_rank),
+                    "MASTER_ADDR": where.master_addr,
+                    "MASTER_PORT": str(port),
+                },
+                label={"rank": rank},
+                log_format=options.log_format,
+                events=events,
+            )
+            for local_rank, rank in enumerate(layout.ranks())
+        ]
+        if not where.hosts:
+            watch(where.master_addr, port, options.rendezvous_timeout, events)
+        return _supervise(processes, options.grace_period, events)
+
+
+def argv(options: Options) -> list[str]:
+    """The command of one training process."""
+    return [sys.executable, "-u", "-m", "trainwright_runtime.process", *options.program.argv]
+
+
+def common(
+    layout: Layout, options: Options, environ: Mapping[str, str], local_rank: int
+) -> dict[str, str]:
+    """Variables that every training process of ours has, whatever the recovery."""
+    return {
+        "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(layout.threads),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(layout.nproc),
+        **settings(layout, options),
+        "TRAINWRIGHT_SUPERVISED": "1",
+    }
+
+
+def settings(layout: Layout, options: Options) -> dict[str, str]:
+    """Variables by which the script follows the manifest, under foreign launchers too."""
+    return {
+        "TRAINWRIGHT_BACKEND": layout.backend,
+        "TRAINWRIGHT_GRACE_PERIOD": f"{options.grace_period:g}",
+        "TRAINWRIGHT_LOG_FORMAT": options.log_format,
+    }
+
+
+def max_restarts(layout: Layout, options: Options) -> int:
+    """What the command line says, else the launcher, else some where recovery was asked for."""
+    if options.max_restarts is not None:
+        return options.max_restarts
+    if layout.placement.max_restarts is not None:
+        return layout.placement.max_restarts
+    return 0 if options.recovery == "none" else DEFAULT_RESTARTS
+
+
+def watch(host: str, port: int, timeout: float, events: Events) -> None:
+    """Wait for the master beside the processes, which import torch meanwhile."""
+
+    def wait() -> None:
+        try:
+            wait_for(host, port, timeout)
+        except errors.Unreachable as error:
+            events.put(Failed(error))
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _supervise(processes: list[Process], grace: float, events: Events) -> int:
+    running = len(processes)
+    while running:
+        match events.get():
+            case Signalled(number):
+                return _stopped(processes, number, grace)
+            case Failed(error):
+                stop(processes, signal.SIGTERM, grace)
+                raise error
+            case Ended(process) if process.exit_code == errors.DONE:
+                running -= 1
+            case Ended():
+                cause = first_failure(processes)
+                stop(processes, signal.SIGTERM, grace)
+                assert cause is not None
+                report(cause)
+                return cause.exit_code
+    return errors.DONE
+
+
+def _stopped(processes: list[Process], number: int, grace: float) -> int:
+    _log.info("%s: passing it on, then waiting %g s", signal.Signals(number).name, grace)
+    stop(processes, number, grace)
+    return exit_code_after(processes, number, grace)
+
+
+def exit_code_after(processes: list[Process], number: int, grace: float) -> int:
+    """What to exit with once processes were stopped by a signal that came from outside."""
+    codes = {process.exit_code for process in processes}
+    if codes == {errors.DONE}:
+        return errors.DONE
+    if errors.by_signal(signal.SIGKILL) in codes:
+        name = signal.Signals(number).name
+        _log.error("not done %g s after %s (--grace-period): killed", grace, name)
+        return errors.by_signal(signal.SIGKILL)
+    return errors.by_signal(number)
+
+
+def report(process: Process) -> None:
+    """Say once, as the last line, which process failed and how."""
+    _log.error("%s failed: %s", process.name, process.how_it_ended())

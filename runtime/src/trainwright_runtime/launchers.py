@@ -1,0 +1,371 @@
+"""Who started this container, read from its environment: one `Launcher` each, first match wins.
+
+What each operator sets was read in its source: kubeflow/trainer v1.9.4 (pkg/controller.v1/pytorch)
+and v2.3.0 (pkg/runtime/framework/plugins/torch), torch.distributed.elastic, lattice-io/lattice.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from trainwright_runtime.errors import EnvironmentMistake
+from trainwright_runtime.options import PROCS_WORDS, Nodes
+
+Environ = Mapping[str, str]
+
+FIVE = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_LATTICE = {"LATTICE_NNODES", "LATTICE_RDZV_ID", "LATTICE_RUN_ID"}
+DEFAULT_PORT = 29500  # torch's, and Trainer v2's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """Where this container stands among the nodes of its job."""
+
+    launcher: str  # as it is called in the log; recognise() fills it in
+    node: str  # this node's name, unique in the job
+    nodes: Nodes | None  # None: WORLD_SIZE divided by the processes a node
+    node_rank: int | None  # None: the rendezvous decides (elastic)
+    master_addr: str  # where ranks meet; for elastic ones, where nodes meet
+    master_port: int  # 0: a free port on this machine
+    hosts: bool  # whether that address is this node
+    procs: int | str | None = None  # processes a node: a number, or a word for "see the devices"
+    world_size: int | None = None  # processes, where nodes are not known
+    per_process: bool = False  # the launcher starts each process and has set its ranks
+    max_restarts: int | None = None
+    rendezvous: Mapping[str, str] | None = None  # the launcher's settings for torch's rendezvous
+
+    @property
+    def elastic(self) -> bool:
+        """Whether ranks come from a rendezvous, again after every change of nodes."""
+        return self.node_rank is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """One way in which containers of a training are started."""
+
+    name: str
+    sets: str  # what it gives, for the documentation
+    recognises: Callable[[Environ], bool]
+    place: Callable[[Environ], Placement]
+
+
+def recognise(environ: Environ) -> Placement:
+    """Where the environment puts this container. Raises EnvironmentMistake if it cannot be so."""
+    for launcher in LAUNCHERS:
+        if launcher.recognises(environ):
+            return replace(launcher.place(environ), launcher=launcher.name)
+    raise AssertionError("the last launcher recognises everything")
+
+
+# --- reading variables ---------------------------------------------------------------------------
+
+
+def _text(environ: Environ, name: str, expected: str) -> str:
+    value = environ.get(name)
+    if not value:
+        raise EnvironmentMistake(name, value, expected)
+    return value
+
+
+def _number(environ: Environ, name: str, *, low: int = 0, below: int | None = None) -> int:
+    expected = f"a number from {low}" + (" up" if below is None else f" to {below - 1}")
+    value = _text(environ, name, expected)
+    if not (value.isascii() and value.isdecimal()):
+        raise EnvironmentMistake(name, value, expected)
+    if int(value) < low or (below is not None and int(value) >= below):
+        raise EnvironmentMistake(name, value, expected)
+    return int(value)
+
+
+def _port(environ: Environ, name: str) -> int:
+    return _number(environ, name, low=1, below=65536)
+
+
+def _address(environ: Environ, name: str) -> str:
+    """A host name or IP address. ElasticDL writes host:port there, which torch cannot resolve."""
+    value = _text(environ, name, "the name of node 0")
+    if ":" in value and not _is_ip(value):
+        port = name.replace("ADDR", "PORT")
+        raise EnvironmentMistake(name, value, f"a name without a port: the port goes into {port}")
+    return value
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _nodes(environ: Environ, name: str) -> Nodes:
+    expected = "a number of nodes, or MIN:MAX"
+    value = _text(environ, name, expected)
+    low, colon, high = value.partition(":")
+    high = high if colon else low
+    if not (low.isdecimal() and high.isdecimal() and 0 < int(low) <= int(high)):
+        raise EnvironmentMistake(name, value, expected)
+    return Nodes(low=int(low), high=int(high))
+
+
+def _fixed_nodes(environ: Environ, name: str) -> int:
+    nodes = _nodes(environ, name)
+    if nodes.low != nodes.high:
+        raise EnvironmentMistake(name, str(nodes), "one number: PET_RDZV_ENDPOINT is not set")
+    return nodes.high
+
+
+def _procs(environ: Environ) -> int | str | None:
+    value = environ.get("PET_NPROC_PER_NODE")
+    if value is None or value in PROCS_WORDS:
+        return value
+    return _number(environ, "PET_NPROC_PER_NODE", low=1)
+
+
+def _node_name(environ: Environ) -> str:
+    return environ.get("HOSTNAME") or socket.gethostname()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether the address stands for the machine that uses it."""
+    return host == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)
+
+
+# --- launchers -----------------------------------------------------------------------------------
+
+
+def _place_process(environ: Environ) -> Placement:
+    for name in FIVE:
+        _text(environ, name, f"a value, as {', '.join(FIVE)} are set together for each process")
+    world = _number(environ, "WORLD_SIZE", low=1)
+    rank = _number(environ, "RANK", below=world)
+    _number(environ, "LOCAL_RANK", below=world)
+    return Placement(
+        launcher="",
+        node=_node_name(environ),
+        nodes=None,
+        node_rank=rank,
+        master_addr=_address(environ, "MASTER_ADDR"),
+        master_port=_port(environ, "MASTER_PORT"),
+        hosts=rank == 0,
+        world_size=world,
+        per_process=True,
+    )
+
+
+def _place_elastic(environ: Environ) -> Placement:
+    endpoint = environ["PET_RDZV_ENDPOINT"]
+    if "MASTER_ADDR" in environ:
+        raise EnvironmentMistake(
+            "PET_RDZV_ENDPOINT",
+            endpoint,
+            f"nothing beside MASTER_ADDR={environ['MASTER_ADDR']}: a Master with elasticPolicy is "
+            "not counted among the nodes that meet; remove one of the two",
+        )
+    backend = environ.get("PET_RDZV_BACKEND", "c10d")
+    if backend != "c10d":
+        raise EnvironmentMistake("PET_RDZV_BACKEND", backend, "c10d")
+    host, colon, port = endpoint.rpartition(":")
+    if not (host and colon and port.isdecimal() and 0 < int(port) < 65536):
+        raise EnvironmentMistake("PET_RDZV_ENDPOINT", endpoint, "host:port")
+    node, nodes = _node_name(environ), _nodes(environ, "PET_NNODES")
+    restarts = "PET_MAX_RESTARTS"
+    return Placement(
+        launcher="",
+        node=node,
+        nodes=nodes,
+        node_rank=None,
+        master_addr=host,
+        master_port=int(port),
+        hosts=nodes.high == 1 or _is_host(host, node),
+        procs=_procs(environ),
+        max_restarts=_number(environ, restarts) if restarts in environ else None,
+        rendezvous=_settings(environ),
+    )
+
+
+def _is_host(host: str, node: str) -> bool:
+    """Whether this node is the rendezvous's host, from names, never from look-ups.
+
+    torch compares what the names resolve to, and `<job>-worker-0` against its fully qualified
+    form does not match: https://github.com/pytorch/pytorch/issues/73380
+    """
+    return node == host or (not _is_ip(host) and _label(node) == _label(host))
+
+
+def _label(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def _settings(environ: Environ) -> dict[str, str]:
+    """PET_RDZV_CONF as torchrun reads it: key=value, separated by commas."""
+    settings = {}
+    for pair in filter(None, environ.get("PET_RDZV_CONF", "").split(",")):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            expected = "key=value pairs separated by commas"
+            raise EnvironmentMistake("PET_RDZV_CONF", environ["PET_RDZV_CONF"], expected)
+        settings[key.strip()] = value.strip()
+    return settings
+
+
+def _place_master(environ: Environ) -> Placement:
+    nodes, procs = _fixed_nodes(environ, "PET_NNODES"), _procs(environ)
+    rank = _number(environ, "RANK", below=nodes)  # of the pod: the operator never multiplies it
+    # The operator multiplies only if nprocPerNode is a number.
+    world = nodes * (procs if isinstance(procs, int) else 1)
+    if _number(environ, "WORLD_SIZE", low=1) != world:
+        raise EnvironmentMistake(
+            "WORLD_SIZE",
+            environ["WORLD_SIZE"],
+            f"{world}: PET_NNODES={nodes} with PET_NPROC_PER_NODE={procs or 1}",
+        )
+    return Placement(
+        launcher="",
+        node=_node_name(environ),
+        nodes=Nodes(low=nodes, high=nodes),
+        node_rank=rank,
+        master_addr=_address(environ, "MASTER_ADDR"),
+        master_port=_port(environ, "MASTER_PORT"),
+        hosts=rank == 0,
+        procs=procs,
+    )
+
+
+def _place_trainer(environ: Environ) -> Placement:
+    nodes = _fixed_nodes(environ, "PET_NNODES")
+    if nodes == 1 and "PET_MASTER_ADDR" not in environ:
+        return replace(_place_alone(environ), procs=_procs(environ))
+    if "PET_MASTER_ADDR" not in environ:
+        raise EnvironmentMistake(
+            "MASTER_ADDR",
+            environ.get("MASTER_ADDR"),
+            f"the name of node 0 of {nodes}: a PyTorchJob without a Master needs elasticPolicy",
+        )
+    rank = _number(environ, "PET_NODE_RANK", below=nodes)
+    return Placement(
+        launcher="",
+        node=_node_name(environ),
+        nodes=Nodes(low=nodes, high=nodes),
+        node_rank=rank,
+        master_addr=_address(environ, "PET_MASTER_ADDR"),
+        master_port=_port(environ, "PET_MASTER_PORT"),
+        hosts=rank == 0,
+        procs=_procs(environ),
+    )
+
+
+def _place_indexed(environ: Environ) -> Placement:
+    # Neither a JobSet nor a batch Job tells its pods how many they are and where the first one
+    # is, so the manifest does.
+    nodes = _number(environ, "TRAINWRIGHT_NNODES", low=1)
+    rank = _number(environ, "JOB_COMPLETION_INDEX", below=nodes)
+    if nodes == 1 and "TRAINWRIGHT_MASTER_ADDR" not in environ:
+        return _place_alone(environ)
+    port = "TRAINWRIGHT_MASTER_PORT"
+    return Placement(
+        launcher="",
+        node=_node_name(environ),
+        nodes=Nodes(low=nodes, high=nodes),
+        node_rank=rank,
+        master_addr=_address(environ, "TRAINWRIGHT_MASTER_ADDR"),
+        master_port=_port(environ, port) if port in environ else DEFAULT_PORT,
+        hosts=rank == 0,
+    )
+
+
+def _place_variables(environ: Environ) -> Placement:
+    world = _number(environ, "WORLD_SIZE", low=1)
+    rank = _number(environ, "RANK", below=world)
+    return Placement(
+        launcher="",
+        node=_node_name(environ),
+        nodes=None,
+        node_rank=rank,
+        master_addr=_address(environ, "MASTER_ADDR"),
+        master_port=_port(environ, "MASTER_PORT"),
+        hosts=rank == 0,
+        world_size=world,
+    )
+
+
+def _place_alone(environ: Environ) -> Placement:
+    return Placement(
+        launcher="",
+        node=_node_name(environ),
+        nodes=Nodes(low=1, high=1),
+        node_rank=0,
+        master_addr="127.0.0.1",
+        master_port=0,
+        hosts=True,
+    )
+
+
+# The order matters: agents inherit the operator's variables, and Trainer v2 makes JobSets.
+LAUNCHERS = (
+    Launcher(
+        name="torchrun",
+        sets="all five variables for each process, `TORCHELASTIC_RUN_ID`",
+        recognises=lambda environ: "TORCHELASTIC_RUN_ID" in environ,
+        place=_place_process,
+    ),
+    Launcher(
+        name="Lattice agent",
+        sets="all five variables for each process, `LATTICE_NNODES`, `LATTICE_RDZV_ID`",
+        recognises=lambda environ: bool(_LATTICE & environ.keys()),
+        place=_place_process,
+    ),
+    Launcher(
+        name="another launcher of processes",
+        sets="all five variables for each process: accelerate, mpirun wrappers and the like",
+        recognises=lambda environ: "LOCAL_RANK" in environ,
+        place=_place_process,
+    ),
+    Launcher(
+        name="PyTorchJob with elasticPolicy",
+        sets="`PET_RDZV_ENDPOINT`, `PET_NNODES=MIN:MAX`, `PET_NPROC_PER_NODE`, `PET_MAX_RESTARTS`",
+        recognises=lambda environ: "PET_RDZV_ENDPOINT" in environ,
+        place=_place_elastic,
+    ),
+    Launcher(
+        name="PyTorchJob with a Master",
+        sets="`RANK` of the pod, `WORLD_SIZE` of processes, `MASTER_ADDR`, `MASTER_PORT`, "
+        "`PET_NNODES`, `PET_NPROC_PER_NODE`",
+        recognises=lambda environ: (
+            "PET_NNODES" in environ and bool({"RANK", "WORLD_SIZE", "MASTER_ADDR"} & environ.keys())
+        ),
+        place=_place_master,
+    ),
+    Launcher(
+        name="Trainer v2",
+        sets="`PET_NNODES`, `PET_NODE_RANK`, `PET_NPROC_PER_NODE`, `PET_MASTER_ADDR`, "
+        "`PET_MASTER_PORT`",
+        recognises=lambda environ: "PET_NNODES" in environ,
+        place=_place_trainer,
+    ),
+    Launcher(
+        name="JobSet or Indexed Job",
+        sets="`JOB_COMPLETION_INDEX`; the manifest adds `TRAINWRIGHT_NNODES`, "
+        "`TRAINWRIGHT_MASTER_ADDR` (node 0's name in the headless service) and "
+        "`TRAINWRIGHT_MASTER_PORT` (29500)",
+        recognises=lambda environ: "JOB_COMPLETION_INDEX" in environ,
+        place=_place_indexed,
+    ),
+    Launcher(
+        name="variables of each node",
+        sets="`RANK` of the node, `WORLD_SIZE` of processes, `MASTER_ADDR`, `MASTER_PORT`",
+        recognises=lambda environ: bool({"RANK", "WORLD_SIZE", "MASTER_ADDR"} & environ.keys()),
+        place=_place_variables,
+    ),
+    Launcher(
+        name="no launcher",
+        sets="nothing: one node, 127.0.0.1 and a free port",
+        recognises=lambda environ: True,
+        place=_place_alone,
+    ),
+)

@@ -1,0 +1,133 @@
+"""Placement, options and devices, together: how many processes this node starts, and as whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainwright_runtime.errors import EnvironmentMistake, UsageError
+from trainwright_runtime.launchers import Placement
+from trainwright_runtime.options import Nodes, Options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Machine:
+    """What the devices would answer; asked only where the answer matters, since it can be slow."""
+
+    gpus: Callable[[], int]
+    has_gpu_driver: Callable[[], bool]
+    cores: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The processes of this node: decided before any of them is started."""
+
+    placement: Placement
+    nodes: Nodes
+    nproc: int
+    backend: str
+    threads: int  # for OMP_NUM_THREADS
+
+    @property
+    def world_size(self) -> int:
+        """Processes of the whole job; the most there can be when it is elastic."""
+        return self.placement.world_size or self.nodes.high * self.nproc
+
+    def ranks(self) -> range:
+        """The global ranks of this node's processes, where the launcher fixes them."""
+        first = (self.placement.node_rank or 0) * self.nproc
+        return range(first, first + self.nproc)
+
+    def __str__(self) -> str:
+        where = self.placement
+        master = f"{where.master_addr}:{where.master_port or 'a free port'}"
+        if where.per_process:
+            who = f"rank {where.node_rank} of {where.world_size}"
+        elif where.elastic:
+            host = " (this node)" if where.hosts else ""
+            many = f"{self.nodes} nodes of {_processes(self.nproc)}"
+            return f"{where.launcher}: {many}, meeting at {master}{host}, {self.backend}"
+        else:
+            ranks = self.ranks()
+            span = f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}-{ranks[-1]}"
+            who = f"node {where.node_rank} of {self.nodes.high}, {span} of {self.world_size}"
+        return f"{where.launcher}: {who}, master {master}, {self.backend}"
+
+
+def settle(placement: Placement, options: Options, machine: Machine) -> Layout:
+    """The layout, or the mistake that keeps the ranks from ever meeting."""
+    nproc = 1 if placement.per_process else _nproc(placement, options, machine)
+    return Layout(
+        placement=placement,
+        nodes=_nodes(placement, options, nproc),
+        nproc=nproc,
+        backend=_backend(options, machine),
+        threads=max(1, machine.cores() // nproc),
+    )
+
+
+def _nproc(placement: Placement, options: Options, machine: Machine) -> int:
+    asked, given = options.nproc_per_node, placement.procs
+    if isinstance(given, int):
+        if isinstance(asked, int) and asked != given:
+            raise EnvironmentMistake(
+                "PET_NPROC_PER_NODE", str(given), f"{asked}, as --nproc-per-node says"
+            )
+        return given
+    if isinstance(asked, int):
+        return asked
+    if asked == "cpu":
+        return machine.cores()
+    found = machine.gpus()
+    if asked == "gpu" and not found:
+        raise UsageError("--nproc-per-node=gpu, but no GPU is visible: give the pod GPUs, or say 1")
+    return max(1, found)
+
+
+def _nodes(placement: Placement, options: Options, nproc: int) -> Nodes:
+    asked = options.nnodes
+    if placement.per_process:
+        return asked or Nodes(low=1, high=1)
+    given = placement.nodes or _from_world_size(placement, nproc)
+    if asked is None or asked == given:
+        return given
+    if given.high == 1 and placement.master_port == 0:
+        expected = f"the name of node 0: --nnodes={asked}, and no launcher was recognised"
+        raise EnvironmentMistake("MASTER_ADDR", None, expected)
+    if asked.high != given.high or placement.elastic:
+        raise UsageError(f"--nnodes={asked}, but {placement.launcher} says {given}")
+    if options.recovery != "live":
+        raise UsageError(
+            f"--nnodes={asked}, but {placement.launcher} has {given} fixed nodes: "
+            "only --recovery=live goes on with fewer"
+        )
+    return asked
+
+
+def _from_world_size(placement: Placement, nproc: int) -> Nodes:
+    """Nodes when only WORLD_SIZE is given, which counts processes while RANK counts nodes."""
+    world = placement.world_size or 1
+    nodes, rest = divmod(world, nproc)
+    if rest or not nodes:
+        expected = f"a multiple of the {_processes(nproc)} of each node"
+        raise EnvironmentMistake("WORLD_SIZE", str(world), expected)
+    if placement.node_rank is not None and placement.node_rank >= nodes:
+        expected = (
+            f"the rank of the node, 0 to {nodes - 1}: without LOCAL_RANK it counts nodes, "
+            f"and {world} ranks are {nodes} nodes of {_processes(nproc)}"
+        )
+        raise EnvironmentMistake("RANK", str(placement.node_rank), expected)
+    return Nodes(low=nodes, high=nodes)
+
+
+def _backend(options: Options, machine: Machine) -> str:
+    if options.backend == "auto":
+        return "nccl" if machine.gpus() else "gloo"
+    if options.backend == "nccl" and not machine.has_gpu_driver():
+        raise UsageError("--backend=nccl, but no GPU is visible: give the pod GPUs, or use gloo")
+    return options.backend
+
+
+def _processes(count: int) -> str:
+    return f"{count} process" if count == 1 else f"{count} processes"

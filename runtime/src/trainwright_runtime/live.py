@@ -1,0 +1,253 @@
+"""Recovery `live`: each worker on its own; a lost one is started again while the others go on.
+
+For scripts on `trainwright_runtime.elastic`: ranks and world size come from the quorum that the
+coordinator leads, so none are set here. Node 0 runs the coordinator, which may die too.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from queue import Empty
+
+from trainwright_runtime import errors, gang, logs
+from trainwright_runtime.errors import EnvironmentMistake, Unreachable
+from trainwright_runtime.layout import Layout
+from trainwright_runtime.machine import free_port
+from trainwright_runtime.options import Options
+from trainwright_runtime.processes import (
+    Ended,
+    Event,
+    Events,
+    Failed,
+    Process,
+    Signalled,
+    signals_to,
+    stop,
+)
+
+_log = logging.getLogger(__name__)
+
+COORDINATOR_PORT = 29511
+
+_QUICK = 10.0  # seconds: who ends sooner after its start has not got to work
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds before a start, doubled with each quick end
+_COORDINATOR_TRIES = 5  # quick ends of the coordinator before giving up
+_FINISH = 2.0  # grace periods that the others get once the first worker has finished
+
+# Ranks of a fixed world would be wrong here, and so would an agent's store.
+_RANKS = ("RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
+    """Train until the first worker is done and the others have followed."""
+    where = layout.placement
+    port = options.coordinator_port or (COORDINATOR_PORT if where.master_port else free_port())
+    team = _Team(options=options, max_restarts=gang.max_restarts(layout, options))
+    with signals_to(team.events):
+        if where.hosts:
+            team.coordinator = _coordinator(port, _min_replicas(layout, environ), environ)
+            team.start(team.coordinator)
+        else:
+            gang.watch(where.master_addr, port, options.rendezvous_timeout, team.events)
+        # The host reaches its own coordinator before DNS knows its name.
+        address = f"{'127.0.0.1' if where.hosts else where.master_addr}:{port}"
+        for child in _workers(layout, options, environ, address):
+            team.workers.append(child)
+            team.start(child)
+        try:
+            return team.train()
+        finally:
+            team.end()
+
+
+def _min_replicas(layout: Layout, environ: Mapping[str, str]) -> int:
+    """What the manifest says, or as many as need the fewest nodes that there may be.
+
+    Of a node that is there, one process may be lost and on its way back.
+    """
+    if asked := environ.get("TRAINWRIGHT_MIN_REPLICAS"):
+        if not asked.isdecimal() or int(asked) < 1:
+            raise EnvironmentMistake("TRAINWRIGHT_MIN_REPLICAS", asked, "a number from 1 up")
+        return int(asked)
+    if layout.placement.per_process:
+        return layout.placement.world_size or 1
+    return (layout.nodes.low - 1) * layout.nproc + 1
+
+
+def _workers(
+    layout: Layout, options: Options, environ: Mapping[str, str], coordinator: str
+) -> list[_Child]:
+    inherited = {
+        name: value
+        for name, value in environ.items()
+        if name not in _RANKS and not name.startswith("TORCHELASTIC_")
+    }
+    first = int(environ["LOCAL_RANK"]) if layout.placement.per_process else 0
+    children = []
+    for local_rank in range(first, first + layout.nproc):
+        replica = f"{layout.placement.node}-{local_rank}"
+        variables = {
+            **inherited,
+            **gang.common(layout, options, environ, local_rank),
+            "TRAINWRIGHT_COORDINATOR": coordinator,
+            "TRAINWRIGHT_REPLICA": replica,
+            "TRAINWRIGHT_MIN_REPLICAS": str(_min_replicas(layout, environ)),
+        }
+        children.append(
+            _Child(argv=gang.argv(options), environ=variables, label={"replica": replica})
+        )
+    return children
+
+
+def _coordinator(port: int, min_replicas: int, environ: Mapping[str, str]) -> _Child:
+    # As a training process, so that it does not outlive a killed entrypoint and keep the port.
+    argv = [sys.executable, "-u", "-m", "trainwright_runtime.process", "-m", "trainwright_runtime"]
+    argv += ["coordinator", f"--port={port}", f"--min-replicas={min_replicas}"]
+    variables = {**environ, "TRAINWRIGHT_SUPERVISED": "1"}
+    return _Child(argv=argv, environ=variables, label={"coordinator": port})
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Child:
+    """A process that is started again when it is lost."""
+
+    argv: list[str]
+    environ: Mapping[str, str]
+    label: logs.Label
+    process: Process | None = None
+    started_at: float = 0.0
+    due: float | None = None  # when to start it again, on the monotonic clock
+    restarts: int = 0
+    quick_ends: int = 0  # in a row
+
+    def schedule(self) -> None:
+        """Have it started again, later each time that it ended right after its start."""
+        now = time.monotonic()
+        self.quick_ends = self.quick_ends + 1 if now - self.started_at < _QUICK else 0
+        self.due = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self.quick_ends, 10))
+        self.restarts += 1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Team:
+    """The workers of this node, and the coordinator where this node runs it."""
+
+    options: Options
+    max_restarts: int  # of each worker
+    workers: list[_Child] = field(default_factory=list)
+    coordinator: _Child | None = None
+    events: Events = field(default_factory=Events)
+    finish_by: float | None = None  # set when the first worker is done: training is over
+
+    def start(self, child: _Child) -> None:
+        """Start it now."""
+        child.due = None
+        child.started_at = time.monotonic()
+        child.process = Process(
+            child.argv,
+            child.environ,
+            label=child.label,
+            log_format=self.options.log_format,
+            events=self.events,
+        )
+
+    def train(self) -> int:
+        """React to what happens until training is over or cannot go on; the exit code."""
+        while True:
+            match self._next():
+                case Signalled(number):
+                    return self._stopped(number)
+                case Failed(error):
+                    raise error
+                case Ended(process) if self._is_coordinator(process):
+                    self._replace_coordinator(process)
+                case Ended(process):
+                    code = self._worker_ended(process)
+                    if code is not None:
+                        return code
+                case None:
+                    self._start_what_is_due()
+            if self.finish_by is not None and self._all_followed(self.finish_by):
+                return errors.DONE
+
+    def end(self) -> None:
+        """Stop what still runs: workers first, so that they can say goodbye to the coordinator."""
+        stop(self._running(self.workers), signal.SIGTERM, self.options.grace_period)
+        if self.coordinator is not None:
+            stop(self._running([self.coordinator]), signal.SIGTERM, self.options.grace_period)
+
+    def _next(self) -> Event | None:
+        """What happens next; None when it is time to start or to end somebody."""
+        children = [*self.workers, *([self.coordinator] if self.coordinator else [])]
+        moments = [child.due for child in children if child.due is not None]
+        if self.finish_by is not None:
+            moments.append(self.finish_by)
+        timeout = max(0.0, min(moments) - time.monotonic()) if moments else None
+        try:
+            return self.events.get(timeout=timeout)
+        except Empty:
+            return None
+
+    def _start_what_is_due(self) -> None:
+        now = time.monotonic()
+        for child in [*self.workers, *([self.coordinator] if self.coordinator else [])]:
+            if child.due is not None and child.due <= now:
+                self.start(child)
+
+    def _is_coordinator(self, process: Process) -> bool:
+        return self.coordinator is not None and process is self.coordinator.process
+
+    def _replace_coordinator(self, process: Process) -> None:
+        assert self.coordinator is not None
+        self.coordinator.schedule()
+        if self.coordinator.quick_ends >= _COORDINATOR_TRIES:
+            raise Unreachable(f"the coordinator does not stay up: {process.how_it_ended()}")
+        _log.warning("%s lost (%s), starting it again", process.name, process.how_it_ended())
+
+    def _worker_ended(self, process: Process) -> int | None:
+        """The exit code if training cannot go on, else None."""
+        child = next(child for child in self.workers if child.process is process)
+        code = process.exit_code
+        if self.finish_by is not None:
+            if code != errors.DONE:
+                how = process.how_it_ended()
+                _log.warning("%s lost (%s) once training was over", process.name, how)
+            return None
+        if code == errors.DONE:
+            self.finish_by = time.monotonic() + _FINISH * self.options.grace_period
+            for other in self.workers:
+                other.due = None  # the lost ones are not needed any more
+            return None
+        limit = self.max_restarts
+        if code < errors.RETRY or child.restarts >= limit:
+            gang.report(process)
+            return code
+        child.schedule()
+        how = process.how_it_ended()
+        _log.warning("%s lost (%s), restart %d of %d", process.name, how, child.restarts, limit)
+        return None
+
+    def _all_followed(self, finish_by: float) -> bool:
+        running = self._running(self.workers)
+        if running and time.monotonic() >= finish_by:
+            names = ", ".join(process.name for process in running)
+            _log.warning("training is over, stopping what has not ended: %s", names)
+            return True
+        return not running
+
+    def _stopped(self, number: int) -> int:
+        grace = self.options.grace_period
+        _log.info("%s: passing it on, then waiting %g s", signal.Signals(number).name, grace)
+        running = self._running(self.workers)
+        stop(running, number, grace)
+        return gang.exit_code_after(running, number, grace)
+
+    @staticmethod
+    def _running(children: list[_Child]) -> list[Process]:
+        processes = [child.process for child in children if child.process is not None]
+        return [process for process in processes if not process.done.is_set()]

@@ -1,0 +1,41 @@
+"""What of this machine a container may use: GPUs and cores."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+# What a GPU's driver shows of itself: NVIDIA, NVIDIA under WSL, NVIDIA Jetson, AMD.
+_DEVICES = ("nvidia[0-9]*", "dxg", "nvgpu", "nvhost-gpu", "kfd")
+
+
+def has_gpu_driver() -> bool:
+    """Whether a GPU's device file is here: fast, where asking torch costs its import (1 s)."""
+    return any(next(Path("/dev").glob(pattern), None) for pattern in _DEVICES)
+
+
+def gpus() -> int:
+    """GPUs that a training process would see, CUDA_VISIBLE_DEVICES and the like considered."""
+    if not has_gpu_driver():
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def cores() -> int:
+    """Cores this process may use: its affinity, or the container's CPU limit if that is less."""
+    affinity = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):  # cgroup v1, or none
+        return affinity
+    return affinity if quota == "max" else max(1, min(affinity, int(quota) // int(period)))
+
+
+def free_port() -> int:
+    """A port nobody listens at just now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port

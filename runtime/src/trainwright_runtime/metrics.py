@@ -1,0 +1,264 @@
+"""What a training process tells about itself: series for Prometheus and a file of JSON lines.
+
+Both are asked for in the environment, by `TRAINWRIGHT_METRICS_PORT` and `TRAINWRIGHT_METRICS_DIR`;
+without them every call here costs next to nothing. Metrics never stop a training: a busy port or a
+full disk is a warning. docs/metrics.md says what the series, the lines and goodput mean.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self, TypeVar
+
+from trainwright_runtime import __version__
+from trainwright_runtime.journal import Event, Lines, Past, Scalar
+
+# Seconds: from a small model on a GPU to a large one that accumulates gradients.
+_STEP_BUCKETS = (
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
+)  # fmt: skip
+
+_log = logging.getLogger(__name__)
+
+Batch = TypeVar("Batch")
+
+
+class Sink(Protocol):
+    """Where a recorder writes. Arguments of `step` as those of `Metrics.step`."""
+
+    def step(
+        self, step: int, samples: int, seconds: float, data_wait: float, world_size: int
+    ) -> None: ...
+    def event(self, event: Event) -> None: ...
+    def close(self) -> None: ...
+
+
+class Exporter:
+    """Prometheus text over HTTP, from a registry of its own."""
+
+    def __init__(self, port: int, worker: str, past: Past) -> None:
+        """Listen on all interfaces. OSError or OverflowError when the port cannot be had."""
+        import prometheus_client as prometheus
+
+        self._past = past
+        self._started = past.started or time.time()
+        self._useful = past.useful.seconds
+        registry = prometheus.CollectorRegistry()
+        prometheus.Info(
+            "trainwright_worker", "Which worker of the job this is.", registry=registry
+        ).info({"worker": worker, "version": __version__})
+        self._seconds = prometheus.Histogram(
+            "trainwright_step_seconds",
+            "Time of a step, without its wait for data.",
+            buckets=_STEP_BUCKETS,
+            registry=registry,
+        )
+        self._samples = prometheus.Counter(
+            "trainwright_samples", "Samples this process trained on.", registry=registry
+        )
+        self._data_wait = prometheus.Counter(
+            "trainwright_data_wait_seconds", "Time steps waited for data.", registry=registry
+        )
+        self._stall = prometheus.Summary(
+            "trainwright_checkpoint_stall_seconds",
+            "Time training stood still for a checkpoint.",
+            registry=registry,
+        )
+        self._restarts = prometheus.Counter(
+            "trainwright_restarts", "Starts of this worker after its first.", registry=registry
+        )
+        self._restarts.inc(past.restarts)
+        self._last_step = prometheus.Gauge(
+            "trainwright_last_step", "Number of the last finished step.", registry=registry
+        )
+        self._world_size = prometheus.Gauge(
+            "trainwright_world_size", "Processes that train together.", registry=registry
+        )
+        prometheus.Gauge(
+            "trainwright_goodput_ratio",
+            "Time of the steps that were kept over time since the first start.",
+            registry=registry,
+        ).set_function(self._goodput)
+        self._server, self._thread = prometheus.start_http_server(port, registry=registry)
+
+    def _goodput(self) -> float:
+        return self._useful / max(time.time() - self._started, 1e-9)
+
+    def step(
+        self, step: int, samples: int, seconds: float, data_wait: float, world_size: int
+    ) -> None:
+        if self._past.useful:
+            # Only now is it known which steps of the life before are trained again.
+            self._past.useful.add(step, step, 0.0)
+            self._useful = self._past.useful.seconds
+            self._past.useful.clear()
+        self._useful += seconds
+        self._seconds.observe(seconds)
+        self._samples.inc(samples)
+        self._data_wait.inc(data_wait)
+        self._last_step.set(step)
+        self._world_size.set(world_size)
+
+    def event(self, event: Event) -> None:
+        if event.name == "restart":
+            self._restarts.inc()
+        elif event.name == "checkpoint":
+            self._stall.observe(float(event.fields.get("stall") or 0))
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class Metrics:
+    """Tells the sinks what a training process does; without sinks it does nothing.
+
+    A context: leaving it by an exception records a `stop`, else an `end`. For one thread.
+    """
+
+    def __init__(self, sinks: Sequence[Sink] = (), *, past: Past | None = None) -> None:
+        past = past or Past()
+        self._sinks = tuple(sinks)
+        self._world_size = past.world_size
+        self._stalled = 0.0
+        self.event("start" if past.started is None else "restart")
+
+    @classmethod
+    def from_environment(
+        cls, *, rank: int | None = None, environ: Mapping[str, str] = os.environ
+    ) -> Self:
+        """The recorder that the variables `TRAINWRIGHT_METRICS_*` ask for.
+
+        `rank` names this process where `TRAINWRIGHT_REPLICA` does not; by default it is `RANK`.
+        What cannot be had (a port in use, a folder that cannot be written) is left out with a
+        warning.
+        """
+        worker = _worker(rank, environ)
+        sinks: list[Sink] = []
+        past = Past()
+        if folder := environ.get("TRAINWRIGHT_METRICS_DIR"):
+            path = Path(folder) / f"{worker}.jsonl"
+            try:
+                lines = Lines(path)
+                past = lines.past()
+                sinks.append(lines)
+            except OSError as error:
+                _log.warning("no metrics file: cannot write %s: %s", path, error.strerror)
+        if port := environ.get("TRAINWRIGHT_METRICS_PORT"):
+            local_rank = environ.get("LOCAL_RANK") or "0"
+            try:
+                sinks.append(Exporter(int(port) + int(local_rank), worker, past))
+            except (OSError, OverflowError, ValueError) as error:
+                _log.warning(
+                    "no metrics port: cannot listen on TRAINWRIGHT_METRICS_PORT=%s + LOCAL_RANK=%s:"
+                    " %s", port, local_rank, error,
+                )  # fmt: skip
+        return cls(sinks, past=past)
+
+    def step(
+        self,
+        *,
+        step: int,
+        samples: int,
+        seconds: float,
+        data_wait: float = 0.0,
+        world_size: int = 1,
+    ) -> None:
+        """A step has ended: the one with this number, from 1 and rising, also over restarts.
+
+        `samples` are those of this process. `seconds` is the time from having the batch to the
+        end of the step, `data_wait` the time before it that was spent on waiting for the batch.
+        Another `world_size` than that of the step before is recorded as a `resize` too.
+        """
+        if world_size != self._world_size:
+            if self._world_size is not None:
+                self.event("resize", before=self._world_size, after=world_size)
+            self._world_size = world_size
+        for sink in self._sinks:
+            sink.step(step, samples, seconds, data_wait, world_size)
+
+    def checkpoint(self, *, stall: float) -> None:
+        """A checkpoint was taken, for which training stood still for `stall` seconds."""
+        self._stalled += stall
+        self.event("checkpoint", stall=stall)
+
+    def event(self, name: str, /, **fields: Scalar) -> None:
+        """Something happened now; written at once."""
+        event = Event(time=time.time(), name=name, fields=fields)
+        for sink in self._sinks:
+            sink.event(event)
+
+    def steps(
+        self, batches: Iterable[Batch], *, after: int = 0, world_size: int = 1
+    ) -> Iterator[tuple[int, Batch]]:
+        """The batches, each with the number of its step; what the loop does with one is a step.
+
+        Samples are counted by the length of a batch's first tensor. What is spent in `stall` does
+        not count as time of the step. A step that is left by `break` or an exception does not
+        count at all.
+        """
+        clock = time.perf_counter
+        asked = clock()
+        for step, batch in enumerate(batches, after + 1):
+            began, stalled = clock(), self._stalled
+            yield step, batch
+            ended = clock()
+            self.step(
+                step=step,
+                samples=_samples(batch),
+                seconds=max(ended - began - (self._stalled - stalled), 0.0),
+                data_wait=began - asked,
+                world_size=world_size,
+            )
+            asked = clock()
+
+    @contextmanager
+    def stall(self) -> Iterator[None]:
+        """Time what is done here as the stall of a checkpoint."""
+        began = time.perf_counter()
+        yield
+        self.checkpoint(stall=time.perf_counter() - began)
+
+    def close(self) -> None:
+        """Write what is not yet written and free the port."""
+        for sink in self._sinks:
+            sink.close()
+        self._sinks = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.event("end")
+        else:
+            self.event("stop", reason=kind.__name__)
+        self.close()
+
+
+def _worker(rank: int | None, environ: Mapping[str, str]) -> str:
+    if replica := environ.get("TRAINWRIGHT_REPLICA"):
+        return re.sub(r"[^A-Za-z0-9._-]", "_", replica)  # it becomes a file name
+    return f"rank-{environ.get('RANK') or 0 if rank is None else rank}"
+
+
+def _samples(batch: object) -> int:
+    """The length of a batch: of a tensor, or of the first one in a tuple or mapping."""
+    if isinstance(batch, Mapping):
+        batch = next(iter(batch.values()))
+    elif isinstance(batch, tuple | list):
+        batch = batch[0]
+    return len(batch) if isinstance(batch, Sized) else 0

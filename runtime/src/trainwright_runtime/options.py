@@ -1,0 +1,177 @@
+"""The command line of the entrypoint, as one frozen value."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from trainwright_runtime.errors import UsageError
+
+BACKENDS = ("auto", "nccl", "gloo")
+PROCS_WORDS = ("auto", "gpu", "cpu")
+RECOVERIES = ("none", "restart", "live")
+LOG_FORMATS = ("text", "json")
+DEFAULT_RESTARTS = 10
+
+_EPILOG = "After --: script.py [arguments], or -m module [arguments]."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """How many nodes take part: a number when both are equal, else an elastic range."""
+
+    low: int
+    high: int
+
+    def __str__(self) -> str:
+        return str(self.high) if self.low == self.high else f"{self.low}:{self.high}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What to train with: a script or a module, and its arguments."""
+
+    script: str  # empty when it is a module
+    module: str
+    arguments: tuple[str, ...]
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """As written after `--`."""
+        start = (self.script,) if self.script else ("-m", self.module)
+        return (*start, *self.arguments)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What the manifest asks of the entrypoint; None leaves the choice to the launcher."""
+
+    backend: str
+    nproc_per_node: int | str  # a number, or one of PROCS_WORDS
+    nnodes: Nodes | None
+    grace_period: float  # seconds
+    recovery: str
+    max_restarts: int | None
+    rendezvous_timeout: float  # seconds
+    coordinator_port: int | None
+    log_format: str
+    program: Program
+
+
+class _Parser(argparse.ArgumentParser):
+    """An argument parser whose mistakes are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see --help)")
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
+    """Options from the arguments after the program's name; `environ` gives defaults."""
+    own, program = _split(argv)
+    parser = argument_parser(environ.get("TRAINWRIGHT_LOG_FORMAT", "text"))
+    found = parser.parse_args(own)
+    if found.recovery == "none" and found.max_restarts:
+        raise UsageError("--max-restarts restarts nothing with --recovery=none, choose restart")
+    if found.log_format not in LOG_FORMATS:  # argparse does not check defaults
+        raise UsageError(f"TRAINWRIGHT_LOG_FORMAT is {found.log_format!r}, expected text or json")
+    return Options(**vars(found), program=_program(program))
+
+
+def _split(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What is ours and what is the script's: everything after the first `--`."""
+    if "--" in argv:
+        at = list(argv).index("--")
+        return argv[:at], argv[at + 1 :]
+    if not set(argv) & {"-h", "--help"}:
+        raise UsageError("nothing to run: expected [options] -- script.py, or -- -m module")
+    return argv, ()
+
+
+def _program(argv: Sequence[str]) -> Program:
+    if argv[:1] == ["-m"]:
+        if len(argv) < 2 or not argv[1]:
+            raise UsageError("-m needs the name of a module: -- -m module [arguments]")
+        return Program(script="", module=argv[1], arguments=tuple(argv[2:]))
+    if not argv or not argv[0]:
+        raise UsageError("nothing to run after --: expected script.py, or -m module")
+    if argv[0].startswith("-"):
+        raise UsageError(f"{argv[0]} after -- is not a script: write options before the --")
+    return Program(script=argv[0], module="", arguments=tuple(argv[1:]))
+
+
+def argument_parser(log_format: str = "text") -> argparse.ArgumentParser:
+    """The parser of what stands before `--`; `log_format` is the default of --log-format."""
+    parser = _Parser(
+        prog="trainwright_runtime",
+        usage="python -m trainwright_runtime [options] -- script.py|-m module [arguments]",
+        description="Start the training processes of one node under whatever launched this.",
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    # fmt: off
+    add("--backend", choices=BACKENDS, default="auto",
+        help="of torch.distributed; auto is nccl where GPUs are visible, gloo elsewhere")
+    add("--nproc-per-node", type=_procs, default="auto", metavar="N|auto|gpu|cpu",
+        help="processes on this node; auto is one for each GPU, or one")
+    add("--nnodes", type=_nodes, default=None, metavar="N|MIN:MAX",
+        help="nodes of the job; the launcher's environment says it otherwise")
+    add("--grace-period", type=_seconds, default=30.0, metavar="SECONDS",
+        help="between SIGTERM and SIGKILL for the training processes (%(default)g)")
+    add("--recovery", choices=RECOVERIES, default="none",
+        help="none ends with the first failure; restart starts all ranks again; live replaces "
+        "only the lost one (scripts on trainwright_runtime.elastic)")
+    add("--max-restarts", type=_count, default=None, metavar="N",
+        help=f"before giving up ({DEFAULT_RESTARTS}, or what the launcher says)")
+    add("--rendezvous-timeout", type=_seconds, default=600.0, metavar="SECONDS",
+        help="longest wait for the master's name and port (%(default)g)")
+    add("--coordinator-port", type=_port, default=None, metavar="PORT",
+        help="of the coordinator of --recovery=live (29511; a free one on a single node)")
+    add("--log-format", choices=LOG_FORMATS, default=log_format,
+        help="of the log (TRAINWRIGHT_LOG_FORMAT, or text)")
+    # fmt: on
+    return parser
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    number = _count(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
+    return number
+
+
+def _procs(text: str) -> int | str:
+    return text if text in PROCS_WORDS else _positive(text)
+
+
+def _nodes(text: str) -> Nodes:
+    low, colon, high = text.partition(":")
+    nodes = Nodes(low=_positive(low), high=_positive(high if colon else low))
+    if nodes.low > nodes.high:
+        raise argparse.ArgumentTypeError(f"{text!r}: the minimum is above the maximum")
+    return nodes
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 up")
+    return seconds
+
+
+def _port(text: str) -> int:
+    port = _positive(text)
+    if port > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port (1 to 65535)")
+    return port

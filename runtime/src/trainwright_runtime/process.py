@@ -1,0 +1,185 @@
+"""What each training process runs: the script, as if Python had started it, and a clean way out.
+
+    python -m trainwright_runtime.process script.py|-m module [arguments]
+
+A process that has done its work must not look like a crash. Left to the interpreter's own
+finalization, the C++ threads of gloo and NCCL may still hold Python objects, and now and then the
+process ends in SIGABRT: https://github.com/pytorch/pytorch/pull/179291
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import faulthandler
+import importlib.util
+import json
+import logging
+import os
+import runpy
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn
+
+from trainwright_runtime import errors, logs
+
+_log = logging.getLogger(__name__)
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+_RANKS = {
+    "rank": "RANK",
+    "local_rank": "LOCAL_RANK",
+    "world_size": "WORLD_SIZE",
+    "node_rank": "GROUP_RANK",
+}
+
+# Frames of ours and of runpy come before the script's own in each of its tracebacks.
+_OUR_FILES = (__file__, runpy.__file__, "<frozen runpy>")
+
+
+def main(argv: Sequence[str]) -> NoReturn:
+    """Run the program; never returns. Its exit code is the process's."""
+    _die_with_the_entrypoint()
+    faulthandler.enable()
+    logs.configure(os.environ.get("TRAINWRIGHT_LOG_FORMAT", "text"), logs.label_of(os.environ))
+    _tell_ranks(os.environ)
+    try:
+        _run(argv)
+    except SystemExit as end:
+        _leave(_exit_code(end))
+    except KeyboardInterrupt:
+        _leave(errors.by_signal(signal.SIGINT))
+    except BaseException as error:  # noqa: BLE001 - whatever a script raises is reported here
+        _leave(_report(error))
+    _leave(errors.DONE)
+
+
+def _die_with_the_entrypoint() -> None:
+    """A process whose entrypoint was killed would hold its GPU and hang in its next collective."""
+    if "TRAINWRIGHT_SUPERVISED" in os.environ:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _tell_ranks(environ: Mapping[str, str]) -> None:
+    """Leave this process's ranks in a folder, for a rehearsal to hold against what it predicted."""
+    if folder := environ.get("TRAINWRIGHT_REPORT_DIR"):
+        ranks = {name: environ.get(variable) for name, variable in _RANKS.items()}
+        report = {name: int(rank) for name, rank in ranks.items() if rank is not None}
+        Path(folder, f"{os.getpid()}.json").write_text(json.dumps({**report, "pid": os.getpid()}))
+
+
+def _run(argv: Sequence[str]) -> None:
+    if argv[0] == "-m":
+        module = argv[1]
+        sys.argv = [module, *argv[2:]]
+        _check(module)
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    else:
+        script = argv[0]
+        sys.argv = list(argv)
+        if not sys.flags.safe_path:  # what python itself does for a script
+            sys.path[0] = str(Path(script).resolve().parent)
+        runpy.run_path(script, run_name="__main__")
+
+
+def _check(module: str) -> None:
+    """Refuse a module that is not there in one line; runpy's own words are a traceback."""
+    try:
+        found = importlib.util.find_spec(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise  # its package is there, and fails to import something else
+        found = None
+    if found is None:
+        sys.exit(_usage(f"no module named {module!r} (searched: {', '.join(sys.path)})"))
+
+
+def _usage(message: str) -> int:
+    print(f"trainwright_runtime: {message}", file=sys.stderr)  # noqa: T201
+    return errors.USAGE
+
+
+def _exit_code(end: SystemExit) -> int:
+    """As Python reads sys.exit(): None is 0, a message goes to stderr and is 1."""
+    if end.code is None:
+        return errors.DONE
+    if isinstance(end.code, int):
+        return end.code & 0xFF
+    print(end.code, file=sys.stderr)  # noqa: T201
+    return errors.FAILED
+
+
+def _report(error: BaseException) -> int:
+    """Print a script's exception once; give the exit code that says whether a retry can help."""
+    if isinstance(error, errors.RuntimeFailure):
+        print(f"trainwright_runtime: {error}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    if _is_peer_lost(error):
+        # Where one rank fails, all others fail in their next collective: their tracebacks would
+        # bury the one that matters, and their exit codes would call the failure permanent.
+        first = str(error).partition("\n")[0]
+        print(f"{type(error).__name__}: another rank was lost: {first}", file=sys.stderr)  # noqa: T201
+        return errors.PEER_LOST
+    trace = _trimmed(error.__traceback__)
+    hook = sys.excepthook
+    # torch's own hook puts "[rank0]: " before each line, which the entrypoint does already.
+    if hook is sys.__excepthook__ or hook.__module__.startswith("torch."):
+        traceback.print_exception(type(error), error, trace)
+    else:
+        hook(type(error), error, trace)
+    return errors.FAILED
+
+
+def _is_peer_lost(error: BaseException) -> bool:
+    """Whether a collective failed because of another rank, not because of how it was called."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not isinstance(error, RuntimeError):
+        return False
+    message = str(error)
+    if "ncclInvalid" in message:  # two ranks on one GPU, and the like: the same next time
+        return False
+    # gloo raises RuntimeError, with the place in its own source.
+    return isinstance(error, distributed.DistError) or "/gloo/transport/" in message
+
+
+def _trimmed(trace: TracebackType | None) -> TracebackType | None:
+    while trace and trace.tb_frame.f_code.co_filename in _OUR_FILES:
+        trace = trace.tb_next
+    return trace
+
+
+def _leave(code: int) -> NoReturn:
+    """What the interpreter would do at its end, without taking itself apart."""
+    if code == errors.DONE:  # a failed script waits for no thread
+        # Ends the idle threads of executors, then joins what is no daemon; multiprocessing does
+        # the same: multiprocessing/process.py, BaseProcess._bootstrap.
+        threading._shutdown()  # type: ignore[attr-defined]
+        _destroy_process_groups()
+    # CPython ends its own forked processes like this: multiprocessing/popen_fork.py.
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # nobody reads any more, or the script closed it
+            stream.flush()
+    os._exit(code)
+
+
+def _destroy_process_groups() -> None:
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available():
+        return
+    try:
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+    except RuntimeError as error:
+        _log.warning("the work is done, but its process group did not close: %s", error)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,297 @@
+"""Processes of this node: started in sessions of their own, their output labelled, their end told.
+
+Each process has a thread for each of its two streams and one that waits for its end, so that ends
+are told in the order in which they happened: the first failure is the cause, later ones follow.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from queue import SimpleQueue
+from types import FrameType
+from typing import IO, BinaryIO
+
+from trainwright_runtime import errors, logs
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+_CHUNK = 1 << 16  # bytes read at once, and the longest line that is kept whole
+_DRAIN = 5.0  # seconds for the last output of a process that has ended
+_FOLLOW = 1.0  # seconds in which the cause of a lost rank shows itself
+_KILLED = 10.0  # seconds for the kernel to end what got SIGKILL
+
+# The last line of a traceback, in a group of exceptions too: "| pkg.SomeError: what happened".
+_EXCEPTION = re.compile(r"[|+\- ]*[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Fault|Stop)\b.*")
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """The entrypoint got a signal that asks it to end."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process has ended, and its last output is written."""
+
+    process: Process
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """What was waited for beside the processes cannot be had any more."""
+
+    error: errors.RuntimeFailure
+
+
+Event = Signalled | Ended | Failed
+
+# SimpleQueue, since its put() may interrupt its own get(): signal handlers put here.
+Events = SimpleQueue[Event]
+
+
+class Process:
+    """One process with a session of its own, its output going line by line to ours."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        *,
+        label: logs.Label,
+        log_format: str,
+        events: Events,
+    ) -> None:
+        self.label = label
+        self.ended_at: float | None = None  # on the monotonic clock, before its output was drained
+        self.done = threading.Event()
+        self._last_lines: deque[str] = deque(maxlen=60)
+        self._popen = subprocess.Popen(  # noqa: S603 - the user's own program, and no shell
+            argv,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        streams = (
+            (self._popen.stdout, sys.stdout.buffer, "stdout"),
+            (self._popen.stderr, sys.stderr.buffer, "stderr"),
+        )
+        pumps = []
+        for source, sink, name in streams:
+            assert source is not None
+            relabel = _relabel(log_format, label, name)
+            last = self._last_lines if name == "stderr" else None
+            pump = threading.Thread(target=_pump, args=(source, sink, relabel, last), daemon=True)
+            pump.start()
+            pumps.append(pump)
+        threading.Thread(target=self._wait, args=(pumps, events), daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The process, and also its session and process group."""
+        return self._popen.pid
+
+    @property
+    def exit_code(self) -> int:
+        """128 + n for what signal n ended. Only once it is done, or was killed in vain."""
+        code = self._popen.returncode
+        return errors.of_process(-signal.SIGKILL if code is None else code)
+
+    @property
+    def name(self) -> str:
+        """Who it is, as in its log lines."""
+        return " ".join(f"{key} {value}" for key, value in self.label.items())
+
+    def send(self, number: int) -> None:
+        """Signal the process alone: it knows what its own children are to do."""
+        if self.ended_at is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it and whatever it started, at once."""
+        if not self.done.is_set():
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    def how_it_ended(self) -> str:
+        """One line: the exit code or signal, and the last exception on its stderr."""
+        returncode = self._popen.returncode
+        if returncode < 0:
+            return f"killed by {_signal_name(-returncode)}{self._last_words('; last line: ')}"
+        return f"exit code {returncode}{self._last_words(': ')}"
+
+    def _last_words(self, joint: str) -> str:
+        lines = [line.rstrip() for line in self._last_lines if line.strip()]
+        raised = [line for line in lines if _EXCEPTION.fullmatch(line)]
+        last = (raised or lines)[-1:]
+        return joint + last[0].lstrip("|+- ") if last else ""
+
+    def _wait(self, pumps: Iterable[threading.Thread], events: Events) -> None:
+        # WNOWAIT keeps the process id ours until its group is killed: DataLoader workers and
+        # other children must not outlive it, nor keep its pipes open.
+        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        self.ended_at = time.monotonic()
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
+        for pump in pumps:
+            pump.join(_DRAIN)
+        self._popen.wait()
+        self.done.set()
+        events.put(Ended(self))
+
+
+def stop(processes: Iterable[Process], number: int, grace: float) -> None:
+    """Signal all that still run, wait `grace` seconds for all together, then kill the rest."""
+    processes = list(processes)
+    for process in processes:
+        process.send(number)
+    deadline = time.monotonic() + grace
+    for process in processes:
+        process.done.wait(max(0.0, deadline - time.monotonic()))
+    for process in processes:
+        process.kill()
+    for process in processes:
+        process.done.wait(_KILLED)
+
+
+def first_failure(processes: Iterable[Process]) -> Process | None:
+    """The process whose failure caused the others', or None while all is well.
+
+    Asked before the others are stopped. A rank that merely lost another one is the cause only if
+    no other fails within a moment: the lost one may be on another node, or still be dying.
+    """
+    processes = list(processes)
+    deadline = time.monotonic() + _FOLLOW
+    while (cause := _earliest(processes)) and cause.exit_code == errors.PEER_LOST:
+        if all(process.done.is_set() for process in processes) or time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    return cause
+
+
+def _earliest(processes: Iterable[Process]) -> Process | None:
+    failed = [p for p in processes if p.done.is_set() and p.exit_code != errors.DONE]
+    return min(failed, key=lambda p: (p.exit_code == errors.PEER_LOST, p.ended_at), default=None)
+
+
+@contextmanager
+def signals_to(events: Events) -> Iterator[None]:
+    """Put SIGTERM and SIGINT on the queue instead of ending this process."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        events.put(Signalled(number))
+
+    previous = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+# --- output --------------------------------------------------------------------------------------
+
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+_writing = threading.Lock()  # lines of different processes never mix
+
+
+class _Relabel:
+    """Turns lines of one stream of one process into lines of our log."""
+
+    def __init__(self, label: logs.Label) -> None:
+        self._prefix = f"[{' '.join(f'{k} {v}' for k, v in label.items())}] ".encode()
+
+    def __call__(self, lines: list[bytes]) -> bytes:
+        return b"".join([self._prefix + line + b"\n" for line in lines])
+
+
+class _RelabelAsJson:
+    """One JSON object a line; a line that already is one keeps its fields."""
+
+    def __init__(self, label: logs.Label, stream: str) -> None:
+        self._label = label
+        self._stream = stream
+
+    def __call__(self, lines: list[bytes]) -> bytes:
+        common = {"time": logs.now(), "level": "info", **self._label}
+        return b"".join([self._one(line, common) for line in lines])
+
+    def _one(self, line: bytes, common: logs.Label) -> bytes:
+        record: dict[str, object] = {**common}
+        record |= _fields(line) or {
+            "stream": self._stream,
+            "message": line.decode(errors="replace"),
+        }
+        return _encode(record).encode() + b"\n"
+
+
+def _fields(line: bytes) -> dict[str, object] | None:
+    if line.startswith(b'{"') and line.endswith(b"}"):
+        with suppress(ValueError):
+            found = json.loads(line)
+            if isinstance(found, dict) and "message" in found:
+                return found
+    return None
+
+
+def _relabel(log_format: str, label: logs.Label, stream: str) -> _Relabel | _RelabelAsJson:
+    return _RelabelAsJson(label, stream) if log_format == "json" else _Relabel(label)
+
+
+def _pump(
+    source: IO[bytes],
+    sink: BinaryIO,
+    relabel: _Relabel | _RelabelAsJson,
+    last_lines: deque[str] | None,
+) -> None:
+    """Copy whole lines until the end of the stream, and what is left without a line's end."""
+    rest = b""
+    while chunk := os.read(source.fileno(), _CHUNK):
+        *lines, rest = (rest + chunk).split(b"\n")
+        if len(rest) >= _CHUNK:
+            lines.append(rest)
+            rest = b""
+        _write(sink, lines, relabel, last_lines)
+    if rest:
+        _write(sink, [rest], relabel, last_lines)
+    source.close()
+
+
+def _write(
+    sink: BinaryIO,
+    lines: list[bytes],
+    relabel: _Relabel | _RelabelAsJson,
+    last_lines: deque[str] | None,
+) -> None:
+    if not lines:
+        return
+    # A progress bar rewrites its line after each carriage return: the last state is what counts.
+    lines = [line.rstrip(b"\r").rpartition(b"\r")[2] for line in lines]
+    if last_lines is not None:
+        last_lines.extend(line.decode(errors="replace") for line in lines[-60:])
+    text = relabel(lines)
+    with _writing, suppress(OSError):  # a reader of ours that is gone must not block the training
+        sink.write(text)
+        sink.flush()

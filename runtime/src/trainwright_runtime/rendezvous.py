@@ -1,0 +1,56 @@
+"""Wait until the place where the nodes meet can be resolved and answers."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+
+from trainwright_runtime.errors import Unreachable
+
+_log = logging.getLogger(__name__)
+
+_PAUSE = 0.5  # seconds between attempts
+_CONNECT = 5.0  # seconds for one attempt to connect
+_REMIND = 30.0  # seconds between lines that say we still wait
+
+
+def wait_for(host: str, port: int, timeout: float) -> None:
+    """Return once host:port accepts a connection; raise Unreachable after `timeout` seconds.
+
+    Never called on the node that is `host`: nothing listens there before its process starts.
+    """
+    began = time.monotonic()
+    remind = began + _REMIND
+    while True:
+        trouble = _try(host, port)
+        if trouble is None:
+            return
+        now = time.monotonic()
+        if now - began >= timeout:
+            raise Unreachable(
+                f"{host}:{port} did not appear within {timeout:g} s (--rendezvous-timeout): "
+                f"{trouble}"
+            )
+        if now >= remind:
+            _log.info("still waiting for %s:%d: %s", host, port, trouble)
+            remind = now + _REMIND
+        time.sleep(min(_PAUSE, began + timeout - now))
+
+
+def _try(host: str, port: int) -> str | None:
+    """What is in the way, or None."""
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        return f"the name {host} cannot be resolved ({error.strerror or error}): is its pod there?"
+    trouble = ""
+    for family, kind, protocol, _, address in addresses:
+        try:
+            with socket.socket(family, kind, protocol) as client:
+                client.settimeout(_CONNECT)
+                client.connect(address)
+                return None
+        except OSError as error:
+            trouble = f"{address[0]} resolves, port {port}: {error.strerror or error}"
+    return trouble

@@ -1,0 +1,279 @@
+"""Recovery `restart`: torch's elastic agent decides who trains when, on processes of ours.
+
+All ranks of all nodes are started again after a failure, with a new rendezvous: what scripts
+written for torchrun expect. The agent is torch's own `SimpleElasticAgent`, made to be extended
+(https://docs.pytorch.org/docs/stable/elastic/agent.html); starting, watching and stopping processes
+is ours. torchrun's `LocalElasticAgent` gives a failed worker's peers SIGKILL 30 s after SIGTERM
+whatever it was told (torch 2.13: `_stop_workers` and `PContext.close` pass no time-out on;
+https://github.com/pytorch/pytorch/issues/119856).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+
+from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+from torch.distributed.elastic.agent.server.api import (
+    RunResult,
+    SimpleElasticAgent,
+    WorkerGroup,
+    WorkerSpec,
+    WorkerState,
+)
+from torch.distributed.elastic.multiprocessing import SignalException
+from torch.distributed.elastic.rendezvous import (
+    RendezvousError,
+    RendezvousHandler,
+    RendezvousInfo,
+    RendezvousParameters,
+    RendezvousStoreInfo,
+)
+from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
+
+from trainwright_runtime import errors, gang
+from trainwright_runtime.launchers import Placement, is_loopback
+from trainwright_runtime.layout import Layout
+from trainwright_runtime.machine import free_port
+from trainwright_runtime.options import Options
+from trainwright_runtime.processes import (
+    STOP_SIGNALS,
+    Events,
+    Process,
+    first_failure,
+    stop,
+)
+from trainwright_runtime.rendezvous import wait_for
+
+_log = logging.getLogger(__name__)
+
+# Its warnings tell of signals, in a format of their own; the entrypoint tells it already.
+logging.getLogger("torch.distributed.elastic.agent.server.api").setLevel(logging.ERROR)
+
+_RUN_ID = "trainwright"  # one job has one endpoint of its own, so the name need not be unique
+_ROLE = "trainer"
+
+# torch waits 30 s for more nodes once the minimum is there; each round of an elastic job costs
+# that. A node that comes later starts a round of its own.
+_LAST_CALL = "5"  # seconds
+
+
+def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
+    """Train to the end, starting again after failures up to --max-restarts times."""
+    # By default workers meet in the store that the agent keeps for them, and a restarted worker
+    # finds the addresses of the attempt before: it hangs in init_process_group or in DDP's
+    # constructor. With this each attempt's rank 0 opens a store of its own.
+    # https://github.com/pytorch/pytorch/issues/135712
+    os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    try:
+        rendezvous = _rendezvous(layout, options)
+        return _train(layout, options, environ, rendezvous)
+    except RendezvousError as error:
+        where = layout.placement
+        raise errors.Unreachable(
+            f"the nodes could not meet at {where.master_addr}:{where.master_port}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def _train(
+    layout: Layout, options: Options, environ: Mapping[str, str], rendezvous: RendezvousHandler
+) -> int:
+    spec = WorkerSpec(
+        role=_ROLE,
+        local_world_size=layout.nproc,
+        entrypoint="trainwright_runtime.process",
+        rdzv_handler=rendezvous,
+        max_restarts=gang.max_restarts(layout, options),
+    )
+    agent = Agent(spec, layout, options, environ)
+    closes = True
+    try:
+        with _signals_raise(agent):
+            # None when the rendezvous has let this node go: there were more than enough.
+            result: RunResult | None = agent.run()
+        return errors.DONE if result is None or not result.is_failed() else agent.exit_code
+    except SignalException as stopped:
+        closes = False  # the others go on, and this node may come back
+        return agent.stopped_by(stopped.sigval)
+    finally:
+        if closes:
+            rendezvous.shutdown()
+
+
+class Agent(SimpleElasticAgent):
+    """torch's agent, on `Process`: labelled output, the configured grace, one report a failure."""
+
+    def __init__(
+        self, spec: WorkerSpec, layout: Layout, options: Options, environ: Mapping[str, str]
+    ) -> None:
+        super().__init__(spec)
+        self.exit_code = errors.DONE
+        self.stopping = False  # a signal came from outside
+        self._layout = layout
+        self._options = options
+        self._environ = environ
+        self._processes: list[Process] = []
+
+    def stopped_by(self, number: int) -> int:
+        """The exit code after a signal, once all processes have ended."""
+        return gang.exit_code_after(self._processes, number, self._options.grace_period)
+
+    def _start_workers(self, worker_group: WorkerGroup) -> dict[int, int]:
+        spec = worker_group.spec
+        attempt = spec.max_restarts - self._remaining_restarts
+        if attempt:
+            _log.info("restart %d of %d", attempt, spec.max_restarts)
+        shared: dict[str, str] = {
+            "GROUP_RANK": str(worker_group.group_rank),
+            "GROUP_WORLD_SIZE": str(worker_group.group_world_size),
+            "MASTER_ADDR": str(worker_group.master_addr),
+            "MASTER_PORT": str(worker_group.master_port),
+            "ROLE_NAME": spec.role,
+            "TORCHELASTIC_RESTART_COUNT": str(attempt),
+            "TORCHELASTIC_MAX_RESTARTS": str(spec.max_restarts),
+            "TORCHELASTIC_RUN_ID": spec.rdzv_handler.get_run_id(),
+            "TORCHELASTIC_USE_AGENT_STORE": "False",
+        }
+        self._processes = []
+        for worker in worker_group.workers:
+            ranks = {
+                "RANK": str(worker.global_rank),
+                "WORLD_SIZE": str(worker.world_size),
+                "ROLE_RANK": str(worker.role_rank),
+                "ROLE_WORLD_SIZE": str(worker.role_world_size),
+            }
+            common = gang.common(self._layout, self._options, self._environ, worker.local_rank)
+            process = Process(
+                gang.argv(self._options),
+                {**self._environ, **common, **shared, **ranks},
+                label={"rank": worker.global_rank},
+                log_format=self._options.log_format,
+                events=Events(),
+            )
+            self._processes.append(process)
+        return {local_rank: process.pid for local_rank, process in enumerate(self._processes)}
+
+    def _stop_workers(self, worker_group: WorkerGroup) -> None:
+        self._shutdown()
+
+    def _shutdown(
+        self, death_sig: signal.Signals = signal.SIGTERM, timeout: float | None = None
+    ) -> None:
+        """Stop all processes; `timeout` is torch's idea of a grace period, ours is configured."""
+        grace = self._options.grace_period
+        if self.stopping:
+            _log.info("%s: passing it on, then waiting %g s", death_sig.name, grace)
+        stop(self._processes, death_sig, grace)
+
+    def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
+        cause = first_failure(self._processes)
+        if cause is not None:
+            self.exit_code = cause.exit_code
+            gang.report(cause)
+            return RunResult(state=WorkerState.FAILED)
+        if all(process.done.is_set() for process in self._processes):
+            ranks = [worker.global_rank for worker in worker_group.workers]
+            return RunResult(state=WorkerState.SUCCEEDED, return_values=dict.fromkeys(ranks))
+        return RunResult(state=WorkerState.HEALTHY)
+
+
+# --- rendezvous ----------------------------------------------------------------------------------
+
+
+class RanksOfTheLauncher(RendezvousHandler):
+    """torch's c10d rendezvous, with the ranks that the launcher has given to the nodes.
+
+    c10d sorts nodes by host name. torchrun's static rendezvous keeps the launcher's order, but has
+    no barrier between attempts, and its workers always share the agent's store: a node that is
+    back early meets the store of the attempt before.
+    """
+
+    def __init__(self, rounds: RendezvousHandler, placement: Placement, fixed_rank: int) -> None:
+        self._rounds = rounds
+        self._placement = placement
+        self._rank = fixed_rank
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        """Wait for all nodes; the store of a round is its own."""
+        info = self._rounds.next_rendezvous()
+        store = PrefixStore("launcher", info.store)
+        bootstrap = RendezvousStoreInfo.build(self._rank, store, self._placement.master_addr)
+        return RendezvousInfo(store, self._rank, info.world_size, bootstrap)
+
+    def get_backend(self) -> str:
+        return self._rounds.get_backend()
+
+    def is_closed(self) -> bool:
+        return self._rounds.is_closed()
+
+    def set_closed(self) -> None:
+        self._rounds.set_closed()  # type: ignore[no-untyped-call]
+
+    def num_nodes_waiting(self) -> int:
+        return self._rounds.num_nodes_waiting()
+
+    def get_run_id(self) -> str:
+        return self._rounds.get_run_id()
+
+    def shutdown(self) -> bool:
+        return self._rounds.shutdown()
+
+
+def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
+    where = layout.placement
+    port = where.master_port or free_port()
+    # On one machine every node finds itself at the address: torch lets the first one open the
+    # store and the others join.
+    anywhere = where.elastic and is_loopback(where.master_addr)
+    if not (where.hosts or anywhere):
+        wait_for(where.master_addr, port, options.rendezvous_timeout)
+    settings = {
+        "join_timeout": f"{max(1, options.rendezvous_timeout):.0f}",
+        "last_call_timeout": _LAST_CALL,
+        **(where.rendezvous or {}),
+    }
+    if not anywhere:
+        settings["is_host"] = str(where.hosts)
+    rounds = get_rendezvous_handler(
+        RendezvousParameters(
+            backend="c10d",
+            endpoint=f"{_bracketed(where.master_addr)}:{port}",
+            run_id=_RUN_ID,
+            min_nodes=layout.nodes.low,
+            max_nodes=layout.nodes.high,
+            # Where rank 0 is found: by its pod's name, which its Service has too. torch would take
+            # the fully qualified one: https://github.com/pytorch/pytorch/issues/150532
+            local_addr=where.master_addr if is_loopback(where.master_addr) else where.node,
+            **settings,
+        )
+    )
+    if where.node_rank is None:
+        return rounds
+    return RanksOfTheLauncher(rounds, where, where.node_rank)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+@contextmanager
+def _signals_raise(agent: Agent) -> Iterator[None]:
+    """Let the first signal end the agent's run as torch's agents expect it; ignore the others."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        for each in STOP_SIGNALS:
+            signal.signal(each, signal.SIG_IGN)
+        agent.stopping = True
+        raise SignalException(f"got signal {number}", signal.Signals(number))
+
+    previous = {number: signal.signal(number, handle) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

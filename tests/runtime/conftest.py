@@ -1,0 +1,39 @@
+"""What tests of the runtime share: torch must be here, and the entrypoint runs as a real process."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from containers import Entrypoint
+
+
+class _WithoutTorch(pytest.Module):
+    def collect(self) -> Iterator[pytest.Item]:
+        message = "torch is not installed: pip install ./runtime"
+        if os.environ.get("CI") == "true":
+            pytest.fail(message, pytrace=False)
+        pytest.skip(message)
+
+
+def pytest_pycollect_makemodule(
+    module_path: Path, parent: pytest.Collector
+) -> pytest.Module | None:
+    if importlib.util.find_spec("torch") is None:
+        return _WithoutTorch.from_parent(parent, path=module_path)
+    return None
+
+
+@pytest.fixture
+def entrypoint(tmp_path: Path) -> Iterator[Entrypoint]:
+    running = Entrypoint(tmp_path)
+    yield running
+    for process in running.started:
+        if process.poll() is None:
+            process.kill()
+        with suppress(ValueError):  # communicate() has closed the pipes already
+            process.communicate()

@@ -1,0 +1,66 @@
+"""Runs the entrypoint as a container would: a real process in a folder, a clean environment."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# Generous: a loaded machine needs ten seconds to import torch in three processes at once.
+TIMEOUT = 180
+
+# What a launcher around the tests may have set must not reach the entrypoint.
+_FOREIGN = ("PET_", "TRAINWRIGHT_", "TORCHELASTIC_", "LATTICE_", "JOB_", "OMP_", "MASTER_")
+_FOREIGN_NAMES = {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "HOSTNAME"}
+
+
+@dataclass
+class Entrypoint:
+    """Runs `python -m trainwright_runtime` in a folder, under a clean environment."""
+
+    folder: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
+
+    def start(self, *argv: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "trainwright_runtime", *argv],
+            cwd=self.folder,
+            env=clean_environment() | dict(env or {}),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def run(
+        self, *argv: str, env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return finish(self.start(*argv, env=env))
+
+    def script(self, name: str, text: str) -> str:
+        (self.folder / name).write_text(text)
+        return name
+
+
+def clean_environment() -> dict[str, str]:
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(_FOREIGN) and name not in _FOREIGN_NAMES
+    }
+
+
+def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    out, err = process.communicate(timeout=TIMEOUT)
+    return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port

@@ -1,0 +1,187 @@
+"""What the command `report` makes of metrics files: text, a picture, or one line of error."""
+
+from __future__ import annotations
+
+import struct
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from trainwright_runtime.journal import Event, Record, Steps, encode
+from trainwright_runtime.report import Job, load, main, throughput
+
+START = 1_700_000_000.0
+
+
+def _steps(at: float, step: int, *, steps: int = 10, world_size: int = 2) -> Steps:
+    return Steps(
+        time=START + at, step=step, steps=steps, samples=64 * steps, seconds=0.09 * steps,
+        data_wait=0.01 * steps, slowest=0.12, world_size=world_size,
+    )  # fmt: skip
+
+
+def _event(at: float, name: str, **fields: float) -> Event:
+    return Event(time=START + at, name=name, fields=fields)
+
+
+# Ten seconds, a kill, 5 seconds of nothing, and 6 seconds of which 2 repeat what was lost.
+KILLED = (
+    _event(0, "start"),
+    *(_steps(i + 1, 10 * (i + 1)) for i in range(10)),
+    _event(10, "checkpoint", stall=0.25),
+    _event(15, "restart"),
+    _event(15, "resize", before=2, after=1),
+    *(_steps(16 + i, 90 + 10 * i, world_size=1) for i in range(6)),
+    _event(21, "end"),
+)
+
+
+def _write(path: Path, records: Sequence[Record], torn: bytes = b"") -> Path:
+    path.write_bytes(b"".join(map(encode, records)) + torn)
+    return path
+
+
+def _size(png: Path) -> tuple[int, int]:
+    head = png.read_bytes()[:24]
+    assert head[:8] == b"\x89PNG\r\n\x1a\n"
+    width, height = struct.unpack(">II", head[16:24])
+    return width, height
+
+
+def test_text_and_picture_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = _write(tmp_path / "rank-0.jsonl", KILLED, b'{"v": 1, "eve')
+    assert main([str(run)]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert (
+        out
+        == f"""\
+workers        rank-0
+duration       21 s
+samples        10,240 (488/s)
+step time      90 ms in the mean, 120 ms at worst
+data wait      10 ms a step in the mean, 10.0% of its time
+world size     1 to 2, 1.62 in the mean
+restarts       1, after 1 kill
+trained again  1.8 s of steps that restarts took back
+goodput        0.600
+checkpoints    1, stalled 250 ms, 250 ms at worst
+skipped        1 unreadable line
+written        {tmp_path}/rank-0.png
+"""
+    )
+    assert _size(tmp_path / "rank-0.png") == (1200, 750)
+
+
+def test_the_throughputs_of_workers_add_up(tmp_path: Path) -> None:
+    files = [_write(tmp_path / f"rank-{i}.jsonl", KILLED) for i in range(3)]
+    job = Job(workers=tuple(map(load, files)))
+    rates, edges = throughput(job)
+    assert (rates * (edges[1:] - edges[:-1])).sum() == pytest.approx(3 * 10_240)
+    at = dict(zip(edges[:-1].round().astype(int).tolist(), rates.tolist(), strict=True))
+    assert at[5] == pytest.approx(3 * 640)
+    assert at[12] == 0
+
+
+def test_the_world_is_empty_while_nobody_trains(tmp_path: Path) -> None:
+    files = [_write(tmp_path / f"rank-{i}.jsonl", KILLED) for i in range(2)]
+    job = Job(workers=tuple(map(load, files)))
+    assert [size for _, size in job.world_sizes] == [0, 2, 0, 1]
+    assert [round(at, 3) for at, _ in job.world_sizes] == [0, 0, 10, 15]
+
+
+def test_a_worker_that_came_late_shares_the_axis_of_time(tmp_path: Path) -> None:
+    early = _write(
+        tmp_path / "a.jsonl", [_event(0, "start"), _steps(1, 10), _steps(9, 20), _event(9, "end")]
+    )
+    late = _write(
+        tmp_path / "b.jsonl", [_event(100, "start"), _steps(101, 30), _event(101, "stop")]
+    )
+    job = Job(workers=(load(late), load(early)))
+    assert job.duration == 101
+    assert job.events == {"stop": [101], "start": [0, 100], "end": [9]}
+    assert job.goodput == pytest.approx((1.8 + 0.9) / (9 + 1))
+
+
+def test_a_clean_stop_is_no_kill(tmp_path: Path) -> None:
+    lives = [
+        _event(0, "start"),
+        _steps(1, 10),
+        _event(1, "stop"),
+        _event(5, "restart"),
+        _steps(6, 20),
+    ]
+    assert "killed" not in Job(workers=(load(_write(tmp_path / "a.jsonl", lives)),)).events
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        [_event(0, "start")],
+        [_steps(0, 1, steps=1)],
+        [_event(0, "start"), _event(1, "nobody knows this one")],
+        [_event(0, "start"), _steps(90_000, 10)],
+        [_event(5, "start"), _steps(3, 10)],  # a clock that went back
+    ],
+    ids=["only-started", "one-line", "own-event", "a-day", "clock-went-back"],
+)
+def test_sparse_files_are_drawn_too(
+    tmp_path: Path, records: list[Record], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = _write(tmp_path / "run.jsonl", records)
+    assert main([str(run), "-o", str(tmp_path / "out.png")]) == 0
+    assert _size(tmp_path / "out.png") == (1200, 750)
+    assert capsys.readouterr().err == ""
+
+
+def test_files_that_hold_nothing_are_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.jsonl").touch()
+    (tmp_path / "other.jsonl").write_text("a\nb\n")
+    run = _write(tmp_path / "run.jsonl", KILLED)
+    cases = {
+        f"{tmp_path}/none.jsonl": f"error: {tmp_path}/none.jsonl: cannot be read: No such file or directory\n",
+        f"{tmp_path}": f"error: {tmp_path}: cannot be read: Is a directory\n",
+        f"{tmp_path}/empty.jsonl": f"error: {tmp_path}/empty.jsonl: it is empty; expected a file that TRAINWRIGHT_METRICS_DIR asked for\n",
+        f"{tmp_path}/other.jsonl": f"error: {tmp_path}/other.jsonl: none of its 2 lines can be read; expected a file that TRAINWRIGHT_METRICS_DIR asked for\n",
+    }  # fmt: skip
+    for path, said in cases.items():
+        assert main([str(run), path]) == 2
+        assert capsys.readouterr().err == said
+    assert main([str(run), "-o", f"{tmp_path}/no/where.png"]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"error: {tmp_path}/no/where.png: cannot be written: No such file or directory\n"
+    )
+
+
+def test_without_matplotlib_there_is_text_and_one_line(tmp_path: Path) -> None:
+    run = _write(tmp_path / "run.jsonl", KILLED)
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from trainwright_runtime.report import main; sys.exit(main(sys.argv[1:]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, run], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stdout.startswith("workers        run\n")
+    assert done.stderr == (
+        "error: no picture: matplotlib is not installed; pip install 'trainwright-runtime[report]'\n"
+    )
+
+
+def test_it_is_a_command_of_the_package(tmp_path: Path) -> None:
+    run = _write(tmp_path / "run.jsonl", KILLED)
+    done = subprocess.run(
+        [sys.executable, "-m", "trainwright_runtime", "report", run],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "run.png").exists()

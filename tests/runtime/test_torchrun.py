@@ -1,0 +1,85 @@
+"""Recovery by restart: scripts written for torchrun train on after a kill, and never hang."""
+
+from __future__ import annotations
+
+import pytest
+from containers import Entrypoint, finish, free_port
+
+from trainwright_runtime import errors
+
+pytestmark = pytest.mark.slow
+
+# Plain DDP; ranks that are told to die do so in the middle of their first attempt.
+TRAIN = """
+import os, signal, sys, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+attempt = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+model = DistributedDataParallel(torch.nn.Linear(8, 8))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(10):
+    if step == 5 and rank == int(sys.argv[1]) and attempt < int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+print("done", rank, dist.get_world_size(), attempt)
+"""
+
+
+@pytest.mark.parametrize("attempt", range(3))
+def test_training_goes_on_after_a_killed_worker(entrypoint: Entrypoint, attempt: int) -> None:
+    script = entrypoint.script("train.py", TRAIN)
+    argv = ["--recovery=restart", "--nproc-per-node=3", "--grace-period=10"]
+    done = entrypoint.run(*argv, "--", script, str(attempt), "1")
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [f"[rank {n}] done {n} 3 1" for n in range(3)]
+    assert done.stderr.count("killed by SIGKILL") == 1
+    assert "restart 1 of 10" in done.stderr
+
+
+def test_restarts_are_counted_and_the_exit_code_is_the_last_failure_s(
+    entrypoint: Entrypoint,
+) -> None:
+    script = entrypoint.script("train.py", TRAIN)
+    argv = ["--recovery=restart", "--max-restarts=1", "--nproc-per-node=2", "--grace-period=10"]
+    done = entrypoint.run(*argv, "--", script, "1", "9")
+    assert done.returncode == 137, done.stderr
+    assert done.stderr.count("rank 1 failed: killed by SIGKILL") == 2
+    assert done.stderr.splitlines()[-1].endswith("rank 1 failed: killed by SIGKILL")
+
+
+def test_nodes_keep_the_ranks_of_their_launcher(entrypoint: Entrypoint) -> None:
+    script = entrypoint.script("train.py", TRAIN)
+    job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    nodes = [
+        entrypoint.start(
+            "--recovery=restart", "--grace-period=10", "--", script, "1", "1",
+            env={**job, "RANK": str(rank)},
+        )
+        for rank in (1, 0)
+    ]  # fmt: skip
+    one, zero = (finish(node) for node in nodes)
+    assert (zero.returncode, one.returncode) == (0, 0), zero.stderr + one.stderr
+    assert (zero.stdout, one.stdout) == ("[rank 0] done 0 2 1\n", "[rank 1] done 1 2 1\n")
+    assert f"exit code {errors.PEER_LOST}" in zero.stderr
+
+
+def test_an_elastic_pytorchjob_meets_through_its_first_worker(entrypoint: Entrypoint) -> None:
+    script = entrypoint.script("train.py", TRAIN)
+    job = {
+        "PET_RDZV_ENDPOINT": f"localhost:{free_port()}", "PET_RDZV_BACKEND": "c10d",
+        "PET_NNODES": "2:3", "PET_NPROC_PER_NODE": "1", "PET_MAX_RESTARTS": "3",
+    }  # fmt: skip
+    nodes = [
+        entrypoint.start("--grace-period=10", "--", script, "1", "1", env={**job, "HOSTNAME": name})
+        for name in ("job-worker-1", "localhost")
+    ]
+    done = [finish(node) for node in nodes]
+    assert [one.returncode for one in done] == [0, 0], "".join(one.stderr for one in done)
+    assert sorted(line for one in done for line in one.stdout.splitlines()) == [
+        "[rank 0] done 0 2 1",
+        "[rank 1] done 1 2 1",
+    ]
+    assert any("restart 1 of 3" in one.stderr for one in done)
