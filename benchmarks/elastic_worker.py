@@ -19,7 +19,7 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 
 from trainwright_runtime import elastic
 
-SIZES = {"small": (64, 64, 10), "large": (2048, 2048, 10)}
+SIZES = {"small": (64, 64, 10), "medium": (1024, 1024, 10), "large": (2048, 2048, 10)}
 
 
 def main() -> None:

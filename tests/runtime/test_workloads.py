@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-
 from trainwright_runtime.journal import Event, Steps, read
 from workloads import bert_mrpc, cifar10, distilgpt2, mnist, tiny
 from workloads.classification import RemainingSampler

@@ -49,7 +49,8 @@ class Gradients:
         """Send what has not left yet; wait until every bucket holds the sum over all replicas."""
         for bucket in self._buckets[self._next :]:
             self._send(bucket)
-        for work in self._works:
+        works, self._works = self._works, []  # they would keep connections open that failed
+        for work in works:
             work.wait()
 
     def divide(self, by: float) -> None:

@@ -127,7 +127,7 @@ def membership(
             name=worker_name(environ),
             min_replicas=int(environ.get("TRAINWRIGHT_MIN_REPLICAS", "1")),
             backend=backend,
-            collective_timeout=float(environ.get("TRAINWRIGHT_COLLECTIVE_TIMEOUT", "60")),
+            collective_timeout=float(environ.get("TRAINWRIGHT_COLLECTIVE_TIMEOUT", "10")),
             quorum_timeout=float(environ.get("TRAINWRIGHT_QUORUM_TIMEOUT", "15")),
             patience=float(environ.get("TRAINWRIGHT_COORDINATOR_PATIENCE", "600")),
         )
