@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -204,5 +205,15 @@ pathlib.Path({str(note)!r}).write_text(str(child.pid))
     start(code)
     events.get(timeout=WAIT)
     state = Path(f"/proc/{note.read_text()}/stat")
-    # Gone, or a zombie that whoever is process 1 here has not collected.
-    assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+
+    def ended() -> bool:
+        """Gone, or a zombie that whoever is process 1 here has not collected."""
+        try:
+            return state.read_text().rpartition(")")[2].split()[0] == "Z"
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+
+    deadline = time.monotonic() + WAIT  # the kernel ends what was killed when it next runs it
+    while not ended():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
