@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from trainwright_runtime.checkpoint import STOPPED, StopSignal
-from trainwright_runtime.checkpoint.directory import sync_tree
+from trainwright_runtime.checkpoint.directory import in_words, sync_tree
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")  # transformers.trainer_utils.PREFIX_CHECKPOINT_DIR
 _LAST_WRITTEN = "trainer_state.json"  # by Trainer._save_checkpoint, before it removes older ones
@@ -105,15 +105,7 @@ def last_checkpoint(output_dir: str | os.PathLike[str]) -> str | None:
 
 def _defect(checkpoint: Path) -> str | None:
     """What is wrong with a checkpoint, in words; the Trainer keeps no digests to compare with."""
-    try:
-        _check(checkpoint)
-    except FileNotFoundError as error:
-        return f"{Path(error.filename).name} is missing"
-    except OSError as error:
-        return f"{error.filename} cannot be read: {error.strerror}"
-    except ValueError as error:
-        return str(error)
-    return None
+    return in_words(lambda: _check(checkpoint))
 
 
 def _check(checkpoint: Path) -> None:

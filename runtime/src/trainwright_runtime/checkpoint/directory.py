@@ -18,7 +18,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 # Lines of "digest  name", so that `sha256sum -c SHA256SUMS` can be run by hand.
@@ -225,12 +225,16 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def seal(checkpoint: Path) -> bytes | None:
-    """What differs between two checkpoints of one name; None for one that is not there."""
+def seal(checkpoint: Path) -> tuple[int, int] | None:
+    """What differs between two checkpoints of one name; None for one that is not there.
+
+    The file and not its content: two writers of one state write the same digests.
+    """
     try:
-        return (checkpoint / DIGESTS).read_bytes()
+        found = (checkpoint / DIGESTS).stat()
     except OSError:
         return None
+    return found.st_ino, found.st_mtime_ns
 
 
 def defect(checkpoint: Path, share: int = 0, shares: int = 1) -> str | None:
@@ -238,8 +242,13 @@ def defect(checkpoint: Path, share: int = 0, shares: int = 1) -> str | None:
 
     Digests are computed for every `shares`-th file only, so that ranks can divide the work.
     """
+    return in_words(lambda: _check(checkpoint, share, shares))
+
+
+def in_words(check: Callable[[], None]) -> str | None:
+    """What a check of files has raised, as a sentence's end; None when it found nothing."""
     try:
-        _check(checkpoint, share, shares)
+        check()
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except OSError as error:
