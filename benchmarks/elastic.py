@@ -12,7 +12,6 @@ import argparse
 import os
 import random
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from trainwright_runtime.elastic.audit import AuditLog
 from trainwright_runtime.elastic.cursor import Cursor
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.machine import free_port
 
 WORKER = Path(__file__).with_name("elastic_worker.py")
 BATCH = 64
@@ -98,7 +98,7 @@ class Lab:
     def last_step(self) -> int:
         return max((step.number for w in self.workers for step in w.steps()), default=0)
 
-    def wait(self, reached: Callable[[], bool], seconds: float = 40) -> None:
+    def wait(self, reached: Callable[[], bool], seconds: float = 180) -> None:
         deadline = time.monotonic() + seconds
         while not reached():
             if time.monotonic() > deadline:
@@ -128,12 +128,6 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
             process.kill()
     except ProcessLookupError:
         pass
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def say(name: str, figure: str, wanted: str = "") -> None:

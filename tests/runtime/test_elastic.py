@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 import torch
-from workers import SCRIPT, digits, free_port, workers
+from workers import SCRIPT, digits, workers
 
 from trainwright_runtime import elastic
 from trainwright_runtime.elastic import audit
+from trainwright_runtime.machine import free_port
 
 EXACT = 1e-9
 # Sums of float32 gradients in another order; seen: 2e-6 after 3 epochs.

@@ -12,10 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from containers import TIMEOUT, Entrypoint, clean_environment, finish, free_port
+from containers import TIMEOUT, Entrypoint, clean_environment, finish
 
 from trainwright_runtime import errors
 from trainwright_runtime.errors import EXIT_CODES
+from trainwright_runtime.machine import free_port
 
 ROOT = Path(__file__).parents[2]
 

@@ -19,13 +19,8 @@ from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
 from trainwright_runtime.journal import Event, Lines, Record, Steps, Useful, decode, encode, read
+from trainwright_runtime.machine import free_port
 from trainwright_runtime.metrics import Metrics
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])
 
 
 def _scrape(port: int) -> dict[str, float]:
@@ -178,7 +173,7 @@ def _kill(process: subprocess.Popen[str]) -> None:
 
 
 def test_a_killed_worker_goes_on_with_its_file_and_its_goodput(tmp_path: Path) -> None:
-    port = _free_port()
+    port = free_port()
     environ = _in(tmp_path, TRAINWRIGHT_METRICS_PORT=str(port), RANK="5", LOCAL_RANK="0")
     path = tmp_path / "rank-5.jsonl"
     _kill(_life(1, 100, environ))
@@ -228,7 +223,7 @@ def test_another_world_after_a_restart_is_a_resize(tmp_path: Path) -> None:
 
 
 def test_the_series_that_a_scrape_shows(tmp_path: Path) -> None:
-    port = _free_port()
+    port = free_port()
     environ = {
         "TRAINWRIGHT_METRICS_PORT": str(port - 3),
         "LOCAL_RANK": "3",
@@ -260,7 +255,7 @@ def test_the_series_that_a_scrape_shows(tmp_path: Path) -> None:
 
 
 def test_the_documentation_has_every_series() -> None:
-    port = _free_port()
+    port = free_port()
     url = f"http://localhost:{port}/metrics"
     with (
         Metrics.from_environment(environ={"TRAINWRIGHT_METRICS_PORT": str(port)}),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from containers import Entrypoint, finish, free_port
+from containers import Entrypoint, finish
 
 from trainwright_runtime import errors
+from trainwright_runtime.machine import free_port
 
 pytestmark = pytest.mark.slow
 

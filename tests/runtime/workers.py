@@ -6,7 +6,6 @@ import json
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,17 +16,13 @@ from pathlib import Path
 import torch
 from sklearn.datasets import load_digits
 
+from trainwright_runtime.machine import free_port
+
 SCRIPT = Path(__file__).parent / "elastic_digits.py"
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Workers:
-    """Workers named w0, w1, … of one training in `folder`; `replace` starts a dead one again."""
+    """Workers named w0, w1, … of one training in `folder`; `start` also starts a dead one again."""
 
     def __init__(
         self, folder: Path, script: Path, arguments: tuple[str, ...], environ: dict[str, str]

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from queue import Empty
 
-from trainwright_runtime import errors, gang, logs
+from trainwright_runtime import coordinator, errors, gang, logs
 from trainwright_runtime.errors import EnvironmentMistake, Unreachable
 from trainwright_runtime.layout import Layout
 from trainwright_runtime.machine import free_port
@@ -32,8 +32,6 @@ from trainwright_runtime.processes import (
 
 _log = logging.getLogger(__name__)
 
-COORDINATOR_PORT = 29511
-
 _QUICK = 10.0  # seconds: who ends sooner after its start has not got to work
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds before a start, doubled with each quick end
 _COORDINATOR_TRIES = 5  # quick ends of the coordinator before giving up
@@ -46,7 +44,9 @@ _RANKS = ("RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     """Train until the first worker is done and the others have followed."""
     where = layout.placement
-    port = options.coordinator_port or (COORDINATOR_PORT if where.master_port else free_port())
+    port = options.coordinator_port or (
+        coordinator.DEFAULT_PORT if where.master_port else free_port()
+    )
     team = _Team(options=options, max_restarts=gang.max_restarts(layout, options))
     with signals_to(team.events):
         if where.hosts:

@@ -129,8 +129,8 @@ class Replica:
             load_state_dict=self._load,
             state_dict=self._dump,
             min_replica_size=address.min_replicas,
-            # The slice of a step depends on who takes part: the quorum comes first. It costs less
-            # than a millisecond while nobody comes or goes.
+            # The slice of a step depends on who takes part: the quorum comes first. It costs about
+            # a millisecond while nobody comes or goes.
             use_async_quorum=False,
             timeout=collective,
             quorum_timeout=quorum,
