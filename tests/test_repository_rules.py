@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
-from trainwright import cli
+from trainwright.cli.check import FORMATS as OFFERED
+from trainwright.cli.explain import LISTS
 from trainwright.diagnostics import DIAGNOSTICS
 from trainwright.reports import FORMATS
 from trainwright.rules import RULES
@@ -62,8 +63,8 @@ def test_only_a_target_s_own_module_and_the_registry_spell_its_name(target: str)
 def test_choices_of_the_command_line_are_those_of_the_registries() -> None:
     from trainwright.listing import LISTINGS
 
-    assert tuple(FORMATS) == cli.FORMATS
-    assert set(cli.LISTS) == set(LISTINGS)
+    assert tuple(FORMATS) == OFFERED
+    assert set(LISTS) == set(LISTINGS)
     for registry in (FORMATS, TARGETS):
         assert all(key == value.name for key, value in registry.items())
 

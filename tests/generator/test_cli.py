@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
-from trainwright import cli
+from trainwright.cli.check import FORMATS
+from trainwright.cli.explain import LISTS
 
 
 def test_render_writes_and_a_second_time_has_nothing_to_do(repository: Repository) -> None:
@@ -189,7 +190,7 @@ def test_explain_of_what_is_not_there_names_what_comes_near(repository: Reposito
     assert repository.run("explain", "prod/nothing").exit_code == 2
 
 
-@pytest.mark.parametrize("what", cli.LISTS)
+@pytest.mark.parametrize("what", LISTS)
 def test_lists(repository: Repository, what: str) -> None:
     text = repository.run("list", what)
     assert text.exit_code == 0, text.output
@@ -198,7 +199,7 @@ def test_lists(repository: Repository, what: str) -> None:
     assert items
 
 
-@pytest.mark.parametrize("output", cli.FORMATS)
+@pytest.mark.parametrize("output", FORMATS)
 def test_every_format_of_a_report(repository: Repository, output: str) -> None:
     repository.job("prod/llm", "nodez: 4\n")
     done = repository.run("check", "-o", output)

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright import cli
+from trainwright.cli.check import FORMATS
 from trainwright.credentials import HIDDEN, redact
 
 # Built from parts, so that this file does not look like what it tests.
@@ -29,7 +29,7 @@ PLACES = {
 }
 SECRETS = (CANARY, PLAIN, "8675309123")
 COMMANDS = (
-    *(("check", "--no-cache", "-o", output) for output in cli.FORMATS),
+    *(("check", "--no-cache", "-o", output) for output in FORMATS),
     ("render",),
     ("diff",),
     ("explain", "prod/llm"),

@@ -1,0 +1,75 @@
+"""The command line: parse, call, print, exit. Nothing is decided here.
+
+A verb is a click command in one of these modules and a line in `VERBS`. Modules are imported when
+their verb is used, and what they need inside of it: `--help` and completion cost little more than
+click. https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subcommands
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from trainwright import __version__
+from trainwright.cli.common import Context
+
+VERBS = {  # in the order of --help: module and name of the command in it
+    "check": ("check", "check"),
+    "render": ("render", "render"),
+    "diff": ("render", "diff"),
+    "explain": ("explain", "explain"),
+    "list": ("explain", "list_"),
+    "run": ("run", "run"),
+    "version": ("about", "version"),
+    "completion": ("about", "completion"),
+}
+
+
+class Verbs(click.Group):
+    """The commands of `VERBS`, each imported when it is asked for."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return list(VERBS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in VERBS:
+            return None
+        module, attribute = VERBS[name]
+        command: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
+        return command
+
+
+@click.group(
+    cls=Verbs,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "auto_envvar_prefix": "TRAINWRIGHT",
+        "max_content_width": 100,
+    },
+)
+@click.version_option(__version__, prog_name="trainwright")
+@click.option(
+    "--root",
+    "-C",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The folder that holds environments/. By default the nearest one above.",
+)
+@click.option(
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    show_default=True,
+    help="Colour the output; auto means on a terminal, unless NO_COLOR is set.",
+)
+@click.pass_context
+def main(context: click.Context, root: Path | None, color: str) -> None:
+    """Training job specs in, validated GitOps-safe Kubernetes manifests out.
+
+    Select what to work on by environment or job: "prod", "prod/llm", "*/mnist". Without a
+    selection everything is meant.
+
+    Exit codes: 0 fine, 1 findings or differences, 2 could not do it, 3 a bug.
+    """
+    context.obj = Context(root, color)

@@ -1,0 +1,115 @@
+"""What the verbs share: where the repository is, what is selected, how it ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainwright import __version__
+from trainwright.errors import TrainwrightError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from trainwright.plan import Options, Plan
+
+OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
+
+
+@contextmanager
+def errors() -> Iterator[None]:
+    """Inability ends in one line and exit 2; anything unforeseen is a bug, and exit 3."""
+    try:
+        yield
+    except TrainwrightError as error:
+        click.echo(f"trainwright: {error}", err=True)
+        sys.exit(CANNOT)
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(CANNOT)
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except Exception:  # noqa: BLE001 - the one place that catches everything
+        traceback.print_exc()
+        click.echo(
+            f"trainwright {__version__} has a bug. Please report it with the lines above:\n"
+            "https://github.com/trainwright/trainwright/issues",
+            err=True,
+        )
+        sys.exit(BUG)
+
+
+def complete(
+    context: click.Context, parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from trainwright import load
+
+    try:
+        found = load.survey(load.find_root(Path.cwd())).jobs
+    except TrainwrightError:
+        return []
+    names = [*found, *(str(job) for jobs in found.values() for job in jobs)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+selections = click.argument(
+    "selections", nargs=-1, metavar="[ENV|ENV/JOB]...", shell_complete=complete
+)
+no_cache = click.option("--no-cache", is_flag=True, help="Forget what the last run found out.")
+helm_binary = click.option(
+    "--helm", metavar="BINARY", help="Render with this helm binary instead of the embedded engine."
+)
+
+
+class Context:
+    """What every command shares: where the repository is, and whether to colour."""
+
+    def __init__(self, root: Path | None, color: str):
+        self._root = root
+        self._color = color
+
+    @property
+    def root(self) -> Path:
+        from trainwright import load
+
+        return self._root.absolute() if self._root else load.find_root(Path.cwd())
+
+    @property
+    def color(self) -> bool:
+        if self._color == "auto":
+            return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        return self._color == "always"
+
+    def paint(self, text: str, color: str) -> str:
+        """Text in a colour, where colours are wanted."""
+        return click.style(text, fg=color) if self.color else text
+
+    def plan(self, selections: tuple[str, ...], options: Options) -> Plan:
+        from trainwright import plan
+
+        return plan.plan(self.root, selections, options)
+
+
+def planning(helm: str | None, no_cache: bool) -> Options:
+    from trainwright.plan import Options
+
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
+    return Options(today=now.date().isoformat(), helm=helm, use_cache=not no_cache)
+
+
+def report(context: Context, plan: Plan, output: str, selections: tuple[str, ...]) -> str:
+    from trainwright import reports
+
+    command = " ".join(("trainwright", "check", *selections))
+    return reports.render(plan, output, command=command, color=context.color)

@@ -1,0 +1,104 @@
+"""`run`: a rendered job as processes of this machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from trainwright.cli.common import (
+    FINDINGS,
+    OK,
+    Context,
+    complete,
+    errors,
+    planning,
+    report,
+)
+
+
+@click.command()
+@click.argument("job", metavar="ENV/JOB", shell_complete=complete)
+@click.argument("extra", nargs=-1, metavar="[-- ARGUMENT...]")
+@click.option("--nodes", type=click.IntRange(min=1), help="Nodes, instead of the spec's.")
+@click.option(
+    "--procs",
+    type=click.IntRange(min=1),
+    help="Processes a node. By default the spec's, and 1 where it counts GPUs.",
+)
+@click.option(
+    "--root",
+    "code",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The folder that stands for the code in the image. By default the current one.",
+)
+@click.option("--python", metavar="PATH", help="The interpreter. By default this one.")
+@click.option(
+    "--volumes",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="A folder with a folder for each volume. By default they are temporary and empty.",
+)
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Keep logs, reports of ranks and volumes in this folder.",
+)
+@click.option(
+    "--env",
+    "-e",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="Set a variable, a secret say. Without a value it is taken from this shell.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.pass_obj
+def run(  # noqa: PLR0913 - an option each
+    context: Context,
+    *,
+    job: str,
+    extra: tuple[str, ...],
+    nodes: int | None,
+    procs: int | None,
+    code: Path | None,
+    python: str | None,
+    volumes: Path | None,
+    keep: Path | None,
+    env: tuple[str, ...],
+    dry_run: bool,
+) -> None:
+    """Rehearse a rendered job on this machine, on CPU, with local processes as its nodes.
+
+    Runs the argv of the manifest in the environment that its operator would inject, and says first
+    in what that differs from the cluster. Arguments after -- are added to the command.
+
+    Exits with the code of the pod that failed, 130 after Ctrl-C, and 0 when the operator would call
+    the job succeeded; 1 as well when ranks are not as foreseen.
+    """
+    from trainwright.rehearsal import session, text
+
+    options = session.Options(
+        nodes=nodes,
+        procs=procs,
+        python=python,
+        code=code,
+        volumes=volumes,
+        keep=keep,
+        env=env,
+        extra=extra,
+    )
+    with errors():
+        plan = context.plan((job,), planning(None, no_cache=False))
+        file = session.only(plan.jobs, job)
+        if plan.failed:
+            click.echo(report(context, plan, "text", (job,)), err=True)
+            sys.exit(FINDINGS)
+        with session.prepare(context.root, file, options) as rehearsal:
+            click.echo(text.introduction(rehearsal, color=context.color), err=True)
+            if dry_run:
+                sys.exit(OK)
+            with text.Printer(rehearsal, paint=context.paint, logs=keep and keep / "logs") as show:
+                outcome = rehearsal.perform(show)
+            comparison = rehearsal.compare()
+            click.echo(text.conclusion(rehearsal, outcome, comparison), err=True, nl=False)
+        sys.exit(FINDINGS if outcome.succeeded and comparison.differences else outcome.code)
