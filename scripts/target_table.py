@@ -18,6 +18,7 @@ from trainwright.merge import Layer, stack
 from trainwright.model import Finding, Severity
 from trainwright.render import VALUES_FILE
 from trainwright.targets import TARGETS
+from trainwright.tree import Folder
 from trainwright.yamlio import Document, parse
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "targets.md"
@@ -323,7 +324,7 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
     common = _SPEC if "entrypoint:" in asked else _SPEC + _ENTRYPOINT
     texts = (common, asked, f"target: {variant.target}")
     layers = (Layer("job", _document(_FILE.path, text)) for text in texts)
-    spec = stack((Reader(Path()).built_in, *layers))
+    spec = stack((Reader(Folder(Path())).built_in, *layers))
     broken = load.violations(schema.effective_job(), spec, str(_FILE))
     if broken:
         raise ValueError(f"{feature}: {broken[0].message}")

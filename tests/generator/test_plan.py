@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
-from trainwright import cache, plan
+from trainwright import batch, cache, plan
 
 
 def _options(**more) -> plan.Options:
@@ -106,9 +106,9 @@ def test_several_processes_give_the_same_bytes_and_findings(
     for number in range(12):
         repository.job(f"prod/job-{number}", "nodez: 1\n" if number == 5 else "")
     alone = plan.plan(repository.root, (), _options(use_cache=False))
-    monkeypatch.setattr(plan, "_WORTH_A_PROCESS", 1)
-    monkeypatch.setattr(plan, "_CHUNK", 2)
-    monkeypatch.setattr(plan.os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(batch, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(batch, "_CHUNK", 2)
+    monkeypatch.setattr(batch.os, "sched_getaffinity", lambda _: {0, 1})
     together = plan.plan(repository.root, (), _options(use_cache=False))
     assert together == alone
     assert together.failed

@@ -12,6 +12,7 @@ from trainwright.reports import FORMATS
 from trainwright.rules import RULES
 from trainwright.rules.rule import Rule
 from trainwright.targets import TARGETS
+from trainwright.tree import Folder
 
 Rows: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]
 Root: TypeAlias = Callable[[], Path]  # asked only by lists that need the repository
@@ -22,7 +23,7 @@ def _jobs(root: Root) -> Rows:
 
 
 def _job_rows(root: Path) -> Iterator[tuple[str, ...]]:
-    for environment, jobs in load.survey(root).jobs.items():
+    for environment, jobs in load.survey(Folder(root)).jobs.items():
         folder = root / load.ENVIRONMENTS / environment / load.RENDERED
         entries = index.read(folder)
         for job in jobs:
@@ -32,7 +33,7 @@ def _job_rows(root: Path) -> Iterator[tuple[str, ...]]:
 
 
 def _environments(root: Root) -> Rows:
-    found = load.survey(root()).jobs
+    found = load.survey(Folder(root())).jobs
     rows = [(name, str(len(jobs)), load.environment_path(name)) for name, jobs in found.items()]
     return ("environment", "jobs", "source"), [tuple(row) for row in rows]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from trainwright import schema
 from trainwright.errors import SelectionError, SourceError
 from trainwright.merge import Layer, Layered, merge, path_of, stack
 from trainwright.model import Finding, Place
+from trainwright.tree import Tree
 from trainwright.yamlio import Document, parse
 
 ENVIRONMENTS = "environments"
@@ -64,42 +64,41 @@ def find_root(start: Path) -> Path:
     )
 
 
-def survey(root: Path) -> Survey:
+def survey(tree: Tree) -> Survey:
     """Every environment and job file, sorted by name, without opening any of them."""
-    base = root / ENVIRONMENTS
     jobs: dict[str, tuple[JobFile, ...]] = {}
     findings: list[Finding] = []
-    for folder in _entries(base):
+    for folder in tree.entries(ENVIRONMENTS):
         inside = f"{ENVIRONMENTS}/{_printable(folder.name)}"
-        if folder.is_symlink():
+        is_environment = tree.kind(environment_path(folder.name)) in ("file", "link")
+        if folder.kind == "link":
             findings.append(_link(inside))
-        elif (base / folder.name / "environment.yaml").exists() and not _NAME.fullmatch(
-            folder.name
-        ):
+        elif is_environment and not _NAME.fullmatch(folder.name):
             name = _printable(folder.name)
             message = f'"{name}" is no name for an environment: it becomes a label'
             remedy = "Rename the folder to lower-case letters, digits and dashes."
             findings.append(dx.LAYOUT.at(Place(inside), message, remedy=remedy))
-        elif folder.is_dir() and (base / folder.name / "environment.yaml").exists():
-            names, misplaced = _job_names(base / folder.name / "jobs", f"{inside}/jobs")
+        elif is_environment:
+            names, misplaced = _job_names(tree, f"{inside}/jobs")
             jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
             findings.extend(misplaced)
     return Survey(jobs, tuple(findings))
 
 
-def _job_names(folder: Path, inside: str) -> tuple[list[str], list[Finding]]:
+def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
     names: list[str] = []
     findings: list[Finding] = []
-    if folder.is_symlink():
+    kind = tree.kind(inside)
+    if kind == "link":
         return [], [_link(inside)]
-    for entry in _entries(folder) if folder.is_dir() else ():
+    for entry in tree.entries(inside) if kind == "folder" else ():
         if entry.name.startswith(".") or entry.name.endswith("~"):
             continue
         path = f"{inside}/{_printable(entry.name)}"
         stem = entry.name.removesuffix(".yaml")
-        if entry.is_symlink():
+        if entry.kind == "link":
             findings.append(_link(path))
-        elif stem != entry.name and entry.is_file() and _NAME.fullmatch(stem):
+        elif stem != entry.name and entry.kind == "file" and _NAME.fullmatch(stem):
             names.append(stem)
         else:
             message = f"{_printable(entry.name)} is no job spec: <job>.yaml is expected here"
@@ -110,14 +109,6 @@ def _job_names(folder: Path, inside: str) -> tuple[list[str], list[Finding]]:
 def _printable(name: str) -> str:
     """A file name as text, whatever its bytes are."""
     return name.encode("utf-8", "replace").decode("utf-8")
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError as error:
-        raise SourceError(f"cannot list {folder}: {error.strerror}") from error
 
 
 def _link(path: str) -> Finding:
@@ -154,8 +145,8 @@ class LoadedJob:
 class Reader:
     """Reads each file under the root once, and never a file outside of it."""
 
-    def __init__(self, root: Path):
-        self._root = root
+    def __init__(self, tree: Tree):
+        self._tree = tree
         self._raw: dict[str, bytes | Finding] = {}
         self._parsed: dict[str, Document | tuple[Finding, ...]] = {}
         self._shared: dict[str, tuple[Finding, ...]] = {}
@@ -167,11 +158,11 @@ class Reader:
         return self._raw[path]
 
     def _read(self, path: str) -> bytes | Finding:
-        full = self._root / path
-        if any(part.is_symlink() for part in (full, full.parent, full.parent.parent)):
+        folder = path.rpartition("/")[0]
+        if "link" in map(self._tree.kind, (path, folder, folder.rpartition("/")[0])):
             return _link(path)
         try:
-            return full.read_bytes()
+            return self._tree.read(path)
         except (FileNotFoundError, NotADirectoryError):
             return dx.LAYOUT.at(Place(path), f"{path} does not exist", remedy="Create the file.")
         except (OSError, ValueError) as error:
@@ -214,7 +205,7 @@ class Reader:
         layers = [self.built_in]
         findings: list[Finding] = []
         shared = f"{ENVIRONMENTS}/defaults.yaml"
-        if os.path.lexists(self._root / shared):
+        if self._tree.kind(shared):
             document = self._checked(shared, schema.defaults_file(), findings)
             if document:
                 layers.append(Layer("defaults", document, "/defaults"))
@@ -324,16 +315,16 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
     return tuple(found)
 
 
-def one_job(root: Path, name: str) -> Layered:
+def one_job(tree: Tree, name: str) -> Layered:
     """One job's merged spec, valid or not, for explaining it.
 
     Raises SelectionError when there is no such job, SourceError when its files cannot be merged.
     """
-    found = survey(root).jobs
+    found = survey(tree).jobs
     file = next((job for jobs in found.values() for job in jobs if str(job) == name), None)
     if file is None:
         raise SelectionError(f'there is no job "{name}"; see `trainwright list jobs`')
-    reader = Reader(root)
+    reader = Reader(tree)
     environment = reader.environment(file.environment)
     findings: list[Finding] = list(environment.findings)
     chain = [

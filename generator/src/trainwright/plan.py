@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
-from trainwright import cache, filetree, helm, index, render, resolve
+from trainwright import batch, cache, filetree, index, render, resolve
 from trainwright.cache import Remembered
 from trainwright.filetree import Changes
 from trainwright.load import (
     ENVIRONMENTS,
     RENDERED,
     JobFile,
-    LoadedEnvironment,
     Reader,
-    environment_path,
     survey,
 )
-from trainwright.model import Environment, Finding, Severity
+from trainwright.model import Finding, Severity
 from trainwright.select import Selection, select
 from trainwright.settle import Judged, settle
-
-# Below this many jobs a second process costs more to start than it saves.
-_WORTH_A_PROCESS = 150
-_CHUNK = 50
-_MAX_PROCESSES = 4  # each holds a Helm engine and schemas, some 90 MB
+from trainwright.tree import Folder, Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,10 +70,11 @@ class Plan:
 
 def plan(root: Path, patterns: tuple[str, ...], options: Options) -> Plan:
     """Load, merge, validate, render, check and compare whatever the patterns select."""
-    found = survey(root)
-    reader = Reader(root)
+    tree = Folder(root)
+    found = survey(tree)
+    reader = Reader(tree)
     work = [_Work(root, reader, selection, options) for selection in select(patterns, found.jobs)]
-    _render_all(root, work, options)
+    _render(tree, work, options)
     environments = tuple(item.finished() for item in work)
     everything = (*found.findings, *(f for e in environments for f in e.findings))
     findings = tuple(sorted(_distinct(everything), key=lambda finding: finding.order))
@@ -90,6 +83,14 @@ def plan(root: Path, patterns: tuple[str, ...], options: Options) -> Plan:
         findings=findings,
         sources={path: reader.lines(path) for path in _files(findings) if (root / path).is_file()},
     )
+
+
+def _render(tree: Tree, work: list[_Work], options: Options) -> None:
+    """Render what is pending, of all environments together."""
+    pending = [(item, file) for item in work for file in item.pending()]
+    outcomes = batch.run(tree, [file for _, file in pending], options.helm)
+    for (item, _), outcome in zip(pending, outcomes, strict=True):
+        item.take(*outcome)
 
 
 def _distinct(findings: tuple[Finding, ...]) -> Iterator[Finding]:
@@ -208,73 +209,3 @@ class _Work:
                 path = f"{job}/{file}"
                 if path in self._there and self._there[path] != sha:
                     yield path
-
-
-# --- rendering, here or in several processes -----------------------------------------------------
-
-Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the hashes of what was read
-
-
-def _render_all(root: Path, work: list[_Work], options: Options) -> None:
-    pending = [(item, item.pending()) for item in work]
-    total = sum(len(files) for _, files in pending)
-    if not total:
-        return
-    processes = min(_MAX_PROCESSES, len(os.sched_getaffinity(0)))
-    if processes == 1 or total < _WORTH_A_PROCESS:
-        renderer = _Renderer(root, options.helm)
-        for item, files in pending:
-            for file in files:
-                item.take(*renderer.render(file))
-        return
-    from concurrent.futures import ProcessPoolExecutor  # 30 ms, and only large plans need it
-    from multiprocessing import get_context
-
-    # Spawned, not forked: the Go runtime inside the Helm engine does not survive a fork.
-    with ProcessPoolExecutor(
-        processes, get_context("spawn"), initializer=_start, initargs=(root, options.helm)
-    ) as pool:
-        for item, files in pending:
-            for outcome in pool.map(_render_in_worker, files, chunksize=_CHUNK):
-                item.take(*outcome)
-
-
-class _Renderer:
-    """Renders job files, keeping the engine and the shared layers from one to the next."""
-
-    def __init__(self, root: Path, binary: str | None):
-        self._reader = Reader(root)
-        self._engine = helm.engine(binary)
-        self._environments: dict[str, tuple[LoadedEnvironment, Environment | None]] = {}
-
-    def render(self, file: JobFile) -> Outcome:
-        loaded, environment = self._environment(file.environment)
-        if environment is None:  # it broke since the plan began
-            return render.Rendered(file=file, usable=False, findings=loaded.findings), {}
-        rendered = render.job(self._reader.job(file, loaded), environment, self._engine)
-        shared = f"{ENVIRONMENTS}/defaults.yaml", environment_path(file.environment)
-        paths = sorted({*rendered.inputs, *shared})
-        inputs = {path: self._reader.digest(path) for path in paths}
-        self._reader.forget(file.path)
-        return rendered, inputs
-
-    def _environment(self, name: str) -> tuple[LoadedEnvironment, Environment | None]:
-        if name not in self._environments:
-            loaded = self._reader.environment(name)
-            document = loaded.document
-            resolved = None if document is None else resolve.environment(name, document)
-            self._environments[name] = (loaded, resolved)
-        return self._environments[name]
-
-
-_worker: _Renderer | None = None  # set once in each worker process, never in the main one
-
-
-def _start(root: Path, binary: str | None) -> None:
-    global _worker  # noqa: PLW0603 - what an initializer is for
-    _worker = _Renderer(root, binary)
-
-
-def _render_in_worker(file: JobFile) -> Outcome:
-    assert _worker is not None
-    return _worker.render(file)

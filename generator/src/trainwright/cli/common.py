@@ -53,9 +53,10 @@ def complete(
     from click.shell_completion import CompletionItem
 
     from trainwright import load
+    from trainwright.tree import Folder
 
     try:
-        found = load.survey(load.find_root(Path.cwd())).jobs
+        found = load.survey(Folder(load.find_root(Path.cwd()))).jobs
     except TrainwrightError:
         return []
     names = [*found, *(str(job) for jobs in found.values() for job in jobs)]

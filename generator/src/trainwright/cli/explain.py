@@ -23,9 +23,10 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
     """
     from trainwright import explain as explaining
     from trainwright import load, present
+    from trainwright.tree import Folder
 
     with errors():
-        spec = load.one_job(context.root, job)
+        spec = load.one_job(Folder(context.root), job)
         found = explaining.explain(spec, path)
         if output == "json":
             items = present.explanation_items(found)

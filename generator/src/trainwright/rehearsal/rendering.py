@@ -11,6 +11,7 @@ from trainwright.load import JobFile, Reader
 from trainwright.model import Data, Job, Manifest
 from trainwright.rehearsal import RehearsalError
 from trainwright.targets import TARGETS
+from trainwright.tree import Folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ def render(root: Path, file: JobFile, *, nodes: int | None, procs: int | None) -
 
     Numbers change in the spec, never in the result, so that everything derived from them agrees.
     """
-    reader = Reader(root)
+    reader = Reader(Folder(root))
     loaded = reader.environment(file.environment)
     spec = reader.job(file, loaded).spec
     assert loaded.document is not None

@@ -1,0 +1,78 @@
+"""Many jobs rendered: here, or in several processes when there is work for them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from trainwright import helm, render, resolve
+from trainwright.load import ENVIRONMENTS, JobFile, LoadedEnvironment, Reader, environment_path
+from trainwright.model import Environment
+from trainwright.tree import Tree
+
+# Below this many jobs a second process costs more to start than it saves.
+_WORTH_A_PROCESS = 150
+_CHUNK = 50
+_MAX_PROCESSES = 4  # each holds a Helm engine and schemas, some 90 MB
+
+Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the hashes of what was read
+
+
+def run(tree: Tree, files: Sequence[JobFile], binary: str | None) -> Iterator[Outcome]:
+    """Every job rendered, in order. `binary` names a helm to use instead of the embedded one."""
+    processes = min(_MAX_PROCESSES, len(os.sched_getaffinity(0)))
+    if processes == 1 or len(files) < _WORTH_A_PROCESS:
+        renderer = Renderer(tree, binary)
+        yield from map(renderer.render, files)
+        return
+    from concurrent.futures import ProcessPoolExecutor  # 30 ms, and only large plans need it
+    from multiprocessing import get_context
+
+    # Spawned, not forked: the Go runtime inside the Helm engine does not survive a fork.
+    with ProcessPoolExecutor(
+        processes, get_context("spawn"), initializer=_start, initargs=(tree, binary)
+    ) as pool:
+        yield from pool.map(_render_in_worker, files, chunksize=_CHUNK)
+
+
+class Renderer:
+    """Renders job files, keeping the engine and the shared layers from one to the next."""
+
+    def __init__(self, tree: Tree, binary: str | None):
+        self._reader = Reader(tree)
+        self._engine = helm.engine(binary)
+        self._environments: dict[str, tuple[LoadedEnvironment, Environment | None]] = {}
+
+    def render(self, file: JobFile) -> Outcome:
+        """One job, and the hash by path of each file that was read for it."""
+        loaded, environment = self._environment(file.environment)
+        if environment is None:  # it broke since the plan began
+            return render.Rendered(file=file, usable=False, findings=loaded.findings), {}
+        rendered = render.job(self._reader.job(file, loaded), environment, self._engine)
+        shared = f"{ENVIRONMENTS}/defaults.yaml", environment_path(file.environment)
+        paths = sorted({*rendered.inputs, *shared})
+        inputs = {path: self._reader.digest(path) for path in paths}
+        self._reader.forget(file.path)
+        return rendered, inputs
+
+    def _environment(self, name: str) -> tuple[LoadedEnvironment, Environment | None]:
+        if name not in self._environments:
+            loaded = self._reader.environment(name)
+            document = loaded.document
+            resolved = None if document is None else resolve.environment(name, document)
+            self._environments[name] = (loaded, resolved)
+        return self._environments[name]
+
+
+_worker: Renderer | None = None  # set once in each worker process, never in the main one
+
+
+def _start(tree: Tree, binary: str | None) -> None:
+    global _worker  # noqa: PLW0603 - what an initializer is for
+    _worker = Renderer(tree, binary)
+
+
+def _render_in_worker(file: JobFile) -> Outcome:
+    assert _worker is not None
+    return _worker.render(file)

@@ -1,0 +1,69 @@
+"""Where files are read from: a folder of this machine, or (see `git`) a commit."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from trainwright.errors import SourceError
+
+Kind = Literal["file", "folder", "link", ""]  # empty: nothing there, or nothing that can be read
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Entry:
+    """A name in a folder, and what it is, links not followed."""
+
+    name: str
+    kind: Kind
+
+
+class Tree(Protocol):
+    """Files by path relative to a root, with slashes, without a leading one."""
+
+    def entries(self, folder: str) -> tuple[Entry, ...]:
+        """What lies in a folder, sorted by name. Raises SourceError when it cannot be listed."""
+        ...
+
+    def kind(self, path: str) -> Kind:
+        """What lies at a path, a link not followed."""
+        ...
+
+    def read(self, path: str) -> bytes:
+        """A file's bytes. Raises OSError, FileNotFoundError among them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """The files as they lie on disk."""
+
+    root: Path
+
+    def entries(self, folder: str) -> tuple[Entry, ...]:
+        try:
+            with os.scandir(self.root / folder) as found:
+                return tuple(sorted(Entry(entry.name, _kind(entry)) for entry in found))
+        except OSError as error:
+            raise SourceError(f"cannot list {self.root / folder}: {error.strerror}") from error
+
+    def kind(self, path: str) -> Kind:
+        try:
+            mode = os.lstat(f"{self.root}/{path}").st_mode
+        except (OSError, ValueError):  # ValueError: a null byte in the name
+            return ""
+        if stat.S_ISLNK(mode):
+            return "link"
+        return "folder" if stat.S_ISDIR(mode) else "file"
+
+    def read(self, path: str) -> bytes:
+        return (self.root / path).read_bytes()
+
+
+def _kind(entry: os.DirEntry[str]) -> Kind:
+    if entry.is_symlink():
+        return "link"
+    return "folder" if entry.is_dir() else "file"
