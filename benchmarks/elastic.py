@@ -199,7 +199,7 @@ def elastic_recovery(kills: int) -> list[float]:
 
 def _kill_one(here: Lab) -> float:
     alive = [w for w in here.workers if w.process.poll() is None]
-    here.wait(lambda: any(w.steps() and w.steps()[-1].world == 3 for w in alive))
+    here.wait(lambda: all(w.steps() and w.steps()[-1].world == 3 for w in alive))
     victim, *others = alive
     at = time.time()
     victim.process.kill()

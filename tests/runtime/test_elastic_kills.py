@@ -34,6 +34,20 @@ def test_a_killed_worker_costs_no_committed_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_no_survivor_waits_for_another_who_left_the_step(tmp_path: Path) -> None:
+    """gloo tells the neighbours of a dead process only; a survivor must not wait its time-out."""
+    environ = {"TRAINWRIGHT_COLLECTIVE_TIMEOUT": "900"}
+    with workers(tmp_path, "w0 w1 w2", "120", "0.02", environ=environ) as group:
+        for name in ("w0", "w1", "w2", "w0", "w1"):
+            last = group.wait_for_commit(workers=3)
+            _kill(group, name)
+            group.wait_for_commit(last + 1, workers=2)
+        group.hurry()
+        assert set(group.wait().values()) == {0}, group.logs()
+    assert not verify(group.audit).problems
+
+
+@pytest.mark.slow
 def test_every_record_exactly_once_whatever_dies(tmp_path: Path) -> None:
     disturbed = _disturbed(tmp_path / "disturbed", seed=20)
     verdict = verify(disturbed.audit)
@@ -57,6 +71,7 @@ def _disturbed(folder: Path, seed: int) -> Workers:
     deeds = shuffled(
         seed, ["kill"] * KILLS + ["pause"] * PAUSES + ["coordinator"] * COORDINATOR_KILLS
     )
+    # Who is paused keeps its connections: only time tells that nothing will come.
     environ = {"TRAINWRIGHT_COLLECTIVE_TIMEOUT": "3", "TRAINWRIGHT_QUORUM_TIMEOUT": "3"}
     with workers(folder, "w0 w1 w2", str(EPOCHS), "0.12", environ=environ) as group:
         last = group.wait_for_commit(workers=3)

@@ -26,7 +26,9 @@ from torchft import Manager, ProcessGroupGloo, ProcessGroupNCCL
 from torchft.checkpointing.http_transport import HTTPTransport
 from torchft.process_group import ProcessGroup, create_store_client
 
+from trainwright_runtime.elastic import sockets
 from trainwright_runtime.elastic.membership import Members, State, Work
+from trainwright_runtime.elastic.sockets import Socket
 from trainwright_runtime.errors import Unreachable
 
 log = logging.getLogger(__name__)
@@ -90,7 +92,7 @@ class Replica:
                 members: Members = self._group.members
                 return members
             # The group could not be formed or the state not fetched, for a peer died meanwhile.
-            manager.should_commit()
+            self.commit()
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         assert self._manager is not None
@@ -108,7 +110,9 @@ class Replica:
             committed: bool = self._manager.should_commit()
         except (TimeoutError, RuntimeError) as error:
             log.warning("step not committed: %s", _first_line(error))
-            return False
+            committed = False
+        if not committed:
+            self._group.sever()
         return committed
 
     def leave(self) -> None:
@@ -173,17 +177,30 @@ class _Named(ProcessGroup):
     def __init__(self, name: str, timeout: timedelta) -> None:
         super().__init__(timeout)
         self._name, self._patience = name, timeout
+        self._sockets: frozenset[Socket] = frozenset()
         self.members: Members | None = None
 
     def configure(
         self, store_addr: str, replica_id: str, rank: int, world_size: int, *rest: Any
     ) -> None:
         self.members = None
+        before = sockets.connected()
         super().configure(store_addr, replica_id, rank, world_size, *rest)
+        self._sockets = sockets.connected() - before
         store = create_store_client(store_addr, timeout=self._patience)
         store.set(f"name/{rank}", self._name)
         names = tuple(store.get(f"name/{other}").decode() for other in range(world_size))
         self.members = Members(quorum=rest[0], rank=rank, names=names)
+
+    def sever(self) -> None:
+        """Let nobody wait for this worker in a step that it gave up.
+
+        gloo tells only the neighbours of a dead process. Who waits for a neighbour that has left
+        the step would wait for the whole time-out, since neither `abort` nor dropping the group
+        ends a pending operation: closed connections do.
+        """
+        sockets.shut(self._sockets)
+        self._sockets = frozenset()
 
 
 class _Gloo(_Named, ProcessGroupGloo):

@@ -1,0 +1,74 @@
+"""Connections of this process, found and ended from outside of whoever made them."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from trainwright_runtime.elastic import sockets
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = socket.create_connection(server.getsockname())
+        other, _ = server.accept()
+        with one, other:
+            yield one, other
+
+
+def descriptors() -> set[int]:
+    return {item.descriptor for item in sockets.connected()}
+
+
+def test_only_tcp_connections_are_seen(pair: tuple[socket.socket, socket.socket]) -> None:
+    read, write = os.pipe()
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as lonely:
+        one, other = socket.socketpair()
+        with one, other:
+            seen = descriptors()
+            assert {end.fileno() for end in pair} <= seen
+            unseen = {read, write, *(s.fileno() for s in (server, lonely, one, other))}
+            assert not unseen & seen
+    os.close(read)
+    os.close(write)
+
+
+def test_both_ends_learn_that_it_is_over(pair: tuple[socket.socket, socket.socket]) -> None:
+    one, other = pair
+    mine = [item for item in sockets.connected() if item.descriptor == one.fileno()]
+    sockets.shut(mine)
+    other.settimeout(10)
+    assert other.recv(1) == b""
+    assert one.recv(1) == b""
+    one.close()
+    assert other.fileno() >= 0
+
+
+def test_a_descriptor_that_stands_for_something_else_by_now_is_left_alone(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    one, other = pair
+    old = next(item for item in sockets.connected() if item.descriptor == one.fileno())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        new = socket.create_connection(server.getsockname())
+        peer, _ = server.accept()
+        os.dup2(new.fileno(), one.fileno())
+        sockets.shut([old])
+        new.sendall(b"alive")
+        peer.settimeout(10)
+        assert peer.recv(5) == b"alive"
+        new.close()
+        peer.close()
+    assert other.recv(1) == b""
+
+
+def test_shutting_what_is_gone_is_no_error(pair: tuple[socket.socket, socket.socket]) -> None:
+    known = sockets.connected()
+    for end in pair:
+        end.close()
+    sockets.shut(known)
