@@ -1,4 +1,4 @@
-"""Write docs/rules.md from the registries of rules and diagnostics.
+"""Write docs/rules.md and a page a rule below docs/rules/ from the registries.
 
 python scripts/rule_pages.py [--check]
 """
@@ -7,69 +7,159 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import yaml
 
 from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.rules import RULES
 from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.transition import Step, Transition
+from trainwright.rules.transitions import TRANSITIONS
+from trainwright.settle import WAIVABLE
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "rules.md"
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python scripts/rule_pages.py"
+Any = Diagnostic | Rule | Transition
+_GENERATED = f"<!-- Generated from the rules by `{COMMAND}`. Do not edit. -->"
+_FAMILIES = {
+    "0": "What people write, and how files override each other",
+    "1": "PyTorchJob",
+    "2": "TrainJob and training runtimes",
+    "3": "JobSet and Job",
+    "4": "BreezeML TrainingJob",
+    "5": "GitOps",
+    "6": "Kueue",
+    "7": "Pods",
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
+    parser.add_argument("--check", action="store_true", help="fail when a page is out of date")
     check = parser.parse_args().check
-    wanted = page()
-    if not check:
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
-        sys.exit(f"docs/rules.md is out of date: run {COMMAND}")
+    wanted = pages()
+    there = {path for path in (DOCS / "rules").glob("*.md") if path.is_file()}
+    stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
+    stale += sorted(there - set(wanted))
+    if check and stale:
+        names = ", ".join(str(path.relative_to(DOCS.parent)) for path in stale)
+        sys.exit(f"out of date: {names}; run {COMMAND}")
+    for path in stale if not check else ():
+        if path in wanted:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(wanted[path], encoding="utf-8")
+        else:
+            path.unlink()
 
 
-def page() -> str:
-    """The whole page: a table of everything, then a section each."""
-    every: list[Diagnostic | Rule] = [*DIAGNOSTICS.values(), *RULES.values()]
-    rows = [
-        f"| [{r.id}](#{r.id.lower()}) | {r.severity.value} | {r.name} | {r.summary} |"
-        for r in every
-    ]
-    parts = [
-        f"<!-- Generated from the rules by `{COMMAND}`. Do not edit. -->",
+def pages() -> dict[Path, str]:
+    """Every page by its path: the index, and one a rule."""
+    every: list[Any] = [*DIAGNOSTICS.values(), *RULES.values(), *TRANSITIONS.values()]
+    every.sort(key=lambda rule: rule.id)
+    found = {DOCS / "rules" / f"{rule.id}.md": page(rule) for rule in every}
+    return {DOCS / "rules.md": contents(every), **found}
+
+
+def contents(every: list[Any]) -> str:
+    """The index: a table a family."""
+    lines = [
+        _GENERATED,
         "# Rules",
         "",
-        "TW0xx are about what people write; they cannot be waived. The others are about what is",
-        "rendered: their severity is set in environment.yaml (`severities`), and they are waived",
-        "there or in a job spec (`waivers`), with a reason and a date.",
-        "",
-        "| id | severity | name | what holds |",
-        "|---|---|---|---|",
-        *rows,
+        "Most rules look at what is rendered; TW0xx look at what people write, and those marked",
+        "with a verdict at what a change to a live object comes to. Unless a rule says that it",
+        "cannot be waived, its severity is set in environment.yaml (`severities`), and it is",
+        "waived there or in a job spec (`waivers`), with a reason and a date.",
         "",
     ]
-    parts += [section(rule) for rule in every]
+    for digit, title in _FAMILIES.items():
+        lines += [f"## {title}", "", "| id | severity | name | what holds |", "|---|---|---|---|"]
+        for rule in every:
+            if rule.id[2] == digit:
+                weight = rule.severity.value
+                if isinstance(rule, Transition):
+                    weight += f", {rule.verdict.value}"
+                link = f"[{rule.id}](rules/{rule.id}.md)"
+                lines.append(f"| {link} | {weight} | {rule.name} | {rule.summary} |")
+        lines.append("")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def page(rule: Any) -> str:
+    """One rule: what holds, why, samples, what to do, how to waive it, where it was read."""
+    parts = [_GENERATED, f"# {rule.id}: {rule.name}", "", *_facts(rule), "", rule.summary, ""]
+    if rule.effect:
+        parts += ["## Why", "", f"Otherwise: {rule.effect}", ""]
+    if isinstance(rule, Rule):
+        parts += [*_sample("Fails", rule.failing), *_sample("Passes", rule.passing)]
+    if isinstance(rule, Transition):
+        title = f"Is {rule.verdict.value}"
+        parts += [*_step(title, rule.failing), *_step("Is not", rule.passing)]
+    parts += ["## What to do", "", rule.remedy, "", *_waiving(rule)]
+    sources = dict.fromkeys(_sources(rule))
+    if sources:
+        parts += ["## Source", "", *(f"* {source}" for source in sources), ""]
     return "\n".join(parts).rstrip() + "\n"
 
 
-def section(rule: Diagnostic | Rule) -> str:
-    """One rule: what holds, what happens otherwise, what to do, and both samples."""
-    lines = [f"## {rule.id}", "", f"**{rule.name}** ({rule.severity.value}). {rule.summary}", ""]
-    if rule.effect:
-        lines += [f"Otherwise: {rule.effect}", ""]
-    lines += [f"What to do: {rule.remedy}", ""]
-    if isinstance(rule, Rule):
-        lines += [*_sample("Fails", rule.failing), *_sample("Passes", rule.passing)]
-        lines += [f"Source: {rule.source}", ""] if rule.source else []
-    return "\n".join(lines)
+def _facts(rule: Any) -> Iterator[str]:
+    yield f"* Severity: {rule.severity.value}"
+    if isinstance(rule, Transition):
+        yield f"* Verdict: {rule.verdict.value}"
+        kinds = sorted({kind for field in rule.fields for kind in field.kinds})
+        yield f"* Looks at changes of: {', '.join(kinds) or 'any object'}"
+    elif isinstance(rule, Rule):
+        yield f"* Looks at: {', '.join(rule.kinds) or 'any object'}"
+        if rule.spec:
+            yield f"* Decided by: `{rule.spec}` of a job spec"
 
 
-def _sample(title: str, sample: Sample) -> list[str]:
-    lines = [f"{title}:", "", "```yaml", sample.manifest]
+def _sample(title: str, sample: Sample) -> Iterator[str]:
+    yield from (f"## {title}", "", *_yaml(sample.manifest))
     if sample.environment:
-        lines += ["# environment.yaml", sample.environment]
-    return [*lines, "```", ""]
+        yield from ("in an environment with", "", *_yaml(sample.environment))
+
+
+def _yaml(sample: str) -> Iterator[str]:
+    """A sample, which is short in the source, as people write manifests."""
+    yield "```yaml"
+    yield yaml.safe_dump_all(yaml.safe_load_all(sample), sort_keys=False, width=100).rstrip()
+    yield from ("```", "")
+
+
+def _step(title: str, step: Step) -> Iterator[str]:
+    yield from (f"## {title}", "", *_yaml(step.before))
+    if step.after:
+        yield from ("becomes", "", *_yaml(step.after))
+    else:
+        yield from ("is removed from git.", "")
+
+
+def _waiving(rule: Any) -> Iterator[str]:
+    yield from ("## How to waive it", "")
+    if rule.id not in WAIVABLE:
+        yield from ("It cannot be waived: without it nothing is rendered.", "")
+        return
+    yield "For one job, in its spec:"
+    yield from ("", "```yaml", "waivers:", f"  {rule.id}:")
+    yield from ('    reason: "why it is accepted"', '    until: "2027-06-30"', "```", "")
+    yield "For a whole environment, in environment.yaml:"
+    yield from (
+        "",
+        "```yaml",
+        f"severities: {{{rule.id}: off}} # or note, warning, error",
+        "```",
+        "",
+    )
+
+
+def _sources(rule: Any) -> Iterator[str]:
+    if isinstance(rule, Rule | Transition) and rule.source:
+        yield rule.source
+    if isinstance(rule, Transition):
+        yield from (field.source for field in rule.fields)
 
 
 if __name__ == "__main__":

@@ -2,66 +2,138 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 HIDDEN = "***"
+RANDOM = "random-looking word"  # the kind of what has no known form
 
+# What services put at the front of their tokens so that they are found; each pattern is read in
+# linear time. https://docs.github.com/en/code-security/reference/secret-security/supported-secret-scanning-patterns
 _FORMS = re.compile(
     r"""
     (?P<AWS_access_key>\b(?:AKIA|ASIA)[0-9A-Z]{16}\b)
   | (?P<GitHub_token>\bgh[pousr]_[0-9A-Za-z]{36,}\b|\bgithub_pat_[0-9A-Za-z_]{22,})
-  | (?P<GitLab_token>\bglpat-[0-9A-Za-z_-]{20,})
-  | (?P<Hugging_Face_token>\bhf_[0-9A-Za-z]{30,}\b)
-  | (?P<API_key>\bsk-(?:[A-Za-z]+-)*[0-9A-Za-z_-]{20,})
-  | (?P<Slack_token>\bxox[abprs]-[0-9A-Za-z-]{10,})
-  | (?P<Google_API_key>\bAIza[0-9A-Za-z_-]{35}\b)
+  | (?P<GitLab_token>\bgl(?:pat|ptt|dt|rt|cbt)-[0-9A-Za-z_-]{20,})
+  | (?P<Hugging_Face_token>\b(?:hf|api_org)_[0-9A-Za-z]{30,}\b)
+  | (?P<API_key>\bsk-(?:[A-Za-z]+-)*[0-9A-Za-z_-]{20,}|\b[rs]k_(?:live|test)_[0-9A-Za-z]{20,})
+  | (?P<Slack_token>\bxox[abeprs]-[0-9A-Za-z-]{10,}|\bxapp-[0-9]-[0-9A-Z]+-[0-9A-Za-z-]{10,})
+  | (?P<webhook_address>\bhttps://hooks\.slack\.com/services/[0-9A-Za-z/]{20,}
+      |\bhttps://discord(?:app)?\.com/api/webhooks/[0-9]+/[0-9A-Za-z_-]{20,})
+  | (?P<Google_API_key>\bAIza[0-9A-Za-z_-]{35}\b|\bGOCSPX-[0-9A-Za-z_-]{20,}|\bya29\.[\w-]{20,})
+  | (?P<npm_token>\bnpm_[0-9A-Za-z]{36}\b)
+  | (?P<PyPI_token>\bpypi-AgE[0-9A-Za-z_-]{40,})
+  | (?P<Docker_token>\bdckr_(?:pat|oat)_[0-9A-Za-z_-]{20,})
+  | (?P<Databricks_token>\bdapi[0-9a-f]{32}\b)
+  | (?P<Vault_token>\bhv[sbr]\.[0-9A-Za-z_-]{20,})
+  | (?P<DigitalOcean_token>\bdo[opr]_v1_[0-9a-f]{64}\b)
+  | (?P<SendGrid_key>\bSG\.[0-9A-Za-z_-]{16,32}\.[0-9A-Za-z_-]{16,64})
+  | (?P<Replicate_token>\br8_[0-9A-Za-z]{37}\b)
+  | (?P<Azure_storage_key>\bAccountKey=[0-9A-Za-z+/]{40,}={0,2})
+  | (?P<signature_in_a_URL>[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=[0-9A-Za-z%+/=]{20,})
   | (?P<JSON_web_token>\beyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{8,})
-  | (?P<private_key>-----BEGIN\ [A-Z ]*PRIVATE\ KEY-----)
-  | (?P<password_in_a_URL>\b[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:[^/\s:@$]+@)
+  | (?P<private_key>-----BEGIN\ [A-Z ]*PRIVATE\ KEY(?:\ BLOCK)?-----)
+  | (?P<authorization_header>\bAuthorization:\ ?(?:Bearer|Basic|token)\ [0-9A-Za-z._~+/=-]{8,})
+  | (?P<password_in_a_URL>\b[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:[^/\s:@$]+@
+      |[?&](?:access_token|api_?key|auth_?token|client_secret|password|token)=[^&\s$]{6,})
     """,
     re.VERBOSE,
 )
 _NAME = re.compile(
-    r"(?:^|[_-])(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|API[_-]?KEY|ACCESS[_-]?KEY|PRIVATE[_-]?KEY"
-    r"|CREDENTIALS?|AUTH)(?:$|[_-](?:ID|KEY|VALUE)$)",
+    r"(?:^|[_.-])(?:(?:PG|DB|MYSQL_|REDIS_)?PASSWORD|MYSQL_PWD|PASSWD|PASSPHRASE|SECRET|TOKEN|API[_-]?KEY"
+    r"|ACCESS[_-]?KEY|SECRET[_-]?KEY|ACCOUNT[_-]?KEY|PRIVATE[_-]?KEY|CREDENTIALS?|AUTH"
+    r"|CONNECTION[_-]?STRING)(?:$|[_-](?:ID|KEY|VALUE)$)",
     re.IGNORECASE,
 )
+_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")  # dbPassword is db-Password
 # Values under such a name that are no secret: empty, a boolean, a number, a path, a reference.
 _HARMLESS = re.compile(
-    r"|true|false|none|null|\d{1,5}|/[^\s]*|\$\([A-Za-z_]\w*\)|[a-z_]+", re.IGNORECASE
+    r"|true|false|none|null|\d{1,7}|/[^\s]*|\$\([A-Za-z_]\w*\)|\$\{[^}]*\}|<[^>]*>|[a-z_]+",
+    re.IGNORECASE,
 )
 _WORD = re.compile(r"[0-9A-Za-z+_=-]{32,}")
 _HEX = re.compile(r"[0-9a-f-]+|[0-9A-F-]+")
+# What only looks random: keys and certificates that are public, and digests with their name.
+_PUBLIC = re.compile(
+    r"ssh-(?:rsa|dss|ed25519)\ [0-9A-Za-z+/=]+|ecdsa-sha2-\S+\ [0-9A-Za-z+/=]+"
+    r"|-----BEGIN\ CERTIFICATE-----[^-]*|\b(?:sha(?:256|384|512)|SHA256|md5)[-:][0-9A-Za-z+/=_-]+",
+    re.VERBOSE,
+)
+
+
+# Every form contains one of these: looking for them costs a hundredth of trying all forms.
+_HINTS = tuple(
+    "AKIA ASIA ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- glptt- gldt- glrt- glcbt- hf_ api_org_"
+    " sk- k_live_ k_test_ xox xapp- hooks.slack.com /api/webhooks/ AIza GOCSPX- ya29. npm_"
+    " pypi-AgE dckr_ dapi hvs. hvr. hvb. o_v1_ p_v1_ r_v1_ SG. r8_ AccountKey= sig= Signature= eyJ"
+    " uthorization: :// token= key= secret= password=".split()
+) + ("PRIVATE KEY",)
+
+
+def _hinted(text: str) -> bool:
+    return any(hint in text for hint in _HINTS)
 
 
 @lru_cache(maxsize=4096)
 def kind(value: str) -> str:
     """What kind of credential a text contains, or nothing."""
-    match = _FORMS.search(value)
+    match = _FORMS.search(value) if _hinted(value) else None
     if match:
         return str(match.lastgroup).replace("_", " ")
-    return "random-looking word" if any(map(_random, _WORD.findall(value))) else ""
+    if len(value) < _SHORTEST:
+        return ""
+    words = _WORD.findall(_PUBLIC.sub("", value))
+    return RANDOM if any(map(_random, words)) else ""
+
+
+_SHORTEST = 32  # characters of a random word; shorter ones are names as often as not
 
 
 def _random(word: str) -> bool:
     """Long words of letters in both cases and digits, as random as base64 of random bytes is.
 
-    Digests and UUIDs are hexadecimal and not secret; names repeat letters and stay below.
+    Digests and UUIDs are hexadecimal and not secret. Names repeat letters and stay below, or are
+    made of words: a third of CheckpointOfRun12 is in runs of small letters, of random text a
+    twelfth. What base64 hides may be plain text.
     """
     if _HEX.fullmatch(word) or len(word) > 512:
         return False
     mixed = all(any(test(c) for c in word) for test in (str.isupper, str.islower, str.isdigit))
+    if not mixed or _entropy(word) <= 4.2:
+        return False
+    in_words = sum(map(len, _SMALL.findall(word)))
+    return in_words < 0.35 * len(word) and not _plain_inside(word)
+
+
+_SMALL = re.compile("[a-z]{4,}")
+
+
+def _entropy(word: str) -> float:
+    """Bits a letter, of this word alone."""
     counts = Counter(word).values()
-    entropy = -sum(n / len(word) * math.log2(n / len(word)) for n in counts)
-    return mixed and entropy > 4.2
+    return -sum(n / len(word) * math.log2(n / len(word)) for n in counts)
 
 
+def _plain_inside(word: str) -> bool:
+    """Whether a word is base64 of text that people can read, and that holds no credential."""
+    padded = word.rstrip("=") + "=" * (-len(word.rstrip("=")) % 4)
+    try:
+        text = base64.b64decode(padded, altchars=b"-_" if {"-", "_"} & set(word) else None)
+        return text.decode("ascii").isprintable() and not _FORMS.search(text.decode("ascii"))
+    except ValueError:
+        return False
+
+
+@lru_cache(maxsize=4096)
 def named(name: str, value: str) -> bool:
     """Whether a name says that its value is a credential, and the value could be one."""
-    return bool(_NAME.search(name)) and not _HARMLESS.fullmatch(value)
+    if _HARMLESS.fullmatch(value):
+        return False
+    return bool(_NAME.search(name) or _NAME.search(_HUMP.sub("-", name)))
 
 
 _PAIR = re.compile(
@@ -72,11 +144,40 @@ _PAIR = re.compile(
 )
 
 
+def shows(line: str) -> bool:
+    """Whether a line such as `export TOKEN=x; train` gives a credential a name and a value."""
+    for match in _PAIR.finditer(line) if "=" in line else ():
+        value = match["value"].strip("\"'")
+        # What a shell fills in is not there yet.
+        given = "=" in match["between"] and not value.startswith("$")
+        if given and named(match["name"].rpartition(".")[2], value):
+            return True
+    return False
+
+
 def redact(text: str) -> str:
     """Text for people and logs, with everything that looks like a credential hidden."""
-    text = _FORMS.sub(HIDDEN, text)
+    if _hinted(text):
+        text = _FORMS.sub(HIDDEN, text)
     text = _WORD.sub(lambda match: HIDDEN if _random(match.group()) else match.group(), text)
     return _PAIR.sub(_hide_value, text)
+
+
+_NAMED = re.compile(r"""[-+ ]*name:\s*["']?(?P<name>[\w.-]+)["']?\s*""")
+_VALUE = re.compile(r"""(?P<before>[-+ ]*value:\s*)(?P<value>\S.*)""")
+
+
+def redact_lines(lines: Iterable[str]) -> Iterator[str]:
+    """As `redact`, for lines of manifests or of their diffs, where an env entry takes two."""
+    name = ""
+    for line in lines:
+        value = _VALUE.fullmatch(line)
+        if value and named(name, value["value"].strip("\"'")):
+            yield f"{value['before']}{HIDDEN}"
+        else:
+            yield redact(line)
+        found = _NAMED.fullmatch(line)
+        name = found["name"] if found else ""
 
 
 def _hide_value(match: re.Match[str]) -> str:

@@ -12,7 +12,10 @@ from trainwright.model import Finding, Place, Related, Severity
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnostic:
-    """One kind of mistake; `remedy` is used when the finding has nothing more precise to say."""
+    """One kind of mistake; `remedy` is used when the finding has nothing more precise to say.
+
+    Those that are `waivable` have their weight set in environment.yaml, as rules have.
+    """
 
     id: str
     name: str
@@ -20,6 +23,7 @@ class Diagnostic:
     remedy: str
     effect: str = ""
     severity: Severity = Severity.ERROR
+    waivable: bool = False
 
     def at(
         self,
@@ -116,6 +120,43 @@ CHART = Diagnostic(
     summary="The chart accepts the values.",
     remedy="Correct the field that sets this value.",
 )
+CHART_VERSION = Diagnostic(
+    id="TW013",
+    name="chart-version",
+    summary="A chart that changes gets a new version.",
+    effect="Who asks for this version gets one content or the other, depending on when.",
+    remedy="Raise `version` in Chart.yaml.",
+)
+NO_SCHEMA = Diagnostic(
+    id="TW014",
+    name="no-schema",
+    summary="There is a schema for every kind.",
+    effect="Nothing says whether the fields of these objects exist.",
+    remedy="Give the folder of its CustomResourceDefinition with --crds.",
+    severity=Severity.NOTE,
+)
+CEL = Diagnostic(
+    id="TW015",
+    name="cel-rule",
+    summary="The object follows the rules (x-kubernetes-validations) of its definition.",
+    effect="The API server refuses the object.",
+    remedy="Change what the rule speaks of.",
+)
+CEL_SKIPPED = Diagnostic(
+    id="TW016",
+    name="cel-rule-not-evaluated",
+    summary="Every rule of a definition can be evaluated here.",
+    effect="Only the API server can tell whether objects follow this rule.",
+    remedy="Try the object with `kubectl apply --dry-run=server`.",
+    severity=Severity.NOTE,
+)
+REFUSED = Diagnostic(
+    id="TW017",
+    name="refused-by-the-api",
+    summary="The API server of the environment's cluster accepts the object.",
+    effect="The sync fails, and nothing starts.",
+    remedy="Correct the field that sets this value, or what the cluster lacks.",
+)
 REFERENCE = Diagnostic(
     id="TW020",
     name="unknown-reference",
@@ -169,6 +210,74 @@ UNKNOWN_RULE = Diagnostic(
     remedy="Run `trainwright list rules` for the ids.",
 )
 
+WIRING = Diagnostic(
+    id="TW040",
+    name="wiring",
+    summary="An environment that is wired says what its GitOps engine reads, and nothing else.",
+    effect="The engine would find nothing, or would not do what is written.",
+    remedy="Correct `gitops` in environment.yaml.",
+)
+SHARED_OBJECT = Diagnostic(
+    id="TW041",
+    name="shared-object",
+    summary="No two environments in one cluster render the same object into one namespace.",
+    effect="In one cluster, two engines own one run: one fails, or deletes it for the other.",
+    remedy="Give each a namespace of its own; in different clusters nothing is wrong.",
+    severity=Severity.WARNING,
+)
+LEDGER = Diagnostic(
+    id="TW050",
+    name="ledger",
+    summary="Each run in a ledger is the one that its job and its spec give.",
+    effect="A finished run would train again, or one that never ran would not start.",
+    remedy="Let `trainwright retire` write the ledger; remove what it did not write.",
+)
+LEDGER_JOB = Diagnostic(
+    id="TW051",
+    name="ledger-job",
+    summary="Runs in a ledger belong to jobs of the environment.",
+    effect="Should the job come back with the same spec, this run of it counts as finished.",
+    remedy="Leave it as a record, or remove the line.",
+    severity=Severity.NOTE,
+)
+
+SAME_AS_INHERITED = Diagnostic(
+    id="TW060",
+    name="same-as-inherited",
+    summary="A job's file says nothing that the job inherits anyway.",
+    effect="A change of what is inherited will not reach this job, and nobody meant that.",
+    remedy="Remove the key.",
+    severity=Severity.NOTE,
+    waivable=True,
+)
+UNREAD = Diagnostic(
+    id="TW061",
+    name="override-without-effect",
+    summary="An override changes what is rendered.",
+    effect="The run is the same without it, to the byte; whoever wrote it expects otherwise.",
+    remedy="Remove the key, or change what it is meant to change.",
+    severity=Severity.WARNING,
+    waivable=True,
+)
+SHADOWED = Diagnostic(
+    id="TW062",
+    name="shadowed-everywhere",
+    summary="A value of a shared file decides something in one job at least.",
+    effect="Every job sets it again, or inherits the same: whoever edits it changes nothing.",
+    remedy="Remove the key, or the overrides that hide it.",
+    severity=Severity.NOTE,
+    waivable=True,
+)
+DROPPED_ITEMS = Diagnostic(
+    id="TW063",
+    name="list-drops-items",
+    summary="A list that overrides another has all of its items.",
+    effect="Lists replace, they do not merge: what was inherited is gone from this job.",
+    remedy="Repeat the inherited items, or waive the finding where they are not wanted.",
+    severity=Severity.WARNING,
+    waivable=True,
+)
+
 DIAGNOSTICS: dict[str, Diagnostic] = {
     d.id: d
     for d in (
@@ -183,6 +292,11 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         SCHEMA,
         RENDERED_SCHEMA,
         CHART,
+        CHART_VERSION,
+        NO_SCHEMA,
+        CEL,
+        CEL_SKIPPED,
+        REFUSED,
         REFERENCE,
         UNSUPPORTED,
         CONTRADICTION,
@@ -191,5 +305,13 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         WAIVER_EXPIRED,
         WAIVER_UNUSED,
         UNKNOWN_RULE,
+        WIRING,
+        SHARED_OBJECT,
+        LEDGER,
+        LEDGER_JOB,
+        SAME_AS_INHERITED,
+        UNREAD,
+        SHADOWED,
+        DROPPED_ITEMS,
     )
 }

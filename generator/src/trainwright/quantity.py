@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 
 _SYNTAX = re.compile(
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:(m|[kMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,2}))?"
@@ -16,6 +17,8 @@ _POWERS |= {unit: Decimal(1000) ** (i + 1) for i, unit in enumerate("kMGTPE")}
 _POWERS |= {f"{unit}i": Decimal(1024) ** (i + 1) for i, unit in enumerate("KMGTPE")}
 
 
+@lru_cache(maxsize=4096)  # many objects ask for the same few amounts, and many rules for each
+@lru_cache(maxsize=1024)
 def parse(text: str) -> Decimal:
     """The number a quantity stands for, in cores, bytes or pieces. ValueError when it is none."""
     match = _SYNTAX.fullmatch(text)

@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 from trainwright import credentials, resolve, rules
 from trainwright.merge import lookup
 from trainwright.model import Data, Environment, Manifest
-from trainwright.rules import RULES
+from trainwright.rules import RULES, kinds
+from trainwright.rules.bundle import Bundle
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Subject
+from trainwright.rules.transitions import TRANSITIONS
 from trainwright.yamlio import Document
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
@@ -47,7 +49,12 @@ class _JobWithPool:
 
 
 def _hits(rule: Rule, sample: Sample) -> list[tuple[Subject, str, str]]:
-    return [(s, hit.pointer, hit.message) for s in _subjects(sample) for hit in rule.run(s)]
+    return [
+        (subject, hit.pointer, hit.message)
+        for subject in _subjects(sample)
+        if not rule.kinds or subject.kind in rule.kinds
+        for hit in rule.run(subject)
+    ]
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
@@ -68,19 +75,36 @@ def test_rule(rule: Rule) -> None:
             text[0].isupper()
             or not text[0].isalpha()
             or text.startswith(
-                ("runPolicy", "minSize", "nprocPerNode", "generateName", "restartPolicy", "true")
+                (
+                    "runPolicy",
+                    "minSize",
+                    "nprocPerNode",
+                    "generateName",
+                    "restartPolicy",
+                    "true",
+                    "torchrun",
+                )
             )
         )
     if rule.kinds:
-        kinds = {s.kind for sample in (rule.passing, rule.failing) for s in _subjects(sample)}
-        assert kinds <= set(rule.kinds)
+        for sample in (rule.passing, rule.failing):
+            assert {s.kind for s in _subjects(sample)} & set(rule.kinds), "a sample it never sees"
 
 
 def test_the_registry_is_complete_and_in_order() -> None:
     assert list(RULES) == sorted(RULES)
     assert all(key == rule.id for key, rule in RULES.items())
     assert len({rule.name for rule in RULES.values()}) == len(RULES)
-    assert len(RULES) >= 35
+    assert len(RULES) >= 80
+
+
+def test_every_rule_that_the_reference_asks_for_is_there(shared: Callable[[str], Path]) -> None:
+    text = shared("reference/operators.md").read_text().partition("\n## g. ")[2]
+    asked = re.findall(r"^([PTJBGKD])(\d\d) ", text, re.MULTILINE)
+    assert len(asked) == 84
+    families = dict(zip("PTJBGKD", "1234567", strict=True))
+    wanted = {f"TW{families[letter]}{number}" for letter, number in asked}
+    assert wanted <= {*RULES, *TRANSITIONS}
 
 
 @pytest.mark.parametrize("rule", [r for r in RULES.values() if r.spec], ids=lambda rule: rule.id)
@@ -311,28 +335,54 @@ def test_on_manifests_that_were_applied_to_a_real_server(
 
 # --- anything at all -----------------------------------------------------------------------------
 
+KINDS = (
+    *kinds.WITH_PODS,
+    *("Application", "ApplicationSet", "HelmRelease", "Kustomization", "ConfigMap", "LocalQueue"),
+    *("ClusterQueue", "ResourceFlavor", "ResourceQuota", "Service", "PersistentVolumeClaim"),
+)
 _words = st.sampled_from(
-    "kind PyTorchJob TrainingJob metadata name labels annotations spec template containers env "
-    "value resources limits requests nvidia.com/gpu image command args ports volumes volumeMounts "
-    "Master Worker pytorchReplicaSpecs replicaSpecs elasticPolicy runPolicy emptyDir mountPath "
-    "securityContext capabilities add drop tolerations key nprocPerNode /dev/shm sizeLimit".split()
+    "metadata name labels annotations spec template containers env value resources limits requests "
+    "nvidia.com/gpu image command args ports volumes volumeMounts Master Worker "
+    "pytorchReplicaSpecs replicaSpecs elasticPolicy runPolicy emptyDir mountPath securityContext "
+    "capabilities add drop tolerations key nprocPerNode /dev/shm sizeLimit trainer runtimeRef "
+    "podSpecOverrides podTemplateOverrides runtimePatches manager trainingRuntimeSpec "
+    "replicatedJobs numProcPerNode initializer dataset storageUri targetJobs mlPolicy torch "
+    "podGroupPolicy completionMode Indexed completions parallelism backoffLimit dependsOn "
+    "podFailurePolicy rules onExitCodes values failurePolicy targetReplicatedJobs services "
+    "environment source sources path ignoreDifferences syncPolicy syncOptions install remediation "
+    "retries healthChecks data resourceGroups flavors nominalQuota cohort hard affinity "
+    "podAntiAffinity topologySpreadConstraints nodeSelector nodeLabels node torchrun bash -c "
+    "kueue.x-k8s.io/queue-name argocd.argoproj.io/sync-wave argocd-cm clusterQueue subdomain "
+    "selector network metadata apiVersion kind".split()
 )
 _anything = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 10**6) | st.floats(allow_nan=False) | _words | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_words | st.text(max_size=3), inner, max_size=6),
-    max_leaves=30,
+    max_leaves=40,
 )  # fmt: skip
 
 
+EVERYTHING = """
+podSecurity: restricted
+serviceMesh: istio
+queues: {a: {}}
+kueue: {version: "0.20"}
+targets: {trainjob: {version: "2.3"}, job: {}}
+pools: {h100: {resource: nvidia.com/gpu, capacity: 8, gpusPerNode: 8}, cpu: {capacity: 2}}
+"""
+
+
 def _run_all(body: dict[str, Data]) -> None:
-    environment = _environment("podSecurity: restricted\nserviceMesh: istio\nqueues: {a: {}}")
-    manifest = Manifest(body=body)
-    for kind in ("PyTorchJob", "TrainingJob"):
-        subject = Subject(Manifest(body={**body, "kind": kind}), environment, None, (manifest,))
-        for _, hit in rules.run(subject):
+    """Every kind, with all the others beside it under the same name."""
+    environment = _environment(EVERYTHING)
+    around = Bundle(Manifest(body={**body, "kind": kind}) for kind in KINDS)
+    for manifest in around:
+        for _, hit in rules.run(Subject(manifest, environment, None, around)):
             assert isinstance(hit.message, str)
+            assert hit.pointer == "" or hit.pointer.startswith("/")
 
 
+@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(_words, _anything, max_size=6))
 def test_no_object_makes_a_rule_fail(body: dict[str, Data]) -> None:
     _run_all(body)
@@ -352,7 +402,7 @@ def _paths(data: Data, path: tuple[Data, ...] = ()) -> list[tuple[Data, ...]]:
     return [path, *(p for key, value in items for p in _paths(value, (*path, key)))]
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_no_mutation_of_a_good_object_makes_a_rule_fail(data: st.DataObject) -> None:
     body = json.loads(json.dumps(data.draw(st.sampled_from(_GOOD))))
@@ -365,3 +415,40 @@ def test_no_mutation_of_a_good_object_makes_a_rule_fail(data: st.DataObject) -> 
             holder = holder[key]
         holder[path[-1]] = data.draw(_anything)
     _run_all(body)
+
+
+_WRONG: tuple[Data, ...] = (
+    None,
+    True,
+    7,
+    -1,
+    "x",
+    "",
+    [],
+    {},
+    [[]],
+    [{}],
+    [None],
+    {"x": {}},
+    {"x": []},
+)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_no_wrong_type_anywhere_in_a_sample_makes_a_rule_fail(rule: Rule) -> None:
+    for sample in (rule.passing, rule.failing):
+        environment = _environment(sample.environment)
+        bodies = list(yaml.safe_load_all(sample.manifest))
+        for index, body in enumerate(bodies):
+            for path in _paths(body)[1:]:
+                for wrong in _WRONG:
+                    spoilt = json.loads(json.dumps(body))
+                    holder = spoilt
+                    for key in path[:-1]:
+                        holder = holder[key]
+                    holder[path[-1]] = wrong
+                    documents = [*bodies[:index], spoilt, *bodies[index + 1 :]]
+                    around = Bundle(Manifest(body=document) for document in documents)
+                    for manifest in around:
+                        for _, hit in rules.run(Subject(manifest, environment, None, around)):
+                            assert hit.message

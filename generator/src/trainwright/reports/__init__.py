@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from trainwright.credentials import redact
 from trainwright.model import Finding, Place
-from trainwright.plan import Plan
 from trainwright.reports import github, json, junit, markdown, sarif, text
 from trainwright.reports.report import Format, Report
+
+if TYPE_CHECKING:
+    from trainwright.plan import Plan  # 40 ms that a report of manifests has no use for
 
 FORMATS: dict[str, Format] = {
     f.name: f
@@ -34,10 +37,12 @@ def _redacted(finding: Finding) -> Finding:
     )
 
 
-def _moved(plan: Plan) -> Iterator[tuple[Place, int]]:
+def _moved(
+    findings: Iterable[Finding], sources: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[Place, int]]:
     """The columns of places behind something that is hidden, in the line as it is shown."""
-    for place in {finding.place for finding in plan.findings}:
-        lines = plan.sources.get(place.file, ())
+    for place in {finding.place for finding in findings}:
+        lines = sources.get(place.file, ())
         if place.line <= len(lines):
             before = lines[place.line - 1][: place.column - 1]
             if redact(before) != before:
@@ -46,12 +51,32 @@ def _moved(plan: Plan) -> Iterator[tuple[Place, int]]:
 
 def render(plan: Plan, output: str, *, command: str, color: bool) -> str:
     """A plan's findings in one of the formats."""
+    checked = tuple(str(job) for job in plan.jobs)
+    return write(plan.findings, plan.sources, output, checked=checked, command=command, color=color)
+
+
+def write(
+    findings: tuple[Finding, ...],
+    sources: Mapping[str, tuple[str, ...]],
+    output: str,
+    *,
+    checked: tuple[str, ...],
+    command: str,
+    color: bool,
+    noun: str = "job",
+) -> str:
+    """Findings in one of the formats, without anything that looks like a credential.
+
+    `sources` are the lines of the files they are in; `checked` is what was looked at, and `noun`
+    what one of those is called.
+    """
     report = Report(
-        findings=tuple(map(_redacted, plan.findings)),
-        sources={file: tuple(map(redact, lines)) for file, lines in plan.sources.items()},
-        checked=tuple(str(job) for job in plan.jobs),
+        findings=tuple(map(_redacted, findings)),
+        sources={f: tuple(line and redact(line) for line in ls) for f, ls in sources.items()},
+        checked=checked,
         command=command,
         color=color,
-        columns=dict(_moved(plan)),
+        columns=dict(_moved(findings, sources)),
+        noun=noun,
     )
     return FORMATS[output].render(report)

@@ -12,6 +12,8 @@ from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.model import Data, Finding, Place, Severity
 from trainwright.rules import RULES
 from trainwright.rules.rule import Rule
+from trainwright.rules.transition import Transition
+from trainwright.rules.transitions import TRANSITIONS
 
 HOME = "https://github.com/trainwright/trainwright"
 WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
@@ -27,6 +29,7 @@ class Report:
     command: str  # that gives this report again
     color: bool = False
     columns: Mapping[Place, int] = field(default_factory=dict)  # where hiding text moved them
+    noun: str = "job"  # what was looked at
 
     def line(self, place: Place) -> str | None:
         """The authored line at a place, or None when it cannot be shown."""
@@ -44,7 +47,7 @@ class Report:
     @property
     def verdict(self) -> str:
         """One line: "2 errors, 1 warning in 3 jobs", or that all is well."""
-        jobs = f"{len(self.checked)} job{'' if len(self.checked) == 1 else 's'}"
+        jobs = f"{len(self.checked)} {self.noun}{'' if len(self.checked) == 1 else 's'}"
         counts = [(self.count(severity), severity.value) for severity in WEIGHT]
         said = [f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts if number]
         return f"{', '.join(said) or 'no findings'} in {jobs}"
@@ -59,15 +62,15 @@ class Format:
     render: Callable[[Report], str]
 
 
-def rule(finding: Finding) -> Rule | Diagnostic:
-    """The rule or diagnostic that a finding belongs to."""
-    found = RULES.get(finding.rule)
+def rule(finding: Finding) -> Rule | Transition | Diagnostic:
+    """The rule, transition or diagnostic that a finding belongs to."""
+    found = RULES.get(finding.rule) or TRANSITIONS.get(finding.rule)
     return found if found is not None else DIAGNOSTICS[finding.rule]
 
 
 def help_uri(rule_id: str) -> str:
     """Where a rule is documented."""
-    return f"{HOME}/blob/main/docs/rules.md#{rule_id.lower()}"
+    return f"{HOME}/blob/main/docs/rules/{rule_id}.md"
 
 
 # Controls, invisible and direction characters, and what UTF-8 or XML cannot hold. Joiners stay:

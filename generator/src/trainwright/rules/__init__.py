@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from trainwright.rules import (
+    delivery,
     gitops,
     images,
+    jobs,
+    jobset,
     kueue,
     pods,
     pytorchjob,
+    pytorchjob_ranks,
+    quota,
     resources,
+    runtimes,
     secrets,
     security,
     trainingjob,
+    trainjob,
 )
 from trainwright.rules.rule import Rule
 from trainwright.rules.subject import Hit, Subject
 
 _FAMILIES = (
     pytorchjob.RULES,
+    pytorchjob_ranks.RULES,
+    trainjob.RULES,
+    runtimes.RULES,
+    jobs.RULES,
+    jobset.RULES,
     trainingjob.RULES,
     gitops.RULES,
+    delivery.RULES,
     kueue.RULES,
+    quota.RULES,
     resources.RULES,
     security.RULES,
     pods.RULES,
@@ -35,10 +50,13 @@ RULES: dict[str, Rule] = {
 }
 
 
+@lru_cache(maxsize=256)  # kinds are anybody's text
+def _for(kind: str) -> tuple[Rule, ...]:
+    return tuple(rule for rule in RULES.values() if not rule.kinds or kind in rule.kinds)
+
+
 def run(subject: Subject) -> Iterator[tuple[Rule, Hit]]:
     """Every hit of every rule that looks at objects of this kind."""
-    kind = subject.kind
-    for rule in RULES.values():
-        if not rule.kinds or kind in rule.kinds:
-            for hit in rule.run(subject):
-                yield rule, hit
+    for rule in _for(subject.kind):
+        for hit in rule.run(subject):
+            yield rule, hit

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from trainwright.model import Severity
+from trainwright.model import Data, Manifest, Severity
+from trainwright.rules.bundle import runtime_of
+from trainwright.rules.kinds import RUNTIMES, TRAINING
 from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject, dig, mapping, sequence
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.tolerant import dig, escape, mapping, mappings, sequence, text
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
-_RUN_POLICY_KINDS = ("PyTorchJob", "TrainingJob")
+_WAVE = "argocd.argoproj.io/sync-wave"
 
 
 def _g01(subject: Subject) -> Iterator[Hit]:
@@ -56,6 +59,46 @@ G02 = Rule(
 )
 
 
+_OPTIONS = "argocd.argoproj.io/sync-options"
+_FORCE = "kustomize.toolkit.fluxcd.io/force"
+
+
+def sync_options(annotations: Mapping[str, Data]) -> frozenset[str]:
+    """What an object asks of Argo CD, as in Prune=false."""
+    given = text(annotations.get(_OPTIONS)).split(",")
+    return frozenset(option.strip() for option in given)
+
+
+def _g03(subject: Subject) -> Iterator[Hit]:
+    for option in sorted(sync_options(subject.annotations) & {"Force=true", "Replace=true"}):
+        yield Hit(f"/metadata/annotations/{escape(_OPTIONS)}", f"{option} is set")
+    for field, given in (("annotations", subject.annotations), ("labels", subject.labels)):
+        if given.get(_FORCE) == "enabled":
+            yield Hit(f"/metadata/{field}/{escape(_FORCE)}", f"{_FORCE} is enabled")
+
+
+G03 = Rule(
+    id="TW503",
+    name="never-forced",
+    severity=Severity.WARNING,
+    summary="Training objects are neither forced nor replaced at a sync.",
+    effect="The object is deleted and made again: the running training starts from zero.",
+    remedy="Remove the option; a change of meaning is a new run under a new name.",
+    kinds=TRAINING,
+    spec="annotations",
+    source="https://github.com/argoproj/argo-cd/issues/24005",
+    run=_g03,
+    passing=Sample(
+        "kind: PyTorchJob\nmetadata: {annotations: "
+        "{argocd.argoproj.io/sync-options: Prune=confirm}}"
+    ),
+    failing=Sample(
+        "kind: PyTorchJob\nmetadata: {annotations: "
+        "{argocd.argoproj.io/sync-options: 'Force=true,Replace=true'}}"
+    ),
+)
+
+
 def _g05(subject: Subject) -> Iterator[Hit]:
     if _QUEUE not in mapping(subject.metadata.get("labels")):
         return
@@ -93,15 +136,28 @@ def _g06(subject: Subject) -> Iterator[Hit]:
         for index, port in enumerate(sequence(container.body.get("ports"))):
             if "protocol" not in mapping(port):
                 yield Hit(f"{container.pointer}/ports/{index}", "the port has no protocol")
+    if subject.environment.gitops.engine == "argocd":
+        yield from _unfilled(subject)
+
+
+def _unfilled(subject: Subject) -> Iterator[Hit]:
+    """Replicated jobs without what the API server fills in; Flux never compares those."""
+    above = "/spec/template/spec" if subject.kind in RUNTIMES else "/spec"
+    jobset = mapping(dig(subject.spec, "template", "spec")) if above != "/spec" else subject.spec
+    for index, job in enumerate(mappings(jobset.get("replicatedJobs"))):
+        missing = [field for field in ("replicas", "groupName") if field not in job]
+        if missing:
+            message = f"{job.get('name')!r} has no {' and no '.join(missing)}"
+            yield Hit(f"{above}/replicatedJobs/{index}", message)
 
 
 G06 = Rule(
     id="TW506",
-    name="explicit-protocol",
+    name="explicit-defaults",
     severity=Severity.WARNING,
-    summary="Ports say their protocol.",
-    effect="The server adds TCP to the list item, and Argo CD shows the object OutOfSync for ever.",
-    remedy="Write protocol: TCP.",
+    summary="Items of lists say what the API server would fill in: protocol, replicas, groupName.",
+    effect="The server adds it to the list item, and Argo CD shows the object OutOfSync for ever.",
+    remedy="Write protocol: TCP; in replicatedJobs replicas: 1 and groupName: default.",
     source="https://github.com/argoproj/argo-cd/issues/11074",
     run=_g06,
     passing=Sample(
@@ -115,10 +171,84 @@ G06 = Rule(
 )
 
 
+def _wave(manifest: Manifest) -> int:
+    annotations = mapping(mapping(manifest.body.get("metadata")).get("annotations"))
+    wave = text(annotations.get(_WAVE))
+    return int(wave) if wave.removeprefix("-").isdigit() else 0
+
+
+def _needed(subject: Subject) -> Iterator[tuple[str, str, str]]:
+    """Kind and name of what has to be there first, and where the object refers to it."""
+    if subject.kind == "TrainJob":
+        yield *runtime_of(subject.manifest), "/spec/runtimeRef"
+    yield "LocalQueue", text(subject.labels.get(_QUEUE)), f"/metadata/labels/{escape(_QUEUE)}"
+    for template in subject.templates:
+        pointer = f"{template.pointer}/spec"
+        yield "ServiceAccount", text(template.spec.get("serviceAccountName")), pointer
+        for where, volume in template.volumes:
+            for source, (kind, key) in _VOLUMES.items():
+                if source in volume:
+                    yield kind, text(dig(volume, source, key)), where
+        for container in template.containers:
+            for entry in container.env:
+                for source, kind in _VALUES.items() if "valueFrom" in entry else ():
+                    yield kind, text(dig(entry, "valueFrom", source, "name")), container.pointer
+
+
+_VOLUMES = {
+    "persistentVolumeClaim": ("PersistentVolumeClaim", "claimName"),
+    "configMap": ("ConfigMap", "name"),
+    "secret": ("Secret", "secretName"),
+}
+_VALUES = {"secretKeyRef": "Secret", "configMapKeyRef": "ConfigMap"}
+# Argo CD sorts what it knows before custom resources even inside a wave, and among those the
+# name of the kind decides. A claim that waits for its first pod would block a wave of its own.
+_AFTER_ITSELF = ("LocalQueue", *RUNTIMES)
+_NEEDED = frozenset(
+    ("ServiceAccount", "Secret", "ConfigMap", "PersistentVolumeClaim", *_AFTER_ITSELF)
+)
+
+
+def _g07(subject: Subject) -> Iterator[Hit]:
+    if subject.environment.gitops.engine == "flux" or _NEEDED.isdisjoint(subject.around.by_kind):
+        return  # which Kustomization of Flux applies what is not in the objects
+    own = _wave(subject.manifest)
+    said = set()
+    for kind, name, pointer in _needed(subject):
+        needed = subject.around.named(kind, name, subject.manifest.namespace) if name else None
+        if needed is None or (kind, name) in said:
+            continue
+        said.add((kind, name))
+        wave = _wave(needed)
+        if wave > own or (wave == own and kind in _AFTER_ITSELF):
+            yield Hit(pointer, f"{kind}/{name} is in wave {wave}, the job that needs it in {own}")
+
+
+G07 = Rule(
+    id="TW507",
+    name="needed-first",
+    severity=Severity.WARNING,
+    summary="What a job needs is applied before it: its runtime and queue, its claims and secrets.",
+    effect="The first sync fails: the webhook refuses a job without its runtime, pods wait.",
+    remedy="Give what is needed a lower argocd.argoproj.io/sync-wave.",
+    kinds=TRAINING,
+    source="argoproj/argo-cd:docs/user-guide/sync-waves.md",
+    run=_g07,
+    passing=Sample(
+        "kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
+        'metadata: {name: a, annotations: {argocd.argoproj.io/sync-wave: "-1"}}'
+    ),
+    failing=Sample(
+        "kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
+        "metadata: {name: a}"
+    ),
+)
+
+
 def _g12(subject: Subject) -> Iterator[Hit]:
     identity = subject.manifest.identity
-    same = sum(1 for sibling in subject.siblings if sibling.identity == identity)
-    if same > 1:
+    same = subject.around.times[identity]
+    if same > 1 and subject.manifest.name:
         yield Hit("/metadata/name", f"{same} documents are {subject.kind}/{subject.manifest.name}")
 
 
@@ -138,4 +268,4 @@ G12 = Rule(
         "kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: a}"
     ),
 )
-RULES = (G01, G02, G05, G06, G12)
+RULES = (G01, G02, G03, G05, G06, G07, G12)

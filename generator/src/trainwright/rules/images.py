@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from trainwright.model import Severity
 from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import Container, Hit, Subject, text
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.template import Container
+from trainwright.rules.tolerant import text
 
 # Tags that are moved by convention, so that a restarted rank may run other code.
 _MOVING = frozenset(["latest", "main", "master", "dev", "nightly", "edge", "stable"])

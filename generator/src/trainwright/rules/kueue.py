@@ -6,11 +6,23 @@ import re
 from collections.abc import Iterator
 
 from trainwright.model import Severity
+from trainwright.rules.gitops import sync_options
 from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject, escape, mapping, text
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.tolerant import dig, escape, mapping, sequence, text
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_OBJECTS = (
+    "LocalQueue",
+    "ClusterQueue",
+    "ResourceFlavor",
+    "Workload",
+    "WorkloadPriorityClass",
+    "Topology",
+    "AdmissionCheck",
+    "Cohort",
+)
 _CONSTANTS = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/constants"
 
 
@@ -110,4 +122,101 @@ K04 = Rule(
         "kueue.x-k8s.io/podset-preferred-topology: rack}}}}}}"
     ),
 )
-RULES = (K01, K03, K04)
+
+
+def _k05(subject: Subject) -> Iterator[Hit]:
+    """Flux always applies on the server's side; an Application's own options are not known."""
+    if _QUEUE not in subject.labels or not sequence(subject.spec.get("runtimePatches")):
+        return
+    applied = "ServerSideApply=true"
+    whole = any(
+        applied in sequence(dig(app.body, "spec", "syncPolicy", "syncOptions"))
+        for app in subject.around.by_kind.get("Application", ())
+    )
+    argocd = subject.environment.gitops.engine == "argocd"
+    if argocd and not whole and applied not in sync_options(subject.annotations):
+        message = "Kueue adds an entry to runtimePatches, and a client-side apply drops it"
+        yield Hit("/spec/runtimePatches", message)
+
+
+K05 = Rule(
+    id="TW605",
+    name="patches-are-applied-by-the-server",
+    severity=Severity.WARNING,
+    summary="A queued TrainJob with patches of its own is applied on the server's side.",
+    effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
+    remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
+    kinds=("TrainJob",),
+    spec="annotations",
+    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
+    run=_k05,
+    passing=Sample(
+        "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}, annotations: "
+        "{argocd.argoproj.io/sync-options: ServerSideApply=true}}\n"
+        "spec: {runtimePatches: [{manager: a.example.com/b}]}"
+    ),
+    failing=Sample(
+        "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\n"
+        "spec: {runtimePatches: [{manager: a.example.com/b}]}"
+    ),
+)
+
+
+def _version(subject: Subject) -> tuple[int, ...]:
+    """The cluster's Kueue, as numbers; nothing when the environment does not say."""
+    return tuple(int(n) for n in subject.environment.kueue_version.split(".") if n.isdigit())
+
+
+def _k06(subject: Subject) -> Iterator[Hit]:
+    if _QUEUE in subject.labels and _version(subject) >= (0, 20):
+        version = subject.environment.kueue_version
+        pointer = f"/metadata/labels/{escape(_QUEUE)}"
+        yield Hit(pointer, f"Kueue {version} knows no PyTorchJob of Kubeflow Trainer v1")
+
+
+K06 = Rule(
+    id="TW606",
+    name="kueue-knows-the-kind",
+    severity=Severity.WARNING,
+    summary="A queued job is of a kind that the cluster's Kueue manages.",
+    effect="Nothing admits the job, or it starts past the queue: the integration goes with 0.20.",
+    remedy="Use target trainjob or jobset.",
+    kinds=("PyTorchJob",),
+    spec="target",
+    source="kubernetes-sigs/kueue@v0.19.2:site/content/en/docs/tasks/run/kubeflow/pytorchjobs.md",
+    run=_k06,
+    passing=Sample(
+        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
+        environment='kueue: {version: "0.19"}',
+    ),
+    failing=Sample(
+        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
+        environment='kueue: {version: "0.20"}',
+    ),
+)
+
+
+def _k07(subject: Subject) -> Iterator[Hit]:
+    version = _version(subject)
+    if subject.manifest.api_version == "kueue.x-k8s.io/v1beta1" and not (
+        version and version < _BETA2
+    ):
+        yield Hit("/apiVersion", "kueue.x-k8s.io/v1beta1 is deprecated")
+
+
+_BETA2 = (0, 19)  # the oldest version that was read, in which v1beta2 is what is stored
+
+K07 = Rule(
+    id="TW607",
+    name="kueue-api-version",
+    severity=Severity.WARNING,
+    summary="Objects of Kueue are of the version that it stores.",
+    effect="A later Kueue no longer serves v1beta1, and the sync fails.",
+    remedy="Write apiVersion: kueue.x-k8s.io/v1beta2.",
+    kinds=_OBJECTS,
+    source="kubernetes-sigs/kueue@v0.19.2:apis/kueue/v1beta2",
+    run=_k07,
+    passing=Sample("apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue"),
+    failing=Sample("apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue"),
+)
+RULES = (K01, K03, K04, K05, K06, K07)

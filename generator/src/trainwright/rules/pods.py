@@ -7,21 +7,31 @@ from collections import Counter
 from collections.abc import Iterator
 
 from trainwright.model import Severity
+from trainwright.rules.launching import SHELLS
+from trainwright.rules.quota import candidates
 from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import Hit, Subject, count, dig, mapping, sequence, text
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.template import PodTemplate
+from trainwright.rules.tolerant import count, mapping, sequence, text
 
 _CHECKPOINTS = re.compile(r"checkpoint|ckpt", re.IGNORECASE)
+
+
+def _saves(template: PodTemplate) -> bool:
+    """Whether anything in the pods speaks of checkpoints."""
+    return any(
+        any(_CHECKPOINTS.search(name) for name in container.variables)
+        or any(_CHECKPOINTS.search(word) for word in container.command_line)
+        for container in template.trains
+    )
 
 
 def _d11(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         grace = count(template.spec.get("terminationGracePeriodSeconds"))
-        saves = any(
-            _CHECKPOINTS.search(text(entry.get("name")))
-            for container in template.trains
-            for entry in container.env
-        ) or any(_CHECKPOINTS.search(word) for c in template.trains for word in c.command_line)
-        if saves and (30 if grace is None else grace) <= 30:
+        if grace is None and template.partial:
+            continue
+        if (30 if grace is None else grace) <= 30 and _saves(template):
             found = "30 (the default)" if grace is None else str(grace)
             message = f"checkpoints are saved, but there are {found} seconds to stop"
             yield Hit(f"{template.pointer}/spec", message)
@@ -41,7 +51,6 @@ D11 = Rule(
     failing=Sample(pod("env: [{name: CHECKPOINT_DIR}]")),
 )
 
-_SHELLS = re.compile(r"(?:.*/)?(?:ba|da|z)?sh")
 _EXEC = re.compile(r"(?:^|[;&|\n]\s*|\s)exec\s")
 
 
@@ -49,7 +58,7 @@ def _d12(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
             words = container.command_line
-            if len(words) < 3 or not _SHELLS.fullmatch(words[0]):
+            if len(words) < 3 or not SHELLS.fullmatch(words[0]):
                 continue
             flags = [i for i, word in enumerate(words[1:3], 1) if re.fullmatch("-[a-z]*c", word)]
             script = words[flags[0] + 1] if flags and flags[0] + 1 < len(words) else "exec "
@@ -74,20 +83,22 @@ D12 = Rule(
 
 def _d13(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        names = Counter(text(volume.get("name")) for _, volume in template.volumes)
+        names = [text(volume.get("name")) for _, volume in template.volumes]
         yield from _repeated(names, f"{template.pointer}/spec/volumes", "the volume")
         for container in template.containers:
-            env = Counter(text(entry.get("name")) for entry in container.env)
+            env = [text(entry.get("name")) for entry in container.env]
             yield from _repeated(env, f"{container.pointer}/env", "the variable")
-            mounts = Counter(
+            mounts = [
                 text(mapping(mount).get("mountPath")).rstrip("/") or "/"
                 for mount in sequence(container.body.get("volumeMounts"))
-            )
+            ]
             yield from _repeated(mounts, f"{container.pointer}/volumeMounts", "the mount path")
 
 
-def _repeated(names: Counter[str], pointer: str, what: str) -> Iterator[Hit]:
-    for name, times in names.items():
+def _repeated(names: list[str], pointer: str, what: str) -> Iterator[Hit]:
+    if len(set(names)) == len(names):
+        return
+    for name, times in Counter(names).items():
         if times > 1:
             yield Hit(pointer, f"{what} {name!r} is there {times} times")
 
@@ -138,19 +149,33 @@ D17 = Rule(
 )
 
 _CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"
-
-
-def _checkpoint_folder(subject: Subject) -> Iterator[tuple[str, str]]:
-    for container in subject.containers:
-        for index, entry in enumerate(container.env):
-            if entry.get("name") == _CHECKPOINT_DIR:
-                yield f"{container.pointer}/env/{index}", text(entry.get("value"))
+# How the nodes that may be taken away are labelled by those who rent them out.
+_SPOT = {
+    "cloud.google.com/gke-spot": "true",
+    "cloud.google.com/gke-preemptible": "true",
+    "kubernetes.azure.com/scalesetpriority": "spot",
+    "eks.amazonaws.com/capacityType": "SPOT",
+    "karpenter.sh/capacity-type": "spot",
+}
 
 
 def _d18(subject: Subject) -> Iterator[Hit]:
-    pool = subject.job.pool if subject.job and subject.templates else None
-    if pool and pool.spot and not any(True for _ in _checkpoint_folder(subject)):
-        yield Hit("/spec", f'the pool "{pool.name}" is spot, and nothing is saved')
+    for template in subject.templates:
+        where = _spot(subject, template)
+        saves = _CHECKPOINT_DIR in (name for c in template.trains for name in c.variables)
+        if where and not (saves or (subject.job is None and _saves(template))):
+            yield Hit(f"{template.pointer}/spec", f"{where}, and nothing is saved")
+
+
+def _spot(subject: Subject, template: PodTemplate) -> str:
+    """Why the pods are sure to run on spot nodes, or nothing."""
+    if any(pool.spot for pool in subject.environment.pools.values()):
+        pools = candidates(subject, template)
+        if pools and all(pool.spot for pool in pools):
+            return f'the pool "{pools[0].name}" is spot'
+    selector = mapping(template.spec.get("nodeSelector"))
+    labels = [f"{key}={value}" for key, value in _SPOT.items() if selector.get(key) == value]
+    return f"the nodes are spot ({labels[0]})" if labels else ""
 
 
 D18 = Rule(
@@ -174,17 +199,16 @@ D18 = Rule(
 
 
 def _d19(subject: Subject) -> Iterator[Hit]:
-    retried = count(dig(subject.spec, "runPolicy", "backoffLimit")) != 0
     for template in subject.templates:
+        if template.retried is not True:
+            continue
         scratch = {text(v.get("name")) for _, v in template.volumes if "emptyDir" in v}
         for container in template.trains:
             mounts = [mapping(m) for m in sequence(container.body.get("volumeMounts"))]
             paths = [text(m.get("mountPath")) for m in mounts if text(m.get("name")) in scratch]
             for index, entry in enumerate(container.env):
                 folder = text(entry.get("value")) if entry.get("name") == _CHECKPOINT_DIR else ""
-                if retried and any(
-                    folder.startswith(f"{path.rstrip('/')}/") for path in paths if path
-                ):
+                if any(folder.startswith(f"{path.rstrip('/')}/") for path in paths if path):
                     pointer = f"{container.pointer}/env/{index}"
                     yield Hit(pointer, f"checkpoints go to {folder}, an emptyDir")
 
@@ -193,7 +217,7 @@ D19 = Rule(
     id="TW719",
     name="checkpoint-outlives-the-pod",
     severity=Severity.WARNING,
-    summary="Checkpoints of a job with retries are not on an emptyDir.",
+    summary="Checkpoints of a job whose pods are replaced are not on an emptyDir.",
     effect="The volume goes away with the pod, and the retry starts from zero.",
     remedy="Put checkpoints on a claim.",
     spec="checkpoint.volume",

@@ -6,17 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from trainwright import quantity
 from trainwright.model import Severity
+from trainwright.rules.kinds import TRAINING
+from trainwright.rules.launching import options
 from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import (
-    Hit,
-    Subject,
-    accelerators,
-    count,
-    dig,
-    escape,
-    extended,
-    mapping,
-)
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.template import PodTemplate
+from trainwright.rules.tolerant import count, dig, escape, extended, mapping, mappings
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 
@@ -54,7 +49,7 @@ D01 = Rule(
 
 def _d02(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        if any(accelerators(c) for c in template.trains):
+        if template.accelerators and not template.partial:
             shm = template.shm
             if shm is None or dig(shm[1], "emptyDir", "medium") != "Memory":
                 yield Hit(f"{template.pointer}/spec", "GPUs, but only 64 MB of shared memory")
@@ -120,18 +115,32 @@ D03 = Rule(
 )
 
 
+def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str]:
+    """How many processes a pod is told to start, and where that is said."""
+    told = {
+        "PyTorchJob": ("/spec/nprocPerNode", subject.spec.get("nprocPerNode")),
+        "TrainJob": (
+            "/spec/trainer/numProcPerNode",
+            dig(subject.spec, "trainer", "numProcPerNode"),
+        ),
+    }
+    pointer, number = told.get(subject.kind, ("", None))
+    main = template.main
+    if number is None and main is not None:
+        pointer, number = main.pointer, options(main).get("nproc-per-node")
+    return count(number), pointer
+
+
 def _d04(subject: Subject) -> Iterator[Hit]:
-    processes = count(subject.spec.get("nprocPerNode"))
-    if processes is None:
-        return
     for template in subject.templates:
         main = template.main
-        gpus = sum(accelerators(main).values()) if main else 0
-        if gpus and gpus != processes:
+        gpus = sum(main.accelerators.values()) if main else 0
+        processes, pointer = _processes(subject, template) if gpus else (None, "")
+        if processes is not None and gpus != processes:
             shared = f"{processes - gpus} ranks would share a GPU with another"
             note = shared if processes > gpus else f"{gpus - processes} GPUs would stay idle"
             message = f"{processes} processes a node, but {gpus} GPUs"
-            yield Hit("/spec/nprocPerNode", message, note=note, also=("resources.gpu",))
+            yield Hit(pointer, message, note=note, also=("resources.gpu",))
 
 
 D04 = Rule(
@@ -141,7 +150,7 @@ D04 = Rule(
     summary="There are as many processes on a node as it has GPUs.",
     effect="GPUs stay idle, or two ranks share one and NCCL aborts with a duplicate GPU.",
     remedy="Leave procsPerNode to auto, or make it equal to resources.gpu.",
-    kinds=("PyTorchJob",),
+    kinds=TRAINING,
     spec="procsPerNode",
     source="https://docs.pytorch.org/docs/stable/elastic/run.html",
     run=_d04,
@@ -161,7 +170,7 @@ D04 = Rule(
 def _d20(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
-        if main is None or not accelerators(main):
+        if main is None or template.partial or not main.accelerators:
             continue
         for name in ("cpu", "memory"):
             if name not in main.requests and name not in main.limits:
@@ -217,12 +226,11 @@ D06 = Rule(
 def _d05(subject: Subject) -> Iterator[Hit]:
     """GPU pods must tolerate every taint of some pool that has the accelerator they ask for."""
     pools = [pool for pool in subject.environment.pools.values() if pool.resource]
-    for template in subject.templates:
-        asked = {name for c in template.trains for name in accelerators(c)}
-        fitting = [pool for pool in pools if pool.resource in asked]
-        if not asked or not fitting:
+    for template in subject.templates if pools else ():
+        fitting = [pool for pool in pools if pool.resource in template.accelerators]
+        have = mappings(template.spec.get("tolerations"))
+        if not fitting or template.partial:
             continue
-        have = [mapping(t) for t in template.spec.get("tolerations") or () if mapping(t)]
         if not any(all(_tolerated(want, have) for want in pool.tolerations) for pool in fitting):
             names = ", ".join(pool.name for pool in fitting)
             yield Hit(f"{template.pointer}/spec", f"no pool is tolerated of: {names}")

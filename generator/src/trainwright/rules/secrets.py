@@ -8,34 +8,52 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.credentials import kind, named
+from trainwright.credentials import RANDOM, kind, named, shows
 from trainwright.model import Severity
+from trainwright.rules.kinds import WITH_PODS
 from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import Hit, Subject, text
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.tolerant import escape, mapping, text
 
+_BY_NAME = "what its name says is a credential"
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
 def _d10(subject: Subject) -> Iterator[Hit]:
+    if subject.kind == "ConfigMap":
+        yield from _in_files(subject)
     for container in subject.containers:
         for index, entry in enumerate(container.env):
             name, value = text(entry.get("name")), text(entry.get("value"))
             found = kind(value) if value else ""
             if found or (value and named(name, value)):
-                what = f"a {found}" if found else "what its name says is a credential"
+                what = f"a {found}" if found else _BY_NAME
                 pointer = f"{container.pointer}/env/{index}/value"
                 yield Hit(pointer, f"{name} holds {what}", spec=f"env.{name}")
         yield from _in_words(container.command_line, container.pointer)
 
 
+def _in_files(subject: Subject) -> Iterator[Hit]:
+    """Scripts and settings that pods mount. Names in them are code, so only forms count."""
+    for name, value in mapping(subject.body.get("data")).items():
+        found = kind(text(value))
+        if found and found != RANDOM:
+            pointer = f"/data/{escape(str(name))}"
+            yield Hit(pointer, f"{name} holds a {found}", spec="entrypoint.inline")
+
+
 def _in_words(words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
-    for word in words:
-        flag = _FLAG.fullmatch(word)
-        name, value = (flag.group(1), flag.group(2) or "") if flag else ("", word)
+    for index, word in enumerate(words):
+        flag = _FLAG.fullmatch(word) if word.startswith("-") else None
+        name, value = (flag.group(1), flag.group(2)) if flag else ("", word)
+        if value is None:  # --token VALUE: the value is found as the next word, by this name
+            following = words[index + 1] if index + 1 < len(words) else ""
+            value = "" if following.startswith("-") or kind(following) else following
         found = kind(value)
-        if found or (value and name and named(name, value)):
+        by_name = bool(value and name and named(name, value)) or (not name and shows(value))
+        if found or by_name:
             where = f"the option --{name}" if name else "a word of the command line"
-            what = f"a {found}" if found else "what its name says is a credential"
+            what = f"a {found}" if found else _BY_NAME
             yield Hit(
                 pointer, f"{where} holds {what}", spec=f"flags.{name}" if name else "entrypoint"
             )
@@ -45,9 +63,10 @@ D10 = Rule(
     id="TW710",
     name="no-inline-secret",
     severity=Severity.ERROR,
-    summary="No credential stands in a variable, an argument or a command.",
+    summary="No credential stands in a variable, an argument, a URL or a mounted file.",
     effect="It is in git for ever, and everybody who can read the repository has it.",
     remedy="Revoke it, put the new one into a Secret, and name that under secrets.",
+    kinds=(*WITH_PODS, "ConfigMap"),
     spec="env",
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
     run=_d10,

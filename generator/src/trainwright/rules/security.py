@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data, Severity
 from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import Container, Hit, PodTemplate, Subject, dig, mapping, sequence
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.template import Container, PodTemplate
+from trainwright.rules.tolerant import dig, mapping, sequence, text
 
 _STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
 _BASELINE_CAPABILITIES = frozenset(
@@ -41,7 +43,7 @@ def _baseline_container(container: Container) -> Iterator[Hit]:
     if own.get("privileged") is True:
         yield Hit(f"{where}/privileged", "privileged is refused")
     for capability in sequence(dig(own, "capabilities", "add")):
-        if capability not in _BASELINE_CAPABILITIES:
+        if text(capability) not in _BASELINE_CAPABILITIES:
             message = f"the capability {capability} is refused"
             yield Hit(f"{where}/capabilities/add", message, "security.capabilities")
     for index, port in enumerate(sequence(container.body.get("ports"))):
@@ -69,7 +71,7 @@ def _unrestricted(own: Mapping[str, Data], pod: Mapping[str, Data]) -> Iterator[
     if "ALL" not in sequence(dig(own, "capabilities", "drop")):
         yield "all capabilities must be dropped", ""
     for capability in sequence(dig(own, "capabilities", "add")):
-        if capability != "NET_BIND_SERVICE" and capability in _BASELINE_CAPABILITIES:
+        if capability != "NET_BIND_SERVICE" and text(capability) in _BASELINE_CAPABILITIES:
             yield f"the capability {capability} is refused", "security.capabilities"
     if own.get("runAsNonRoot", pod.get("runAsNonRoot")) is not True:
         yield "runAsNonRoot must be true", ""
@@ -86,7 +88,7 @@ def _d07(subject: Subject) -> Iterator[Hit]:
         if level in ("baseline", "restricted"):
             for hit in _baseline(template):
                 yield Hit(hit.pointer, f"{hit.message} by {level} pod security", hit.spec)
-        if level == "restricted":
+        if level == "restricted" and not template.partial:
             yield from _restricted(template)
 
 
@@ -116,11 +118,12 @@ D07 = Rule(
 
 def _d08(subject: Subject) -> Iterator[Hit]:
     mesh = subject.environment.service_mesh
-    for template in subject.templates:
-        labels = mapping(template.metadata.get("labels"))
-        annotations = mapping(template.metadata.get("annotations"))
-        key = "sidecar.istio.io/inject"
+    key = "sidecar.istio.io/inject"
+    for template in subject.templates if mesh != "none" else ():
+        labels, annotations = template.labels, template.annotations
         pointer = f"{template.pointer}/metadata"
+        if template.partial:
+            continue
         if mesh == "istio" and not (labels.get(key) == annotations.get(key) == "false"):
             yield Hit(pointer, f'the label and annotation {key}: "false" are not both there')
         if mesh == "linkerd" and annotations.get("linkerd.io/inject") != "disabled":

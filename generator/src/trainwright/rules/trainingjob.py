@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.model import Severity
 from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject, accelerators, count
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.tolerant import count
 
 KIND = ("TrainingJob",)
 _TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go"
@@ -105,7 +106,7 @@ B03 = Rule(
 
 def _b04(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
-        for name in accelerators(container):
+        for name in container.accelerators:
             if name not in container.requests:
                 message = f"{name} is in limits but not in requests"
                 yield Hit(f"{container.pointer}/resources", message)

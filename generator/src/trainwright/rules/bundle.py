@@ -1,0 +1,54 @@
+"""Objects that are read and applied together, with indexes made once for all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+
+from trainwright.model import Manifest
+from trainwright.rules.tolerant import mapping, text
+
+
+class Bundle(tuple[Manifest, ...]):
+    """Manifests in the order they were read. Thousands may be in one, so nothing scans them all."""
+
+    @cached_property
+    def by_kind(self) -> Mapping[str, tuple[Manifest, ...]]:
+        """The manifests of each kind."""
+        found: dict[str, list[Manifest]] = {}
+        for manifest in self:
+            found.setdefault(manifest.kind, []).append(manifest)
+        return {kind: tuple(manifests) for kind, manifests in found.items()}
+
+    @cached_property
+    def times(self) -> Counter[tuple[str, str, str, str]]:
+        """How often each identity is there."""
+        return Counter(manifest.identity for manifest in self)
+
+    @cached_property
+    def _by_name(self) -> Mapping[tuple[str, str], tuple[Manifest, ...]]:
+        found: dict[tuple[str, str], list[Manifest]] = {}
+        for manifest in self:
+            found.setdefault((manifest.kind, manifest.name), []).append(manifest)
+        return {key: tuple(manifests) for key, manifests in found.items()}
+
+    @cached_property
+    def used_runtimes(self) -> frozenset[tuple[str, str]]:
+        """Kind and name of every training runtime that a TrainJob here refers to."""
+        return frozenset(map(runtime_of, self.by_kind.get("TrainJob", ())))
+
+    def named(self, kind: str, name: str, namespace: str = "") -> Manifest | None:
+        """The object of a kind and name; a namespace left out on either side agrees with any."""
+        return next(self._named(kind, name, namespace), None)
+
+    def _named(self, kind: str, name: str, namespace: str) -> Iterator[Manifest]:
+        for manifest in self._by_name.get((kind, name), ()):
+            if not namespace or manifest.namespace in ("", namespace):
+                yield manifest
+
+
+def runtime_of(trainjob: Manifest) -> tuple[str, str]:
+    """Kind and name of the runtime that a TrainJob refers to, defaults filled in."""
+    reference = mapping(mapping(trainjob.body.get("spec")).get("runtimeRef"))
+    return text(reference.get("kind")) or "ClusterTrainingRuntime", text(reference.get("name"))

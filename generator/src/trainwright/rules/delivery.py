@@ -1,0 +1,189 @@
+"""What applies training objects: Applications, Kustomizations and HelmReleases that let them run.
+
+These rules are about such objects only when they hold training: when training objects are beside
+them, or when they name what Trainwright renders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.model import Data, Severity
+from trainwright.rules.kinds import TRAINING
+from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.tolerant import dig, mapping, mappings, sequence, text
+
+_CHART = "training-job"
+_COMPARE = "argocd.argoproj.io/compare-options"
+_SPECS = "https://fluxcd.io/flux/components"
+# Kinds that Argo CD and Flux have no health of their own for; a batch Job they both wait for.
+_SILENT = {
+    "PyTorchJob": "kubeflow.org_PyTorchJob",
+    "TrainingJob": "breezeml.ai_TrainingJob",
+    "TrainJob": "trainer.kubeflow.org_TrainJob",
+    "JobSet": "jobset.x-k8s.io_JobSet",
+}
+
+
+def _present(subject: Subject) -> list[str]:
+    return [kind for kind in TRAINING if kind in subject.around.by_kind]
+
+
+def _rendered(path: Data) -> bool:
+    parts = text(path).strip("./").split("/")
+    return "rendered" in parts and "environments" in parts
+
+
+def _holds_training(subject: Subject, *sources: Mapping[str, Data]) -> bool:
+    """Whether the sources of an application are known to hold training objects."""
+    return bool(_present(subject)) or any(
+        _rendered(source.get("path")) or text(source.get("chart")) == _CHART for source in sources
+    )
+
+
+def _application(subject: Subject) -> tuple[str, Mapping[str, Data]]:
+    """An Application's specification, or that of an ApplicationSet's template, and where it is."""
+    if subject.kind == "ApplicationSet":
+        return "/spec/template/spec", mapping(dig(subject.spec, "template", "spec"))
+    return "/spec", subject.spec
+
+
+def _sources(application: Mapping[str, Data]) -> list[Mapping[str, Data]]:
+    return [mapping(application.get("source")), *mappings(application.get("sources"))]
+
+
+def _g08(subject: Subject) -> Iterator[Hit]:
+    pointer, spec = _application(subject)
+    if not _holds_training(subject, *_sources(spec)):
+        return
+    metadata = mapping(dig(subject.spec, "template", "metadata"))
+    holders = (subject.annotations, mapping(metadata.get("annotations")))
+    if any("ServerSideDiff=true" in text(h.get(_COMPARE)) for h in holders):
+        return
+    ignored = sequence(spec.get("ignoreDifferences"))
+    options = sequence(dig(spec, "syncPolicy", "syncOptions"))
+    heals = dig(spec, "syncPolicy", "automated", "selfHeal") is True
+    if not ignored:
+        message = "fields that the cluster fills in count as differences"
+        yield Hit(pointer, message)
+    elif heals and "RespectIgnoreDifferences=true" not in options:
+        message = "ignoreDifferences hide what self-heal still overwrites"
+        yield Hit(f"{pointer}/ignoreDifferences", message)
+
+
+_APP = "kind: Application\nmetadata: {name: a%s}\nspec: {source: {path: environments/a/rendered}}"
+_SERVER = f", annotations: {{{_COMPARE}: ServerSideDiff=true}}"
+
+G08 = Rule(
+    id="TW508",
+    name="server-side-diff",
+    severity=Severity.WARNING,
+    summary="An Application of training objects compares as the API server does.",
+    effect="Defaults and what Kueue writes look like drift for ever, and self-heal fights them.",
+    remedy=f"Annotate it with {_COMPARE}: ServerSideDiff=true, or list what controllers write in "
+    "ignoreDifferences with the sync option RespectIgnoreDifferences=true.",
+    kinds=("Application", "ApplicationSet"),
+    source="argoproj/argo-cd:docs/user-guide/diff-strategies.md",
+    run=_g08,
+    passing=Sample(_APP % _SERVER),
+    failing=Sample(_APP % ""),
+)
+
+
+def _g09(subject: Subject) -> Iterator[Hit]:
+    chart = mapping(dig(subject.spec, "chart", "spec"))
+    if not _holds_training(subject, chart):
+        return
+    for action in ("install", "upgrade"):
+        own = mapping(subject.spec.get(action))
+        retries = dig(own, "remediation", "retries")
+        waits = own.get("disableWait") is not True and own.get("disableWaitForJobs") is not True
+        keeps = dig(own, "strategy", "name") == "RetryOnFailure"
+        if retries not in (None, 0) and waits and not keeps:
+            limit = own.get("timeout", subject.spec.get("timeout", "5m (the default)"))
+            undone = "uninstalled" if action == "install" else "rolled back"
+            message = f"a job that is not done after {limit} is {undone}"
+            yield Hit(f"/spec/{action}", message)
+
+
+_RELEASE = "kind: HelmRelease\nspec: {chart: {spec: {chart: training-job}}, install: {%s}}"
+
+G09 = Rule(
+    id="TW509",
+    name="release-outlives-its-wait",
+    severity=Severity.WARNING,
+    summary="A HelmRelease neither waits for training to end nor undoes it when it takes long.",
+    effect="Flux uninstalls the release between its attempts, and the running job with it.",
+    remedy="Set disableWaitForJobs: true, and remediation.retries: 0 or strategy RetryOnFailure.",
+    kinds=("HelmRelease",),
+    source=f"{_SPECS}/helm/helmreleases/",
+    run=_g09,
+    passing=Sample(_RELEASE % "disableWaitForJobs: true, remediation: {retries: 3}"),
+    failing=Sample(_RELEASE % "remediation: {retries: 3}"),
+)
+
+
+def _g10(subject: Subject) -> Iterator[Hit]:
+    if not subject.manifest.api_version.startswith("kustomize.toolkit.fluxcd.io/"):
+        return  # a kustomization.yaml is no object of Flux
+    ours = _rendered(subject.spec.get("path")) and "job" in subject.environment.targets
+    own = [check.get("kind") for check in mappings(subject.spec.get("healthCheckExprs"))]
+    if ("Job" not in subject.around.by_kind and not ours) or "Job" in own:
+        return  # an expression of its own may call a Job that runs current
+    if subject.spec.get("wait") is True:
+        yield Hit("/spec/wait", "wait holds every reconciliation until the Jobs are done")
+    for index, check in enumerate(mappings(subject.spec.get("healthChecks"))):
+        if check.get("kind") == "Job":
+            yield Hit(f"/spec/healthChecks/{index}", "the health check waits for a Job to be done")
+
+
+_KUSTOMIZATION = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {wait: %s}"
+_A_JOB = "\n---\nkind: Job\nmetadata: {name: a}"
+
+G10 = Rule(
+    id="TW510",
+    name="no-wait-for-jobs",
+    severity=Severity.WARNING,
+    summary="A Flux Kustomization does not wait for Jobs that train for hours.",
+    effect="It times out, is never Ready, and what depends on it is never applied.",
+    remedy="Set wait: false, or add healthCheckExprs by which a Job that runs is current.",
+    kinds=("Kustomization",),
+    source=f"{_SPECS}/kustomize/kustomizations/",
+    run=_g10,
+    passing=Sample(_KUSTOMIZATION % "false" + _A_JOB),
+    failing=Sample(_KUSTOMIZATION % "true" + _A_JOB),
+)
+
+
+def _g13(subject: Subject) -> Iterator[Hit]:
+    """Only where Argo CD's settings are among the objects is it known what they lack."""
+    if subject.manifest.name != "argocd-cm":
+        return
+    data = mapping(subject.body.get("data"))
+    grouped = text(data.get("resource.customizations"))  # an older way to write all of them
+    for kind in _present(subject):
+        resource = _SILENT.get(kind)
+        if resource is None or resource.partition("_")[0] in grouped:
+            continue
+        if f"resource.customizations.health.{resource}" not in data:
+            yield Hit("/data", f"there is no health check of a {kind}")
+
+
+_HEALTH = "resource.customizations.health.kubeflow.org_PyTorchJob"
+_SETTINGS = "kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {%s}\n---\nkind: PyTorchJob"
+
+G13 = Rule(
+    id="TW513",
+    name="health-is-known",
+    severity=Severity.WARNING,
+    summary="Argo CD's settings have a health check for each kind that trains.",
+    effect="A failed training shows a Healthy application, and a promotion goes ahead.",
+    remedy="Add resource.customizations.health.<group>_<kind> to argocd-cm.",
+    kinds=("ConfigMap",),
+    source="argoproj/argo-cd@v3.5.1:resource_customizations",
+    run=_g13,
+    passing=Sample(_SETTINGS % f"{_HEALTH}: 'return hs'"),
+    failing=Sample(_SETTINGS % ""),
+)
+RULES = (G08, G09, G10, G13)

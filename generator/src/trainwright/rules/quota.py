@@ -1,0 +1,320 @@
+"""Whether a job fits what it is sent to: a pool, a queue of Kueue, the quota of its namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright import quantity
+from trainwright.demand import shortage
+from trainwright.model import Data, Manifest, Pool, Severity
+from trainwright.rules.kinds import TRAINING
+from trainwright.rules.rule import Rule, Sample, pod
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.template import PodTemplate
+from trainwright.rules.tolerant import count, dig, escape, mapping, mappings, text
+
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
+
+
+def asked(subject: Subject) -> dict[str, int]:
+    """How many of each accelerator all pods of an object hold at once."""
+    total: dict[str, int] = {}
+    for template in subject.templates:
+        for name, number in template.accelerators.items():
+            total[name] = total.get(name, 0) + number * template.replicas
+    return total
+
+
+# --- pools ---------------------------------------------------------------------------------------
+
+
+def candidates(subject: Subject, template: PodTemplate) -> list[Pool]:
+    """The pools that the pods can run in, as far as resources and node selectors tell."""
+    if subject.job is not None:
+        return [subject.job.pool] if subject.job.pool else []
+    wanted = set(template.accelerators)
+    selector = mapping(template.spec.get("nodeSelector"))
+    fitting = []
+    for pool in subject.environment.pools.values():
+        has = wanted <= {pool.resource} if wanted else not pool.resource
+        meant = all(selector.get(k, v) == v for k, v in pool.node_selector.items())
+        if has and meant:
+            fitting.append(pool)
+    return fitting
+
+
+def _d22(subject: Subject) -> Iterator[Hit]:
+    total = asked(subject)
+    for template in subject.templates if total else ():
+        pools = candidates(subject, template)
+        for resource, number in template.accelerators.items():
+            short = [_short(total[resource], number, pool) for pool in pools]
+            if pools and all(short):
+                yield Hit(f"{template.pointer}/spec", min(short, key=len))
+                return
+
+
+def _short(total: int, a_node: int, pool: Pool) -> str:
+    """Why a pool is too small, or nothing."""
+    for asked_for, has, where in (
+        (a_node, pool.gpus_per_node, " a node"),
+        (total, pool.capacity, ""),
+    ):
+        missing = shortage(asked_for, has)
+        if missing:
+            return f"needs {asked_for} GPUs{where}, pool {pool.name} has {has}: short by {missing}"
+    return ""
+
+
+D22 = Rule(
+    id="TW722",
+    name="pool-fit",
+    severity=Severity.ERROR,
+    summary="All pods of a job fit into a pool together.",
+    effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
+    remedy="Ask for less, choose a larger pool, or correct its capacity in environment.yaml.",
+    kinds=TRAINING,
+    spec="pool",
+    source="https://kubernetes.io/docs/concepts/scheduling-eviction/",
+    run=_d22,
+    passing=Sample(
+        pod(_GPU % 4, replica="replicas: 2, "),
+        environment="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
+    ),
+    failing=Sample(
+        pod(_GPU % 8, replica="replicas: 2, "),
+        environment="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
+    ),
+)
+
+# --- queues --------------------------------------------------------------------------------------
+
+
+def _cluster_queue(subject: Subject) -> Manifest | None:
+    name = text(subject.labels.get(_QUEUE))
+    local = subject.around.named("LocalQueue", name, subject.manifest.namespace) if name else None
+    if local is None:
+        return None
+    return subject.around.named("ClusterQueue", text(dig(local.body, "spec", "clusterQueue")))
+
+
+def _flavors(queue: Manifest) -> Iterator[tuple[str, Mapping[str, Data]]]:
+    """Each flavor of a ClusterQueue: its name, and its quota by resource."""
+    for group in mappings(dig(queue.body, "spec", "resourceGroups")):
+        for flavor in mappings(group.get("flavors")):
+            resources = mappings(flavor.get("resources"))
+            yield text(flavor.get("name")), {text(r.get("name")): r for r in resources}
+
+
+def _k08(subject: Subject) -> Iterator[Hit]:
+    queue = _cluster_queue(subject)
+    if queue is None:
+        return
+    named = [name for name, _ in _flavors(queue)]
+    flavors = [subject.around.named("ResourceFlavor", name) for name in named]
+    for template in subject.templates:
+        selector = mapping(template.spec.get("nodeSelector"))
+        against = [_contradicts(selector, flavor) for flavor in flavors if flavor is not None]
+        if against and len(against) == len(named) and all(against):
+            message = f"no flavor of {queue.name} agrees with the nodeSelector: {against[0]}"
+            yield Hit(f"{template.pointer}/spec", message)
+
+
+def _contradicts(selector: Mapping[str, Data], flavor: Manifest) -> str:
+    for key, value in mapping(dig(flavor.body, "spec", "nodeLabels")).items():
+        if selector.get(key, value) != value:
+            return f"{key} is {selector[key]!r}, in {flavor.name} it is {value!r}"
+    return ""
+
+
+_QUEUED = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team}}\nspec: "
+_LOCAL = "\n---\nkind: LocalQueue\nmetadata: {name: team}\nspec: {clusterQueue: all}"
+_CLUSTER = (
+    "\n---\nkind: ClusterQueue\nmetadata: {name: all}\nspec: {resourceGroups: [{flavors: "
+    "[{name: h100, resources: [{name: nvidia.com/gpu, nominalQuota: 8}]}]}]}"
+)
+_FLAVOR = (
+    "\n---\nkind: ResourceFlavor\nmetadata: {name: h100}\nspec: {nodeLabels: {agentpool: h100}}"
+)
+
+
+def _placed(pool: str) -> str:
+    template = f"{{spec: {{nodeSelector: {{agentpool: {pool}}}}}}}"
+    return f"{_QUEUED}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
+
+
+K08 = Rule(
+    id="TW608",
+    name="flavor-agrees",
+    severity=Severity.WARNING,
+    summary="A queued job's nodeSelector agrees with a flavor of its queue.",
+    effect="Kueue cannot put the flavor's labels into the pods, and the job never starts.",
+    remedy="Leave out what the ResourceFlavor selects, or choose the queue that has such nodes.",
+    kinds=TRAINING,
+    spec="nodeSelector",
+    source="kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
+    run=_k08,
+    passing=Sample(_placed("h100") + _LOCAL + _CLUSTER + _FLAVOR),
+    failing=Sample(_placed("a100") + _LOCAL + _CLUSTER + _FLAVOR),
+)
+
+
+def _k09(subject: Subject) -> Iterator[Hit]:
+    queue = _cluster_queue(subject)
+    if queue is None:
+        return
+    cohort = dig(queue.body, "spec", "cohortName") or dig(queue.body, "spec", "cohort")
+    flavors = tuple(_flavors(queue))
+    for resource, number in asked(subject).items():
+        limits = [_most(quota[resource], bool(cohort)) for _, quota in flavors if resource in quota]
+        known = [limit for limit in limits if limit is not None]
+        if not known or len(known) < len(limits):
+            continue
+        missing = shortage(number, max(known))
+        if missing:
+            has = f"{queue.name} has {max(known)}"
+            message = f"needs {number} {resource}, {has}: short by {missing}"
+            yield Hit(f"/metadata/labels/{escape(_QUEUE)}", message)
+
+
+def _most(quota: Mapping[str, Data], cohort: bool) -> int | None:
+    """The most of a flavor that one job gets; None when its cohort may lend without a limit."""
+    nominal = count(quota.get("nominalQuota")) or 0
+    lent = quantity.read(quota.get("borrowingLimit"))
+    if not cohort:
+        return nominal
+    return None if lent is None else nominal + int(lent)
+
+
+def _queued(gpus: int) -> str:
+    template = f"{{spec: {{containers: [{{{_GPU % gpus}}}]}}}}"
+    return f"{_QUEUED}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
+
+
+K09 = Rule(
+    id="TW609",
+    name="queue-quota",
+    severity=Severity.ERROR,
+    summary="A job asks for no more than its queue ever has.",
+    effect="Kueue never admits the job: it waits for quota that does not exist.",
+    remedy="Ask for less, choose another queue, or raise the quota of the ClusterQueue.",
+    kinds=TRAINING,
+    spec="queue",
+    source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
+    run=_k09,
+    passing=Sample(_queued(8) + _LOCAL + _CLUSTER),
+    failing=Sample(_queued(16) + _LOCAL + _CLUSTER),
+)
+
+# --- namespaces ----------------------------------------------------------------------------------
+
+
+def _d23(subject: Subject) -> Iterator[Hit]:
+    namespace = subject.manifest.namespace
+    total = asked(subject)
+    for quota in subject.around.by_kind.get("ResourceQuota", ()) if total else ():
+        if quota.namespace != namespace or dig(quota.body, "spec", "scopeSelector"):
+            continue
+        for resource, number in total.items():
+            has = count(dig(quota.body, "spec", "hard", f"requests.{resource}"))
+            missing = shortage(number, has)
+            if missing:
+                what = f"the quota {quota.name} has {has}: short by {missing}"
+                yield Hit("/spec", f"needs {number} {resource}, {what}")
+
+
+_HARD = (
+    "\n---\nkind: ResourceQuota\nmetadata: {name: gpus}\nspec: {hard: {requests.nvidia.com/gpu: 8}}"
+)
+
+D23 = Rule(
+    id="TW723",
+    name="namespace-quota",
+    severity=Severity.ERROR,
+    summary="A job asks for no more than the quota of its namespace.",
+    effect="The last pods are refused, while the others hold their GPUs and wait for them.",
+    remedy="Ask for less, or raise the ResourceQuota.",
+    kinds=TRAINING,
+    spec="resources.gpu",
+    source="https://kubernetes.io/docs/concepts/policy/resource-quotas/",
+    run=_d23,
+    passing=Sample(pod(_GPU % 8) + _HARD),
+    failing=Sample(pod(_GPU % 16) + _HARD),
+)
+
+# --- nodes ---------------------------------------------------------------------------------------
+
+_HOST = "kubernetes.io/hostname"
+
+
+def _d14(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        apart, domains = _kept_apart(template), _domains(template)
+        if not apart and not domains:
+            continue
+        nodes = [_nodes(pool) for pool in candidates(subject, template)]
+        known = [number for number in nodes if number is not None]
+        wanted = max(subject.pods if apart else 0, domains)
+        if known and len(known) == len(nodes) and wanted > max(known):
+            message = f"{wanted} nodes are needed, one for each pod, but there are {max(known)}"
+            yield Hit(f"{template.pointer}/spec", message)
+
+
+def _nodes(pool: Pool) -> int | None:
+    """How many nodes a pool has; the capacity of one without accelerators counts nodes."""
+    if pool.capacity is None or not pool.resource:
+        return pool.capacity
+    return pool.capacity // pool.gpus_per_node if pool.gpus_per_node else None
+
+
+def _kept_apart(template: PodTemplate) -> bool:
+    """Whether no node may have two of the pods."""
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    terms = mappings(dig(template.spec, "affinity", "podAntiAffinity", required))
+    return any(
+        term.get("topologyKey") == _HOST and _selects(mapping(term.get("labelSelector")), template)
+        for term in terms
+    )
+
+
+def _domains(template: PodTemplate) -> int:
+    """How many nodes the pods must at least spread over."""
+    return max(
+        (
+            count(spread.get("minDomains")) or 0
+            for spread in mappings(template.spec.get("topologySpreadConstraints"))
+            if spread.get("whenUnsatisfiable") != "ScheduleAnyway"
+            and spread.get("topologyKey") == _HOST
+        ),
+        default=0,
+    )
+
+
+def _selects(selector: Mapping[str, Data], template: PodTemplate) -> bool:
+    wanted = mapping(selector.get("matchLabels"))
+    return bool(wanted) and all(template.labels.get(k) == v for k, v in wanted.items())
+
+
+_APART = (
+    "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: %d, template: {metadata: "
+    "{labels: {app: a}}, spec: {affinity: {podAntiAffinity: "
+    "{requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: kubernetes.io/hostname, "
+    "labelSelector: {matchLabels: {app: a}}}]}}}}}}}"
+)
+
+D14 = Rule(
+    id="TW714",
+    name="enough-nodes",
+    severity=Severity.WARNING,
+    summary="Pods that need a node each are no more than the pool has nodes.",
+    effect="The pods that find no node of their own stay Pending for ever.",
+    remedy="Lower nodes, or make the anti-affinity preferred.",
+    kinds=TRAINING,
+    spec="affinity",
+    source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
+    run=_d14,
+    passing=Sample(_APART % 4, environment="pools: {cpu: {capacity: 4}}"),
+    failing=Sample(_APART % 5, environment="pools: {cpu: {capacity: 4}}"),
+)
+RULES = (K08, K09, D14, D22, D23)

@@ -1,0 +1,266 @@
+"""Training runtimes of Kubeflow Trainer v2, and what TrainJobs expect of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from trainwright.model import Data, Manifest, Severity
+from trainwright.rules.bundle import runtime_of
+from trainwright.rules.kinds import RUNTIMES, patches
+from trainwright.rules.rule import Rule, Sample
+from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.tolerant import dig, mapping, mappings, text
+from trainwright.rules.trainjob import KIND, installed_minor, runtime
+
+_JOBS = "/spec/template/spec/replicatedJobs"
+_STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
+_WEBHOOK = "kubeflow/trainer@v2.3.0:pkg/webhooks/trainingruntime_webhook.go"
+_PLUGIN = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
+_TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainingruntime_types.go"
+
+
+def _jobs(subject: Subject) -> list[Mapping[str, Data]]:
+    return mappings(dig(subject.spec, "template", "spec", "replicatedJobs"))
+
+
+def _pod(job: Mapping[str, Data]) -> Mapping[str, Data]:
+    return mapping(dig(job, "template", "spec", "template"))
+
+
+def _t08(subject: Subject) -> Iterator[Hit]:
+    trains = False
+    for index, job in enumerate(_jobs(subject)):
+        pointer = f"{_JOBS}/{index}"
+        name = job.get("name")
+        if dig(job, "template", "metadata", "labels", _STEP) == "trainer":
+            trains = True
+            yield from _trainer(job, pointer)
+        elif dig(_pod(job), "metadata", "labels", _STEP) == "trainer":
+            trains = True
+            yield Hit(pointer, f"the label {_STEP} of {name!r} is on its pods, not on its template")
+    if not trains and _jobs(subject):
+        yield Hit(_JOBS, f"no job has the label {_STEP}: trainer")
+
+
+def _trainer(job: Mapping[str, Data], pointer: str) -> Iterator[Hit]:
+    if job.get("replicas") not in (None, 1):
+        yield Hit(f"{pointer}/replicas", f"replicas is {job['replicas']}, it must be 1")
+    containers = [text(c.get("name")) for c in mappings(dig(_pod(job), "spec", "containers"))]
+    if "node" not in containers:
+        found = ", ".join(map(repr, containers)) or "none"
+        yield Hit(pointer, f"there is no container named node (found: {found})")
+
+
+def _template(labels: str, container: str) -> str:
+    pods = f"spec: {{template: {{spec: {{containers: [{{name: {container}}}]}}}}}}"
+    job = f"{{name: node, template: {{{labels}{pods}}}}}"
+    return f"kind: TrainingRuntime\nspec: {{template: {{spec: {{replicatedJobs: [{job}]}}}}}}"
+
+
+_LABELLED = f"metadata: {{labels: {{{_STEP}: trainer}}}}, "
+
+T08 = Rule(
+    id="TW208",
+    name="runtime-trainer-job",
+    severity=Severity.ERROR,
+    summary="A runtime has one job with the label of the trainer step and a container named node.",
+    effect="Nothing of a TrainJob's trainer is applied, or the webhook refuses the runtime.",
+    remedy=f"Put the label {_STEP}: trainer on template.metadata of the replicated job, name its "
+    "container node, and leave replicas at 1.",
+    kinds=RUNTIMES,
+    source=_WEBHOOK,
+    run=_t08,
+    passing=Sample(_template(_LABELLED, "node")),
+    failing=Sample(_template(_LABELLED, "trainer")),
+)
+
+
+def _t09(subject: Subject) -> Iterator[Hit]:
+    jobset = mapping(dig(subject.spec, "template", "spec"))
+    holders = [("/spec/template/spec", jobset)]
+    for index, job in enumerate(_jobs(subject)):
+        holders.append((f"{_JOBS}/{index}/template/spec", mapping(dig(job, "template", "spec"))))
+    for pointer, holder in holders:
+        ttl = holder.get("ttlSecondsAfterFinished")
+        if ttl is not None:
+            message = f"finished jobs delete themselves after {ttl} seconds"
+            yield Hit(f"{pointer}/ttlSecondsAfterFinished", message)
+
+
+T09 = Rule(
+    id="TW209",
+    name="runtime-without-ttl",
+    severity=Severity.WARNING,
+    summary="Runtimes have no time to live, neither for the JobSet nor for its jobs.",
+    effect="Up to 2.3 Trainer forgets that a job failed, makes it again, and trains for ever.",
+    remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
+    kinds=RUNTIMES,
+    source="https://github.com/kubeflow/trainer/issues/3779",
+    run=_t09,
+    passing=Sample("kind: TrainingRuntime\nspec: {template: {spec: {replicatedJobs: []}}}"),
+    failing=Sample("kind: TrainingRuntime\nspec: {template: {spec: {ttlSecondsAfterFinished: 9}}}"),
+)
+
+
+def _t11(subject: Subject) -> Iterator[Hit]:
+    installed = installed_minor(subject.environment)
+    if installed is not None and installed >= 2:
+        for field in mapping(dig(subject.spec, "mlPolicy", "torch")):
+            if field in ("numProcPerNode", "elasticPolicy"):
+                message = f"torch.{field} is gone since Kubeflow Trainer 2.2"
+                yield Hit(f"/spec/mlPolicy/torch/{field}", message)
+
+
+T11 = Rule(
+    id="TW211",
+    name="runtime-torch-fields",
+    severity=Severity.WARNING,
+    summary="Runtimes do not use the torch fields that Kubeflow Trainer 2.2 removed.",
+    effect="The field is dropped or refused, and jobs start with other numbers than it says.",
+    remedy="Set trainer.numProcPerNode in the TrainJob; elastic training needs a PyTorchJob.",
+    kinds=RUNTIMES,
+    source=_TYPES,
+    run=_t11,
+    passing=Sample(
+        "kind: TrainingRuntime\nspec: {mlPolicy: {torch: {}}}",
+        environment='targets: {trainjob: {version: "2.3"}}',
+    ),
+    failing=Sample(
+        "kind: TrainingRuntime\nspec: {mlPolicy: {torch: {numProcPerNode: auto}}}",
+        environment='targets: {trainjob: {version: "2.3"}}',
+    ),
+)
+
+
+def _t12(subject: Subject) -> Iterator[Hit]:
+    asked = mapping(subject.spec.get("podGroupPolicy"))
+    policy = [name for name in ("volcano", "coscheduling") if name in asked]
+    for index, job in enumerate(_jobs(subject)):
+        scheduler = dig(_pod(job), "spec", "schedulerName")
+        if policy and scheduler in (None, "", "default-scheduler"):
+            message = f"podGroupPolicy is {policy[0]}, but {job.get('name')!r} has no schedulerName"
+            yield Hit(f"{_JOBS}/{index}", message)
+
+
+T12 = Rule(
+    id="TW212",
+    name="gang-scheduler-name",
+    severity=Severity.WARNING,
+    summary="Pods of a runtime with a gang name the scheduler that knows gangs.",
+    effect="The default scheduler starts them one by one: half of a job holds GPUs and waits.",
+    remedy="Set schedulerName in the pod template: volcano, or what scheduler-plugins is called.",
+    kinds=RUNTIMES,
+    source="kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/volcano/volcano.go",
+    run=_t12,
+    passing=Sample(
+        "kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
+        "{replicatedJobs: [{template: {spec: {template: {spec: {schedulerName: volcano}}}}}]}}}"
+    ),
+    failing=Sample(
+        "kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
+        "{replicatedJobs: [{template: {spec: {template: {spec: {}}}}}]}}}"
+    ),
+)
+
+
+def _t05(subject: Subject) -> Iterator[Hit]:
+    """Only what is known counts: a runtime of the cluster may be in no file."""
+    kind, name = runtime_of(subject.manifest)
+    namespace = subject.manifest.namespace
+    if not name:
+        yield Hit("/spec", "runtimeRef names no runtime")
+    elif kind not in RUNTIMES:
+        message = f"runtimeRef.kind is {kind!r}, it must be {' or '.join(RUNTIMES)}"
+        yield Hit("/spec/runtimeRef/kind", message)
+    elif subject.around.named(kind, name, namespace) is None:
+        other = RUNTIMES[1 - RUNTIMES.index(kind)]
+        if subject.around.named(other, name, namespace):
+            left_out = "kind" not in mapping(subject.spec.get("runtimeRef"))
+            meant = f"{kind} is meant when kind is left out" if left_out else f"not a {kind}"
+            yield Hit("/spec/runtimeRef", f"{name} is a {other} here, {meant}")
+        elif kind == "TrainingRuntime" and _brings_runtimes(subject):
+            message = f"no TrainingRuntime is named {name} in the namespace {namespace!r}"
+            yield Hit("/spec/runtimeRef/name", message)
+
+
+def _brings_runtimes(subject: Subject) -> bool:
+    """Whether the namespace's runtimes are among the objects, so that one can be missing."""
+    namespace = subject.manifest.namespace
+    runtimes = subject.around.by_kind.get("TrainingRuntime", ())
+    return subject.job is not None or any(r.namespace == namespace for r in runtimes)
+
+
+T05 = Rule(
+    id="TW205",
+    name="runtime-exists",
+    severity=Severity.ERROR,
+    summary="A TrainJob refers to a runtime that exists, by the right kind and namespace.",
+    effect="Trainer's webhook refuses the object: the runtime has to be there before it.",
+    remedy="Correct runtimeRef.kind and runtimeRef.name, or add the runtime.",
+    kinds=KIND,
+    source="kubeflow/trainer@v2.3.0:pkg/webhooks/trainjob_webhook.go",
+    run=_t05,
+    passing=Sample(
+        "kind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: torch}}\n---\n"
+        "kind: TrainingRuntime\nmetadata: {name: torch}"
+    ),
+    failing=Sample(
+        "kind: TrainJob\nspec: {runtimeRef: {name: torch}}\n---\n"
+        "kind: TrainingRuntime\nmetadata: {name: torch}"
+    ),
+)
+
+_MANAGER = re.compile(
+    r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/[^\s/]\S*"
+)
+_KUEUE = "kueue.x-k8s.io/manager"
+
+
+def _t07(subject: Subject) -> Iterator[Hit]:
+    for index, patch in enumerate(mappings(subject.spec.get("runtimePatches"))):
+        pointer = f"/spec/runtimePatches/{index}"
+        manager = text(patch.get("manager"))
+        if not _MANAGER.fullmatch(manager):
+            yield Hit(pointer, f"the manager {manager!r} has no domain, as in example.com/team")
+        elif manager == _KUEUE:
+            yield Hit(f"{pointer}/manager", f"{_KUEUE} is the entry that Kueue writes itself")
+    found = runtime(subject)
+    if found is not None:
+        yield from _unknown_targets(subject, found)
+
+
+def _unknown_targets(subject: Subject, runtime: Manifest) -> Iterator[Hit]:
+    jobs = {
+        text(job.get("name")): mapping(dig(job, "template", "spec", "template", "spec"))
+        for job in mappings(dig(runtime.body, "spec", "template", "spec", "replicatedJobs"))
+    }
+    for pointer, name, pod in patches(subject.spec):
+        if name and name not in jobs:
+            found = ", ".join(sorted(jobs)) or "none"
+            yield Hit(pointer, f"{runtime.name} has no job {name!r} (found: {found})")
+            continue
+        for field in ("containers", "initContainers"):
+            known = {text(c.get("name")) for job in jobs.values() for c in mappings(job.get(field))}
+            for container in mappings(dig(pod, "spec", field)):
+                if text(container.get("name")) not in known:
+                    what = f"{container.get('name')!r} among its {field}"
+                    yield Hit(pointer, f"{runtime.name} has no {what}")
+
+
+T07 = Rule(
+    id="TW207",
+    name="patches-fit-the-runtime",
+    severity=Severity.ERROR,
+    summary="Patches have a manager with a domain, and change jobs and containers that exist.",
+    effect="Trainer's webhook refuses the object.",
+    remedy="Name the manager like example.com/team, and the job and the container as the runtime "
+    "does: node.",
+    kinds=KIND,
+    source=_PLUGIN,
+    run=_t07,
+    passing=Sample("kind: TrainJob\nspec: {runtimePatches: [{manager: example.com/team}]}"),
+    failing=Sample("kind: TrainJob\nspec: {runtimePatches: [{manager: team}]}"),
+)
+
+RULES = (T05, T07, T08, T09, T11, T12)

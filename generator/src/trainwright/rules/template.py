@@ -1,0 +1,141 @@
+"""Pod templates and their containers, as rules look at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trainwright.model import Data
+from trainwright.rules.lazy import cached_property
+from trainwright.rules.tolerant import count, dig, extended, is_accelerator, mapping, sequence, text
+
+
+@dataclass(frozen=True)
+class Container:
+    """A container or init container and where it stands."""
+
+    pointer: str
+    body: Mapping[str, Data]
+    init: bool = False
+
+    @property
+    def name(self) -> str:
+        return text(self.body.get("name"))
+
+    @cached_property
+    def command_line(self) -> tuple[str, ...]:
+        """Command and args, in the order the kubelet joins them."""
+        parts = [*sequence(self.body.get("command")), *sequence(self.body.get("args"))]
+        return tuple(str(part) for part in parts)
+
+    @cached_property
+    def env(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mapping(entry) for entry in sequence(self.body.get("env")))
+
+    @cached_property
+    def variables(self) -> Mapping[str, str]:
+        """The variables by name, with their literal values; of two the last one wins."""
+        return {text(entry.get("name")): text(entry.get("value")) for entry in self.env}
+
+    @cached_property
+    def limits(self) -> Mapping[str, Data]:
+        return mapping(dig(self.body, "resources", "limits"))
+
+    @cached_property
+    def requests(self) -> Mapping[str, Data]:
+        return mapping(dig(self.body, "resources", "requests"))
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, int]:
+        """How many of each accelerator the container gets, by resource name."""
+        found = {}
+        for name, amount in extended({**self.requests, **self.limits}).items():
+            number = count(amount)
+            if number and is_accelerator(name):
+                found[name] = number
+        return found
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """A pod template inside an object: its role ("Master", "Worker", ...) and replica count.
+
+    `retried` says whether a pod that is lost or fails is replaced by a new one, as far as it is
+    known. `placed` holds where a container of a name stands, when that is not in the template.
+    A `partial` template is completed by an object that is not here, so that nothing follows from
+    what it lacks.
+    """
+
+    pointer: str
+    body: Mapping[str, Data]
+    role: str = ""
+    replicas: int = 1
+    retried: bool | None = None
+    placed: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
+
+    @cached_property
+    def spec(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("spec"))
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("metadata"))
+
+    @cached_property
+    def labels(self) -> Mapping[str, Data]:
+        return mapping(self.metadata.get("labels"))
+
+    @cached_property
+    def annotations(self) -> Mapping[str, Data]:
+        return mapping(self.metadata.get("annotations"))
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """Main containers first, then init containers."""
+        found = []
+        for field_name, init in (("containers", False), ("initContainers", True)):
+            for index, item in enumerate(sequence(self.spec.get(field_name))):
+                body = mapping(item)
+                pointer = f"{self.pointer}/spec/{field_name}/{index}"
+                name = text(body.get("name"))
+                found.append(Container(self.placed.get(name, pointer), body, init))
+        return tuple(found)
+
+    @cached_property
+    def trains(self) -> tuple[Container, ...]:
+        """The containers that are not init containers."""
+        return tuple(c for c in self.containers if not c.init)
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, int]:
+        """How many of each accelerator one pod gets, by resource name."""
+        found: dict[str, int] = {}
+        for container in self.trains:
+            for name, number in container.accelerators.items():
+                found[name] = found.get(name, 0) + number
+        return found
+
+    @cached_property
+    def volumes(self) -> tuple[tuple[str, Mapping[str, Data]], ...]:
+        """Each volume with its pointer."""
+        return tuple(
+            (f"{self.pointer}/spec/volumes/{index}", mapping(volume))
+            for index, volume in enumerate(sequence(self.spec.get("volumes")))
+        )
+
+    @cached_property
+    def shm(self) -> tuple[str, Mapping[str, Data]] | None:
+        """The memory volume mounted at /dev/shm, with its pointer."""
+        names = {
+            text(mount.get("name"))
+            for container in self.trains
+            for mount in map(mapping, sequence(container.body.get("volumeMounts")))
+            if text(mount.get("mountPath")).rstrip("/") == "/dev/shm"  # noqa: S108
+        }
+        return next(((p, v) for p, v in self.volumes if text(v.get("name")) in names), None)
+
+    @cached_property
+    def main(self) -> Container | None:
+        """The first non-init container, the one that trains."""
+        return next((c for c in self.containers if not c.init), None)

@@ -1,0 +1,79 @@
+"""Reading objects that may be anybody's: wrong types become empty values, never exceptions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from trainwright import quantity
+from trainwright.model import Data
+
+ACCELERATORS = ("gpu", "gaudi", "tpu", "neuron", "nvidia.com/mig")
+
+
+def mapping(value: Data) -> Mapping[str, Data]:
+    """The value if it is a mapping, else an empty one."""
+    # The type first: rules ask some hundred times an object, and the abstract class is slow.
+    return value if type(value) is dict or isinstance(value, Mapping) else {}
+
+
+def sequence(value: Data) -> Sequence[Data]:
+    """The value if it is a list, else an empty one."""
+    return value if isinstance(value, (list, tuple)) else ()  # a union is slower
+
+
+def mappings(value: Data) -> list[Mapping[str, Data]]:
+    """The items of a list, each as a mapping, so that indexes stay what they are."""
+    return [mapping(item) for item in sequence(value)]
+
+
+def text(value: Data) -> str:
+    """The value if it is a string, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def escape(key: str) -> str:
+    """A key as one JSON-pointer token (RFC 6901)."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def dig(value: Data, *keys: str) -> Data:
+    """The value under nested mapping keys, or None when any of them is absent."""
+    for key in keys:
+        if type(value) is not dict and not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def integer(value: Data) -> int | None:
+    """The value if it is a whole number as YAML writes one."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def count(value: Data) -> int | None:
+    """A whole number written as one or as a string ("8"), as resource amounts may be."""
+    if type(value) is int:
+        return value
+    return _whole(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=4096)
+def _whole(text: str) -> int | None:
+    number = quantity.read(text)
+    return int(number) if number is not None and number == int(number) else None
+
+
+def extended(amounts: Mapping[str, Data]) -> dict[str, Data]:
+    """The extended resources ("nvidia.com/gpu") among resource amounts."""
+    return {
+        name: amount
+        for name, amount in amounts.items()
+        if isinstance(name, str) and "/" in name and not name.startswith("kubernetes.io/")
+    }
+
+
+@lru_cache(maxsize=256)
+def is_accelerator(resource: str) -> bool:
+    """Whether an extended resource counts GPUs or their like."""
+    return any(word in resource for word in ACCELERATORS)

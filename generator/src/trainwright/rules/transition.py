@@ -1,0 +1,150 @@
+"""A change to an object that is already there, and the type of what is known about such changes."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from trainwright.model import Data, Environment, Manifest, Severity
+from trainwright.rules.tolerant import mapping
+
+Path = tuple[str, ...]
+
+
+class Verdict(enum.StrEnum):
+    """What becomes of a change, the worst first."""
+
+    REJECTED = "rejected"  # the API server refuses the whole object, and the sync fails
+    DELETED = "deleted"  # the object goes away, and what it runs with it
+    MIXED = "mixed"  # accepted; some pods have the old version and some the new one
+    IGNORED = "ignored"  # accepted; nothing that runs ever sees it
+    IN_PLACE = "in-place"  # accepted, and it does what it says
+
+
+@dataclass(frozen=True)
+class Change:
+    """An object before and after; `after` is None when it is removed.
+
+    `environment` says which versions are installed, where that is known.
+    """
+
+    before: Manifest
+    after: Manifest | None
+    environment: Environment | None = None
+
+    @cached_property
+    def old(self) -> Mapping[str, Data]:
+        return mapping(self.before.body.get("spec"))
+
+    @cached_property
+    def new(self) -> Mapping[str, Data]:
+        return mapping(self.after.body.get("spec")) if self.after else {}
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        """Where the two differ, as deep as both have mappings or lists of the same length."""
+        after = self.after.body if self.after else {}
+        found = _differences(self.before.body, after, ())
+        return tuple(path for path in found if path and not _server_side(path))
+
+    @cached_property
+    def suspended(self) -> bool:
+        """Whether no pod runs before the change, as far as git says."""
+        return _suspended(self.old)
+
+    @cached_property
+    def suspended_around(self) -> bool:
+        """Whether the object is suspended before or after, as some fields need it."""
+        return _suspended(self.old) or _suspended(self.new)
+
+
+def _suspended(spec: Mapping[str, Data]) -> bool:
+    return spec.get("suspend") is True or mapping(spec.get("runPolicy")).get("suspend") is True
+
+
+def _server_side(path: Path) -> bool:
+    """Whether only the API server writes what is there."""
+    return path[0] == "status" or (
+        path[0] == "metadata" and len(path) > 1 and path[1] not in ("labels", "annotations")
+    )
+
+
+def _differences(old: Data, new: Data, at: Path) -> Iterator[Path]:
+    if _grew(old, new) or _grew(new, old) or (_is_map(old) and _is_map(new)):
+        was, now = mapping(old), mapping(new)
+        for key in (*was, *(key for key in now if key not in was)):
+            yield from _differences(was.get(key), now.get(key), (*at, str(key)))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, pair in enumerate(zip(old, new, strict=True)):
+            yield from _differences(*pair, (*at, str(index)))
+    elif old != new:
+        yield at
+
+
+def _is_map(value: Data) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _grew(before: Data, after: Data) -> bool:
+    """Whether there is a mapping with something in it where there was nothing."""
+    return before is None and _is_map(after) and bool(after)
+
+
+def _always(change: Change, path: Path) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """Fields of some kinds and what a change to them comes to.
+
+    `path` are keys, * for any key or index, and stands for all that is below it. `holds` decides
+    where the path alone does not.
+    """
+
+    path: Path
+    kinds: tuple[str, ...] = ()  # empty: any
+    why: str
+    source: str
+    holds: Callable[[Change, Path], bool] = _always
+
+    def covers(self, change: Change, path: Path) -> bool:
+        """Whether a difference is one of these."""
+        if self.kinds and change.before.kind not in self.kinds:
+            return False
+        if len(path) < len(self.path):
+            return False
+        same = all(want in ("*", key) for want, key in zip(self.path, path, strict=False))
+        return same and self.holds(change, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A sample: an object before and after, as YAML; an empty `after` is its removal."""
+
+    before: str
+    after: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """One thing that may become of a change, by the fields that it happens to.
+
+    The text fields are those of a rule. `removal` says for which objects, and why, it is what
+    becomes of a removal. The passing sample gives another verdict or none.
+    """
+
+    id: str
+    name: str
+    severity: Severity
+    verdict: Verdict
+    summary: str
+    effect: str
+    remedy: str
+    source: str
+    fields: tuple[Field, ...] = ()
+    removal: Callable[[Manifest], str] | None = None  # the reason, or nothing
+    passing: Step
+    failing: Step

@@ -1,0 +1,81 @@
+"""What an API server and an operator do with a change to an object that is already there.
+
+Most edits of a training object do not do what they seem to: they are refused, or accepted and
+never looked at, or reach only the pods that are made later. Nothing here asks a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainwright.model import Environment, Manifest
+from trainwright.rules import immutability, mutability
+from trainwright.rules.tolerant import escape
+from trainwright.rules.transition import Change, Transition, Verdict
+
+TRANSITIONS: dict[str, Transition] = {
+    t.id: t
+    for t in sorted(
+        (*immutability.TRANSITIONS, *mutability.TRANSITIONS), key=lambda transition: transition.id
+    )
+}
+# The worst verdicts first, so that what is simply accepted comes last.
+_ORDER = tuple(Verdict)
+_ROWS = tuple(
+    (transition, row)
+    for verdict in _ORDER
+    for transition in TRANSITIONS.values()
+    if transition.verdict is verdict
+    for row in transition.fields
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What becomes of one part of a change, why, and where that was read.
+
+    `pointer` is a JSON pointer into the object after the change, or before it for a removal.
+    """
+
+    transition: Transition
+    pointer: str
+    why: str
+    source: str
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.transition.verdict
+
+
+def judge(
+    before: Manifest | None, after: Manifest | None, environment: Environment | None = None
+) -> tuple[Judgement, ...]:
+    """What becomes of each part of a change to one object, the worst first.
+
+    Nothing for a new object, or for one that stays as it is. Two objects of different identity
+    are the removal of the first. What is refused leaves nothing else to happen.
+    """
+    if before is None:
+        return ()
+    if after is None or after.identity != before.identity:
+        return tuple(_removed(before))
+    change = Change(before, after, environment)
+    found: dict[tuple[str, str], Judgement] = {}
+    for path in change.paths:
+        transition, row = next(pair for pair in _ROWS if pair[1].covers(change, path))
+        pointer = "".join(f"/{escape(key)}" for key in path)
+        judgement = Judgement(
+            transition=transition, pointer=pointer, why=row.why, source=row.source
+        )
+        found.setdefault((transition.id, row.why), judgement)
+    judged = sorted(found.values(), key=lambda judgement: _ORDER.index(judgement.verdict))
+    refused = tuple(j for j in judged if j.verdict is Verdict.REJECTED)
+    return refused or tuple(judged)
+
+
+def _removed(before: Manifest) -> Iterator[Judgement]:
+    for transition in TRANSITIONS.values():
+        why = transition.removal(before) if transition.removal else ""
+        if why:
+            yield Judgement(transition=transition, pointer="", why=why, source=transition.source)

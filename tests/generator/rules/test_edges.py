@@ -1,0 +1,494 @@
+"""Where rules begin and end to hold, kind by kind: each line is a manifest and what is said of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from crds import TRAINJOBS
+from trainwright import resolve, rules
+from trainwright.model import Environment, Manifest
+from trainwright.rules import RULES, trainjob
+from trainwright.rules.bundle import Bundle
+from trainwright.rules.subject import Hit, Subject
+from trainwright.yamlio import Document
+
+
+def environment(keys: str = "") -> Environment:
+    data = {"namespace": "n", "kubernetes": {"version": "1.34"}, "targets": {"pytorchjob": {}}}
+    given = yaml.safe_load(keys) or {}
+    return resolve.environment(
+        "prod", Document("environment.yaml", {**data, "podSecurity": "privileged", **given}, {}, {})
+    )
+
+
+def hits(rule: str, manifest: str, keys: str = "") -> list[Hit]:
+    """What a rule says of the first document, the others beside it."""
+    around = Bundle(Manifest(body=body) for body in yaml.safe_load_all(manifest))
+    subject = Subject(around[0], environment(keys), None, around)
+    return [hit for found, hit in rules.run(subject) if found.id == rule]
+
+
+V = 'targets: {{trainjob: {{version: "{}"}}}}'
+RUNTIME = """
+---
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec: {mlPolicy: {torch: {}}, template: {spec: {replicatedJobs: [{name: node, template: {spec:
+  {template: {spec: {containers: [{name: node}], initContainers: [{name: fetch}]}}}}}]}}}
+"""
+
+
+def trainjob_of(spec: str, name: str = "a") -> str:
+    return (
+        f"kind: TrainJob\nmetadata: {{name: {name}}}\nspec: {{runtimeRef: {{name: torch}}, {spec}}}"
+    )
+
+
+def patch(inside: str, manager: str = "a.example.com/b") -> str:
+    spec = f"template: {{spec: {{replicatedJobs: [{inside}]}}}}"
+    return f"runtimePatches: [{{manager: {manager}, trainingRuntimeSpec: {{{spec}}}}}]"
+
+
+def containers(names: str) -> str:
+    return f"{{name: node, template: {{spec: {{template: {{spec: {names}}}}}}}}}"
+
+
+TRAINJOB = [
+    # the minor of the environment decides, else the fields agree among themselves or not
+    ("TW201", trainjob_of("podSpecOverrides: []"), V.format("2.0"), 0),
+    ("TW201", trainjob_of("podSpecOverrides: []"), V.format("2.1"), 1),
+    ("TW201", trainjob_of("podSpecOverrides: []"), V.format("2.3"), 1),
+    ("TW201", trainjob_of("podTemplateOverrides: []"), V.format("2.1"), 0),
+    ("TW201", trainjob_of("podTemplateOverrides: []"), V.format("2.2"), 1),
+    ("TW201", trainjob_of("runtimePatches: []"), V.format("2.1"), 1),
+    ("TW201", trainjob_of("runtimePatches: []"), V.format("2.2"), 0),
+    ("TW201", trainjob_of("runtimePatches: []"), V.format("2.3.1"), 0),
+    ("TW201", trainjob_of("labels: {}, annotations: {}"), V.format("2.1"), 0),
+    ("TW201", trainjob_of("labels: {}, annotations: {}"), V.format("2.2"), 2),
+    ("TW201", trainjob_of("activeDeadlineSeconds: 9"), V.format("2.1"), 1),
+    ("TW201", trainjob_of("runtimePatches: []"), "", 0),
+    ("TW201", trainjob_of("podSpecOverrides: []"), "", 0),
+    ("TW201", trainjob_of("podSpecOverrides: [], labels: {}"), "", 0),
+    ("TW201", trainjob_of("podSpecOverrides: [], runtimePatches: []"), "", 1),
+    ("TW201", trainjob_of("labels: {}, activeDeadlineSeconds: 9"), "", 1),
+    ("TW202", trainjob_of("trainer: {numProcPerNode: gpu}"), V.format("2.1"), 0),
+    ("TW202", trainjob_of("trainer: {numProcPerNode: gpu}"), V.format("2.2"), 1),
+    ("TW202", trainjob_of("trainer: {numProcPerNode: gpu}"), "", 0),
+    ("TW202", trainjob_of("trainer: {numProcPerNode: gpu}, runtimePatches: []"), "", 1),
+    ("TW202", trainjob_of("trainer: {numProcPerNode: many}"), "", 1),
+    ("TW202", trainjob_of("trainer: {numProcPerNode: true}"), "", 1),
+    ("TW202", trainjob_of("trainer: {numProcPerNode: '8'}"), V.format("2.0"), 0),
+    ("TW203", trainjob_of("suspend: false"), "", 1),
+    ("TW203", trainjob_of("suspend: false") + RUNTIME, "", 1),
+    ("TW203", trainjob_of("suspend: false") + RUNTIME.replace("torch: {}", "mpi: {}"), "", 0),
+    ("TW204", trainjob_of("trainer: {numNodes: 10}", "a" * 48), "", 0),
+    ("TW204", trainjob_of("trainer: {numNodes: 10}", "a" * 49), "", 1),
+    ("TW204", trainjob_of("trainer: {numNodes: 100}", "a" * 47), "", 0),
+    ("TW204", trainjob_of("trainer: {numNodes: 101}", "a" * 47), "", 1),
+    ("TW205", trainjob_of("trainer: {}"), "", 0),  # a runtime of the cluster is in no file
+    ("TW205", trainjob_of("trainer: {}") + RUNTIME, "", 0),
+    ("TW205", "kind: TrainJob\nspec: {trainer: {}}", "", 1),
+    ("TW205", "kind: TrainJob\nspec: {runtimeRef: {kind: Runtime, name: a}}", "", 1),
+    (
+        "TW205",
+        "kind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: torch}}" + RUNTIME,
+        "",
+        1,
+    ),
+    ("TW206", trainjob_of("trainer: {env: [{name: PET_NODE_RANK, value: '0'}]}"), "", 1),
+    ("TW206", trainjob_of("trainer: {env: [{name: PET_MAX_RESTARTS, value: '0'}]}"), "", 0),
+    (
+        "TW206",
+        trainjob_of(patch(containers("{containers: [{name: node, env: [{name: A}]}]}"))),
+        "",
+        1,
+    ),
+    (
+        "TW206",
+        trainjob_of(patch(containers("{containers: [{name: side, env: [{name: A}]}]}"))),
+        "",
+        0,
+    ),
+    ("TW207", trainjob_of(patch(containers("{containers: [{name: node}]}"))) + RUNTIME, "", 0),
+    ("TW207", trainjob_of(patch(containers("{containers: [{name: trainer}]}"))) + RUNTIME, "", 1),
+    ("TW207", trainjob_of(patch(containers("{initContainers: [{name: fetch}]}"))) + RUNTIME, "", 0),
+    ("TW207", trainjob_of(patch("{name: worker}")) + RUNTIME, "", 1),
+    ("TW207", trainjob_of(patch("{name: worker}")), "", 0),
+    ("TW207", trainjob_of(patch("{name: node}", "kueue.x-k8s.io/manager")), "", 1),
+    ("TW207", trainjob_of(patch("{name: node}", "team")), "", 1),
+    ("TW210", trainjob_of("ttlSecondsAfterFinished: 9, failurePolicy: {}"), "", 2),
+    ("TW210", trainjob_of("labels: {}"), V.format("2.3"), 0),  # TW201 says it better
+    ("TW213", trainjob_of("trainer: {numNodes: 1, command: [python, a.py]}"), "", 0),
+    ("TW213", trainjob_of("trainer: {numNodes: 2, command: [python, a.py]}"), "", 1),
+    ("TW213", trainjob_of("trainer: {numProcPerNode: 2, command: [python, a.py]}"), "", 1),
+    ("TW213", trainjob_of("trainer: {numNodes: 2, command: [bash, -c, torchrun a.py]}"), "", 0),
+    (
+        "TW213",
+        trainjob_of(
+            "trainer: {numNodes: 2, command: [python], env: [{name: RANK}, {name: WORLD_SIZE}]}"
+        ),
+        "",
+        0,
+    ),
+    ("TW214", trainjob_of("initializer: {model: {storageUri: gpt2}}"), V.format("2.2"), 0),
+    ("TW214", trainjob_of("initializer: {model: {storageUri: gpt2}}"), V.format("2.3"), 1),
+    ("TW214", trainjob_of("initializer: {model: {storageUri: ''}}"), V.format("2.3"), 0),
+    ("TW214", trainjob_of("initializer: {model: {storageUri: gpt2}}"), "", 0),
+]
+
+STEP = "trainer.kubeflow.org/trainjob-ancestor-step: trainer"
+
+
+def runtime_of(job: str, more: str = "") -> str:
+    return f"kind: TrainingRuntime\nmetadata: {{name: a}}\nspec: {{{more}template: {{spec: {{replicatedJobs: [{job}]}}}}}}"
+
+
+def node(labels: str = f"metadata: {{labels: {{{STEP}}}}}, ", rest: str = "", pod: str = "") -> str:
+    inner = f"template: {{{pod}spec: {{containers: [{{name: node}}]}}}}"
+    return f"{{name: node, {rest}template: {{{labels}spec: {{{inner}}}}}}}"
+
+
+RUNTIMES = [
+    ("TW208", runtime_of(node()), "", 0),
+    ("TW208", runtime_of(node(rest="replicas: 1, ")), "", 0),
+    ("TW208", runtime_of(node(rest="replicas: 2, ")), "", 1),
+    ("TW208", runtime_of(node(labels="")), "", 1),
+    ("TW208", runtime_of(node(labels="", pod=f"metadata: {{labels: {{{STEP}}}}}, ")), "", 1),
+    ("TW209", runtime_of("{name: node, template: {spec: {ttlSecondsAfterFinished: 9}}}"), "", 1),
+    ("TW211", "kind: TrainingRuntime\nspec: {mlPolicy: {torch: {elasticPolicy: {}}}}", "", 0),
+    ("TW211", "kind: TrainingRuntime\nspec: {mlPolicy: {torch: {elasticPolicy: {}}}}", V.format("2.1"), 0),
+    ("TW211", "kind: TrainingRuntime\nspec: {mlPolicy: {torch: {elasticPolicy: {}}}}", V.format("2.2"), 1),
+    ("TW212", runtime_of(node(), "podGroupPolicy: {coscheduling: {}}, "), "", 1),
+    ("TW212", runtime_of(node()), "", 0),
+    ("TW304", runtime_of("{name: n, template: {spec: {podFailurePolicy: {rules: []}}}}"), "", 1),
+    # a runtime that a job here refers to is looked at once, as the job's own pods
+    ("TW710", runtime_of("{name: node, template: {spec: {template: {spec: {containers: [{name: node, env: "
+                         "[{name: DB_PASSWORD, value: correct-horse}]}]}}}}}"), "", 1),
+    ("TW710", runtime_of("{name: node, template: {spec: {template: {spec: {containers: [{name: node, env: "
+                         "[{name: DB_PASSWORD, value: correct-horse}]}]}}}}}")
+     + "\n---\nkind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: a}}", "", 0),
+]  # fmt: skip
+
+
+def job_of(
+    spec: str,
+    container: str = "command: [torchrun, --nnodes=2, a.py]",
+    pod: str = "",
+    name: str = "a",
+) -> str:
+    template = f"template: {{spec: {{containers: [{{name: c, {container}}}]{pod}}}}}"
+    return f"kind: Job\nmetadata: {{name: {name}, namespace: n}}\nspec: {{{spec}{template}}}"
+
+
+def service(spec: str, name: str = "a") -> str:
+    return f"\n---\nkind: Service\nmetadata: {{name: {name}, namespace: n}}\nspec: {{{spec}}}"
+
+
+GOOD = (
+    "clusterIP: None, publishNotReadyAddresses: true, selector: {batch.kubernetes.io/job-name: a}"
+)
+TWO = "completionMode: Indexed, parallelism: 2, completions: 2, "
+ADDRESS = "command: [torchrun, --nnodes=2, --master-addr=a-0.a]"
+
+
+def jobset_of(
+    job: str, spec: str = "", name: str = "a", container: str = "command: [torchrun, --nnodes=2]"
+) -> str:
+    pod = f"template: {{spec: {{containers: [{{name: c, {container}}}]}}}}"
+    return (
+        f"kind: JobSet\nmetadata: {{name: {name}}}\n"
+        f"spec: {{{spec}replicatedJobs: [{{name: node, template: {{spec: {{{job}{pod}}}}}}}]}}"
+    )
+
+
+JOBS = [
+    ("TW301", job_of(TWO), "", 0),
+    ("TW301", job_of("parallelism: 2, completions: 2, "), "", 1),
+    ("TW301", job_of("parallelism: 4, completions: 9, ", "command: [sort]"), "", 0),  # no training
+    ("TW301", jobset_of("parallelism: 2, completions: 2, "), "", 0),  # Indexed is filled in
+    ("TW301", jobset_of("parallelism: 2, "), "", 1),
+    ("TW302", job_of(TWO, ADDRESS), "", 1),
+    ("TW302", job_of(TWO, ADDRESS, ", subdomain: a"), "", 0),  # the Service may be elsewhere
+    ("TW302", job_of(TWO, ADDRESS, ", subdomain: a") + service(GOOD), "", 0),
+    ("TW302", job_of(TWO, ADDRESS, ", subdomain: a") + service(GOOD, "b"), "", 1),
+    ("TW302", job_of(TWO, ADDRESS, ", subdomain: a") + service("selector: {job-name: a}"), "", 2),
+    ("TW302", job_of(TWO, ADDRESS, ", subdomain: a") + service(GOOD.replace(": a}", ": b}")), "", 1),
+    ("TW302", job_of(TWO, "command: [torchrun], env: [{name: MASTER_ADDR, value: a-0.a}]"), "", 1),
+    ("TW302", job_of(TWO, "command: [torchrun, --rdzv-endpoint=etcd:2379]"), "", 0),
+    ("TW302", jobset_of("parallelism: 2, ", "network: {enableDNSHostnames: false}, "), "", 1),
+    ("TW303", job_of("completionMode: Indexed, completions: 100, ", name="a" * 60), "", 0),
+    ("TW303", job_of("completionMode: Indexed, completions: 101, ", name="a" * 60), "", 1),
+    ("TW303", job_of("completionMode: Indexed, completions: 1, ", name="a.b"), "", 1),
+    ("TW303", job_of("completions: 1, ", name="a.b"), "", 0),
+    ("TW303", jobset_of("completions: 10, ", name="a" * 48), "", 0),
+    ("TW303", jobset_of("completions: 10, ", name="a" * 49), "", 1),
+    ("TW303", jobset_of("completions: 10, ", name="1a"), "", 1),
+    ("TW304", job_of(""), "", 1),
+    ("TW304", job_of("", pod=", restartPolicy: OnFailure"), "", 0),
+    ("TW304", job_of("podFailurePolicy: {rules: []}, ", pod=", restartPolicy: OnFailure"), "", 1),
+    ("TW304", jobset_of(""), "", 0),
+    ("TW305", job_of("backoffLimitPerIndex: 1, " + TWO), "", 1),
+    ("TW305", job_of("backoffLimitPerIndex: 1, " + TWO, "command: [sort]"), "", 0),
+    ("TW306", job_of(TWO, "command: [torchrun, a.py]"), "", 1),
+    ("TW306", job_of(TWO, "command: [torchrun, --standalone, --nnodes=1, a.py]"), "", 1),
+    ("TW306", job_of(TWO, "command: [torchrun, --nnodes, '2', a.py]"), "", 0),
+    ("TW306", job_of(TWO, "command: [torchrun, --nnodes=4, a.py]"), "", 1),
+    ("TW306", job_of(TWO, "command: [torchrun, --nnodes=1:4, a.py]"), "", 0),
+    ("TW306", job_of(TWO, "command: [bash, -c, 'exec torchrun --nnodes=2 a.py']"), "", 0),
+    ("TW306", job_of(TWO, "command: [bash, -c, 'exec torchrun a.py']"), "", 1),
+    ("TW306", job_of(TWO, "command: [python, -m, torch.distributed.run, a.py]"), "", 1),
+    ("TW306", job_of(TWO, "command: [torchrun], env: [{name: PET_NNODES, value: '2'}]"), "", 0),
+    ("TW306", job_of("parallelism: 1, ", "command: [torchrun, a.py]"), "", 0),
+    ("TW306", job_of(TWO, "command: [my-torchrun-wrapper, a.py]"), "", 0),
+    ("TW307", job_of("", "command: [a, '$(JOB_COMPLETION_INDEX)']"), "", 0),
+    ("TW307", job_of("", "command: [a, '$(RANK)']"), "", 1),
+    ("TW307", job_of("", "command: [a, '$$(RANK)']"), "", 0),
+    ("TW307", job_of("", "command: [a, '$(RANK)'], env: [{name: RANK, value: '0'}]"), "", 0),
+    ("TW307", job_of("", "command: [a, '$(RANK)'], envFrom: [{configMapRef: {name: a}}]"), "", 0),
+    ("TW307", job_of("", "command: [bash, -c, 'echo $(hostname)']"), "", 0),
+    ("TW307", job_of("", "command: [bash, -ec, 'echo $(hostname)', '$(RANK)']"), "", 1),
+    ("TW307", job_of("", "command: [a, '$(DB_SERVICE_HOST):$(DB_SERVICE_PORT)']"), "", 0),
+    ("TW308", jobset_of("", "startupPolicy: {startupPolicyOrder: InOrder}, "), "", 0),
+    ("TW308", jobset_of("", "successPolicy: {operator: All, targetReplicatedJobs: [other]}, "), "", 1),
+    ("TW308", jobset_of("", "failurePolicy: {rules: [{onJobFailureReasons: [Boredom]}]}, "), "", 1),
+    ("TW308", jobset_of("", "coordinator: {replicatedJob: other}, "), "", 1),
+    ("TW308", job_of("maxFailedIndexes: 1, "), "", 1),
+    ("TW308", job_of("podFailurePolicy: {rules: [{action: Ignore}]}, "), "", 1),
+    ("TW308", job_of("podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [0, 1]}}]}, "), "", 1),
+    ("TW308", job_of("podFailurePolicy: {rules: [{action: FailJob, onExitCodes: {operator: In, values: [2, 1]}}]}, "), "", 1),
+    ("TW308", job_of("podFailurePolicy: {rules: [{action: FailIndex, onPodConditions: [{type: A}]}]}, "), "", 1),
+    ("TW309", jobset_of("parallelism: 2, backoffLimit: 0, "), "", 0),
+    ("TW309", jobset_of("parallelism: 2, backoffLimit: 6, "), "", 1),
+    ("TW309", jobset_of("parallelism: 2, ", "failurePolicy: {maxRestarts: 1}, "), "", 0),
+    ("TW309", jobset_of("parallelism: 2, ", container="command: [torchrun, '--nnodes=1:2']"), "", 0),
+    ("TW309", jobset_of("parallelism: 1, "), "", 0),
+]  # fmt: skip
+
+CKPT = "env: [{name: TRAINWRIGHT_CHECKPOINT_DIR, value: /v/c}], volumeMounts: [{name: v, mountPath: /v}]"
+SCRATCH = ", volumes: [{name: v, emptyDir: {}}]"
+
+
+def pytorchjob_of(replica: str, policy: str, container: str = CKPT, pod: str = SCRATCH) -> str:
+    template = f"template: {{spec: {{containers: [{{name: pytorch, {container}}}]{pod}}}}}"
+    return (
+        f"kind: PyTorchJob\nspec: {{runPolicy: {{{policy}}}, pytorchReplicaSpecs: "
+        f"{{Worker: {{{replica}{template}}}}}}}"
+    )
+
+
+def lattice_of(spec: str) -> str:
+    template = f"template: {{spec: {{containers: [{{name: trainingjob, {CKPT}}}]{SCRATCH}}}}}"
+    return f"kind: TrainingJob\nspec: {{{spec}replicaSpecs: {{{template}}}}}"
+
+
+TRAINJOB_CKPT = (
+    "kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {env: "
+    "[{name: TRAINWRIGHT_CHECKPOINT_DIR, value: /v/c}]}}"
+)
+MOUNTING = """
+---
+kind: ClusterTrainingRuntime
+metadata: {name: torch}
+spec: {template: {spec: {%sreplicatedJobs: [{name: node, template: {spec: {%stemplate: {spec:
+  {containers: [{name: node, volumeMounts: [{name: v, mountPath: /v}]}],
+   volumes: [{name: v, emptyDir: {}}]}}}}}]}}}
+"""
+
+SCRATCH_CHECKPOINTS = [
+    (pytorchjob_of("restartPolicy: ExitCode, ", "backoffLimit: 3"), 1),
+    (pytorchjob_of("restartPolicy: ExitCode, ", "cleanPodPolicy: Running"), 1),
+    (pytorchjob_of("restartPolicy: ExitCode, ", "backoffLimit: 0"), 0),
+    (pytorchjob_of("restartPolicy: Never, ", "backoffLimit: 3"), 0),
+    (lattice_of("minSize: 1, maxSize: 3, "), 1),
+    (lattice_of("minSize: 2, maxSize: 2, runPolicy: {backoffLimit: 0}, "), 0),
+    (lattice_of("minSize: 2, maxSize: 2, runPolicy: {backoffLimit: 2}, "), 1),
+    (job_of("", CKPT, SCRATCH), 1),  # batch/v1 retries six times by default
+    (job_of("backoffLimit: 0, ", CKPT, SCRATCH), 0),
+    (job_of("backoffLimit: 2, ", CKPT, SCRATCH), 1),
+    (TRAINJOB_CKPT, 0),  # nothing is known of the runtime
+    (TRAINJOB_CKPT + MOUNTING % ("failurePolicy: {maxRestarts: 2}, ", "backoffLimit: 0, "), 1),
+    (TRAINJOB_CKPT + MOUNTING % ("", "backoffLimit: 0, "), 0),
+    (TRAINJOB_CKPT + MOUNTING % ("", ""), 1),
+]  # fmt: skip
+
+QUEUE = "metadata: {name: a, namespace: n, labels: {kueue.x-k8s.io/queue-name: team}}"
+LOCAL = "\n---\nkind: LocalQueue\nmetadata: {name: team, namespace: n}\nspec: {clusterQueue: all}"
+GPUS = "\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 8}}}]}}}}}"
+
+
+def quota_of(flavors: str, more: str = "") -> str:
+    return f"\n---\nkind: ClusterQueue\nmetadata: {{name: all}}\nspec: {{{more}resourceGroups: [{{flavors: [{flavors}]}}]}}"
+
+
+def flavor(name: str, quota: str) -> str:
+    return f"{{name: {name}, resources: [{{name: nvidia.com/gpu, {quota}}}]}}"
+
+
+POOLS = "pools: {{h100: {{resource: nvidia.com/gpu{}}}}}"
+
+FITS = [
+    ("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(""), 0),
+    ("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(", capacity: 16, gpusPerNode: 8"), 0),
+    ("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(", capacity: 15"), 1),
+    ("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(", gpusPerNode: 4"), 1),
+    ("TW722", "kind: PyTorchJob" + GPUS, "pools: {tpu: {resource: google.com/tpu, capacity: 1}}", 0),
+    ("TW722", "kind: PyTorchJob" + GPUS,
+     "pools: {a: {resource: nvidia.com/gpu, capacity: 1}, b: {resource: nvidia.com/gpu, capacity: 99}}", 0),
+    ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}" + quota_of(flavor("a", "nominalQuota: 16")), "", 0),
+    ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}" + quota_of(flavor("a", "nominalQuota: 15")), "", 1),
+    ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}"
+     + quota_of(flavor("a", "nominalQuota: 4") + ", " + flavor("b", "nominalQuota: 16")), "", 0),
+    ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}"
+     + quota_of(flavor("a", "nominalQuota: 4"), "cohort: c, "), "", 0),
+    ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}"
+     + quota_of(flavor("a", "nominalQuota: 4, borrowingLimit: 4"), "cohort: c, "), "", 1),
+    ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}", "", 0),  # the ClusterQueue is not known
+    ("TW606", f"kind: PyTorchJob\n{QUEUE}", "", 0),
+    ("TW606", f"kind: PyTorchJob\n{QUEUE}", 'kueue: {version: "1.0"}', 1),
+    ("TW607", "apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue", 'kueue: {version: "0.12"}', 0),
+    ("TW605", f"kind: TrainJob\n{QUEUE}\nspec: {{runtimePatches: [{{}}]}}", "gitops: {engine: flux}", 0),
+    ("TW605", f"kind: TrainJob\n{QUEUE}\nspec: {{runtimePatches: [{{}}]}}\n---\nkind: Application\n"
+     "spec: {syncPolicy: {syncOptions: [ServerSideApply=true]}}", "", 0),
+    ("TW605", f"kind: TrainJob\n{QUEUE}\nspec: {{runtimePatches: []}}", "", 0),
+]  # fmt: skip
+
+APPLICATION = "kind: Application\nspec: {source: {path: %s}, %s}"
+SECRET = "\n---\nkind: Secret\nmetadata: {name: s%s}"
+USES = "kind: Job\nmetadata: {name: a%s}\nspec: {template: {spec: {containers: [{env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]}]}}}"
+CLAIM = "\n---\nkind: PersistentVolumeClaim\nmetadata: {name: c%s}"
+MOUNTS = "kind: Job\nmetadata: {name: a}\nspec: {template: {spec: {volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]}}}"
+WAVE = ", annotations: {argocd.argoproj.io/sync-wave: '%d'}"
+
+DELIVERY = [
+    ("TW507", USES % "" + SECRET % "", "", 0),  # Argo CD applies a Secret before a Job of its wave
+    ("TW507", USES % "" + SECRET % (WAVE % 1), "", 1),
+    ("TW507", USES % (WAVE % 2) + SECRET % (WAVE % 1), "", 0),
+    ("TW507", MOUNTS + CLAIM % "", "", 0),  # may wait for its first pod, so it has no wave of its own
+    ("TW507", MOUNTS + CLAIM % (WAVE % 5), "", 1),
+    ("TW507", f"kind: PyTorchJob\n{QUEUE}" + LOCAL, "", 1),
+    ("TW507", f"kind: PyTorchJob\n{QUEUE}" + LOCAL.replace("namespace: n", "namespace: n" + WAVE % -1), "", 0),
+    ("TW507", f"kind: PyTorchJob\n{QUEUE}" + LOCAL, "gitops: {engine: flux}", 0),
+    ("TW507", trainjob_of("trainer: {}") + RUNTIME, "gitops: {engine: flux}", 0),
+    ("TW507", trainjob_of("trainer: {}") + RUNTIME, "", 1),
+    ("TW510", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {wait: true, "
+              "healthCheckExprs: [{apiVersion: batch/v1, kind: Job}]}\n---\nkind: Job", "", 0),
+    ("TW508", APPLICATION % ("environments/prod/rendered", "project: a"), "", 1),
+    ("TW508", APPLICATION % ("infra/nginx", "project: a"), "", 0),
+    ("TW508", APPLICATION % ("infra/nginx", "project: a") + "\n---\nkind: JobSet", "", 1),
+    ("TW508", APPLICATION % ("environments/prod/rendered", "ignoreDifferences: [{kind: A}]"), "", 0),
+    ("TW508", APPLICATION % ("environments/prod/rendered",
+                             "ignoreDifferences: [{}], syncPolicy: {automated: {selfHeal: true}}"), "", 1),
+    ("TW508", APPLICATION % ("environments/prod/rendered",
+                             "ignoreDifferences: [{}], syncPolicy: {automated: {selfHeal: true}, "
+                             "syncOptions: [RespectIgnoreDifferences=true]}"), "", 0),
+    ("TW508", "kind: ApplicationSet\nspec: {template: {metadata: {annotations: "
+              "{argocd.argoproj.io/compare-options: ServerSideDiff=true}}, "
+              "spec: {source: {path: environments/prod/rendered}}}}", "", 0),
+    ("TW509", "kind: HelmRelease\nspec: {chart: {spec: {chart: nginx}}, install: {remediation: {retries: 3}}}", "", 0),
+    ("TW509", "kind: HelmRelease\nspec: {chart: {spec: {chart: training-job}}}", "", 0),
+    ("TW509", "kind: HelmRelease\nspec: {chart: {spec: {chart: training-job}}, install: {strategy: {name: "
+              "RetryOnFailure}, remediation: {retries: 3}}, upgrade: {remediation: {retries: 3}}}", "", 1),
+    ("TW510", "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nspec: {wait: true}\n---\nkind: Job", "", 0),
+    ("TW510", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n"
+              "spec: {wait: true, path: ./environments/prod/rendered}", "", 0),
+    ("TW510", "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\n"
+              "spec: {wait: true, path: ./environments/prod/rendered}", "targets: {job: {}}", 1),
+    ("TW513", "kind: ConfigMap\nmetadata: {name: argocd-cm}", "", 0),
+    ("TW513", "kind: ConfigMap\nmetadata: {name: argocd-cm}\n---\nkind: Job", "", 0),  # built in
+    ("TW513", "kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {resource.customizations: 'jobset.x-k8s.io/JobSet: {}'}"
+              "\n---\nkind: JobSet", "", 0),
+    ("TW513", "kind: ConfigMap\nmetadata: {name: other}\n---\nkind: JobSet", "", 0),
+    ("TW506", "kind: JobSet\nspec: {replicatedJobs: [{name: a, replicas: 1}]}", "", 1),
+    ("TW506", "kind: JobSet\nspec: {replicatedJobs: [{name: a, replicas: 1}]}", "gitops: {engine: flux}", 0),
+    ("TW503", "kind: JobSet\nmetadata: {labels: {kustomize.toolkit.fluxcd.io/force: enabled}}", "", 1),
+]  # fmt: skip
+
+SPOT_POOL = "pools: {spot: {resource: nvidia.com/gpu, spot: true, nodeSelector: {pool: spot}}}"
+
+
+def on(selector: str, container: str = "command: [a]") -> str:
+    return job_of(
+        "", container + ", resources: {limits: {nvidia.com/gpu: 8}}", f", nodeSelector: {selector}"
+    )
+
+
+PODS = [
+    ("TW718", on("{pool: spot}"), SPOT_POOL, 1),
+    ("TW718", on("{pool: spot}", "command: [a, --checkpoint-dir=/c]"), SPOT_POOL, 0),
+    ("TW718", on("{pool: other}"), SPOT_POOL, 0),
+    ("TW718", on("{cloud.google.com/gke-spot: 'true'}"), "", 1),
+    ("TW718", on("{karpenter.sh/capacity-type: on-demand}"), "", 0),
+    ("TW704", on("{}", "command: [torchrun, --nproc-per-node=8, a.py]"), "", 0),
+    ("TW704", on("{}", "command: [torchrun, --nproc_per_node=4, a.py]"), "", 1),
+    ("TW704", on("{}", "command: [torchrun, --nproc-per-node=gpu, a.py]"), "", 0),
+    ("TW704", trainjob_of("trainer: {numProcPerNode: 2, resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}"), "", 1),
+    # what a runtime that is not here may hold is not missed
+    ("TW702", trainjob_of("trainer: {resourcesPerNode: {limits: {nvidia.com/gpu: 4}}}"), "", 0),
+    ("TW707", trainjob_of("trainer: {}"), "podSecurity: restricted", 0),
+    ("TW707", trainjob_of("trainer: {}") + RUNTIME, "podSecurity: restricted", 8),
+    ("TW708", trainjob_of("trainer: {}"), "serviceMesh: istio", 0),
+    ("TW710", "kind: ConfigMap\ndata: {a.py: 'key = \"AKIAABCDEFGHIJKLMNOP\"'}", "", 1),
+    ("TW710", "kind: ConfigMap\ndata: {a.py: 'TOKEN = os.environ[\"TOKEN\"]'}", "", 0),
+    ("TW710", "kind: Compose\nspec: {services: {a: {environment: ['DB_PASSWORD=correct-horse']}}}", "", 1),
+    ("TW710", "kind: Compose\nspec: {services: {a: {environment: {DB_PASSWORD: '${DB_PASSWORD}'}}}}", "", 0),
+    ("TW714", "kind: JobSet\nspec: {replicatedJobs: [{name: a, template: {spec: {parallelism: 3, template: {spec: "
+              "{topologySpreadConstraints: [{topologyKey: kubernetes.io/hostname, minDomains: 3, whenUnsatisfiable: "
+              "DoNotSchedule}]}}}}}]}", "pools: {cpu: {capacity: 2}}", 1),
+    ("TW714", "kind: JobSet\nspec: {replicatedJobs: [{name: a, template: {spec: {parallelism: 3, template: {spec: "
+              "{topologySpreadConstraints: [{topologyKey: kubernetes.io/hostname, minDomains: 3, whenUnsatisfiable: "
+              "ScheduleAnyway}]}}}}}]}", "pools: {cpu: {capacity: 2}}", 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rule", "manifest", "keys", "expected"),
+    [*TRAINJOB, *RUNTIMES, *JOBS, *FITS, *DELIVERY, *PODS,
+     *(("TW719", manifest, "", expected) for manifest, expected in SCRATCH_CHECKPOINTS)],
+)  # fmt: skip
+def test_where_a_rule_begins_and_ends(rule: str, manifest: str, keys: str, expected: int) -> None:
+    assert rule in RULES
+    found = hits(rule, manifest, keys)
+    assert len(found) == expected, found
+
+
+def test_what_is_missing_is_said_in_numbers() -> None:
+    (hit,) = hits("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(", capacity: 8"))
+    assert hit.message == "needs 16 GPUs, pool h100 has 8: short by 8"
+
+
+@pytest.mark.parametrize("minor", range(4))
+def test_the_fields_of_a_trainjob_are_those_of_its_real_definition(
+    minor: int, shared: Callable[[str], Path]
+) -> None:
+    crd: Any = yaml.safe_load(shared(TRAINJOBS[f"2.{minor}"]).read_text())
+    (version,) = [v for v in crd["spec"]["versions"] if v["served"]]
+    real = set(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"])
+    known = {f for f, minors in trainjob._MINORS.items() if minor in minors}
+    assert real == trainjob._ALWAYS | known
+
+
+def test_thousands_of_objects_are_looked_up_and_never_scanned() -> None:
+    """Rules about what lies beside an object would otherwise cost the square of their number."""
+
+    class Counting(Bundle):
+        scans = 0
+
+        def __iter__(self) -> Any:
+            Counting.scans += 1
+            return super().__iter__()
+
+    one = f"kind: TrainJob\n{QUEUE}\nspec: {{runtimeRef: {{name: torch}}, trainer: {{}}}}"
+    body = yaml.safe_load(one)
+    around = Counting(
+        Manifest(body={**body, "metadata": {**body["metadata"], "name": f"a{n}"}})
+        for n in range(50)
+    )
+    Counting.scans = 0
+    for manifest in around:
+        list(rules.run(Subject(manifest, environment(), None, around)))
+    assert Counting.scans <= 6  # once an index, and the loop above
