@@ -386,28 +386,31 @@ def page() -> str:
         "",
         *_table(MINORS, tuple(f for f in FEATURES if len({_cell(f, v) for v in MINORS}) > 1)),
         "",
-        *_DIFFERENCES,
+        "## What differs although it is rendered",
+        "",
+        *_deviations(),
+        "",
+        *_NOTES,
     ]
     return "\n".join(lines)
 
 
-_DIFFERENCES = """\
-## What differs although it is rendered
+def _deviations() -> Iterator[str]:
+    """What the targets themselves declare, and what the proof of their equivalence allows."""
+    told: dict[tuple[str, str], list[str]] = {}
+    for target in TARGETS.values():
+        for deviation in target.deviations:
+            told.setdefault((deviation.about, deviation.text), []).append(f"`{target.name}`")
+    for about, text in sorted(told):
+        yield f"* **{about}** with {', '.join(told[about, text])}: {text}"
 
-* **Retries.** A TrainJob and a JobSet start all pods anew when one is lost. A PyTorchJob and an
-  Indexed Job start the lost pod anew, and the others as they fail with it: an Indexed Job counts
-  each of them, so its limit is retries times nodes, and an eviction costs none. Docker starts the
-  container anew whatever its exit code says.
-* **Longest duration.** It is that of the run, but with target jobset and Kubeflow Trainer 2.0 and
-  2.1 that of each attempt.
-* **Claims that are made** belong to the job, not to the run: the next run finds what the last one
-  left, and nothing deletes them.
-* **Secrets on one machine** come from the shell that calls `docker compose`.
-* **The pods of a runtime of the cluster** mount a ServiceAccount's token unless the runtime says
-  otherwise, and before Kubeflow Trainer 2.2 have its security contexts.
-* **TrainJobs through plain `helm install`.** Helm applies kinds it does not know in alphabetical
-  order, and Trainer refuses a TrainJob before its TrainingRuntime: apply the runtime first, or
-  refer to one of the cluster.
+
+_NOTES = """\
+Everything else is the same on all of them: the tests compute from the rendered objects alone what
+each process will find, and compare.
+
+**Claims that are made** belong to the job, not to the run, on every target: the next run finds what
+the last one left, and nothing deletes them.
 """.splitlines()
 
 

@@ -40,10 +40,13 @@ def path_of(body: Any, trainer: str = "2.3") -> str | None:
 
 
 @cache
-def validator(path: Path) -> jsonschema_rs.Validator:
-    """A validator for the one served version of a CRD file, unknown fields refused."""
+def validator(path: Path, name: str = "") -> jsonschema_rs.Validator:
+    """A validator for a version of a CRD file, the only one served where it is not named.
+
+    Unknown fields are refused.
+    """
     crd = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
-    (version,) = [v for v in crd["spec"]["versions"] if v["served"]]
+    (version,) = [v for v in crd["spec"]["versions"] if v["served"] and name in ("", v["name"])]
     schema = strict(version["schema"]["openAPIV3Schema"])
     schema["properties"]["metadata"] = {"type": "object"}
     return jsonschema_rs.Draft202012Validator(schema)
@@ -55,7 +58,9 @@ def strict(node: Any) -> Any:
         return [strict(item) for item in node]
     if not isinstance(node, dict):
         return node
-    result = {key: strict(value) for key, value in node.items() if key != "description"}
+    # A property may be called description too.
+    kept = (item for item in node.items() if item[0] != "description" or isinstance(item[1], dict))
+    result = {key: strict(value) for key, value in kept}
     if node.get("x-kubernetes-int-or-string"):
         result.pop("type", None)
         result["anyOf"] = [{"type": "integer"}, {"type": "string"}]
@@ -66,6 +71,6 @@ def strict(node: Any) -> Any:
     return result
 
 
-def errors(path: Path, body: Any) -> list[str]:
+def errors(path: Path, body: Any, version: str = "") -> list[str]:
     """What the CRD refuses in an object."""
-    return [f"{e.instance_path}: {e.message}" for e in validator(path).iter_errors(body)]
+    return [f"{e.instance_path}: {e.message}" for e in validator(path, version).iter_errors(body)]

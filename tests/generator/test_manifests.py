@@ -294,7 +294,7 @@ def test_hostile_strings_arrive_unchanged_in_every_reader(repository: Repository
     path = repository.root / "environments/prod/rendered/llm/pytorchjob.yaml"
     text = path.read_text(encoding="utf-8")
     for body in (yaml.load(text, Loader=yaml.CSafeLoader), helm_python.values_from_yaml(text)):
-        assert body["metadata"]["annotations"] == annotations
+        assert annotations.items() <= body["metadata"]["annotations"].items()
         for pod in _pods(body):
             (container,) = pod["containers"]
             assert {e["name"]: e["value"] for e in container["env"]} == names

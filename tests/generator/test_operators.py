@@ -13,7 +13,15 @@ import crds
 from trainwright import operators, yamlio
 from trainwright.model import Data, Manifest
 from trainwright.operators import commands, ranks
-from trainwright.operators.operator import EnvVar, ManifestError, Pod, Restart, expand
+from trainwright.operators.operator import (
+    Deadline,
+    EnvVar,
+    Gang,
+    ManifestError,
+    Pod,
+    Restart,
+    expand,
+)
 from trainwright.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -545,7 +553,7 @@ def test_containers_of_a_compose_file() -> None:
     assert [port.number for port in first.ports] == [80, 9090]
     assert first.grace_period == 90
     assert first.restart == Restart(limit=3)
-    assert first.resources["limits"] == {"cpu": "2", "memory": "4g", "nvidia.com/gpu": "2"}
+    assert first.resources["limits"] == {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "2"}
 
 
 @pytest.mark.parametrize(
@@ -672,14 +680,78 @@ def test_every_rendered_job_counts_its_ranks_from_zero(folder: Path) -> None:
     if any(m.kind == "TrainJob" for m in found) and len(found) == 1:
         pytest.skip("its runtime is the cluster's own, and not among the manifests")
     made = operators.pods(found)
-    suspended = any(
-        manifest.body.get("services", {}).get("train", {}).get("deploy") == {"replicas": 0}
-        for manifest in found
-    )
-    assert bool(made) is not suspended
+    assert made
     assert len({pod.name for pod in made}) == len(made)
     foreseen = ranks.predict(made)
     told = [process.rank for process in foreseen if process.rank is not None]
     if told:
         assert told == list(range(len(foreseen)))
         assert {process.world_size for process in foreseen} == {len(foreseen)}
+
+
+# --- what the equivalence of targets reads -------------------------------------------------------
+
+
+def test_what_an_object_says_about_its_run() -> None:
+    job = PYTORCHJOB.replace(
+        "backoffLimit: 3",
+        "backoffLimit: 3, activeDeadlineSeconds: 60, suspend: true, schedulingPolicy: {queue: q}",
+    )
+    found = operators.workload(manifests(job))
+    assert (found.deadline, found.suspended) == (Deadline(seconds=60), True)
+    assert found.gang == Gang(3, "q")
+    assert found.sizes is None
+    assert operators.workload(manifests(ELASTIC)).sizes == (1, 4)
+    assert operators.workload(manifests(TRAININGJOB)).sizes == (1, 3)
+    same = TRAININGJOB.replace("maxSize: 3", "maxSize: 1\n  priority: 7\n  framework: pytorch")
+    found = operators.workload(manifests(same))
+    assert (found.sizes, found.own) == (None, {"priority": 7})
+
+
+def test_a_jobset_s_deadline_is_that_of_an_attempt_and_a_job_s_of_the_run() -> None:
+    job = JOB.replace("backoffLimit: 4", "backoffLimit: 4\n  activeDeadlineSeconds: 9")
+    assert operators.workload(manifests(job)).deadline == Deadline(seconds=9)
+    jobset = JOBSET.replace("backoffLimit: 0", "backoffLimit: 0\n          activeDeadlineSeconds: 9", 1)  # fmt: skip
+    assert operators.workload(manifests(jobset)).deadline == Deadline(seconds=9, attempt=True)
+    train_job = f"{TRAINJOB}  activeDeadlineSeconds: 9\n  suspend: true\n"
+    found = operators.workload(manifests(RUNTIME, train_job))
+    assert (found.deadline, found.suspended) == (Deadline(seconds=9), True)
+
+
+def test_the_pod_group_that_pods_belong_to_is_their_gang() -> None:
+    group = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: NAME}\nspec: {minMember: 2, queue: q}\n"
+    job = JOB.replace("  template:\n", "  template:\n    metadata: {annotations: {scheduling.k8s.io/group-name: g}}\n")  # fmt: skip
+    assert operators.workload(manifests(job, group.replace("NAME", "g"))).gang == Gang(2, "q")
+    assert operators.workload(manifests(job, group.replace("NAME", "h"))).gang is None
+    runtime = RUNTIME.replace("mlPolicy", "podGroupPolicy: {volcano: {}}\n  mlPolicy")
+    assert operators.workload(manifests(runtime, TRAINJOB)).gang == Gang(2, "")
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [("64m", "64Mi"), ("8gb", "8Gi"), (1024, "1024"), ("1.5g", "1.5Gi"), ("2TiB", "2Ti"), ("9b", "9")],
+)  # fmt: skip
+def test_docker_counts_in_powers_of_1024(written: object, expected: str) -> None:
+    (pod,) = pods(f"services: {{a: {{image: i, command: [c], shm_size: {written}}}}}")
+    assert pod.mounts[0].source == {"emptyDir": {"medium": "Memory", "sizeLimit": expected}}
+
+
+def test_a_service_s_security_is_that_of_a_container() -> None:
+    (pod,) = pods(
+        "services: {a: {image: i, user: '1000:0', group_add: [2000], cap_drop: [ALL], cap_add: [IPC_LOCK],"
+        " security_opt: ['no-new-privileges:true'], network_mode: none, deploy: {replicas: 0}}}"
+    )
+    assert pod.security == {
+        "pod": {
+            "runAsUser": 1000,
+            "runAsGroup": 0,
+            "fsGroup": 2000,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "container": {
+            "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]},
+            "allowPrivilegeEscalation": False,
+        },
+    }
+    assert not pod.token
+    assert pod.starts_image

@@ -102,11 +102,12 @@ kubernetes: {version: "1.34"}
 targets: {trainjob: {version: "2.3"}, jobset: {}, job: {}, compose: {}}
 podSecurity: baseline
 """
+ALL = ENVIRONMENT.replace("{trainjob", "{pytorchjob: {}, trainingjob: {}, trainjob")
 
 
 def _render(repository: Repository, name: str, extra: str) -> dict[str, Data]:
     """The rendered objects of a job in an environment with all new targets, by file name."""
-    repository.write("all/environment.yaml", ENVIRONMENT)
+    repository.write("all/environment.yaml", ALL)
     repository.write(
         f"all/jobs/{name}.yaml",
         f"apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: {name}\n"
@@ -278,3 +279,66 @@ def test_image_and_secret_rules_see_a_compose_file(repository: Repository) -> No
     path.write_text(path.read_text().replace("'1.0'", "latest") + "env: {DB_PASSWORD: hunter22x}\n")
     done = repository.run("check", "all/a")
     assert {"TW709", "TW710"} <= set(re.findall(r"\[(TW\d+)\]", done.output)), done.output
+
+
+@pytest.mark.parametrize(
+    ("target", "extra", "path"),
+    [
+        *((t, "launcher: python\nprocsPerNode: 2\n", "launcher") for t in TARGETS if t != "trainingjob"),
+        ("trainingjob", "launcher: python\nprocsPerNode: 2\nlattice: {inject: false}\n", "launcher"),
+        ("trainingjob", "nodes: 2\nlattice: {inject: false}\n", "lattice.inject"),
+        ("pytorchjob", "launcher: python\nelastic: {minNodes: 1, maxNodes: 2}\n", "launcher"),
+        ("compose", "env: {PRICE: 5$$}\n", "env.PRICE"),
+    ],
+)  # fmt: skip
+def test_what_would_start_otherwise_is_refused(
+    target: str, extra: str, path: str, repository: Repository
+) -> None:
+    repository.write("all/environment.yaml", ALL)
+    repository.write(
+        "all/jobs/a.yaml",
+        "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: a\n"
+        "image: {repository: registry.example.com/train, tag: '1.0'}\n"
+        f"entrypoint: {{script: t.py}}\ntarget: {target}\n{extra}",
+    )
+    done = repository.run("check", "all/a", "-o", "json")
+    assert done.exit_code == 1
+    found = json.loads(done.stdout)["report"]["results"]
+    assert [(f["rule"], f["path"]) for f in found] == [("TW021", path)], done.stdout
+
+
+@pytest.mark.parametrize("entry", ["{script: t.py}\nlauncher: python", "{argv: [python, t.py]}"])
+def test_the_only_pod_of_a_trainingjob_is_told_so(entry: str, repository: Repository) -> None:
+    files = _render(repository, "a", f"target: trainingjob\nentrypoint: {entry}\n")
+    spec = files["trainingjob.yaml"]["spec"]
+    container = spec["replicaSpecs"]["template"]["spec"]["containers"][0]
+    env = {e["name"]: e["value"] for e in container["env"]}
+    assert env | {"MASTER_ADDR": "127.0.0.1", "RANK": "0", "WORLD_SIZE": "1"} == env
+    assert ("PYTHONUNBUFFERED" in env) is ("argv" in entry)
+
+
+def test_the_exit_code_of_our_entrypoint_counts_on_a_trainingjob_too(
+    repository: Repository,
+) -> None:
+    spec = "target: trainingjob\nentrypoint: {script: t.py}\nretries: 2\n"
+    assert _render(repository, "a", spec)["trainingjob.yaml"]["spec"]["replicaSpecs"]["restartPolicy"] == "ExitCode"  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("security", "user", "expected"),
+    [
+        ("restricted", "", True),
+        ("baseline", "", False),
+        ("privileged", "security: {runAsUser: 0}\n", False),
+        ("privileged", "security: {runAsUser: 1000}\n", True),
+    ],
+)
+def test_root_is_refused_where_the_environment_or_the_spec_says_so(
+    security: str, user: str, expected: bool, repository: Repository
+) -> None:
+    repository.environment("x", f"podSecurity: {security}\n")
+    repository.job("x/a", user)
+    assert repository.run("render", "x").exit_code == 0
+    body = yaml.safe_load(repository.tree()["x/rendered/a/pytorchjob.yaml"])
+    pod = body["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is expected

@@ -122,6 +122,14 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What an environment may spend a month: accelerator hours, and money as pools price it."""
+
+    gpu_hours: float | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TargetOptions:
     """What this environment's cluster has installed for one target."""
 
@@ -152,6 +160,54 @@ class Weight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """Where the GitOps engine finds environments/: a git repository, or an OCI artifact."""
+
+    url: str = ""
+    revision: str = "main"  # branch, refs/tags/<tag>, commit; or the tag of an OCI artifact
+    path: str = ""  # folder of the repository that holds environments/
+    secret: str = ""  # what Flux logs in with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChartSource:
+    """Where the GitOps engine finds the chart: `oci` with `version`, or `path` in a repository."""
+
+    oci: str = ""
+    version: str = ""
+    url: str = ""  # empty: the repository of the environments
+    revision: str = ""
+    path: str = ""
+    secret: str = ""  # what Flux logs in with
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destination:
+    """The cluster to apply to, as Argo CD knows it; its own when both are empty."""
+
+    server: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitOps:
+    """Who applies what is rendered, from where, and what it asks before it deletes a run."""
+
+    engine: Literal["argocd", "flux", "none"] = "argocd"
+    mode: Literal["rendered", "chart"] = "rendered"
+    prune: Literal["confirm", "immediate"] = "confirm"
+    applications: Literal["job", "environment"] = "job"
+    name: str = ""
+    namespace: str = ""  # the engine's own; empty: where it is usually installed
+    project: str = ""  # an AppProject that exists; empty: one of our own
+    service_account: str = ""
+    repository: Repository = Repository()
+    chart: ChartSource = ChartSource()
+    destination: Destination = Destination()
+    notifications: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """One deployment place: cluster, namespace, and the rules jobs there live under."""
 
@@ -160,12 +216,15 @@ class Environment:
     place: Place
     kubernetes_version: str
     targets: Mapping[str, TargetOptions]
-    gitops: Literal["argocd", "flux", "none"] = "argocd"
+    kube_context: str = ""  # name in people's kubeconfig; empty: whichever is current there
+    gitops: GitOps = GitOps()
     require_digest: bool = False
     registries: tuple[str, ...] = ()  # allowed image prefixes; empty allows all
     pools: Mapping[str, Pool] = field(default_factory=dict)
     queueing: Literal["kueue", "volcano", "coscheduling", "none"] = "none"
-    queues: tuple[str, ...] = ()
+    kueue_version: str = ""
+    queues: Mapping[str, int | None] = field(default_factory=dict)  # accelerators each may hold
+    budget: Budget = Budget()
     secrets: tuple[str, ...] = ()  # Secrets that exist, however made; empty when not declared
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
     service_mesh: Literal["istio", "linkerd", "none"] = "none"

@@ -10,20 +10,25 @@ from trainwright import diagnostics as dx
 from trainwright.launch import SCRIPT_FOLDER
 from trainwright.merge import Layered, merge
 from trainwright.model import (
+    Budget,
+    ChartSource,
     Checkpoint,
     Claim,
     Data,
+    Destination,
     Elastic,
     Entrypoint,
     Environment,
     ExternalSecret,
     Finding,
+    GitOps,
     Image,
     Job,
     Lattice,
     Metrics,
     Pool,
     Related,
+    Repository,
     Resources,
     SecretKey,
     Security,
@@ -50,8 +55,13 @@ def seconds(duration: str) -> int:
 # --- environment.yaml --------------------------------------------------------------------------
 
 
-def environment(name: str, document: Document) -> Environment:
-    """A schema-valid environment.yaml as a value; a null is as good as an absent key."""
+def environment(
+    name: str, document: Document, shared: Mapping[str, Data] | None = None
+) -> Environment:
+    """A schema-valid environment.yaml as a value; a null is as good as an absent key.
+
+    `shared` is the `gitops` of defaults.yaml, which says nothing that decides what is rendered.
+    """
     data: Any = merge({}, document.data)
     images = data.get("images", {})
     return Environment(
@@ -59,13 +69,16 @@ def environment(name: str, document: Document) -> Environment:
         namespace=data["namespace"],
         place=document.place(""),
         kubernetes_version=data["kubernetes"]["version"],
+        kube_context=data["kubernetes"].get("context", ""),
         targets={key: _target(value or {}) for key, value in data["targets"].items()},
-        gitops=data.get("gitops", {}).get("engine", "argocd"),
+        gitops=_gitops(merge(shared or {}, data.get("gitops", {}))),
         require_digest=images.get("requireDigest", False),
         registries=tuple(images.get("registries", ())),
         pools={key: _pool(key, value or {}) for key, value in data.get("pools", {}).items()},
         queueing=data.get("queueing", "none"),
-        queues=tuple(data.get("queues", {})),
+        kueue_version=data.get("kueue", {}).get("version", ""),
+        queues={key: (value or {}).get("quota") for key, value in data.get("queues", {}).items()},
+        budget=_budget(data.get("budget", {})),
         secrets=tuple(data.get("secrets", {})),
         pod_security=data.get("podSecurity", "restricted"),
         service_mesh=data.get("serviceMesh", "none"),
@@ -83,6 +96,46 @@ def environment(name: str, document: Document) -> Environment:
             )
             for index, waiver in enumerate(data.get("waivers", ()))
         ),
+    )
+
+
+def _budget(data: Mapping[str, Data]) -> Budget:
+    return Budget(gpu_hours=data.get("gpuHours"), cost=data.get("cost"))
+
+
+def _gitops(data: Mapping[str, Data]) -> GitOps:
+    repository, chart = data.get("repository", {}), data.get("chart", {})
+    destination = data.get("destination", {})
+    return GitOps(
+        engine=data.get("engine", "argocd"),
+        mode=data.get("mode", "rendered"),
+        prune=data.get("prune", "confirm"),
+        applications=data.get("applications", "job"),
+        name=data.get("name", ""),
+        namespace=data.get("namespace", ""),
+        project=data.get("project", ""),
+        service_account=data.get("serviceAccount", ""),
+        repository=Repository(
+            url=repository.get("url", ""),
+            revision=repository.get("revision", "main"),
+            path=repository.get("path", ""),
+            secret=repository.get("secret", ""),
+        ),
+        chart=ChartSource(
+            oci=chart.get("oci", ""),
+            version=chart.get("version", ""),
+            url=chart.get("url", ""),
+            revision=chart.get("revision", ""),
+            path=chart.get("path", ""),
+            secret=chart.get("secret", ""),
+        ),
+        destination=Destination(
+            server=destination.get("server", ""), name=destination.get("name", "")
+        ),
+        notifications={
+            service: {trigger: tuple(to) for trigger, to in triggers.items()}
+            for service, triggers in data.get("notifications", {}).items()
+        },
     )
 
 

@@ -22,7 +22,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "fullnameOverride": name,
         "commonLabels": _labels(job, name),
         "labels": _object_labels(job, environment),
-        "annotations": dict(job.annotations),
+        "annotations": _annotations(job, environment),
         **_pod_metadata(job, environment),
         "image": _image(job),
         "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
@@ -75,6 +75,33 @@ def _object_labels(job: Job, environment: Environment) -> dict[str, str]:
         if job.queue_priority:
             labels["kueue.x-k8s.io/priority-class"] = job.queue_priority
     return labels
+
+
+_SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
+
+
+def _annotations(job: Job, environment: Environment) -> dict[str, str]:
+    """The job's own annotations, and what keeps its GitOps engine from harming the run.
+
+    A manifest that leaves git may belong to a run that trains: somebody has to say that it may
+    go. Argo CD asks; Flux cannot, and leaves it.
+    https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
+    """
+    own, gitops = dict(job.annotations), environment.gitops
+    if TARGETS[job.target].envelope:
+        return own
+    confirm = gitops.prune == "confirm"
+    if gitops.engine == "flux" and confirm:
+        return {"kustomize.toolkit.fluxcd.io/prune": "disabled", **own}
+    options = {"Prune": "confirm", "Delete": "confirm"} if confirm else {}
+    if queueing.in_kueue(job, environment):
+        options["ServerSideApply"] = "true"  # Kueue adds items to lists, which any other drops
+    if gitops.engine != "argocd" or not options:
+        return own
+    written = (option.strip().partition("=") for option in own.get(_SYNC_OPTIONS, "").split(","))
+    options |= {name: value for name, _, value in written if name}
+    joined = ",".join(f"{name}={value}" for name, value in options.items())
+    return {_SYNC_OPTIONS: "", **own} | {_SYNC_OPTIONS: joined}
 
 
 def _pod_metadata(job: Job, environment: Environment) -> dict[str, Data]:
@@ -268,6 +295,8 @@ def _pod_security(job: Job, environment: Environment) -> dict[str, Data]:
     context: dict[str, Data] = {}
     if environment.pod_security == "restricted":
         context["runAsNonRoot"] = True
+    elif not job.security.run_as_user:
+        context["runAsNonRoot"] = False  # or the chart's own default would refuse root
     ids = {
         "runAsUser": job.security.run_as_user,
         "runAsGroup": job.security.run_as_group,

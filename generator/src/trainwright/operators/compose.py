@@ -33,13 +33,18 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload
     services: Mapping[str, Data] = file.get("services") or {}
     if not services:
         raise ManifestError("the compose file has no services")
-    project = file.get("name", "")
+    # With `replicas: 0` there is a service that nobody has started yet: one pod, once it is.
     pods = tuple(
-        _pod(project, name, service, index)
+        _pod(file, name, service, index)
         for name, service in services.items()
-        for index in range(_replicas(service))
+        for index in range(_replicas(service) or 1)
     )
-    return Workload(pods=pods, deciding=tuple(pod.name for pod in pods))
+    return Workload(
+        pods=pods,
+        deciding=tuple(pod.name for pod in pods),
+        suspended=not any(map(_replicas, services.values())),
+        isolated=all(service.get("network_mode") == "none" for service in services.values()),
+    )
 
 
 def _replicas(service: Mapping[str, Data]) -> int:
@@ -48,8 +53,8 @@ def _replicas(service: Mapping[str, Data]) -> int:
     return count
 
 
-def _pod(project: str, name: str, service: Mapping[str, Data], index: int) -> Pod:
-    prefix = f"{project}-" if project else ""
+def _pod(file: Mapping[str, Data], name: str, service: Mapping[str, Data], index: int) -> Pod:
+    prefix = f"{file['name']}-" if file.get("name") else ""
     return Pod(
         name=service.get("container_name") or f"{prefix}{name}-{index + 1}",
         hostname=service.get("hostname") or name,
@@ -60,10 +65,51 @@ def _pod(project: str, name: str, service: Mapping[str, Data], index: int) -> Po
         declared=tuple(_env(service.get("environment") or {})),
         restart=_restart(service),
         ports=tuple(_ports(service.get("ports") or ())),
-        mounts=tuple(_mounts(service)),
+        mounts=tuple(_mounts(file, service)),
         resources=_resources((service.get("deploy") or {}).get("resources") or {}),
         grace_period=_seconds(str(service.get("stop_grace_period", f"{_GRACE}s"))),
+        security=_security(service),
+        labels=_pairs(service.get("labels") or {}),
+        annotations=_pairs(service.get("annotations") or {}),
+        pull_policy=_PULL_POLICIES.get(service.get("pull_policy", ""), ""),
+        token=False,  # there is no cluster that it would be for
+        starts_image=not service.get("entrypoint") and not service.get("command"),
     )
+
+
+_PULL_POLICIES = {"always": "Always", "missing": "IfNotPresent", "never": "Never"}
+
+
+def _pairs(written: Data) -> dict[str, str]:
+    """A mapping, or a list of NAME=VALUE, as labels have both."""
+    if isinstance(written, Mapping):
+        return {name: _plain(_word(value)) for name, value in written.items()}
+    return {name: _plain(value) for name, _, value in (str(i).partition("=") for i in written)}
+
+
+def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
+    """The security contexts that come nearest. Docker's own seccomp profile is its default."""
+    user, _, group = str(service.get("user", "")).partition(":")
+    groups = service.get("group_add") or ()
+    options = [str(option).replace("=", ":") for option in service.get("security_opt") or ()]
+    pod: dict[str, Data] = {
+        field: int(value)
+        for field, value in (("runAsUser", user), ("runAsGroup", group))
+        if value.isdigit()
+    }
+    if groups and str(groups[0]).isdigit():
+        pod["fsGroup"] = int(groups[0])
+    unconfined = "seccomp:unconfined" in options
+    pod["seccompProfile"] = {"type": "Unconfined" if unconfined else "RuntimeDefault"}
+    capabilities = {
+        kind: list(service[f"cap_{kind}"]) for kind in ("add", "drop") if service.get(f"cap_{kind}")
+    }
+    container: dict[str, Data] = {"capabilities": capabilities} if capabilities else {}
+    if {"no-new-privileges:true", "no-new-privileges"} & set(options):
+        container["allowPrivilegeEscalation"] = False
+    if service.get("privileged"):
+        container["privileged"] = True
+    return {"pod": pod, "container": container} if container else {"pod": pod}
 
 
 def _plain(text: str) -> str:
@@ -113,23 +159,20 @@ def _ports(written: Data) -> Iterator[Port]:
             yield Port("", int(number))
 
 
-def _mounts(service: Mapping[str, Data]) -> Iterator[Mount]:
-    for volume in service.get("volumes") or ():
-        if isinstance(volume, Mapping):
-            kind, source = volume.get("type", "volume"), str(volume.get("source", ""))
-            target, read_only = volume["target"], volume.get("read_only", False)
-            sub_path = (volume.get("volume") or {}).get("subpath", "")
-        else:
-            source, target, *options = str(volume).split(":")
-            kind = "bind" if source.startswith((".", "/", "~")) else "volume"
-            read_only, sub_path = "ro" in ",".join(options).split(","), ""
+def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[Mount]:
+    for written in service.get("volumes") or ():
+        volume = written if isinstance(written, Mapping) else _long(str(written))
+        source = _plain(str(volume.get("source", "")))
         yield Mount(
-            path=target,
-            volume=source.strip("./~").replace("/", "-") or kind,
-            source=_source(kind, source),
-            sub_path=sub_path,
-            read_only=read_only,
+            path=_plain(volume["target"]),
+            volume=source.strip("./~").replace("/", "-") or volume.get("type", "volume"),
+            source=_source(file, volume, source),
+            sub_path=_plain((volume.get("volume") or {}).get("subpath", "")),
+            read_only=volume.get("read_only", False),
         )
+    if "shm_size" in service:
+        memory = {"medium": "Memory", "sizeLimit": _bytes(service["shm_size"])}
+        yield Mount(path="/dev/shm", volume="dshm", source={"emptyDir": memory})  # noqa: S108
 
     for config in service.get("configs") or ():
         name, target = config["source"], PurePosixPath(config["target"])
@@ -153,13 +196,45 @@ def _configs(manifest: Manifest) -> dict[str, dict[str, str]]:
     }
 
 
-def _source(kind: str, source: str) -> dict[str, Data]:
+def _long(text: str) -> dict[str, Data]:
+    """The long form of `source:target:options`, or of a target alone."""
+    if ":" not in text:
+        return {"type": "volume", "target": text}
+    source, target, *options = text.split(":")
+    local = source.startswith((".", "/", "~"))
+    return {
+        "type": "bind" if local else "volume",
+        "source": source,
+        "target": target,
+        "read_only": "ro" in ",".join(options).split(","),
+        **({"bind": {"create_host_path": True}} if local else {}),
+    }
+
+
+def _source(file: Mapping[str, Data], volume: Mapping[str, Data], source: str) -> dict[str, Data]:
     """The Kubernetes volume source that comes nearest."""
+    kind = volume.get("type", "volume")
     if kind == "bind":
-        return {"hostPath": {"path": source}}
+        made = (volume.get("bind") or {}).get("create_host_path", True)
+        return {"hostPath": {"path": source, **({"type": "DirectoryOrCreate"} if made else {})}}
     if kind == "tmpfs":
-        return {"emptyDir": {"medium": "Memory"}}
+        size = (volume.get("tmpfs") or {}).get("size")
+        limit = {} if size is None else {"sizeLimit": _bytes(size)}
+        return {"emptyDir": {"medium": "Memory", **limit}}
+    if not source:
+        return {"emptyDir": {}}
+    options = ((file.get("volumes") or {}).get(source) or {}).get("driver_opts") or {}
+    server = re.search(r"(?:^|,)addr=([^,]+)", str(options.get("o", "")))
+    if options.get("type") == "nfs" and server:
+        return {"nfs": {"server": server[1], "path": str(options.get("device", ""))[1:]}}
     return {"persistentVolumeClaim": {"claimName": source}}
+
+
+def _bytes(written: Data) -> str:
+    """A size as a Kubernetes quantity: Docker counts in powers of 1024."""
+    number, unit = re.fullmatch(r"\s*([\d.]*)\s*([a-z]*)\s*", str(written).lower()).groups()  # type: ignore[union-attr]
+    prefix = unit.removesuffix("b").removesuffix("i").upper()
+    return f"{number}{prefix}i" if prefix else number
 
 
 def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
@@ -167,7 +242,11 @@ def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
     for key, kind in (("reservations", "requests"), ("limits", "limits")):
         amounts = written.get(key) or {}
         names = (("cpus", "cpu"), ("memory", "memory"))
-        plain = {ours: str(amounts[theirs]) for theirs, ours in names if theirs in amounts}
+        plain = {
+            ours: _bytes(amounts[theirs]) if ours == "memory" else str(amounts[theirs])
+            for theirs, ours in names
+            if theirs in amounts
+        }
         if plain:
             found[kind] = plain
     for device in (written.get("reservations") or {}).get("devices") or ():

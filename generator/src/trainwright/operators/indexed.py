@@ -5,12 +5,19 @@ Facts: kubernetes pkg/controller/job/indexed_job_utils.go; kubernetes-sigs/jobse
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.model import Data
+from trainwright.model import Data, Manifest
 from trainwright.operators import template
-from trainwright.operators.operator import EnvVar, Pod, Restart, Workload
+from trainwright.operators.operator import (
+    Deadline,
+    EnvVar,
+    Gang,
+    Pod,
+    Restart,
+    Workload,
+)
 
 _INDEX = "batch.kubernetes.io/job-completion-index"
 _BACKOFF_LIMIT = 6  # the API server's default
@@ -28,7 +35,7 @@ def job_pods(
     return tuple(
         replace(
             template.pod(
-                pod_spec,
+                spec["template"],
                 container,
                 name=f"{name}-{index}",
                 role=role,
@@ -87,7 +94,34 @@ def jobset_workload(name: str, spec: Mapping[str, Data]) -> Workload:
         pods=tuple(pod for pods in groups.values() for pod in pods),
         deciding=tuple(pod.name for target in targets for pod in groups[target]),
         needs="any" if policy.get("operator") == "Any" else "all",
+        deadline=_attempt(spec),
+        suspended=spec.get("suspend", False),
     )
+
+
+def _attempt(spec: Mapping[str, Data]) -> Deadline | None:
+    """The JobSet makes its Jobs anew, and with them their deadlines."""
+    found = [
+        template.deadline(group["template"]["spec"], attempt=True)
+        for group in spec["replicatedJobs"]
+    ]
+    ends = [deadline for deadline in found if deadline is not None]
+    return min(ends, key=lambda deadline: deadline.seconds, default=None)
+
+
+_GROUP = "scheduling.k8s.io/group-name"  # annotation of Volcano
+_POD_GROUP = "scheduling.x-k8s.io/pod-group"  # label of scheduler-plugins
+
+
+def pod_group(pods: tuple[Pod, ...], together: Sequence[Manifest]) -> Gang | None:
+    """The PodGroup that the pods say they belong to, if it is among the manifests."""
+    first = pods[0]
+    name = first.annotations.get(_GROUP) or first.labels.get(_POD_GROUP)
+    for other in together:
+        if other.kind == "PodGroup" and other.name == name:
+            spec = other.body["spec"]
+            return Gang(spec["minMember"], spec.get("queue", ""))
+    return None
 
 
 def _group(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trainwright.model import Manifest
 from trainwright.operators import indexed
 from trainwright.operators.operator import Operator, Workload
 
 
-def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload:
-    return indexed.jobset_workload(manifest.name, manifest.body["spec"])
+def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
+    workload = indexed.jobset_workload(manifest.name, manifest.body["spec"])
+    return replace(workload, gang=indexed.pod_group(workload.pods, together))
 
 
 OPERATOR = Operator(name="JobSet controller", kinds=(("jobset.x-k8s.io", "JobSet"),), pods=_pods)

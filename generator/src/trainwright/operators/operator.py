@@ -19,12 +19,14 @@ class ManifestError(TrainwrightError):
 class EnvVar:
     """One entry of a container's env; `source` says where the cluster takes a value that git lacks.
 
-    "key token of Secret hf", say. The value is then empty here.
+    "key token of Secret hf", say. The value is then empty here. `secret` is the name and the key
+    where that place is a Secret.
     """
 
     name: str
     value: str = ""
     source: str = ""
+    secret: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,14 @@ class Pod:
     security: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # of pod, container
     init: tuple[InitContainer, ...] = ()
     grace_period: int = 30  # seconds, the API server's default
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    pull_policy: str = ""  # as written
+    pull_secrets: tuple[str, ...] = ()
+    placement: Mapping[str, Data] = field(default_factory=dict)  # fields of the spec, as written
+    service_account: str = ""
+    token: bool = True  # whether it is mounted
+    starts_image: bool = False  # what the image itself starts, with `command` as its arguments
 
     @property
     def env(self) -> tuple[tuple[str, str], ...]:
@@ -147,13 +157,39 @@ def expand(text: str, env: Mapping[str, str]) -> str:
     return _REFERENCE.sub(value, text)
 
 
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Pods that are started together or not at all; of a queue of the scheduler's, if any."""
+
+    members: int
+    queue: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadline:
+    """After how many seconds the operator ends a run, or each attempt of it."""
+
+    seconds: int
+    attempt: bool = False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """The pods of one object, and which of them have to succeed for it to succeed."""
+    """The pods of one object, and which of them have to succeed for it to succeed.
+
+    `sizes` are the fewest and the most pods of an elastic one. A suspended one has the pods that
+    it would start with. `own` are settings that no other operator has, but for their defaults.
+    """
 
     pods: tuple[Pod, ...]
     deciding: tuple[str, ...]  # names of pods
     needs: Literal["all", "any"] = "all"
+    sizes: tuple[int, int] | None = None
+    deadline: Deadline | None = None
+    suspended: bool = False
+    gang: Gang | None = None
+    isolated: bool = False  # by the object itself; a NetworkPolicy is another
+    own: Mapping[str, Data] = field(default_factory=dict)
 
     def succeeded(self, codes: Mapping[str, int]) -> bool:
         """Whether the operator calls the object succeeded, by exit codes of pods that ended."""

@@ -14,6 +14,7 @@ from trainwright.operators import template
 from trainwright.operators.operator import (
     PERMANENT,
     EnvVar,
+    Gang,
     InitContainer,
     ManifestError,
     Operator,
@@ -63,6 +64,20 @@ class _Job:
         return written or (None if deprecated else "auto")
 
     @property
+    def policy(self) -> Mapping[str, Data]:
+        return self.spec.get("runPolicy") or {}
+
+    @property
+    def sizes(self) -> tuple[int, int] | None:
+        """The fewest and the most workers of an elastic job, each filled from the other."""
+        if self.elastic is None:
+            return None
+        workers = self.replicas.get(_WORKER, 0)
+        low = self.elastic.get("minReplicas", self.elastic.get("maxReplicas", workers))
+        high = self.elastic.get("maxReplicas", self.elastic.get("minReplicas", workers))
+        return low, high
+
+    @property
     def world_size(self) -> int:
         """Pods times processes if that is a number, else pods: the words count as one."""
         procs = self.procs or ""
@@ -92,14 +107,27 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Worklo
         pods=pods,
         deciding=masters or tuple(pod.name for pod in pods),
         needs="any" if job.elastic and not masters else "all",
+        sizes=job.sizes,
+        deadline=template.deadline(job.policy),
+        suspended=job.policy.get("suspend", False),
+        gang=_gang(job),
     )
+
+
+def _gang(job: _Job) -> Gang | None:
+    """The group that the operator makes when it runs with a gang scheduler."""
+    asked = job.policy.get("schedulingPolicy")
+    if not asked:
+        return None
+    members = asked.get("minAvailable") or sum(job.replicas.values())
+    return Gang(members, asked.get("queue", ""))
 
 
 def _pod(job: _Job, role: str, index: int) -> Pod:
     name = f"{job.name}-{role.lower()}-{index}"
     waits = role == _WORKER and _MASTER in job.replicas
     pod = template.pod(
-        job.replica(role)["template"]["spec"],
+        job.replica(role)["template"],
         job.container(role),
         name=name,
         role=role.lower(),
@@ -137,11 +165,9 @@ def _of_master(job: _Job, rank: int) -> Iterator[EnvVar]:
 
 
 def _of_elastic(job: _Job, policy: Mapping[str, Data]) -> Iterator[EnvVar]:
-    if _WORKER not in job.replicas:
+    if _WORKER not in job.replicas or job.sizes is None:
         raise ManifestError(f"PyTorchJob {job.name} has an elasticPolicy, but no Worker")
-    workers = job.replicas[_WORKER]
-    low = policy.get("minReplicas", policy.get("maxReplicas", workers))
-    high = policy.get("maxReplicas", policy.get("minReplicas", workers))
+    low, high = job.sizes
     host = policy.get("rdzvHost") or f"{job.name}-worker-0"
     yield EnvVar("PET_RDZV_ENDPOINT", f"{host}:{policy.get('rdzvPort') or job.port(_WORKER)}")
     yield EnvVar("PET_RDZV_BACKEND", policy.get("rdzvBackend") or "c10d")
@@ -170,7 +196,7 @@ def _wait_for_master(job: _Job) -> InitContainer:
 
 def _restart(job: _Job, role: str) -> Restart:
     policy = job.replica(role).get("restartPolicy") or "OnFailure"
-    limit = (job.spec.get("runPolicy") or {}).get("backoffLimit")
+    limit = job.policy.get("backoffLimit")
     if policy == "Never":
         return Restart(limit=0)
     return Restart(limit=limit, permanent=PERMANENT if policy == "ExitCode" else frozenset())

@@ -88,8 +88,11 @@ def _node_rank(written: str, env: Mapping[str, str], *, own: bool) -> int | None
     return next((n for n in map(_number, (written, *others)) if n is not None), None)
 
 
+_MOST_DIGITS = 6  # more processes than that are a mistake, and not to be counted out
+
+
 def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
+    return int(text) if text and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def _accelerators(pod: Pod) -> int:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from trainwright.model import Data
 from trainwright.operators.operator import (
+    Deadline,
     EnvVar,
     InitContainer,
     ManifestError,
@@ -27,7 +28,7 @@ def main_container(spec: Mapping[str, Data], name: str = "") -> Mapping[str, Dat
 
 
 def pod(
-    spec: Mapping[str, Data],
+    written: Mapping[str, Data],
     container: Mapping[str, Data],
     *,
     name: str,
@@ -39,9 +40,11 @@ def pod(
 ) -> Pod:
     """The pod of a template, reached by its name and without what its operator adds to it.
 
-    `fields` are values of the downward API that are known beforehand; `injected` follows the
-    container's own env.
+    `written` is the template with its metadata, `fields` are values of the downward API that are
+    known beforehand; `injected` follows the container's own env.
     """
+    spec: Mapping[str, Data] = written["spec"]
+    metadata: Mapping[str, Data] = written.get("metadata") or {}
     own = tuple(_variable(entry, fields) for entry in container.get("env") or ())
     return Pod(
         name=name,
@@ -65,7 +68,24 @@ def pod(
         },
         init=tuple(_init(c) for c in spec.get("initContainers") or ()),
         grace_period=spec.get("terminationGracePeriodSeconds", 30),
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        pull_policy=container.get("imagePullPolicy", ""),
+        pull_secrets=tuple(s["name"] for s in spec.get("imagePullSecrets") or ()),
+        placement={field: spec[field] for field in _PLACEMENT if spec.get(field)},
+        service_account=spec.get("serviceAccountName", ""),
+        token=spec.get("automountServiceAccountToken", True),
+        starts_image=not container.get("command"),
     )
+
+
+def deadline(policy: Mapping[str, Data], *, attempt: bool = False) -> Deadline | None:
+    """The deadline of a spec or a run policy, which all operators call alike."""
+    seconds = policy.get("activeDeadlineSeconds")
+    return None if seconds is None else Deadline(seconds=seconds, attempt=attempt)
+
+
+_PLACEMENT = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "schedulerName")
 
 
 def words(container: Mapping[str, Data]) -> tuple[str, ...]:
@@ -92,7 +112,8 @@ def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
             return EnvVar(name, fields[path].replace("$", "$$"))
         return EnvVar(name, source=f"field {path} of the pod")
     if kind == "secretKeyRef":
-        return EnvVar(name, source=f"key {reference['key']} of Secret {reference['name']}")
+        secret = (reference["name"], reference["key"])
+        return EnvVar(name, source=f"key {secret[1]} of Secret {secret[0]}", secret=secret)
     if kind == "configMapKeyRef":
         return EnvVar(name, source=f"key {reference['key']} of ConfigMap {reference['name']}")
     return EnvVar(name, source=f"{kind} of the pod")

@@ -37,19 +37,33 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Worklo
     if not low <= chosen <= high:
         raise ManifestError(f"TrainingJob {manifest.name} runs on {low} to {high} pods, not {size}")
     pods = tuple(_pod(manifest.name, spec, index, chosen) for index in range(chosen))
-    return Workload(pods=pods, deciding=tuple(pod.name for pod in pods))
+    return Workload(
+        pods=pods,
+        deciding=tuple(pod.name for pod in pods),
+        sizes=None if low == high else (low, high),
+        deadline=template.deadline(spec.get("runPolicy") or {}),
+        own={
+            field: spec[field]
+            for field, default in _OWN.items()
+            if spec.get(field, default) != default
+        },
+    )
+
+
+_MOST_DIGITS = 6  # of a number of processes; more are a mistake
+_OWN = {"framework": "pytorch", "priority": 0}
 
 
 def _pod(job: str, spec: Mapping[str, Data], index: int, size: int) -> Pod:
     replica: Mapping[str, Data] = spec["replicaSpecs"]
-    pod_spec = replica["template"]["spec"]
-    container = template.main_container(pod_spec)  # the operator touches containers[0] only
+    # The operator touches containers[0] only.
+    container = template.main_container(replica["template"]["spec"])
     injects = bool(spec.get("injectLattice"))
     if injects and not container.get("command"):
         raise ManifestError(f"TrainingJob {job}: injectLattice needs an explicit command")
     name = f"{job}-worker-{index}"
     pod = template.pod(
-        pod_spec,
+        replica["template"],
         container,
         name=name,
         role="worker",
@@ -86,7 +100,7 @@ def _by_the_agent(
     """What `python -m lattice.run` sets for each process, when the pods join in their order."""
     own = {entry["name"]: str(entry.get("value", "")) for entry in container.get("env") or ()}
     written = own.get("LATTICE_NPROC_PER_NODE", "1")
-    procs = int(written) if written.isdigit() else 1
+    procs = int(written) if written.isdigit() and len(written) <= _MOST_DIGITS else 1
     threads = {"OMP_NUM_THREADS": "1"} if procs > 1 and "OMP_NUM_THREADS" not in own else {}
     return tuple(
         tuple(

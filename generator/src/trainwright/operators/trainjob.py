@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from trainwright import quantity
 from trainwright.model import Data, Manifest
 from trainwright.operators import indexed, template
-from trainwright.operators.operator import ManifestError, Operator, Workload
+from trainwright.operators.operator import Gang, ManifestError, Operator, Workload
 
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 _CONTAINER = "node"
 _PORT = 29500
 _RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
+_QUEUE = "scheduling.volcano.sh/queue-name"
 _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 
@@ -28,7 +30,21 @@ def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Wo
     spec["replicatedJobs"] = [
         _replicated(manifest.name, train_job, runtime, group) for group in spec["replicatedJobs"]
     ]
-    return indexed.jobset_workload(manifest.name, spec)
+    workload = indexed.jobset_workload(manifest.name, spec)
+    return replace(
+        workload,
+        deadline=template.deadline(train_job) or workload.deadline,
+        suspended=train_job.get("suspend", False),
+        gang=_gang(runtime, len(workload.pods)),
+    )
+
+
+def _gang(runtime: Mapping[str, Data], pods: int) -> Gang | None:
+    """All pods; Volcano's queue is an annotation of what the runtime makes."""
+    if not runtime.get("podGroupPolicy"):
+        return None
+    metadata = runtime["template"].get("metadata") or {}
+    return Gang(pods, (metadata.get("annotations") or {}).get(_QUEUE, ""))
 
 
 def _runtime(manifest: Manifest, together: Sequence[Manifest]) -> Mapping[str, Data]:
@@ -49,15 +65,16 @@ def _replicated(
 ) -> dict[str, Data]:
     """One replicated Job of the runtime with everything that the TrainJob lays over it."""
     job = dict(group["template"]["spec"])
-    pod = job["template"]["spec"]
+    written: Mapping[str, Data] = job["template"]
     for patch in _patches(train_job, group["name"]):
-        pod = _patched(pod, patch)
+        written = _patched(written, patch)
+    pod: Mapping[str, Data] = written["spec"]
     labels = (group["template"].get("metadata") or {}).get("labels") or {}
     if labels.get(_ANCESTOR) == "trainer":
         nodes = _nodes(train_job, runtime)
         job["parallelism"] = job["completions"] = nodes
         pod = _trained(name, train_job, runtime, pod, nodes)
-    job["template"] = {**job["template"], "spec": pod}
+    job["template"] = {**written, "spec": pod}
     return {**group, "template": {**group["template"], "spec": job}}
 
 
@@ -129,19 +146,18 @@ def _upserted(entries: Data, more: Data) -> list[Mapping[str, Data]]:
 
 
 def _patches(train_job: Mapping[str, Data], group: str) -> Iterator[Mapping[str, Data]]:
-    """The pod specs to lay over a replicated Job, in order."""
+    """The pod templates to lay over that of a replicated Job, in order."""
     for override in train_job.get("podSpecOverrides") or ():  # 2.0
         if _targets(override, group):
-            yield {key: value for key, value in override.items() if key != "targetJobs"}
+            yield {"spec": {key: value for key, value in override.items() if key != "targetJobs"}}
     for override in train_job.get("podTemplateOverrides") or ():  # 2.1
         if _targets(override, group):
-            yield override.get("spec") or {}
+            yield {key: value for key, value in override.items() if key != "targetJobs"}
     for patch in train_job.get("runtimePatches") or ():  # 2.2 and later
         template_spec = ((patch.get("trainingRuntimeSpec") or {}).get("template") or {}).get("spec")
         for job in (template_spec or {}).get("replicatedJobs") or ():
             if job["name"] == group:
-                pod = ((job.get("template") or {}).get("spec") or {}).get("template") or {}
-                yield pod.get("spec") or {}
+                yield ((job.get("template") or {}).get("spec") or {}).get("template") or {}
 
 
 def _targets(override: Mapping[str, Data], group: str) -> bool:
@@ -161,7 +177,7 @@ _KEYS = {
 
 
 def _patched(below: Mapping[str, Data], above: Mapping[str, Data]) -> dict[str, Data]:
-    """A strategic merge of two pod specs."""
+    """A strategic merge of two pod templates."""
     merged = dict(below)
     for key, value in above.items():
         if key in _KEYS and isinstance(value, list):

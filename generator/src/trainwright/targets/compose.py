@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from trainwright import launch, quantity
 from trainwright.model import Data, Environment, Job
 from trainwright.targets import indexed
-from trainwright.targets.target import Target, Unsupported
+from trainwright.targets.target import Deviation, Target, Unsupported, one_process
 
 _API = "compose-spec"
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
@@ -24,8 +24,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "resources": _resources(job),
     }
     if job.launcher == "python" or job.entrypoint.argv:
-        alone = indexed.variables(job, "127.0.0.1")
-        values["env"] = {**alone["env"], **dict.fromkeys(alone["fieldEnv"], "0")}
+        values["env"] = indexed.alone(job)
     return values
 
 
@@ -70,6 +69,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "Docker ends no container after a time",
             "Remove it (maxDuration: null), and stop the run yourself.",
         )
+    yield from one_process(job)
     yield from _unsupported_devices(job)
     yield from _unsupported_mounts(job)
     yield from _unsupported_security(job, environment)
@@ -146,14 +146,14 @@ def _units(job: Job) -> Iterator[Unsupported]:
 
 
 def _expansions(job: Job) -> Iterator[Unsupported]:
-    """Kubernetes replaces $(NAME) by a variable's value, and Docker does not."""
+    """Kubernetes replaces $(NAME) by a variable's value and $$ by $, and Docker does not."""
     words = [("entrypoint", word) for word in job.entrypoint.argv]
     words += [(f"env.{name}", value) for name, value in job.env.items()]
     for flag, value in job.flags.items():
         items = value if isinstance(value, list) else [value]
         words += [(f"flags.{flag}", str(item)) for item in items]
     for path, word in words:
-        if "$(" in word:
+        if "$(" in word or "$$" in word:
             yield Unsupported(path, f"Docker does not expand {word!r}", "Write the value itself.")
 
 
@@ -166,5 +166,42 @@ TARGET = Target(
     values=_values,
     longest_suffix=lambda job: "",
     unsupported=_unsupported,
+    deviations=(
+        Deviation(
+            about="Retries",
+            text="Docker starts the container anew whatever its exit code says.",
+            fields=("pods.*.restart.final",),
+            when=lambda job, _: job.retries > 0 and launch.starts_runtime(job),
+        ),
+        Deviation(
+            about="Secrets",
+            text="Their values come from the shell that calls `docker compose`.",
+            fields=("pods.*.secrets.*",),
+            when=lambda job, _: bool(job.secrets),
+        ),
+        Deviation(
+            about="Annotations",
+            text="They are the container's, and there are none for the controllers of a cluster.",
+            fields=("annotations.*", "pods.*.annotations.*"),
+        ),
+        Deviation(
+            about="Group of volumes",
+            text="The process has the group `security.fsGroup`, but nothing gives it the files.",
+            fields=("pods.*.security.fsGroupChangePolicy",),
+            when=lambda job, _: job.security.fs_group is not None,
+        ),
+        Deviation(
+            about="Metrics",
+            text="They can be fetched on 127.0.0.1, and nothing does so by itself.",
+            fields=("beside.PodMonitor/*",),
+            when=lambda job, _: job.metrics is not None,
+        ),
+        Deviation(
+            about="Isolated network",
+            text="The container has no network at all.",
+            fields=("beside.NetworkPolicy/*",),
+            when=lambda job, _: job.network == "isolated",
+        ),
+    ),
     envelope=_envelope,
 )

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
 from trainwright.targets import queueing
-from trainwright.targets.target import Unsupported
+from trainwright.targets.target import Deviation, Unsupported, one_process
 
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for prompt logs
 PORT = 29500  # torchrun's default, and Kubeflow Trainer's
 ROLE = "node"  # of the one group of pods, in their names
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -45,15 +46,22 @@ def variables(job: Job, address: str) -> dict[str, Data]:
             "MASTER_ADDR": address,
             "MASTER_PORT": str(PORT),
             "WORLD_SIZE": str(job.nodes * job.procs_per_node),
-            **(_torchrun(job, address) if job.entrypoint.argv else {}),
+            **(_for_any_command(job, address) if job.entrypoint.argv else {}),
         },
         "fieldEnv": {"RANK": _INDEX, **({"PET_NODE_RANK": _INDEX} if job.entrypoint.argv else {})},
     }
 
 
-def _torchrun(job: Job, address: str) -> dict[str, str]:
+def alone(job: Job) -> dict[str, str]:
+    """The same for the only pod there is, as plain values."""
+    found = variables(job, "127.0.0.1")
+    return {**found["env"], **dict.fromkeys(found["fieldEnv"], "0")}
+
+
+def _for_any_command(job: Job, address: str) -> dict[str, str]:
     """torchrun's options as variables, for a command that may be torchrun."""
     return {
+        **UNBUFFERED,
         "PET_MASTER_ADDR": address,
         "PET_MASTER_PORT": str(PORT),
         "PET_NNODES": str(job.nodes),
@@ -86,12 +94,16 @@ def run_policy(job: Job, environment: Environment, backoff_limit: int) -> dict[s
     return policy | queueing.suspend(job, environment)
 
 
+RETRIES = Deviation(
+    about="Retries",
+    text="All pods are started anew when one is lost.",
+    fields=("pods.*.restart.together",),
+    when=lambda job, _: job.retries > 0,
+)
+DEADLINE = "It is that of each attempt, not of the run."
+
+
 def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     """What none of these targets can express."""
     yield from queueing.unsuspendable(job, environment)
-    if job.launcher == "python" and job.procs_per_node > 1 and not job.entrypoint.argv:
-        yield Unsupported(
-            "launcher",
-            f"python starts one process a node, but {job.procs_per_node} are asked for",
-            "Use launcher trainwright or torchrun, or set procsPerNode: 1.",
-        )
+    yield from one_process(job)

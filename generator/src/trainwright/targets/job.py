@@ -9,7 +9,7 @@ from __future__ import annotations
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
 from trainwright.targets import indexed, queueing
-from trainwright.targets.target import Target
+from trainwright.targets.target import Deviation, Target
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -35,4 +35,13 @@ TARGET = Target(
     values=_values,
     longest_suffix=lambda job: f"-{job.nodes - 1}",
     unsupported=indexed.unsupported,
+    deviations=(
+        Deviation(
+            about="Retries",
+            text="A lost pod is started anew by itself, and the others as they fail with it. Each "
+            "of them is counted, so the limit is retries times nodes; an eviction costs none.",
+            fields=("pods.*.restart.limit",),
+            when=lambda job, _: job.retries > 0 and job.nodes > 1,
+        ),
+    ),
 )

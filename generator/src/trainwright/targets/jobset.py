@@ -8,7 +8,7 @@ from __future__ import annotations
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
 from trainwright.targets import indexed, queueing
-from trainwright.targets.target import Target
+from trainwright.targets.target import Deviation, Target
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -37,4 +37,13 @@ TARGET = Target(
     values=_values,
     longest_suffix=longest_suffix,
     unsupported=indexed.unsupported,
+    deviations=(
+        indexed.RETRIES,
+        Deviation(
+            about="Longest duration",
+            text=indexed.DEADLINE,
+            fields=("deadline_of",),
+            when=lambda job, _: job.max_duration is not None,
+        ),
+    ),
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from trainwright import launch
 from trainwright.model import Data, Elastic, Environment, Job
 from trainwright.targets import queueing
-from trainwright.targets.target import Target, Unsupported
+from trainwright.targets.target import Deviation, Target, Unsupported, one_process
 
 PORT = 23456  # the operator's default; named, or the Service it makes is invalid
 
@@ -70,6 +70,13 @@ def _longest_suffix(job: Job) -> str:
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from queueing.unsuspendable(job, environment)
+    yield from one_process(job)
+    if job.elastic and job.launcher == "python" and not job.entrypoint.argv:
+        yield Unsupported(
+            "launcher",
+            "nodes come and go through torch's elastic agent, which python does not start",
+            "Use launcher trainwright or torchrun, or set nodes instead of elastic.",
+        )
     if job.elastic and job.elastic.recovery and not launch.starts_runtime(job):
         yield Unsupported(
             "elastic.recovery",
@@ -87,5 +94,25 @@ TARGET = Target(
     values=_values,
     longest_suffix=_longest_suffix,
     unsupported=_unsupported,
+    deviations=(
+        Deviation(
+            about="Success",
+            text="The master alone decides whether a run succeeded, and of an elastic one any "
+            "worker. Elsewhere all pods have to succeed.",
+            fields=("success",),
+            when=lambda job, _: job.nodes > 1 or job.elastic is not None,
+        ),
+        Deviation(
+            about="Elastic jobs",
+            text=f"torch's agent starts the ranks anew up to {_MAX_RESTARTS} times, since every "
+            "node that comes or goes counts as one.",
+            fields=("pods.*.program.options.max-restarts",),
+            when=lambda job, _: job.elastic is not None,
+        ),
+        Deviation(
+            about="Retries",
+            text="A lost pod is started anew by itself, and the others as they fail with it.",
+        ),
+    ),
     elastic=True,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from trainwright.model import Data, Environment, Job
 
@@ -18,15 +19,45 @@ class Unsupported:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Deviation:
+    """What is rendered, but comes out otherwise than on other targets.
+
+    `fields` are the values of the normal form (`equivalence`) in which it shows, as dotted paths
+    with wildcards; there are none for what happens outside of the pods. `when` says for which
+    jobs.
+    """
+
+    about: str
+    text: str
+    fields: tuple[str, ...] = ()
+    when: Callable[[Job, Environment], bool] = lambda _job, _environment: True
+
+    def covers(self, path: str) -> bool:
+        """Whether a value of the normal form may differ because of it."""
+        return any(fnmatchcase(path, field) for field in self.fields)
+
+
+def one_process(job: Job) -> Iterator[Unsupported]:
+    """Refuses several processes a node where nothing would start them."""
+    if job.launcher == "python" and job.procs_per_node > 1 and not job.entrypoint.argv:
+        yield Unsupported(
+            "launcher",
+            f"python starts one process a node, but {job.procs_per_node} are asked for",
+            "Use launcher trainwright or torchrun, or set procsPerNode: 1.",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """One workload kind a job can become.
 
     `template` is the chart template that shapes it; `values` are the chart values in which it
     differs from the others; `longest_suffix` is what the controller appends to the object's name
-    at most; `unsupported` names what it cannot express. `elastic` says whether nodes may come and
-    go while it runs; `section` is the part of a job spec that no other target reads. `envelope`
-    makes a Kubernetes-like object of what is rendered, for targets that are none themselves: no
-    GitOps engine applies those.
+    at most; `unsupported` names what it cannot express, `deviations` what it expresses otherwise
+    than the others. `elastic` says whether nodes may come and go while it runs; `section` is the
+    part of a job spec that no other target reads; `succeeds` names the kind that it is the next
+    generation of. `envelope` makes a Kubernetes-like object of what is rendered, for targets that
+    are none themselves: no GitOps engine applies those.
     """
 
     name: str
@@ -37,6 +68,8 @@ class Target:
     values: Callable[[Job, Environment, str], dict[str, Data]]
     longest_suffix: Callable[[Job], str]
     unsupported: Callable[[Job, Environment], Iterator[Unsupported]]
+    deviations: tuple[Deviation, ...] = ()
     elastic: bool = False
     section: str = ""
+    succeeds: str = ""
     envelope: Callable[[Mapping[str, Data]], dict[str, Data]] | None = None

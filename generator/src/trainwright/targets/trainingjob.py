@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
-from trainwright.targets.target import Target, Unsupported
+from trainwright.targets import indexed
+from trainwright.targets.target import Deviation, Target, Unsupported, one_process
 
 # The operator joins the arguments by spaces into one bash line, so quoting is lost.
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -38,7 +39,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         policy["activeDeadlineSeconds"] = job.max_duration
     values: dict[str, Data] = {
         # Lattice forces Never once its agent is injected; a value would only mislead.
-        "restartPolicy": "" if inject else ("OnFailure" if job.retries else "Never"),
+        "restartPolicy": "" if inject else launch.restart_policy(job),
         "runPolicy": policy,
         "lattice": {
             "minSize": low,
@@ -49,9 +50,15 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         },
     }
     options = environment.targets[job.target]
-    if inject and job.procs_per_node > 1:
-        values["env"] = {"LATTICE_NPROC_PER_NODE": str(job.procs_per_node)}
-    elif not inject and options.rendezvous_endpoint:
+    if inject:
+        several = {"LATTICE_NPROC_PER_NODE": str(job.procs_per_node)}
+        values["env"] = {
+            **(several if job.procs_per_node > 1 else {}),
+            **(indexed.UNBUFFERED if job.entrypoint.argv else {}),
+        }
+    elif job.launcher == "python" or job.entrypoint.argv:
+        values["env"] = indexed.alone(job)
+    elif options.rendezvous_endpoint:
         values["command"] = launch.command(
             job,
             rendezvous=(
@@ -109,6 +116,14 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         )
     if injects(job):
         yield from _unquotable(job)
+    else:
+        yield from one_process(job)
+        if many and (job.launcher != "torchrun" or job.entrypoint.argv):
+            yield Unsupported(
+                "lattice.inject",
+                "without the agent nothing tells the pods of each other",
+                "Remove lattice.inject, or use launcher torchrun.",
+            )
 
 
 def _unquotable(job: Job) -> Iterator[Unsupported]:
@@ -135,6 +150,36 @@ TARGET = Target(
     values=_values,
     longest_suffix=_longest_suffix,
     unsupported=_unsupported,
+    deviations=(
+        Deviation(
+            about="Retries",
+            text="A pod that fails ends a run that Lattice's agent starts. The agent itself starts "
+            "the processes anew when a node or the network is lost, without a limit.",
+            fields=("pods.*.restart.*",),
+            when=lambda job, _: injects(job) and job.retries > 0,
+        ),
+        Deviation(
+            about="Ranks",
+            text="torchrun without the agent gets them from the rendezvous of the environment.",
+            fields=("pods.*.processes.*",),
+            when=lambda job, env: bool(env.targets[job.target].rendezvous_endpoint),
+        ),
+        Deviation(
+            about="A command of one's own",
+            text="Lattice's agent starts it once a process, while elsewhere it is started once a "
+            "node and has to start the processes.",
+            fields=("pods.*.processes.*",),
+            when=lambda job, _: (
+                injects(job) and bool(job.entrypoint.argv) and job.procs_per_node > 1
+            ),
+        ),
+        Deviation(
+            about="Elastic jobs",
+            text="Lattice decides how many of the nodes they start with.",
+            fields=("nodes",),
+            when=lambda job, _: job.elastic is not None,
+        ),
+    ),
     elastic=True,
     section="lattice",
 )

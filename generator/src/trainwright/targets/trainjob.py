@@ -8,11 +8,12 @@ override. Facts: kubeflow/trainer v2.3.0, pkg/apis/trainer/v1alpha1 and pkg/runt
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
 from trainwright.targets import indexed, queueing
-from trainwright.targets.target import Target, Unsupported
+from trainwright.targets.target import Deviation, Target, Unsupported
 
 _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
 
@@ -20,6 +21,11 @@ _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
 def _minor(job: Job, environment: Environment) -> int:
     """The y of Kubeflow Trainer 2.y."""
     return int(environment.targets[job.target].version.split(".")[1])
+
+
+def _lent(job: Job, environment: Environment) -> bool:
+    """Whether the pods are those of a runtime of the cluster."""
+    return bool(environment.targets[job.target].runtime)
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -50,7 +56,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from indexed.unsupported(job, environment)
     minor = _minor(job, environment)
-    if environment.targets[job.target].runtime:
+    if _lent(job, environment):
         yield from _not_overridable(job, environment, minor)
     elif minor == 0 and queueing.gang_scheduler(job, environment) == "volcano":
         yield Unsupported(
@@ -105,4 +111,39 @@ TARGET = Target(
     values=_values,
     longest_suffix=lambda job: f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde",
     unsupported=_unsupported,
+    succeeds="PyTorchJob",
+    deviations=(
+        replace(indexed.RETRIES, when=lambda job, env: job.retries > 0 and not _lent(job, env)),
+        Deviation(
+            about="Longest duration",
+            text=f"{indexed.DEADLINE[:-1]}, with Kubeflow Trainer 2.0 and 2.1.",
+            fields=("deadline_of",),
+            when=lambda job, env: job.max_duration is not None and _minor(job, env) < 2,
+        ),
+        Deviation(
+            about="A runtime of the cluster",
+            text="Restarts are those of the runtime, and so are the pull policy and whether a "
+            "ServiceAccount's token is mounted.",
+            fields=("pods.*.restart.*", "pods.*.pull_policy", "pods.*.token"),
+            when=_lent,
+        ),
+        Deviation(
+            about="A runtime of the cluster before Kubeflow Trainer 2.2",
+            text="The security contexts are those of the runtime.",
+            fields=("pods.*.security.*",),
+            when=lambda job, env: _lent(job, env) and _minor(job, env) < 2,
+        ),
+        Deviation(
+            about="A runtime of the cluster with Kubeflow Trainer 2.0",
+            text="The pods have the runtime's labels and not the job's.",
+            fields=("pods.*.labels.*",),
+            when=lambda job, env: _lent(job, env) and _minor(job, env) < 1,
+        ),
+        Deviation(
+            about="Plain `helm install`",
+            text="Helm applies kinds it does not know in alphabetical order, and Trainer refuses a "
+            "TrainJob before its TrainingRuntime: apply the runtime first, or refer to one of the "
+            "cluster.",
+        ),
+    ),
 )

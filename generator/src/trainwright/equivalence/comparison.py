@@ -1,0 +1,99 @@
+"""Two normal forms side by side, value by value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+
+from trainwright.credentials import HIDDEN, kind, named, redact
+from trainwright.equivalence.form import Run
+from trainwright.model import Data
+
+_POD = re.compile(r"pods\.\d+\.")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Difference:
+    """One value that differs. `path` is dotted, with `*` where it is so in every pod.
+
+    None stands for a value that is absent.
+    """
+
+    path: str
+    left: Data
+    right: Data
+
+    def __str__(self) -> str:
+        left, right = (_shown(self.path, value) for value in (self.left, self.right))
+        return f"{self.path}: {left} became {right}"
+
+
+def _shown(path: str, value: Data) -> str:
+    if value is None:
+        return "nothing"
+    text = str(value)
+    if kind(text) or named(path.rpartition(".")[2], text):
+        return HIDDEN
+    return redact(text) or '""'
+
+
+def differences(
+    left: Run, right: Run, without: frozenset[str] = frozenset()
+) -> tuple[Difference, ...]:
+    """Where two runs differ, sorted by path; empty when they are the same training.
+
+    Paths in `without` are left out, by the numbers of their pods.
+    """
+    before, after = values(left), values(right)
+    found = [
+        Difference(path, before.get(path), after.get(path))
+        for path in sorted((before.keys() | after.keys()) - without)
+        if before.get(path) != after.get(path)
+    ]
+    return tuple(_together(found, max(len(left.pods), len(right.pods))))
+
+
+def _together(found: list[Difference], pods: int) -> Iterator[Difference]:
+    """What differs alike in all pods is said once."""
+    alike: dict[Difference, int] = {}
+    for difference in found:
+        everywhere = Difference(
+            _POD.sub("pods.*.", difference.path, count=1), difference.left, difference.right
+        )
+        alike[everywhere] = alike.get(everywhere, 0) + 1
+    said = set()
+    for difference in found:
+        everywhere = Difference(
+            _POD.sub("pods.*.", difference.path, count=1), difference.left, difference.right
+        )
+        if pods > 1 and alike[everywhere] == pods and everywhere.path != difference.path:
+            if everywhere not in said:
+                said.add(everywhere)
+                yield everywhere
+        else:
+            yield difference
+
+
+def values(run: Run) -> dict[str, Data]:
+    """Every scalar of a normal form by its dotted path; what is empty is not there."""
+    return dict(_leaves(run, ""))
+
+
+def _leaves(value: Data, path: str) -> Iterator[tuple[str, Data]]:
+    prefix = f"{path}." if path else ""
+    if is_dataclass(value):
+        for field in fields(value):
+            yield from _leaves(getattr(value, field.name), f"{prefix}{field.name}")
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            # An empty mapping says something where a key is what counts: `emptyDir: {}`, a flag.
+            if item in ({}, ()):
+                yield f"{prefix}{key}", True
+            else:
+                yield from _leaves(item, f"{prefix}{key}")
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _leaves(item, f"{prefix}{index}")
+    elif value is not None and value is not False and value != "":
+        yield path, value

@@ -1,0 +1,230 @@
+"""The normal form of a run: what manifests come to, whatever kind of workload they are.
+
+It is computed from the objects alone, through `operators`. Two runs with the same normal form
+train the same: as many processes with the same ranks, which start the same program with the same
+environment, resources and files, and are started again under the same conditions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trainwright import operators
+from trainwright.equivalence import containers, programs
+from trainwright.equivalence.programs import Process, Program
+from trainwright.model import Data, Manifest
+from trainwright.operators.operator import Pod as OperatedPod
+from trainwright.operators.operator import Restart as OperatedRestart
+from trainwright.operators.operator import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """What happens when a pod fails: it is started anew `limit` times at most.
+
+    `together` is whether all pods are started anew with it, `final` the exit codes after which
+    none is ("1-127").
+    """
+
+    limit: int | Literal["unlimited"]
+    together: bool = False
+    final: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """What is under a path: `source` as a Kubernetes volume has it, sizes in bytes."""
+
+    source: Mapping[str, Data]
+    folder: str = ""  # inside the volume
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """One pod, whatever its operator calls it: the one with rank 0 is the first.
+
+    `secrets` and `fields` are variables whose values the cluster has, by where it takes them.
+    `files` are those whose text is among the manifests. `resources` are in cores, bytes and
+    pieces.
+    """
+
+    processes: tuple[Process, ...]
+    program: Program
+    image: str
+    pull_policy: str
+    pull_secrets: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    mounts: Mapping[str, Mount] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    security: Mapping[str, Data] = field(default_factory=dict)
+    restart: Restart
+    grace_period: int
+    ports: tuple[int, ...] = ()  # without that of the rendezvous
+    placement: Mapping[str, Data] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    service_account: str = ""
+    token: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A whole run. Of an elastic one only the first pod is known: the others come and go.
+
+    `success` is which pods have to succeed. `labels` and `annotations` are those of the object.
+    `beside` are the objects that are there for the run, by kind and name; `own` are settings that
+    a single operator knows.
+    """
+
+    nodes: int  # to start with
+    elastic: tuple[int, int] | None = None  # fewest and most nodes
+    pods: tuple[Pod, ...]
+    success: Literal["all", "any", "rank 0", "some"] = "all"
+    deadline: int | None = None  # seconds
+    deadline_of: Literal["", "run", "attempt"] = ""
+    suspended: bool = False
+    queue: str = ""
+    queue_priority: str = ""
+    gang: int | None = None  # members
+    isolated: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    beside: Mapping[str, Data] = field(default_factory=dict)
+    own: Mapping[str, Data] = field(default_factory=dict)
+
+
+# What a workload's own operator reads, and so is already in the pods.
+_PART_OF_THE_WORKLOAD = frozenset(
+    {"Service", "PodGroup", "TrainingRuntime", "ClusterTrainingRuntime"}
+)
+_QUEUE = "kueue.x-k8s.io/queue-name"
+_PRIORITY = "kueue.x-k8s.io/priority-class"
+# How pods say which group they start with, which `gang` says already.
+_MEMBERSHIP = frozenset({"scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"})
+
+
+def of(manifests: tuple[Manifest, ...], name: str = "") -> Run:
+    """The normal form of a workload and of what belongs to it.
+
+    `name` is one that nobody else has, such as a rendered run's: it then stands for itself
+    wherever it is part of a text. Raises ManifestError when no operator makes pods of it.
+    """
+    if name:
+        manifests = tuple(
+            Manifest(body=_renamed(manifest.body, name), path=manifest.path)
+            for manifest in manifests
+        )
+    _, manifest = operators.find(manifests)
+    workload = operators.workload(manifests)
+    configs = operators.configs(manifests)
+    shown = workload.pods[:1] if workload.sizes else workload.pods
+    pods = tuple(_pod(pod, workload, configs) for pod in shown)
+    metadata: Mapping[str, Data] = manifest.body.get("metadata") or {}
+    # A service of a compose file is both the object and the pod.
+    labels: Mapping[str, str] = metadata.get("labels") or pods[0].labels
+    deadline, gang = workload.deadline, workload.gang
+    return Run(
+        nodes=len(workload.pods),
+        elastic=workload.sizes,
+        pods=pods,
+        success=_success(workload),
+        deadline=deadline.seconds if deadline else None,
+        deadline_of=("attempt" if deadline.attempt else "run") if deadline else "",
+        suspended=workload.suspended,
+        queue=labels.get(_QUEUE) or _scheduler_queue(workload),
+        queue_priority=labels.get(_PRIORITY, ""),
+        gang=gang.members if gang else None,
+        isolated=workload.isolated or any(m.kind == "NetworkPolicy" for m in manifests),
+        labels={k: value for k, value in labels.items() if k not in (_QUEUE, _PRIORITY)},
+        annotations=metadata.get("annotations") or {},
+        beside=dict(_beside(manifest, manifests, shown[0])),
+        own=workload.own,
+    )
+
+
+def _scheduler_queue(workload: Workload) -> str:
+    """The gang scheduler's queue, unless it is the one that Volcano takes by itself."""
+    queue = workload.gang.queue if workload.gang else ""
+    return "" if queue == "default" else queue
+
+
+def _renamed(data: Data, name: str) -> Data:
+    if isinstance(data, Mapping):
+        return {_renamed(key, name): _renamed(value, name) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_renamed(item, name) for item in data]
+    return data.replace(name, "run") if isinstance(data, str) else data
+
+
+def _pod(pod: OperatedPod, workload: Workload, configs: containers.Configs) -> Pod:
+    env, elsewhere = containers.environment(pod)
+    return Pod(
+        processes=programs.processes(pod, workload),
+        program=programs.program(pod),
+        image=containers.image(pod),
+        pull_policy=containers.pull_policy(pod),
+        pull_secrets=pod.pull_secrets,
+        env=env,
+        secrets={name: v.source for name, v in elsewhere.items() if containers.is_secret(v)},
+        fields={name: v.source for name, v in elsewhere.items() if not containers.is_secret(v)},
+        resources=containers.resources(pod),
+        mounts={
+            path: Mount(source=source, folder=mount.sub_path, read_only=mount.read_only)
+            for path, source, mount in containers.mounts(pod, configs)
+        },
+        files=dict(containers.files(pod, configs)),
+        security=containers.security(pod),
+        restart=_restart(pod.restart),
+        grace_period=pod.grace_period,
+        ports=containers.ports(pod),
+        placement=pod.placement,
+        labels={key: value for key, value in pod.labels.items() if key not in _MEMBERSHIP},
+        annotations={k: value for k, value in pod.annotations.items() if k not in _MEMBERSHIP},
+        service_account=pod.service_account,
+        token=pod.token,
+    )
+
+
+def _restart(restart: OperatedRestart) -> Restart:
+    if restart.limit == 0:
+        return Restart(limit=0)
+    return Restart(
+        limit="unlimited" if restart.limit is None else restart.limit,
+        together=restart.gang,
+        final=_ranges(sorted(restart.permanent)),
+    )
+
+
+def _ranges(codes: list[int]) -> str:
+    """Exit codes in few words: "1-127,137"."""
+    ranges: list[list[int]] = []
+    for code in codes:
+        if ranges and code == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], code]
+        else:
+            ranges.append([code])
+    return ",".join("-".join(map(str, ends)) for ends in ranges)
+
+
+def _success(workload: Workload) -> Literal["all", "any", "rank 0", "some"]:
+    if workload.needs == "any":
+        return "any"
+    if len(workload.deciding) == len(workload.pods):
+        return "all"
+    return "rank 0" if workload.deciding == (workload.pods[0].name,) else "some"
+
+
+def _beside(
+    manifest: Manifest, manifests: tuple[Manifest, ...], pod: OperatedPod
+) -> Iterator[tuple[str, Data]]:
+    mounted = {(m.source.get("configMap") or {}).get("name") for m in pod.mounts}
+    for other in manifests:
+        shown = other.kind == "ConfigMap" and other.name in mounted
+        if other is not manifest and other.kind not in _PART_OF_THE_WORKLOAD and not shown:
+            yield f"{other.kind}/{other.name}", other.body

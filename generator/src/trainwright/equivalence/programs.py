@@ -1,0 +1,162 @@
+"""What a pod starts, and the place that each of its processes finds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from trainwright.operators import commands, ranks
+from trainwright.operators.operator import Pod, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One training process. None stands for what the processes agree on only when they meet."""
+
+    rank: int | None
+    local_rank: int
+    world_size: int | None
+    meets_at: str  # "rank 0", another address, or nothing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What the processes run, and what starts them: a launcher, the image itself, or nothing.
+
+    `options` are those of the launcher, but for where and with how many others it meets. `flags`
+    are the program's arguments by name when all of them are flags; otherwise they are `words`.
+    """
+
+    launcher: str
+    interpreter: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    path: str = ""
+    is_module: bool = False
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    words: tuple[str, ...] = ()
+    unbuffered: bool = False
+
+
+# Options by which launchers find each other: the processes' places say the same.
+_MEETING = frozenset(
+    {
+        "nnodes",
+        "nproc-per-node",
+        "node-rank",
+        "master-addr",
+        "master-port",
+        "rdzv-backend",
+        "rdzv-endpoint",
+        "rdzv-id",
+        "rdzv-conf",
+        "standalone",
+    }
+)
+UNBUFFERED = "PYTHONUNBUFFERED"
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def program(pod: Pod) -> Program:
+    """What the pod's command starts."""
+    argv, env = pod.argv, dict(pod.env)
+    command = commands.read(argv)
+    always = bool(env.get(UNBUFFERED))
+    if pod.starts_image:
+        return Program(launcher="image", words=argv, unbuffered=always)
+    if command.program is None:
+        return Program(launcher=command.launcher, words=argv, unbuffered=always)
+    flags, words = arguments(argv[command.program + 1 :])
+    launched = command.launcher != "none"
+    before = () if launched else argv[: command.program - command.is_module]
+    # torchrun and our entrypoint start their processes with `python -u`.
+    return Program(
+        launcher=command.launcher,
+        interpreter=tuple(word for word in before if word != "-u"),
+        options=dict(_options(command, env)) if launched else {},
+        path=argv[command.program],
+        is_module=command.is_module,
+        flags=flags,
+        words=words,
+        unbuffered=launched or always or "-u" in before,
+    )
+
+
+def _options(command: commands.Command, env: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    if "PET_MAX_RESTARTS" in env:
+        yield "max-restarts", env["PET_MAX_RESTARTS"]
+    for name, value in sorted(command.options.items()):
+        if name not in _MEETING:
+            yield name, value
+
+
+_FLAG = re.compile(r"--([A-Za-z0-9][A-Za-z0-9._-]*)(?:=(.*))?", re.DOTALL)
+_NEGATIVE = re.compile(r"-\d.*|-\.\d.*")
+
+
+def arguments(words: tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Arguments as flags by name, or as words when not all of them are flags.
+
+    `--lr 0.1` and `--lr=0.1` are the same to every parser that has such flags.
+    """
+    flags: dict[str, tuple[str, ...]] = {}
+    at = 0
+    while at < len(words):
+        match = _FLAG.fullmatch(words[at])
+        if match is None:
+            return {}, words
+        name, value = match.groups()
+        at += 1
+        if value is None and at < len(words) and _is_value(words[at]):
+            value, at = words[at], at + 1
+        flags[name] = (*flags.get(name, ()), *(() if value is None else (value,)))
+    return dict(sorted(flags.items())), ()
+
+
+def _is_value(word: str) -> bool:
+    return not word.startswith("-") or bool(_NEGATIVE.fullmatch(word))
+
+
+def processes(pod: Pod, workload: Workload) -> tuple[Process, ...]:
+    """The places of a pod's processes, as their launcher will find them."""
+    address = _address(pod, workload)
+    return tuple(
+        Process(
+            rank=None if workload.sizes else process.rank,
+            local_rank=process.local_rank,
+            world_size=None if workload.sizes else process.world_size,
+            meets_at=address,
+        )
+        for process in ranks.predict(workload.pods)
+        if process.pod == pod.name
+    )
+
+
+def _address(pod: Pod, workload: Workload) -> str:
+    """Where the processes look for the others: rank 0, if that is what the address leads to."""
+    first = workload.pods[0].hostname
+    written = _written_address(pod)
+    if len(workload.pods) == 1 and written in _LOCAL:
+        return "rank 0"
+    # Within the namespace, and with the cluster's domain.
+    short = bool(written) and first.startswith(f"{written}.")
+    leads = short or written == first or written.startswith(f"{first}.")
+    return "rank 0" if leads else written
+
+
+def _written_address(pod: Pod) -> str:
+    env = dict(pod.env)
+    if pod.agent:
+        return {variable.name: variable.value for variable in pod.agent[0]}["MASTER_ADDR"]
+    command = commands.read(pod.argv)
+    if command.launcher == "none":
+        return env.get("MASTER_ADDR", "")
+    endpoint = command.options.get("rdzv-endpoint") or env.get("PET_RDZV_ENDPOINT")
+    if endpoint:
+        return endpoint.rpartition(":")[0] or endpoint
+    names = ["PET_MASTER_ADDR"]
+    if command.launcher == "trainwright":
+        names = ["TRAINWRIGHT_MASTER_ADDR", "PET_MASTER_ADDR", "MASTER_ADDR"]
+    found = (env[name] for name in names if env.get(name))
+    # On its own a launcher meets its processes on the spot.
+    return command.options.get("master-addr") or next(found, "localhost")

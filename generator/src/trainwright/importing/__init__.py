@@ -1,0 +1,150 @@
+"""Existing manifests and command lines into job specs, with an account of what is left behind.
+
+Adding a kind is its module and its line here; so is adding a command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from trainwright import diagnostics as dx
+from trainwright.importing import (
+    compose,
+    docker,
+    elasticdl,
+    job,
+    jobset,
+    pytorchjob,
+    trainingjob,
+    trainjob,
+)
+from trainwright.importing.commandline import CommandReader, Line, lines
+from trainwright.importing.reader import Reader, mapping
+from trainwright.importing.source import ImportingError, Left, Part, Source
+from trainwright.manifests import reading
+from trainwright.model import Finding, Place
+from trainwright.yamlio import Document
+
+READERS: dict[tuple[str, str], Reader] = {
+    (module.READER.group, module.READER.kind): module.READER
+    for module in (pytorchjob, trainingjob, trainjob, jobset, job)
+}
+COMMANDS: tuple[CommandReader, ...] = (docker.COMMAND, elasticdl.COMMAND)
+
+# What operators or targets make themselves, so that nobody misses it.
+_REPLACED = {
+    "Service": "the operator or the target makes the services of a run",
+    "PodGroup": "the target makes it when the spec asks for a gang",
+    "TrainingRuntime": "a run brings a runtime of its own",
+    "ClusterTrainingRuntime": "a run brings a runtime of its own",
+}
+
+
+class Found:
+    """What lies in files: workloads to import, what is beside them, and what cannot be read."""
+
+    def __init__(self) -> None:
+        self.sources: list[Source] = []
+        self.beside: list[Left] = []
+        self.findings: list[Finding] = []
+        self.problems: list[str] = []
+
+    def commands(self, file: str, text: str) -> None:
+        """Take the command lines of a text."""
+        try:
+            for line in lines(file, text):
+                reader = _reader(line.words)
+                if reader is None:
+                    said = f"{line.place}: {line.words[0]} is no command that starts training"
+                    self.problems.append(said)
+                else:
+                    self._run(reader, line)
+        except ImportingError as error:
+            self.problems.append(str(error))
+
+    def _run(self, reader: CommandReader, line: Line) -> None:
+        try:
+            self.sources.append(reader.read(line))
+        except ImportingError as error:
+            self.problems.append(str(error))
+
+    def files(self, paths: tuple[str, ...]) -> None:
+        """Take the manifests, compose files and command lines of files and folders."""
+        parts: list[Part] = []
+        for source in reading.gather(paths):
+            if _holds_commands(source.raw):
+                self.commands(source.file, source.raw.decode(errors="replace"))
+                continue
+            for chunk in reading.split(source):
+                for document in reading.documents(chunk):
+                    if isinstance(document, Document):
+                        parts += _parts(document)
+                        self.findings += _no_objects(document)
+                    else:
+                        self.findings += document
+        for part in parts:
+            self._take(part, [other for other in parts if other is not part])
+        self._say_beside(parts)
+
+    def _take(self, part: Part, others: Sequence[Part]) -> None:
+        if compose.is_file(part.body):
+            for name, service in compose.services(part):
+                self.sources.append(compose.READER.source(service, (), name))
+            return
+        reader = READERS.get(_kind(part))
+        if reader is None:
+            return
+        metadata = mapping(part.body.get("metadata"))
+        name = str(metadata.get("name") or metadata.get("generateName") or "job")
+        try:
+            self.sources.append(reader.source(part, others, name))
+        except ImportingError as error:
+            self.problems.append(str(error))
+
+    def _say_beside(self, parts: Sequence[Part]) -> None:
+        used = {id(used.body) for source in self.sources for used in source.parts}
+        for part in parts:
+            group, kind = _kind(part)
+            if (group, kind) in READERS or compose.is_file(part.body) or id(part.body) in used:
+                continue
+            name = mapping(part.body.get("metadata")).get("name", "")
+            why = _REPLACED.get(kind, "it is no training workload: keep applying it as it is")
+            self.beside.append(
+                Left(field=f"{kind or 'document'}/{name}", place=part.place(""), value="", why=why)
+            )
+
+
+def _reader(words: tuple[str, ...]) -> CommandReader | None:
+    return next((c for c in COMMANDS if words[: len(c.begins)] == c.begins), None)
+
+
+def _holds_commands(raw: bytes) -> bool:
+    """Whether a file is a script: its first line that says something begins with a command."""
+    text = raw.decode(errors="replace").lstrip("\ufeff")
+    try:
+        first = next(lines("", text.partition("\n---")[0]), None)
+    except ImportingError:
+        return False
+    return first is not None and _reader(first.words) is not None
+
+
+def _parts(document: Document) -> Iterator[Part]:
+    for found in reading.objects(document.data):
+        if isinstance(found.body, Mapping):
+            yield Part(body=found.body, place=_placed(document, found.prefix))
+
+
+def _no_objects(document: Document) -> Iterator[Finding]:
+    for found in reading.objects(document.data):
+        if not isinstance(found.body, Mapping):
+            place = document.place(found.prefix)
+            yield dx.SHAPE.at(place, "neither an object nor a command that starts training")
+
+
+def _placed(document: Document, prefix: str) -> Callable[[str], Place]:
+    return lambda pointer: document.place(f"{prefix}{pointer}")
+
+
+def _kind(part: Part) -> tuple[str, str]:
+    group = str(part.body.get("apiVersion", "")).rpartition("/")[0]
+    return group, str(part.body.get("kind", ""))

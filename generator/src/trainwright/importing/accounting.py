@@ -1,0 +1,191 @@
+"""What became of every single value of what was imported.
+
+Nobody keeps a list of the fields that matter. Each value is taken away, and changed, and whether
+the normal form changes with it says whether it means anything: then the rendered run has to agree
+in just those places. What changes nothing at all is something that no operator model reads, and so
+nobody can promise to have carried it.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+from trainwright.equivalence.comparison import values
+from trainwright.importing.source import ImportingError, Source, read
+from trainwright.merge import lookup
+from trainwright.model import Data, Manifest
+
+Fate = Literal["carried", "default", "left"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """One value of the input and its fate.
+
+    `default` is said where the value changes nothing, since without it the same would hold.
+    `changed` are the paths of the normal form that speak of it and came out otherwise; a value
+    that is left without any is one that nothing here reads.
+    """
+
+    part: int
+    pointer: str
+    value: Data
+    fate: Fate
+    changed: tuple[str, ...] = ()
+
+
+def accounts(source: Source, rendered: Mapping[str, Data]) -> tuple[Account, ...]:
+    """Every value of the input with its fate, given the rendered run's normal form."""
+    before = values(source.run())
+    found: list[Account] = []
+    touched: list[_Touched] = []
+    for index, part in enumerate(source.parts):
+        for pointer, value in leaves(part.body):
+            fate, sets = _fate(source, index, pointer, before, rendered)
+            changed = tuple(dict.fromkeys(path for paths in sets for path in paths))
+            changed = tuple(p for p in changed if before.get(p) != rendered.get(p))
+            found.append(
+                Account(part=index, pointer=pointer, value=value, fate=fate, changed=changed)
+            )
+            touched.append(sets)
+    return tuple(_blamed(found, touched, rendered))
+
+
+_Touched: TypeAlias = tuple[tuple[str, ...], ...]  # paths that change together
+
+
+def _blamed(
+    found: list[Account], touched: list[_Touched], rendered: Mapping[str, Data]
+) -> Iterator[Account]:
+    """Where one value alone decides what came out otherwise, no other is left for it."""
+    deciding = [{one for one in map(_in_any_pod, sets) if len(one) == 1} for sets in touched]
+    there = _in_any_pod(tuple(rendered))
+    alone = frozenset(
+        path for sets in deciding for paths in sets for path in paths if path in there
+    )
+    for account, own in zip(found, deciding, strict=True):
+        kept = tuple(
+            path
+            for path in account.changed
+            if not _in_any_pod((path,)) & alone or _in_any_pod((path,)) in own
+        )
+        carried = account.fate == "left" and account.changed and not kept
+        yield replace(account, changed=kept, fate="carried" if carried else account.fate)
+
+
+_POD = re.compile(r"pods\.\d+\.")
+_OF_A_POD = re.compile(r"pods\.\d+\.(?!processes\.)")
+
+
+def _in_any_pod(paths: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(_POD.sub("pods.*.", path, count=1) for path in paths)
+
+
+# What makes an object this object; the name becomes the spec's.
+_IDENTITY = frozenset(
+    {"/apiVersion", "/kind", "/metadata/name", "/metadata/generateName", "/spec/name"}
+)
+
+
+def _fate(
+    source: Source,
+    index: int,
+    pointer: str,
+    before: Mapping[str, Data],
+    rendered: Mapping[str, Data],
+) -> tuple[Fate, _Touched]:
+    """The fate of a value, and what of the normal form it touches when it is left."""
+    value = lookup(source.parts[index].body, pointer)
+    if pointer in _IDENTITY:
+        return "carried", ()
+    body = source.parts[index].body
+    without = _paths(source, index, _without(body, pointer), before)
+    if without and _agree(without, before, rendered):
+        return "carried", ()
+    touched = [without]
+    for other in _others(value):
+        paths = _paths(source, index, _with(body, pointer, other), before)
+        # One way to change it that only touches what comes out the same is enough.
+        if paths and _agree(paths, before, rendered):
+            return ("default" if without == () else "carried"), ()
+        touched.append(paths)
+    known = tuple(paths for paths in touched if paths)
+    if known:
+        return "left", known
+    # Without it the object is none: what it is part of says whether it was carried. An empty
+    # mapping that means nothing says nothing.
+    needed = all(paths is None for paths in touched)
+    return ("default" if value in ({}, []) else "carried" if needed else "left"), ()
+
+
+def _agree(
+    paths: tuple[str, ...], before: Mapping[str, Data], rendered: Mapping[str, Data]
+) -> bool:
+    return all(before.get(path) == rendered.get(path) for path in paths)
+
+
+def _paths(
+    source: Source, index: int, body: Data, before: Mapping[str, Data]
+) -> tuple[str, ...] | None:
+    """The paths of the normal form that change with a body; None when it is none any more."""
+    parts = tuple(
+        replace(part, body=body) if index == at else part for at, part in enumerate(source.parts)
+    )
+    manifests = (*(Manifest(body=part.body) for part in parts), *source.assumed)
+    try:
+        after = values(read(manifests, source.title))
+    except ImportingError:
+        return None
+    changed = sorted(p for p in before.keys() | after.keys() if before.get(p) != after.get(p))
+    # With a number of pods all that they have comes and goes, which others are accountable for.
+    if {"nodes", "elastic.0", "elastic.1"} & set(changed):
+        changed = [path for path in changed if not _OF_A_POD.match(path)]
+    return tuple(changed)
+
+
+def _others(value: Data) -> tuple[Data, ...]:
+    """Values of the same type that would mean something else, wherever it stands."""
+    if isinstance(value, bool):
+        return (not value,)
+    if isinstance(value, int | float):
+        return (value + 1, 0)
+    if isinstance(value, str):
+        return (f"{value}x", "Never", "1", "true")
+    return ()
+
+
+def leaves(body: Data, pointer: str = "") -> Iterator[tuple[str, Data]]:
+    """Every scalar and every empty collection by JSON pointer, lists item by item."""
+    if isinstance(body, Mapping) and body:
+        for key, item in body.items():
+            yield from leaves(item, f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}")
+    elif isinstance(body, list) and body:
+        for index, item in enumerate(body):
+            yield from leaves(item, f"{pointer}/{index}")
+    else:
+        yield pointer, body
+
+
+def _without(body: Data, pointer: str) -> Data:
+    copied = copy.deepcopy(body)
+    parent, key = _parent(copied, pointer)
+    parent.pop(key)
+    return copied
+
+
+def _with(body: Data, pointer: str, value: Data) -> Data:
+    copied = copy.deepcopy(body)
+    parent, key = _parent(copied, pointer)
+    parent[key] = value
+    return copied
+
+
+def _parent(body: Data, pointer: str) -> tuple[Data, Data]:
+    above, _, last = pointer.rpartition("/")
+    parent = lookup(body, above)
+    key = last.replace("~1", "/").replace("~0", "~")
+    return parent, int(key) if isinstance(parent, list) else key

@@ -1,0 +1,105 @@
+"""Everything that was found, converted and written: the one place here that touches the disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainwright.errors import OutputError
+from trainwright.importing import Found, text
+from trainwright.importing.convert import Imported, convert, job_name
+from trainwright.importing.reader import with_entrypoint
+from trainwright.importing.source import ImportingError, Source
+from trainwright.importing.trial import Place
+from trainwright.load import JobFile
+from trainwright.tree import Folder
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to import: see `trainwright import --help`."""
+
+    environment: str
+    entrypoint: tuple[str, ...] = ()
+    pool: str = ""
+    name: str = ""
+    force: bool = False
+    write: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was imported, each with its file below the root, and why the rest was not."""
+
+    imported: tuple[tuple[Imported, str], ...]
+    problems: tuple[str, ...]
+
+
+def run(root: Path, found: Found, options: Options) -> Done:
+    """Convert all, then write all that could be converted.
+
+    Raises ImportingError when there is nothing to import, SelectionError and SourceError when the
+    environment is not usable.
+    """
+    if not found.sources and not found.problems and not found.findings:
+        raise ImportingError("there is no training workload in what was given")
+    if options.name and len(found.sources) != 1:
+        raise ImportingError(f"--name is for one workload, and there are {len(found.sources)}")
+    tree = Folder(root)
+    place = Place(tree, options.environment)
+    imported: list[tuple[Imported, str]] = []
+    problems: list[str] = []
+    for source in found.sources:
+        try:
+            done = _convert(source, place, options)
+            path = JobFile(options.environment, str(done.spec["name"])).path
+            _refuse_taken(tree, path, [taken for _, taken in imported], options)
+            if options.write:
+                write(root / path, text.spec(done).encode(), force=options.force)
+            imported.append((done, path))
+        except ImportingError as error:
+            problems.append(str(error))
+    return Done(tuple(imported), tuple(problems))
+
+
+def _convert(source: Source, place: Place, options: Options) -> Imported:
+    if options.entrypoint:
+        source = with_entrypoint(source, options.entrypoint)
+    name = job_name(options.name or source.name)
+    there = replace(
+        place, runtimes=tuple(m for m in source.manifests() if m.kind.endswith("Runtime"))
+    )
+    return convert(replace(source, name=name), there, options.pool)
+
+
+def _refuse_taken(tree: Folder, path: str, written: list[str], options: Options) -> None:
+    if path in written:
+        raise ImportingError(f"{path} is another workload's already: import one of them by --name")
+    if options.write and not options.force and tree.kind(path):
+        raise ImportingError(
+            f"{path} is there already: name it otherwise by --name, or use --force"
+        )
+    folders = [path.rpartition("/")[0], path.rsplit("/", 2)[0]]
+    if any(tree.kind(inside) == "link" for inside in (path, *folders)):
+        raise ImportingError(
+            f"{path} is or lies behind a symbolic link, which could lead elsewhere"
+        )
+
+
+def write(path: Path, content: bytes, *, force: bool) -> None:
+    """Write a file whole or not at all; one that is there is replaced with `force` only.
+
+    Raises OutputError.
+    """
+    staged = path.with_name(f".{path.name}.new")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        staged.write_bytes(content)
+        if force:
+            staged.replace(path)
+        else:
+            path.hardlink_to(staged)  # fails where the file has come into being since
+            staged.unlink()
+    except OSError as error:
+        staged.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error

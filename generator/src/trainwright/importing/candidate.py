@@ -1,0 +1,342 @@
+"""A job spec that says everything about a run, from the run and its first pod."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trainwright import credentials
+from trainwright.equivalence import Run
+from trainwright.equivalence.containers import places
+from trainwright.importing.source import ImportingError, Source
+from trainwright.importing.trial import Place
+from trainwright.merge import merge
+from trainwright.model import Data, Environment, Pool
+from trainwright.operators import commands
+from trainwright.operators.operator import Mount, Pod
+from trainwright.targets import TARGETS
+
+_API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
+_SHM = "/dev/shm"  # noqa: S108 - the path of it everywhere
+_TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
+_OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What there is more than one way to say: the pool, and whether the command is taken apart."""
+
+    pool: Pool | None
+    apart: bool
+
+
+def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]:
+    """The ways worth trying, the preferred first; on one pool only when one is wanted."""
+    if wanted and wanted not in environment.pools:
+        known = ", ".join(environment.pools) or "none"
+        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {known}')
+    asked = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
+    pools: list[Pool | None] = [p for p in environment.pools.values() if p.resource in asked]
+    pools += [p for p in environment.pools.values() if not p.resource]
+    for pool in [environment.pools[wanted]] if wanted else [*pools, None]:
+        for apart in (True, False):
+            yield Choice(pool=pool, apart=apart)
+
+
+def spec(source: Source, run: Run, place: Place, choice: Choice) -> dict[str, Data]:
+    """Everything that a job spec can say of a run, keys in the order of the schema."""
+    pod = source.pod()
+    found: dict[str, Data] = {
+        **_API,
+        "name": source.name,
+        "target": _target(source, place),
+        "image": _image(pod, run),
+        **_program(_words(pod, source, place), run, apart=choice.apart),
+        "nodes": run.nodes,
+        "procsPerNode": _processes(run),
+        "elastic": _elastic(run),
+        "pool": choice.pool.name if choice.pool else None,
+        "resources": _resources(pod, choice.pool),
+        "shm": _shared_memory(pod),
+        "env": dict(_env(pod, source, place)),
+        "secrets": {
+            v.name: {"name": v.secret[0], "key": v.secret[1]} for v in pod.declared if v.secret
+        },
+        "volumes": dict(_volumes(pod)),
+        **_waiting(run, pod, place.environment),
+        "maxDuration": duration(run.deadline),
+        "retries": _retries(source, run),
+        "gracePeriod": duration(pod.grace_period),
+        "state": "suspended" if run.suspended else None,
+        **_placement(pod, choice.pool),
+        "labels": _labels({**run.labels, **run.pods[0].labels}),
+        "annotations": dict(run.annotations),
+        "serviceAccount": pod.service_account,
+        "network": "isolated" if run.isolated else None,
+        "security": _security(run),
+        "lattice": dict(run.own),
+    }
+    said = {key: value for key, value in found.items() if value not in (None, "", {}, [])}
+    without: dict[str, Data] = _without_credentials(said)
+    return without
+
+
+def complete(spec: Mapping[str, Data], inherited: Mapping[str, Data]) -> dict[str, Data]:
+    """The spec with a null for everything that it would inherit and does not say."""
+    return {**spec, **merge(dict(_nulls(spec, inherited)), _maps(spec))}
+
+
+# Without them there is no job, so that they can only be said otherwise and not be removed.
+_NEEDED = frozenset(
+    {"apiVersion", "kind", "target", "launcher", "retries", "gracePeriod", "run", "state"}
+)
+
+
+def _nulls(spec: Mapping[str, Data], inherited: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
+    for key, value in inherited.items():
+        if key in _NEEDED:
+            continue
+        if isinstance(value, Mapping) and isinstance(spec.get(key), Mapping):
+            yield key, dict(_nulls(spec[key], value))
+        elif key not in spec:
+            yield key, None
+
+
+def _maps(spec: Mapping[str, Data]) -> dict[str, Data]:
+    return {key: value for key, value in spec.items() if isinstance(value, Mapping)}
+
+
+def _target(source: Source, place: Place) -> str | None:
+    """The target of the same kind, if the environment has it and would not choose it anyhow."""
+    installed = source.target in place.environment.targets
+    return source.target if installed and source.target != place.inherited["target"] else None
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def _image(pod: Pod, run: Run) -> dict[str, Data]:
+    name, _, digest = run.pods[0].image.partition("@")
+    repository, colon, tag = name.rpartition(":")
+    if not colon or "/" in tag:
+        repository, tag = name, ""
+    found = {
+        "repository": repository,
+        "tag": tag,
+        "digest": digest,
+        "pullPolicy": run.pods[0].pull_policy,
+        "pullSecrets": list(pod.pull_secrets),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _literal(text: str, source: Source, place: Place) -> str:
+    """A text as the target will read it: one that is no cluster replaces nothing in it."""
+    target = _target(source, place) or place.inherited["target"]
+    return text.replace("$$", "$") if TARGETS[target].envelope else text
+
+
+def _words(pod: Pod, source: Source, place: Place) -> tuple[str, ...]:
+    return tuple(_literal(word, source, place) for word in pod.command)
+
+
+def _env(pod: Pod, source: Source, place: Place) -> Iterator[tuple[str, str]]:
+    for variable in pod.declared:
+        if not variable.source and not places(variable.name):
+            yield variable.name, _literal(variable.value, source, place)
+
+
+def _program(words: tuple[str, ...], run: Run, *, apart: bool) -> dict[str, Data]:
+    """Launcher, entrypoint and flags when a command can be taken apart, else the command whole."""
+    program = run.pods[0].program
+    command = commands.read(words)
+    launcher = {"none": "python"}.get(command.launcher, command.launcher)
+    plain = program.interpreter in ((), ("python",)) and not program.words
+    if not apart or command.program is None or launcher == "tool" or not plain:
+        return {"entrypoint": {"argv": list(words)}}
+    key = "module" if command.is_module else "script"
+    return {
+        "entrypoint": {key: words[command.program]},
+        "launcher": launcher,
+        "flags": _flags(words[command.program + 1 :]),
+        "backend": command.options.get("backend"),
+    }
+
+
+def _flags(words: tuple[str, ...]) -> dict[str, Data]:
+    from trainwright.equivalence.programs import arguments
+
+    return {name: _flag(given) for name, given in arguments(words)[0].items()}
+
+
+def _flag(given: tuple[str, ...]) -> Data:
+    """The value in the type that people would write, where it comes out as the same word."""
+    if not given:
+        return True
+    return _typed(given[0]) if len(given) == 1 else [_typed(word) for word in given]
+
+
+_INTEGER = re.compile(r"0|-?[1-9]\d{0,14}")
+_DECIMAL = re.compile(r"-?(?:0|[1-9]\d*)\.\d+")
+
+
+def _typed(word: str) -> Data:
+    if _INTEGER.fullmatch(word):
+        return int(word)
+    if _DECIMAL.fullmatch(word) and str(float(word)) == word:
+        return float(word)
+    return word
+
+
+def _processes(run: Run) -> int:
+    """Processes a node: those that are started, or as many as the world has room for."""
+    started = len(run.pods[0].processes)
+    world = run.pods[0].processes[0].world_size if started == 1 else None
+    return max(1, world // run.nodes) if world and not run.elastic else max(1, started)
+
+
+def _elastic(run: Run) -> dict[str, Data]:
+    return {"minNodes": run.elastic[0], "maxNodes": run.elastic[1]} if run.elastic else {}
+
+
+def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
+    limits = pod.resources.get("limits", {})
+    asked = {**limits, **pod.resources.get("requests", {})}
+    found: dict[str, Data] = {
+        "cpu": asked.get("cpu"),
+        "memory": asked.get("memory"),
+        "ephemeralStorage": asked.get("ephemeral-storage"),
+        "limits": {key: limits[key] for key in ("cpu", "memory") if key in limits},
+    }
+    extended = {name: count for name, count in asked.items() if "/" in name}
+    if pool and pool.resource in extended:
+        count = extended.pop(pool.resource)
+        found["gpu"] = int(count) if count.isdigit() else pool.gpus_per_node or 1
+    found["extended"] = {n: int(c) for n, c in extended.items() if c.isdigit() and int(c)}
+    return {key: value for key, value in found.items() if value not in (None, {}, "")}
+
+
+def _shared_memory(pod: Pod) -> str:
+    for mount in pod.mounts:
+        if mount.path == _SHM and (mount.source.get("emptyDir") or {}).get("medium") == "Memory":
+            return str(mount.source["emptyDir"].get("sizeLimit", "none"))
+    return "none"
+
+
+_SOURCES = {"configMap": "name", "secret": "secretName", "persistentVolumeClaim": "claimName"}
+_SHORT = {"persistentVolumeClaim": "claim"}
+
+
+def _volumes(pod: Pod) -> Iterator[tuple[str, Data]]:
+    seen: dict[str, int] = {}
+    for mount in pod.mounts:
+        source = _source(mount)
+        if source is None or (mount.path == _SHM and _shared_memory(pod) != "none"):
+            continue
+        name = "shm" if mount.volume == "dshm" else mount.volume
+        seen[name] = seen.get(name, 0) + 1
+        written: dict[str, Data] = {**source, "mountPath": mount.path}
+        if mount.sub_path:
+            written["subPath"] = mount.sub_path
+        if mount.read_only:
+            written["readOnly"] = True
+        yield (name if seen[name] == 1 else f"{name}-{seen[name]}"), written
+
+
+def _source(mount: Mount) -> dict[str, Data] | None:
+    """A volume's short form; None when there is none for its kind."""
+    kind = next(iter(mount.source), "")
+    written = mount.source.get(kind) or {}
+    if kind in _SOURCES:
+        return {_SHORT.get(kind, kind): written.get(_SOURCES[kind], "")}
+    if kind in ("hostPath", "emptyDir", "nfs"):
+        known = {"hostPath": ("path", "type"), "nfs": ("server", "path")}
+        keys = known.get(kind, ("medium", "sizeLimit"))
+        return {kind: {key: written[key] for key in keys if key in written}}
+    return None
+
+
+def _waiting(run: Run, pod: Pod, place: Environment) -> dict[str, Data]:
+    topology = {
+        kind: pod.annotations[_TOPOLOGY.format(kind)]
+        for kind in ("required", "preferred")
+        if _TOPOLOGY.format(kind) in pod.annotations
+    }
+    gangs = place.queueing in ("volcano", "coscheduling")
+    return {
+        "queue": run.queue,
+        "queuePriority": run.queue_priority,
+        "topology": topology,
+        "gang": True if run.gang and gangs else None,
+        "priorityClass": pod.placement.get("priorityClassName"),
+    }
+
+
+def _retries(source: Source, run: Run) -> int | None:
+    """The limit of a run; None when it has none, which a spec cannot say."""
+    limit = run.pods[0].restart.limit
+    if limit == "unlimited":
+        return None
+    return max(1, limit // run.nodes) if limit and _counts_pods(source) else limit
+
+
+def _counts_pods(source: Source) -> bool:
+    """Whether the limit counts the pods that fail with one, as the target says itself."""
+    deviations = TARGETS[source.target].deviations
+    return any("pods.*.restart.limit" in deviation.fields for deviation in deviations)
+
+
+def duration(seconds: int | None) -> str | None:
+    """Seconds as people write them: 5400 is "1h30m"."""
+    if not seconds:
+        return None
+    if seconds < 120:
+        return f"{seconds}s"
+    parts, rest = "", seconds
+    for unit, size in (("h", 3600), ("m", 60), ("s", 1)):
+        parts += f"{rest // size}{unit}" if rest // size else ""
+        rest %= size
+    return parts
+
+
+def _placement(pod: Pod, pool: Pool | None) -> dict[str, Data]:
+    """What the pod asks for beyond its pool."""
+    selector = dict(pod.placement.get("nodeSelector") or {})
+    tolerations = list(pod.placement.get("tolerations") or ())
+    if pool:
+        selector = {k: v for k, v in selector.items() if pool.node_selector.get(k) != v}
+        tolerations = [t for t in tolerations if t not in pool.tolerations]
+    return {
+        "nodeSelector": selector,
+        "tolerations": tolerations,
+        "affinity": dict(pod.placement.get("affinity") or {}),
+    }
+
+
+def _labels(labels: Mapping[str, str]) -> dict[str, Data]:
+    return {key: value for key, value in labels.items() if not key.startswith(_OWN_LABELS)}
+
+
+def _security(run: Run) -> dict[str, Data]:
+    context = run.pods[0].security
+    found = {key: context.get(key) for key in ("runAsUser", "runAsGroup", "fsGroup")}
+    added = (context.get("capabilities") or {}).get("add")
+    found["capabilities"] = [name.removeprefix("CAP_") for name in added] if added else None
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _without_credentials(data: Data, name: str = "") -> Data:
+    """No value that looks like a credential gets into a spec; in a list it leaves a gap."""
+    if isinstance(data, Mapping):
+        kept = {key: _without_credentials(value, key) for key, value in data.items()}
+        return {key: value for key, value in kept.items() if value is not _GAP}
+    if isinstance(data, list):
+        items = [_without_credentials(item, name) for item in data]
+        return [credentials.HIDDEN if item is _GAP else item for item in items]
+    text = str(data)
+    secret = isinstance(data, str) and (credentials.kind(text) or credentials.named(name, text))
+    return _GAP if secret else data
+
+
+_GAP = object()

@@ -1,0 +1,105 @@
+"""Command lines as people have them in scripts: read by click, which knows options from words."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import click
+
+from trainwright.importing.source import ImportingError, Left, Source, shown
+from trainwright.model import Data, Place
+
+_PROMPT = re.compile(r"^\s*(?:[$>]\s+)?(?:sudo\s+)?")
+_WORDS = "words"
+_CONTINUED = re.compile(r"\\[ \t]*\n")
+_SHELL = re.compile(r"\$(?:\{|\(|[A-Za-z_])|`")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One command, in words, with where its text begins."""
+
+    words: tuple[str, ...]
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandReader:
+    """One command that starts training: the words it begins with, and what becomes of the rest."""
+
+    begins: tuple[str, ...]
+    read: Callable[[Line], Source]
+
+
+def lines(file: str, text: str) -> Iterator[Line]:
+    """The commands of a text, one a line but for lines that end in a backslash.
+
+    Prompts, `sudo` and comments are left out. Raises ImportingError where quotes do not match.
+    """
+    joined = _CONTINUED.sub(lambda match: f"{' ' * (len(match.group()) - 1)}\0", text)
+    above = 1
+    for line in joined.split("\n"):
+        plain = _PROMPT.sub("", line.replace("\0", " "))
+        indent = len(line) - len(plain)
+        try:
+            words = tuple(shlex.split(plain, comments=True))
+        except ValueError as error:
+            raise ImportingError(f"{file}:{above}: {error}".lower()) from error
+        if words:
+            yield Line(words=words, place=Place(file, above, indent + 1))
+        above += 1 + line.count("\0")
+
+
+def parse(
+    line: Line, skip: int, parameters: list[click.Parameter], *, strict: bool
+) -> tuple[dict[str, Data], tuple[str, ...]]:
+    """The values of the options that were given, and the words that no parameter takes.
+
+    Options end at the first word that is none. With `strict` an option that is not known is an
+    error: whether it takes a value is not known either, so the rest could not be read.
+    """
+    name = " ".join(line.words[:skip])
+    words = click.Argument([_WORDS], nargs=-1, type=click.UNPROCESSED)
+    command = click.Command(
+        name,
+        params=[*parameters, words],
+        add_help_option=False,
+        context_settings={
+            "allow_interspersed_args": False,
+            "ignore_unknown_options": not strict,
+        },
+    )
+    try:
+        context = command.make_context(name, list(line.words[skip:]), resilient_parsing=False)
+    except click.UsageError as error:
+        raise ImportingError(f"{line.place}: {name}: {error.format_message()}") from error
+    given = {key: value for key, value in context.params.items() if value not in (None, (), False)}
+    return given, tuple(given.pop(_WORDS, ()))
+
+
+def taken_literally(line: Line, words: tuple[str, ...]) -> Iterator[Left]:
+    """Words that a shell would have replaced; no shell has."""
+    for word in words:
+        if _SHELL.search(word):
+            yield Left(
+                field=shown("", word),
+                place=line.place,
+                value="",
+                why="no shell has replaced what begins with $: it is taken as it is written",
+            )
+
+
+def call(names: Mapping[str, str]) -> Callable[[str], str]:
+    """What people call a pointer: the option that wrote the nearest pointer around it."""
+
+    def called(pointer: str) -> str:
+        inside = pointer
+        while inside and inside not in names:
+            inside = inside.rpartition("/")[0]
+        below = (name for known, name in names.items() if known.startswith(f"{pointer}/"))
+        return names.get(inside) or next(below, pointer)
+
+    return called

@@ -1,0 +1,51 @@
+"""Compose files: each service is a job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from trainwright.importing.reader import Reader, mapping
+from trainwright.importing.source import Part
+from trainwright.model import Data, Place
+from trainwright.targets import TARGETS
+
+READER = Reader(
+    kind="Compose",
+    group="",
+    reasons=(
+        ("/spec/version", "Compose itself ignores it"),
+        ("**/depends_on/**", "a job spec is one program: start what it needs on its own"),
+        ("**/ports/**", "metrics publishes a port, and nothing else does"),
+        ("/spec/volumes/**", "a claim is a volume that is there: docker volume create makes one"),
+        ("**/tmpfs/**", "write it under volumes, as an emptyDir with medium: Memory"),
+        ("**/ipc", "shm sizes /dev/shm"),
+        ("**/networks/**", "there is one network, or none with network: isolated"),
+        ("**/env_file/**", "write its variables under env, and the secret ones under secrets"),
+        ("**/build/**", "an image is built elsewhere, and pinned here"),
+    ),
+)
+
+
+def services(part: Part) -> Iterator[tuple[str, Part]]:
+    """The object that stands for each service of a file, and the job's name."""
+    kind = next(target for target in TARGETS.values() if target.kind == READER.kind)
+    for service, written in mapping(part.body.get("services")).items():
+        file = {**part.body, "services": {service: written}}
+        envelope = kind.envelope or dict
+        body: Mapping[str, Data] = envelope(file)
+        project = part.body.get("name")
+        name = f"{project}-{service}" if project else str(service)
+        yield name, Part(body=body, place=_inside(part), called=_named(part))
+
+
+def is_file(body: Mapping[str, Data]) -> bool:
+    """Whether a document is a compose file: it has services, and no kind."""
+    return "kind" not in body and isinstance(body.get("services"), Mapping)
+
+
+def _inside(part: Part) -> Callable[[str], Place]:
+    return lambda pointer: part.place(pointer.removeprefix("/spec"))
+
+
+def _named(part: Part) -> Callable[[str], str]:
+    return lambda pointer: part.called(pointer.removeprefix("/spec"))

@@ -1,0 +1,174 @@
+"""One workload into a job spec, with a full account of what the spec does not say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trainwright import equivalence
+from trainwright.equivalence import Difference, Run
+from trainwright.equivalence.comparison import values
+from trainwright.importing import accounting, candidate, reasons, shortest
+from trainwright.importing.accounting import Account
+from trainwright.importing.source import ImportingError, Left, Source, malformed
+from trainwright.importing.trial import Place, Refusal
+from trainwright.model import Data
+from trainwright.targets import TARGETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A workload as a spec.
+
+    `left` is what the spec does not carry, `added` what the run has beyond the workload or
+    otherwise, and `accounts` the fate of every single value.
+    """
+
+    source: Source
+    spec: Mapping[str, Data]
+    left: tuple[Left, ...]
+    added: tuple[Difference, ...]
+    notes: tuple[str, ...]
+    accounts: tuple[Account, ...]
+
+
+def convert(source: Source, place: Place, pool: str = "") -> Imported:
+    """The shortest spec that comes to the same run, or as close to it as any, on a pool if one is
+    named.
+
+    Raises ImportingError when no spec can be made of it.
+    """
+    source.check(place.environment.kubernetes_version)
+    run = source.run()
+    if run.pods[0].program.launcher == "image":
+        raise ImportingError(
+            f"{source.place}: {source.title} starts what its image starts, and no manifest shows "
+            "what that is: say it with --entrypoint"
+        )
+    with malformed(f"{source.place}: {source.title}"):
+        choices = candidate.choices(place.environment, source.pod(), pool)
+        specs = [candidate.spec(source, run, place, choice) for choice in choices]
+    attempts = [_attempt(spec, place) for spec in specs]
+    found = [attempt for attempt in attempts if isinstance(attempt, _Made)]
+    if not found:
+        raise ImportingError(f"{source.place}: {source.title}: {_said(attempts[0])}")
+    best = min(
+        found, key=lambda made: (len(equivalence.differences(run, made.run)), len(made.refused))
+    )
+    spec = shortest.shorten(best.spec, place.run)
+    rendered = values(best.run)
+    accounts = accounting.accounts(source, rendered)
+    explain = reasons.Reasons(
+        source=source,
+        rendered=rendered,
+        refused=best.refused,
+        deviations=(
+            *TARGETS[source.target].deviations,
+            *TARGETS[_target(spec, place)].deviations,
+        ),
+        namespace=place.environment.namespace,
+    )
+    told = frozenset(path for account in accounts for path in account.changed)
+    return Imported(
+        source=source,
+        spec=spec,
+        left=(*source.left, *explain.left(accounts)),
+        added=equivalence.differences(run, best.run, told),
+        notes=tuple(_notes(source, spec)),
+        accounts=accounts,
+    )
+
+
+def _target(spec: Mapping[str, Data], place: Place) -> str:
+    return str(spec.get("target", place.inherited["target"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A spec that renders, and what had to be taken out of it for that, with the reasons."""
+
+    spec: Mapping[str, Data]
+    run: Run
+    refused: Mapping[str, str]
+
+
+_MOST_REFUSALS = 200
+
+
+def _attempt(spec: dict[str, Data], place: Place) -> _Made | Refusal:
+    """A candidate without what the environment or the target refuses."""
+    refused: dict[str, str] = {}
+    spec = candidate.complete(spec, place.inherited)
+    refusal: Refusal | None = None
+    for _ in range(_MOST_REFUSALS):
+        found = place.run(spec)
+        if isinstance(found, Run):
+            return _Made(spec, found, refused)
+        refusal = found
+        shorter = _without(spec, refusal.path)
+        if shorter is None:
+            return refusal
+        if refusal.path != "name":
+            refused[refusal.path] = refusal.message
+        spec = candidate.complete(shorter, place.inherited)
+    assert refusal is not None
+    return refusal
+
+
+def _without(spec: Mapping[str, Data], path: str) -> dict[str, Data] | None:
+    """The spec without what a refusal is about; None when that cannot go."""
+    if path == "name":
+        name = str(spec["name"])[:-1].rstrip("-")
+        return {**spec, "name": name} if name else None
+    keys = path.split(".") if path else []
+    for count in range(len(keys), 0, -1):
+        found = _dropped(spec, _split(spec, keys[:count]))
+        if found is not None:
+            return found
+    return None
+
+
+def _split(spec: Mapping[str, Data], keys: list[str]) -> list[str]:
+    """Keys of a dotted path, where keys themselves may have dots in them."""
+    if len(keys) > 1 and keys[0] in spec and isinstance(spec[keys[0]], Mapping):
+        whole = ".".join(keys[1:])
+        rest = [whole] if whole in spec[keys[0]] else _split(spec[keys[0]], keys[1:])
+        return [keys[0], *rest]
+    return keys
+
+
+def _dropped(spec: Mapping[str, Data], keys: list[str]) -> dict[str, Data] | None:
+    key, *rest = keys
+    if spec.get(key) is None or key in ("image", "entrypoint", "apiVersion", "kind"):
+        return None
+    if not rest:
+        return {name: value for name, value in spec.items() if name != key}
+    if not isinstance(spec[key], Mapping):
+        return None
+    inner = _dropped(spec[key], rest)
+    return None if inner is None else {**spec, key: inner}
+
+
+def _said(attempt: _Made | Refusal) -> str:
+    assert isinstance(attempt, Refusal)
+    return f"{attempt.message}. {attempt.remedy}".strip(". ")
+
+
+def _notes(source: Source, spec: Mapping[str, Data]) -> Iterator[str]:
+    written = " ".join(source.pod().command)
+    flags = spec.get("flags") or {}
+    for name, value in flags.items():
+        first = value[0] if isinstance(value, list) and value else value
+        if f"--{name} {first}" in written:
+            yield f"--{name} {first} is written as --{name}={first}, which is the same to parsers"
+            return
+
+
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9]+")
+
+
+def job_name(text: str) -> str:
+    """The name of a workload as one of a job: a DNS label that starts with a letter."""
+    name = _NOT_IN_NAMES.sub("-", text.lower()).strip("-")
+    return (name if name[:1].isalpha() else f"job-{name}".rstrip("-"))[:63].rstrip("-")

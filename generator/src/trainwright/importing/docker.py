@@ -1,0 +1,210 @@
+"""`docker run` command lines, as the service of a compose file that would start the same.
+
+Options: https://docs.docker.com/reference/cli/docker/container/run/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from trainwright.importing import compose
+from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
+from trainwright.importing.reader import target_of
+from trainwright.importing.source import ImportingError, Left, Part, Source, shown
+from trainwright.model import Data
+
+# Options that a service of a compose file has: its key, and whether there may be several.
+_SERVICE = {
+    "--env -e": ("environment", True),
+    "--volume -v": ("volumes", True),
+    "--publish -p": ("ports", True),
+    "--label -l": ("labels", True),
+    "--annotation": ("annotations", True),
+    "--cap-add": ("cap_add", True),
+    "--cap-drop": ("cap_drop", True),
+    "--security-opt": ("security_opt", True),
+    "--group-add": ("group_add", True),
+    "--shm-size": ("shm_size", False),
+    "--restart": ("restart", False),
+    "--user -u": ("user", False),
+    "--pull": ("pull_policy", False),
+    "--network --net": ("network_mode", False),
+    "--entrypoint": ("entrypoint", False),
+}
+_STRUCTURED = ("--gpus", "--mount", "--tmpfs", "--memory -m", "--cpus", "--stop-timeout", "--name")
+_REPEATED = {"--mount", "--tmpfs"}
+# All others, so that the image is known from the value of an option. Those with a value first.
+_VALUED = """
+--add-host --attach,-a --blkio-weight --cgroup-parent --cgroupns --cidfile --cpu-period --cpu-quota
+--cpu-shares,-c --cpuset-cpus --cpuset-mems --detach-keys --device --device-cgroup-rule
+--device-read-bps --device-write-bps --dns --dns-option --dns-search --domainname --env-file
+--expose --health-cmd --health-interval --health-retries --health-timeout --hostname,-h --ip --ip6
+--ipc --isolation --kernel-memory --label-file --link --log-driver --log-opt --mac-address
+--memory-reservation --memory-swap --memory-swappiness --network-alias --oom-score-adj --pid
+--pids-limit --platform --runtime --stop-signal --storage-opt --sysctl --ulimit --userns --uts
+--volume-driver --volumes-from --workdir,-w
+""".split()
+_SWITCHES = """
+--detach,-d --disable-content-trust --init --interactive,-i --no-healthcheck --oom-kill-disable
+--privileged --publish-all,-P --quiet,-q --read-only --rm --sig-proxy --tty,-t
+""".split()
+# What only says how somebody sits in front of it.
+_INTERACTIVE = {"--detach", "--interactive", "--rm", "--tty", "--quiet", "--sig-proxy"}
+_WHY = {
+    "--env-file": "write its variables under env, and the secret ones under secrets",
+    "--ipc": "shm sizes /dev/shm",
+    "--workdir": "a job spec has none: write whole paths",
+    "--ulimit": "limits of processes are the node's",
+    "--runtime": "the pool says which accelerators",
+    "--privileged": "a job's container is never privileged",
+}
+
+
+def _read(line: Line) -> Source:
+    given, rest = parse(line, 2, _parameters(), strict=True)
+    if not rest:
+        raise ImportingError(f"{line.place}: docker run: there is no image")
+    image, *words = rest
+    names: dict[str, str] = {"/spec/services/train/image": "IMAGE"}
+    service: dict[str, Data] = {"image": image}
+    for option, (key, several) in _SERVICE.items():
+        first = option.split()[0]
+        if first in given:
+            service[key] = list(given[first]) if several else given[first]
+            names[f"/spec/services/train/{key}"] = first
+    for key, first, value in _structured(given):
+        if isinstance(service.get(key), list):
+            service[key] += value
+        else:
+            service[key] = value
+        names[f"/spec/services/train/{key}"] = first
+    _resources(service, given, names)
+    if words:
+        service["command"] = words
+        names["/spec/services/train/command"] = "COMMAND"
+    if isinstance(service.get("entrypoint"), str):
+        service["entrypoint"] = [service["entrypoint"]]
+    name = _name(str(given.get("--name", "")) or image)
+    file = Part(
+        body={"name": "", "services": {"train": _escaped(service)}},
+        place=lambda _: line.place,
+        called=call({k.removeprefix("/spec"): v for k, v in names.items()}),
+    )
+    ((_, part),) = compose.services(file)
+    return Source(
+        kind=compose.READER.kind,
+        name=name,
+        target=target_of(compose.READER.kind),
+        parts=(part,),
+        left=(*_left(line, given), *taken_literally(line, line.words)),
+        reasons=compose.READER.reasons,
+    )
+
+
+def _escaped(data: Data) -> Data:
+    """In a compose file a dollar sign begins a variable of the shell; here the shell is done."""
+    if isinstance(data, dict):
+        return {key: _escaped(value) for key, value in data.items()}
+    if isinstance(data, list):
+        return [_escaped(item) for item in data]
+    return data.replace("$", "$$") if isinstance(data, str) else data
+
+
+def _parameters() -> list[click.Parameter]:
+    options: list[click.Parameter] = []
+    for declared in (*_SERVICE, *_STRUCTURED):
+        several = _SERVICE.get(declared, ("", declared in _REPEATED))[1]
+        options.append(_option(declared.split(), multiple=several))
+    options += [_option(declared.split(","), multiple=True) for declared in _VALUED]
+    options += [_option(declared.split(","), is_flag=True) for declared in _SWITCHES]
+    return options
+
+
+def _option(declared: list[str], **more: Any) -> click.Option:
+    option = click.Option(declared, **more)
+    option.name = declared[0]
+    return option
+
+
+def _structured(given: dict[str, Data]) -> Iterator[tuple[str, str, Data]]:
+    for text in given.get("--mount", ()):
+        yield "volumes", "--mount", [_mount(text)]
+    for text in given.get("--tmpfs", ()):
+        target, _, options = text.partition(":")
+        size = re.search(r"(?:^|,)size=([^,]+)", options)
+        yield (
+            "volumes",
+            "--tmpfs",
+            [{"type": "tmpfs", "target": target, **({"tmpfs": {"size": size[1]}} if size else {})}],
+        )
+    if "--stop-timeout" in given:
+        yield "stop_grace_period", "--stop-timeout", f"{given['--stop-timeout']}s"
+
+
+_MOUNT = {
+    "src": "source",
+    "dst": "target",
+    "destination": "target",
+    "readonly": "read_only",
+    "ro": "read_only",
+}
+
+
+def _mount(text: str) -> dict[str, Data]:
+    """`type=bind,source=/a,target=/b,readonly` as the long form of a volume."""
+    found: dict[str, Data] = {"type": "volume"}
+    for pair in text.split(","):
+        key, equals, value = pair.partition("=")
+        found[_MOUNT.get(key, key)] = value if equals else True
+    if found["type"] == "bind":
+        found["bind"] = {"create_host_path": False}
+    if "tmpfs-size" in found:
+        found["tmpfs"] = {"size": found.pop("tmpfs-size")}
+    return found
+
+
+def _resources(service: dict[str, Data], given: dict[str, Data], names: dict[str, str]) -> None:
+    """Amounts as a service's `deploy` has them."""
+    limits = {"memory": given.get("--memory"), "cpus": given.get("--cpus")}
+    amounts: dict[str, Data] = {}
+    if any(limits.values()):
+        amounts["limits"] = {key: value for key, value in limits.items() if value}
+        for key, option in (("memory", "--memory"), ("cpus", "--cpus")):
+            names[f"/spec/services/train/deploy/resources/limits/{key}"] = option
+    if "--gpus" in given:
+        amounts["reservations"] = {"devices": [_devices(str(given["--gpus"]))]}
+        names["/spec/services/train/deploy/resources/reservations"] = "--gpus"
+    if amounts:
+        service["deploy"] = {"resources": amounts}
+
+
+def _devices(text: str) -> dict[str, Data]:
+    """`all`, a number, or `"device=0,1"`."""
+    ids = re.search(r"device=([^\"]+)", text)
+    count: Data = len(ids[1].split(",")) if ids else int(text) if text.isdigit() else "all"
+    return {"driver": "nvidia", "count": count, "capabilities": ["gpu"]}
+
+
+def _left(line: Line, given: dict[str, Data]) -> Iterator[Left]:
+    """Options that a service has no key for here."""
+    options = [declared.split(",")[0] for declared in (*_VALUED, *_SWITCHES)]
+    for option in options:
+        if option not in given:
+            continue
+        why = _WHY.get(option, "a job spec has no field for it")
+        if option in _INTERACTIVE:
+            why = "it says how somebody watches, not what runs"
+        values = given[option] if isinstance(given[option], tuple) else ("",)
+        for value in values:
+            yield Left(field=option, place=line.place, value=shown(option, value), why=why)
+
+
+def _name(text: str) -> str:
+    return re.split(r"[:@]", text.rpartition("/")[2])[0]
+
+
+COMMAND = CommandReader(begins=("docker", "run"), read=_read)

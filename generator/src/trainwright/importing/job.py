@@ -1,0 +1,37 @@
+"""Jobs of Kubernetes itself, Indexed or of a single pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainwright.importing.jobset import pod_groups
+from trainwright.importing.reader import Read, Reader, mapping
+from trainwright.importing.source import ImportingError, Part
+
+
+def _read(part: Part, others: Sequence[Part]) -> Read:
+    spec = mapping(part.body.get("spec"))
+    pods = spec.get("completions", spec.get("parallelism", 1))
+    if spec.get("completionMode") != "Indexed" and isinstance(pods, int) and pods > 1:
+        raise ImportingError(
+            f"{part.place('/spec')}: {pods} pods without completionMode: Indexed cannot tell who "
+            "they are, so they are no distributed training"
+        )
+    return Read(parts=(part, *pod_groups(others)))
+
+
+READER = Reader(
+    kind="Job",
+    group="batch",
+    read=_read,
+    reasons=(
+        ("**/restartPolicy", "the target sets it: pods are made anew, as retries says"),
+        ("/spec/podFailurePolicy/**", "the entrypoint says by its exit code what is final"),
+        ("/spec/podReplacementPolicy", "the target sets it"),
+        ("/spec/successPolicy/**", "all pods of a run have to succeed"),
+        ("/spec/backoffLimitPerIndex", "with one rank gone the others wait for ever"),
+        ("/spec/maxFailedIndexes", "with one rank gone the others wait for ever"),
+        ("/spec/selector/**", "the cluster writes it"),
+        ("/spec/manualSelector", "the cluster writes the selector"),
+    ),
+)

@@ -1,0 +1,89 @@
+"""JobSets, and the one group of pods in them that trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from trainwright.importing.reader import Read, Reader, mapping
+from trainwright.importing.source import Left, Part, shown
+from trainwright.model import Data
+
+_GROUPS = "/spec/replicatedJobs"
+ONE_GROUP = "a job spec is one group of pods: run it as a job of its own"
+
+
+def _read(part: Part, others: Sequence[Part]) -> Read:
+    spec = mapping(part.body.get("spec"))
+    part, left = only_group(part, _GROUPS, spec, _size)
+    return Read(parts=(part, *pod_groups(others)), left=left)
+
+
+def _size(group: Mapping[str, Data]) -> int:
+    """How many pods a group has: the training is the largest."""
+    spec = mapping(mapping(group.get("template")).get("spec"))
+    count, pods = group.get("replicas", 1), spec.get("completions", spec.get("parallelism", 1))
+    return count * pods if isinstance(count, int) and isinstance(pods, int) else 1
+
+
+def only_group(
+    part: Part,
+    pointer: str,
+    jobset: Mapping[str, Data],
+    size: Callable[[Mapping[str, Data]], int],
+) -> tuple[Part, tuple[Left, ...]]:
+    """The object with the group that trains alone; the others are left, as they come."""
+    groups = jobset.get("replicatedJobs")
+    if not isinstance(groups, list) or len(groups) < 2:
+        return part, ()
+    chosen = max(range(len(groups)), key=lambda index: (size(mapping(groups[index])), index))
+
+    def original(inside: str) -> str:
+        first = f"{pointer}/0"
+        moved = inside == first or inside.startswith(f"{first}/")
+        return f"{pointer}/{chosen}{inside[len(first) :]}" if moved else inside
+
+    left = tuple(
+        Left(
+            field=part.called(f"{pointer}/{index}"),
+            place=part.place(f"{pointer}/{index}"),
+            value=f"{{name: {shown('', mapping(group).get('name'))}}}",
+            why=ONE_GROUP,
+        )
+        for index, group in enumerate(groups)
+        if index != chosen
+    )
+    body = _put(part.body, pointer.split("/")[1:], [groups[chosen]])
+    narrowed = replace(
+        part,
+        body=body,
+        place=lambda inside: part.place(original(inside)),
+        called=lambda inside: part.called(original(inside)),
+    )
+    return narrowed, left
+
+
+def _put(body: Mapping[str, Data], keys: list[str], value: Data) -> dict[str, Data]:
+    key, *rest = keys
+    return {**body, key: _put(mapping(body.get(key)), rest, value) if rest else value}
+
+
+def pod_groups(others: Sequence[Part]) -> tuple[Part, ...]:
+    """Gangs that were given with it; the operator's model knows which one is its."""
+    return tuple(other for other in others if other.body.get("kind") == "PodGroup")
+
+
+READER = Reader(
+    kind="JobSet",
+    group="jobset.x-k8s.io",
+    read=_read,
+    reasons=(
+        ("**/restartPolicy", "the target sets it: pods are made anew, as retries says"),
+        ("/spec/successPolicy/**", "all pods of a run have to succeed"),
+        ("/spec/startupPolicy/**", "there is one group of pods, which starts at once"),
+        ("/spec/coordinator/**", "there is one group of pods, and rank 0 is its first"),
+        ("/spec/replicatedJobs/*/name", "the target names its group of pods itself"),
+        ("/spec/replicatedJobs/*/groupName", "the target names its group of pods itself"),
+        ("/spec/failurePolicy/rules/**", "the entrypoint says by its exit code what is final"),
+    ),
+)

@@ -1,0 +1,96 @@
+"""Job specs from a target to the one that succeeds it, with what changes for the training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainwright import editing, equivalence
+from trainwright.editing import EditError
+from trainwright.equivalence import Run
+from trainwright.errors import SourceError
+from trainwright.importing.source import ImportingError
+from trainwright.importing.trial import Place, Refusal
+from trainwright.load import JobFile
+from trainwright.targets import TARGETS
+from trainwright.targets.target import Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """A job file before and after; `changes` are what the training gets otherwise, in words.
+
+    `refused` is why there is no after.
+    """
+
+    file: JobFile
+    before: bytes
+    after: bytes
+    changes: tuple[str, ...] = ()
+    refused: str = ""
+
+
+def successors() -> dict[str, Target]:
+    """The targets that succeed another one, by the other's kind."""
+    return {target.succeeds: target for target in TARGETS.values() if target.succeeds}
+
+
+def migrate(place: Place, file: JobFile) -> Migration | None:
+    """The job on the target that succeeds its own; None for a job whose target has no successor.
+
+    Raises ImportingError when the environment does not have the successor.
+    """
+    before = place.tree.read(file.path)
+    try:
+        return _migrated(place, file, before)
+    except (SourceError, EditError) as error:
+        return _refused(file, before, str(error), "")
+
+
+def _migrated(place: Place, file: JobFile, before: bytes) -> Migration | None:
+    spec = place.written(file, before)
+    old = TARGETS[spec.data["target"]]
+    new = successors().get(old.kind)
+    if new is None:
+        return None
+    _require(place, new)
+    after = editing.put(file.path, before, "/target", new.name)
+    was, will = place.rendered(file, spec), place.rendered(file, place.written(file, after))
+    if isinstance(was, Refusal):
+        return _refused(file, before, f"it does not render as it is: {was.message}", was.remedy)
+    if isinstance(will, Refusal):
+        return _refused(file, before, f"{new.name}: {will.message}", will.remedy)
+    unforeseen = tuple(_unforeseen(was, will, (old, new)))
+    if unforeseen:
+        return _refused(file, before, "the training would not be the same", "; ".join(unforeseen))
+    changes = tuple(_changes(was, will, (old, new)))
+    return Migration(file=file, before=before, after=after, changes=changes)
+
+
+def _require(place: Place, target: Target) -> None:
+    if target.name not in place.environment.targets:
+        raise ImportingError(
+            f"{target.name} is not installed in {place.name}: add it to targets in "
+            f"environments/{place.name}/environment.yaml, with its version"
+        )
+
+
+def _refused(file: JobFile, before: bytes, why: str, remedy: str) -> Migration:
+    said = f"{why}. {remedy}" if remedy else why
+    return Migration(file=file, before=before, after=before, refused=said)
+
+
+def _unforeseen(was: Run, will: Run, targets: tuple[Target, Target]) -> Iterator[str]:
+    declared = [d for target in targets for d in target.deviations]
+    for difference in equivalence.differences(was, will):
+        if not any(deviation.covers(difference.path) for deviation in declared):
+            yield str(difference)
+
+
+def _changes(was: Run, will: Run, targets: tuple[Target, Target]) -> Iterator[str]:
+    """What the targets say of the values that differ for this job."""
+    paths = [difference.path for difference in equivalence.differences(was, will)]
+    for target in targets:
+        for deviation in target.deviations:
+            if any(map(deviation.covers, paths)):
+                yield f"{deviation.about} ({target.name}): {deviation.text}"

@@ -1,0 +1,245 @@
+"""Why a value is left behind, in words that say what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from trainwright import credentials
+from trainwright.equivalence.containers import places
+from trainwright.importing.accounting import Account
+from trainwright.importing.source import Left, Source, shown
+from trainwright.merge import lookup
+from trainwright.model import Data
+from trainwright.targets.target import Deviation
+
+_NO_SUCH_VOLUME = (
+    "a volume is a claim, scratch, a folder of the node, a ConfigMap, a Secret or an NFS export"
+)
+# By pattern of the JSON pointer, in which `*` is one key and `**` any number; the first counts.
+_BY_POINTER = (
+    ("/status/**", "the cluster writes it"),
+    ("/metadata/managedFields/**", "the cluster writes it"),
+    ("/metadata/creationTimestamp", "the cluster writes it"),
+    ("/metadata/uid", "the cluster writes it"),
+    ("/metadata/resourceVersion", "the cluster writes it"),
+    ("/metadata/generation", "the cluster writes it"),
+    ("/metadata/annotations/kubectl.kubernetes.io~1*", "kubectl writes it"),
+    ("/metadata/ownerReferences/**", "its owner writes it"),
+    ("/metadata/finalizers/**", "a controller writes it"),
+    ("/metadata/labels/helm.sh~1chart", "Helm writes it"),
+    ("/metadata/labels/app.kubernetes.io~1*", "a rendered run has its own"),
+    (
+        "**/ttlSecondsAfterFinished",
+        "it deletes the object, which GitOps would make again, and train again",
+    ),
+    ("**/cleanPodPolicy", "a rendered run stops what still runs, and keeps what has ended"),
+    ("**/managedBy", "the cluster's own controller is meant to run it"),
+    (
+        "**/template/metadata/annotations/**",
+        "a spec's are the object's own; serviceMesh of the environment keeps sidecars away",
+    ),
+    ("**/initContainers/**", "there are none in a spec: do it in the image or the entrypoint"),
+    ("**/containers/*/name", "the target names its container itself"),
+    ("**/containers/*/workingDir", "a spec has none: write whole paths"),
+    ("**/containers/*/envFrom/**", "write values under env, and keys of Secrets under secrets"),
+    ("**/containers/*/env/**", "only values and keys of Secrets become variables"),
+    ("**/containers/*/ports/**", "the target sets the port of the rendezvous, metrics the others"),
+    ("**/*Probe/**", "the operators wait for processes, not for probes"),
+    ("**/tty", "nobody sits in front of it"),
+    ("**/stdin", "nobody sits in front of it"),
+    ("**/hostNetwork", "a spec has no namespaces of the host"),
+    ("**/dnsPolicy", "a spec has no namespaces of the host, so there is one policy only"),
+    ("**/hostIPC", "a spec has no namespaces of the host; shm sizes /dev/shm"),
+    ("**/hostPID", "a spec has no namespaces of the host"),
+    ("**/hostPath/type", "a folder that is not there already is the node's affair"),
+    ("**/restartPolicy", "retries says how often, and there is an end to it"),
+    ("**/backoffLimit", "retries says how often"),
+    ("**/elasticPolicy/metrics/**", "an autoscaler would write what git holds"),
+    ("**/elasticPolicy/maxRestarts", "the target sets it, since every change of nodes counts"),
+    ("**/elasticPolicy/*dzv*/**", "the target chooses the rendezvous"),
+    ("**/runtimeRef/**", "a run brings a runtime of its own"),
+    ("**/mlPolicy/**", "a run brings a runtime of its own"),
+    ("**/podGroupPolicy/**", "gang asks for it, in an environment with a gang scheduler"),
+    ("**/schedulerName", "gang asks for it, in an environment with a gang scheduler"),
+    ("**/network/**", "the target sets how pods find each other"),
+    ("**/runAsNonRoot", "podSecurity: restricted of the environment sets it"),
+    ("**/dependsOn/**", "a job spec is one group of pods: it starts at once"),
+    ("**/parallelism", "all pods of a run are there at once"),
+    ("**/subdomain", "the target sets how pods find each other"),
+    ("**/completionMode", "the target sets it"),
+    ("**/nprocPerNode", "the launcher has it from its own options: procsPerNode sets both"),
+    ("**/numProcPerNode", "the launcher has it from its own options: procsPerNode sets both"),
+    ("**/volumes/*/**", _NO_SUCH_VOLUME),
+    ("**/volumeMounts/*/**", _NO_SUCH_VOLUME),
+    ("**/hugepages-*", "a spec has cpu, memory, local disk and extended resources"),
+)
+_CREDENTIAL = "a credential is never copied: keep it in a Secret, and name that under secrets"
+_UNREAD = "a job spec has no field for it"
+_PLACING = "the launcher and the target set it"
+_ENV = re.compile(r"(.*/env/\d+)(?:/.*)?")
+
+# Which field of a spec decides a value of the normal form.
+_DECIDED_BY = (
+    (r"queue$", "queue"),
+    (r"queue_priority$", "queuePriority"),
+    (r"gang$", "gang"),
+    (r"(nodes$|pods\.\d+\.processes)", "nodes"),
+    (r"elastic\.", "elastic"),
+    (r"deadline", "maxDuration"),
+    (r"suspended", "state"),
+    (r"pods\.\d+\.restart", "retries"),
+    (r"pods\.\d+\.grace_period", "gracePeriod"),
+    (r"pods\.\d+\.(mounts|files)", "volumes"),
+    (r"pods\.\d+\.env", "env"),
+    (r"pods\.\d+\.secrets", "secrets"),
+    (r"pods\.\d+\.resources", "resources"),
+    (r"pods\.\d+\.placement\.priorityClassName", "priorityClass"),
+    (r"pods\.\d+\.placement\.(\w+)", r"\1"),
+    (r"pods\.\d+\.security", "security"),
+    (r"(pods\.\d+\.)?labels", "labels"),
+    (r"(pods\.\d+\.)?annotations", "annotations"),
+    (r"pods\.\d+\.service_account", "serviceAccount"),
+    (r"pods\.\d+\.program", "launcher"),
+    (r"own", "lattice"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reasons:
+    """What a workload's values can be left behind for.
+
+    `refused` are the fields of the spec that the environment or the target refuses, and why.
+    """
+
+    source: Source
+    rendered: Mapping[str, Data]
+    refused: Mapping[str, str]
+    deviations: tuple[Deviation, ...]
+    namespace: str
+
+    def left(self, accounts: tuple[Account, ...]) -> Iterator[Left]:
+        """What is left, whole branches at once where all of one is left for one reason."""
+        for index, part in enumerate(self.source.parts):
+            own = {a.pointer: a for a in accounts if a.part == index}
+            why = {p: self._why(a) for p, a in own.items() if self._is_left(a)}
+            for pointer in _branches(why, list(own)):
+                reason = next(r for p, r in why.items() if _within(p, pointer))
+                value = lookup(part.body, pointer)
+                yield Left(
+                    field=part.called(pointer),
+                    place=part.place(pointer),
+                    value=shown(_name(part.body, pointer), value),
+                    why=reason,
+                )
+
+    def _is_left(self, account: Account) -> bool:
+        if account.pointer == "/metadata/namespace":
+            return bool(account.value != self.namespace)
+        return account.fate == "left"
+
+    def _why(self, account: Account) -> str:
+        """The reason that says most of what to do."""
+        if _is_secret(self.source.parts[account.part].body, account.pointer):
+            return _CREDENTIAL
+        if self._places(account):
+            return _PLACING
+        if account.pointer == "/metadata/namespace":
+            return f"the environment's namespace is {self.namespace}"
+        known = (
+            *_matching(self.source.reasons, account.pointer),
+            *self._of_the_environment(account.changed),
+            *_matching(_BY_POINTER, account.pointer),
+            *self._of_the_target(account.changed),
+        )
+        return known[0] if known else self._of_the_result(account.changed)
+
+    def _places(self, account: Account) -> bool:
+        """Whether a value belongs to a variable by which launchers find their ranks."""
+        entry = _ENV.fullmatch(account.pointer)
+        holder = lookup(self.source.parts[account.part].body, entry[1]) if entry else None
+        return isinstance(holder, Mapping) and places(str(holder.get("name", "")))
+
+    def _of_the_environment(self, changed: tuple[str, ...]) -> Iterator[str]:
+        for path in changed:
+            for spec, why in self.refused.items():
+                if spec.split(".")[0] == _decided_by(path):
+                    yield why
+
+    def _of_the_target(self, changed: tuple[str, ...]) -> Iterator[str]:
+        for path in changed:
+            everywhere = re.sub(r"^pods\.\d+\.", "pods.*.", path)
+            for deviation in self.deviations:
+                if deviation.covers(everywhere):
+                    yield f"{deviation.about}: {deviation.text}"
+
+    def _of_the_result(self, changed: tuple[str, ...]) -> str:
+        if not changed:
+            return _UNREAD
+        path = changed[0]
+        value = self.rendered.get(path)
+        said = "is not there" if value is None else f"is {shown(path.rpartition('.')[2], value)}"
+        return f"in the rendered run {re.sub(r'^pods.[0-9]+.', '', path)} {said}"
+
+
+def _decided_by(path: str) -> str:
+    for pattern, field in _DECIDED_BY:
+        match = re.match(pattern, path)
+        if match:
+            return match.expand(field)
+    return ""
+
+
+@lru_cache
+def _pattern(text: str) -> re.Pattern[str]:
+    """A pattern of pointers as a regular expression."""
+    found = re.escape(text).replace(r"\*\*/", "(?:.*/)?").replace(r"/\*\*", "(?:/.*)?")
+    return re.compile(found.replace(r"\*", "[^/]*"))
+
+
+def _matching(reasons: tuple[tuple[str, str], ...], pointer: str) -> Iterator[str]:
+    return (why for pattern, why in reasons if _pattern(pattern).fullmatch(pointer))
+
+
+def _is_secret(body: Mapping[str, Data], pointer: str) -> bool:
+    """Whether a value looks like a credential, or is part of a variable whose value does."""
+    entry = _ENV.fullmatch(pointer)
+    if entry:
+        pointer = f"{entry[1]}/value"
+    text, name = lookup(body, pointer), _name(body, pointer)
+    if not isinstance(text, str):
+        return False
+    hidden = credentials.redact(text) != text  # as in NAME=VALUE
+    return hidden or bool(credentials.kind(text)) or credentials.named(name, text)
+
+
+def _name(body: Mapping[str, Data], pointer: str) -> str:
+    """What a value is called: an entry of env has its name beside it."""
+    above, _, key = pointer.rpartition("/")
+    holder = lookup(body, above)
+    if key == "value" and isinstance(holder, Mapping):
+        return str(holder.get("name", key))
+    return key
+
+
+def _within(pointer: str, above: str) -> bool:
+    return pointer == above or pointer.startswith(f"{above}/")
+
+
+def _branches(left: Mapping[str, str], everything: list[str]) -> Iterator[str]:
+    """The highest pointers below which all values are left for one reason, in order."""
+    said: list[str] = []
+    for pointer in left:
+        if any(_within(pointer, above) for above in said):
+            continue
+        chosen = pointer
+        above = pointer.rpartition("/")[0]
+        while above.count("/") > 1:
+            inside = [p for p in everything if _within(p, above)]
+            if any(p not in left or left[p] != left[pointer] for p in inside):
+                break
+            chosen, above = above, above.rpartition("/")[0]
+        said.append(chosen)
+        yield chosen

@@ -1,0 +1,167 @@
+"""What is imported: a workload with the objects that it is made of, and where they were written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from trainwright import credentials, operators, schema
+from trainwright.equivalence import Run
+from trainwright.equivalence import of as run_of
+from trainwright.errors import TrainwrightError
+from trainwright.model import Data, Manifest, Place
+from trainwright.operators.operator import Pod, Workload
+
+
+class ImportingError(TrainwrightError):
+    """Something cannot be imported at all; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """A value that a job spec does not carry: what it was, where it stands, and why.
+
+    `value` is fit for people's eyes: nothing that looks like a credential is in it.
+    """
+
+    field: str
+    place: Place
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        value = f" {self.value}" if self.value else ""
+        return f"{self.place}: {self.field}{value}: {self.why}"
+
+
+def _said(data: Data) -> Data:
+    """Data without nulls, which the API server takes for absent."""
+    if isinstance(data, Mapping):
+        return {key: _said(value) for key, value in data.items() if value is not None}
+    return [_said(item) for item in data] if isinstance(data, list) else data
+
+
+def shown(name: str, value: Data) -> str:
+    """A value in a few words, with everything that looks like a credential hidden."""
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        named = [f"name: {shown('', value['name'])}"] if "name" in value else []
+        return f"{{{', '.join([*named, *(str(key) for key in value if key != 'name')])}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(shown(name, item) for item in value)}]"[:120]
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if credentials.kind(text) or credentials.named(name, text):
+        return credentials.HIDDEN
+    text = credentials.redact(text).replace("\n", "\\n")
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One object, with what its values are called where people wrote them, and their positions."""
+
+    body: Mapping[str, Data]
+    place: Callable[[str], Place]  # of a JSON pointer
+    called: Callable[[str], str] = str  # what people call it: the pointer itself, or an option
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """One workload to import.
+
+    `kind` is what it is in people's words, `target` the one that is the same kind. `parts` are
+    the object itself and whatever its operator reads with it. `left` is what was found to be out
+    of reach already while reading; `assumed` are objects that the cluster has and nobody showed.
+    """
+
+    kind: str
+    name: str
+    target: str
+    parts: tuple[Part, ...]
+    left: tuple[Left, ...] = ()
+    assumed: tuple[Manifest, ...] = ()
+    container: str = ""  # the name that its operator looks for
+    reasons: tuple[tuple[str, str], ...] = ()  # why a field is left, by pattern of its pointer
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind}/{self.name}"
+
+    @property
+    def place(self) -> Place:
+        return self.parts[0].place("")
+
+    def manifests(self) -> tuple[Manifest, ...]:
+        return (*(Manifest(body=part.body) for part in self.parts), *self.assumed)
+
+    def run(self) -> Run:
+        """The normal form of it. Raises ImportingError when nothing can be made of it."""
+        return read(self.manifests(), f"{self.place}: {self.title}")
+
+    def check(self, kubernetes: str) -> None:
+        """Hold the objects against the schemas of their kinds, and raise what is no such value.
+
+        Fields that are missing or unknown are no reason to refuse what has run somewhere. Raises
+        ImportingError.
+        """
+        for part in self.parts:
+            manifest = Manifest(body=part.body)
+            if not manifest.identity[0]:  # a compose file
+                continue
+            kind = manifest.kind.removeprefix("Cluster")  # a runtime of both is the same
+            body = {**_said(part.body), "kind": kind}
+            for violation in schema.kind(kind, kubernetes).explain(body):
+                if not violation.key and not violation.missing:
+                    place = part.place(violation.pointer)
+                    raise ImportingError(f"{place}: {violation.message}. {violation.remedy}")
+
+    def workload(self) -> Workload:
+        """The pods that the operator makes of it."""
+        return operators.workload(self.manifests())
+
+    def pod(self) -> Pod:
+        """The first of them."""
+        return self.workload().pods[0]
+
+
+@contextmanager
+def malformed(title: str) -> Iterator[None]:
+    """Where objects are read that no API server has looked at: what is wrong is their fault.
+
+    A field of a wrong type shows as one of Python's own errors.
+    """
+    try:
+        yield
+    except TrainwrightError as error:
+        raise ImportingError(f"{title}: {error}") from error
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise ImportingError(f"{title} is malformed ({said})") from error
+
+
+_COUNTS = frozenset(
+    "replicas completions parallelism numNodes minSize maxSize minReplicas maxReplicas".split()
+)
+_MOST_PODS = 10_000
+
+
+def _refuse_many(data: Data, title: str) -> None:
+    """No run has millions of pods, and a typing error is not worth building them."""
+    if isinstance(data, list):
+        for item in data:
+            _refuse_many(item, title)
+    elif isinstance(data, Mapping):
+        for key, value in data.items():
+            if key in _COUNTS and isinstance(value, int) and value > _MOST_PODS:
+                raise ImportingError(f"{title}: {key} is {value}: that many pods are a mistake")
+            _refuse_many(value, title)
+
+
+def read(manifests: tuple[Manifest, ...], title: str) -> Run:
+    """The normal form of objects that may be malformed in any way."""
+    for manifest in manifests:
+        _refuse_many(manifest.body, title)
+    with malformed(title):
+        return run_of(manifests)

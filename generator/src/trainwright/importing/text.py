@@ -1,0 +1,38 @@
+"""What was imported, in words: the spec's file, and the account of what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+
+from trainwright import yamlio
+from trainwright.importing.convert import Imported
+
+_SCHEMA = "# yaml-language-server: $schema=../../../schemas/job.schema.json\n"
+
+# What every rendered run has, whatever it was before.
+_ALWAYS = (
+    "labels.app.kubernetes.io/*",
+    "labels.trainwright.io/*",
+    "pods.*labels.app.kubernetes.io/*",
+    "pods.*labels.trainwright.io/*",
+    "annotations.argocd.argoproj.io/*",
+    "annotations.kustomize.toolkit.fluxcd.io/*",
+)
+
+
+def spec(imported: Imported) -> str:
+    """The text of the job file."""
+    return _SCHEMA + yamlio.dump(dict(imported.spec))
+
+
+def report(imported: Imported, path: str, paint: Callable[[str, str], str]) -> Iterator[str]:
+    """What the spec does not carry, and what its run has otherwise."""
+    yield f"{imported.source.place.file}: {imported.source.title} is {path}"
+    for left in imported.left:
+        yield f"  {paint('left', 'yellow')}   {left}"
+    for difference in imported.added:
+        if not any(fnmatchcase(difference.path, always) for always in _ALWAYS):
+            yield f"  {paint('differs', 'cyan')} {difference}"
+    for note in imported.notes:
+        yield f"  note    {note}"

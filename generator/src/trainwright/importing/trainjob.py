@@ -1,0 +1,82 @@
+"""TrainJobs of Kubeflow Trainer v2, with the runtime that they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trainwright.importing.jobset import only_group
+from trainwright.importing.reader import Read, Reader, mapping
+from trainwright.importing.source import Left, Part
+from trainwright.model import Data, Manifest
+
+_ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
+_GROUPS = "/spec/template/spec/replicatedJobs"
+
+
+def _read(part: Part, others: Sequence[Part]) -> Read:
+    reference = mapping(mapping(part.body.get("spec")).get("runtimeRef"))
+    kind = str(reference.get("kind", "ClusterTrainingRuntime"))
+    name = str(reference.get("name", ""))
+    for other in others:
+        if (
+            other.body.get("kind") == kind
+            and mapping(other.body.get("metadata")).get("name") == name
+        ):
+            jobset = mapping(mapping(mapping(other.body.get("spec")).get("template")).get("spec"))
+            runtime, left = only_group(other, _GROUPS, jobset, _trains)
+            return Read(parts=(part, runtime), left=left)
+    unknown = Left(
+        field=part.called("/spec/runtimeRef/name"),
+        place=part.place("/spec/runtimeRef/name"),
+        value=name,
+        why=f"this {kind} is not among the files: what it adds to the pods is not known, and not "
+        "carried",
+    )
+    return Read(parts=(part,), left=(unknown,), assumed=(bare(kind, name),))
+
+
+def _trains(group: Mapping[str, Data]) -> int:
+    """The group that trains says so; where none does, the first."""
+    metadata = mapping(mapping(group.get("template")).get("metadata"))
+    return int(mapping(metadata.get("labels")).get(_ANCESTOR) == "trainer")
+
+
+def bare(kind: str, name: str) -> Manifest:
+    """A runtime that adds nothing of its own, as upstream's torch-distributed does."""
+    container = {"name": "node", "image": "runtime"}
+    pod = {"template": {"spec": {"containers": [container]}}}
+    group = {
+        "name": "node",
+        "template": {"metadata": {"labels": {_ANCESTOR: "trainer"}}, "spec": pod},
+    }
+    return Manifest(
+        body={
+            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": {
+                "mlPolicy": {"torch": {}},
+                "template": {"spec": {"replicatedJobs": [group]}},
+            },
+        }
+    )
+
+
+READER = Reader(
+    kind="TrainJob",
+    group="trainer.kubeflow.org",
+    container="node",
+    read=_read,
+    reasons=(
+        (
+            "/spec/initializer*",
+            "a job spec has no initializers: the entrypoint fetches what it needs",
+        ),
+        ("**/labels/trainer.kubeflow.org~1*", "a run brings a runtime of its own"),
+        ("/spec/template/**/containers/*/image", "the image of the job counts"),
+        ("/spec/runtimePatches/*/manager", "a run brings a runtime of its own, and patches none"),
+        ("/spec/runtimePatches/*/time", "the cluster writes it"),
+        ("/spec/template/spec/replicatedJobs/*/name", "the target names its group of pods itself"),
+        ("/spec/template/spec/replicatedJobs/*/groupName", "the target names it itself"),
+    ),
+)

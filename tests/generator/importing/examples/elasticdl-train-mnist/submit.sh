@@ -1,0 +1,15 @@
+elasticdl train \
+  --image_name=elasticdl:pt_mnist_allreduce \
+  --worker_image=registry.example.com/elasticdl/pt_mnist:1.0 \
+  --job_command="python /model_zoo/mnist/mnist_train_torch.py --training_data /data/mnist/train" \
+  --num_minibatches_per_task=2 \
+  --num_workers=2 \
+  --master_resource_request="cpu=0.2,memory=1024Mi" \
+  --master_resource_limit="cpu=1,memory=2048Mi" \
+  --worker_resource_request="cpu=0.3,memory=1024Mi" \
+  --worker_resource_limit="cpu=1,memory=2048Mi" \
+  --envs="USE_TORCH=true,HOROVOD_GLOO_TIMEOUT_SECONDS=60,PYTHONUNBUFFERED=true" \
+  --job_name=test-mnist-allreduce \
+  --image_pull_policy=Never \
+  --volume="host_path=/tmp/data,mount_path=/data;claim_name=out,mount_path=/out,sub_path=mnist" \
+  --distribution_strategy=AllreduceStrategy

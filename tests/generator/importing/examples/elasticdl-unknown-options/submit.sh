@@ -1,0 +1,1 @@
+elasticdl train --image_name=registry.example.com/a:1 --job_name=x.y --job_command="torchrun a.py" --num_workers=4 --distribution_strategy=AllreduceStrategy --namespace=other --worker_pod_priority=high --restart_policy=Never --minibatch_size=64 --shiny_new=1

@@ -1,0 +1,424 @@
+"""Manifests and command lines that people have, as specs, with every value accounted for.
+
+A case is a folder of `examples/`: what is imported, beside `expected/` with the specs and what is
+said of them. `pytest --update-golden` rewrites the expectations; the review is the git diff.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from repository import Repository
+from trainwright import credentials, equivalence, importing, yamlio
+from trainwright.equivalence import Run
+from trainwright.equivalence.comparison import values
+from trainwright.errors import TrainwrightError
+from trainwright.importing import Found, text
+from trainwright.importing.accounting import leaves
+from trainwright.importing.batch import Done, Options, run
+from trainwright.importing.convert import Imported
+from trainwright.importing.trial import Place
+from trainwright.manifests import reading
+from trainwright.merge import lookup
+from trainwright.model import Data, Manifest
+from trainwright.targets import TARGETS
+from trainwright.tree import Folder
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+EXAMPLES = sorted(path.name for path in (HERE / "examples").iterdir())
+# Where a case is imported to, when that is not the environment that has everything.
+ELSEWHERE = {"pytorchjob-in-a-volcano-gang": "volcano"}
+ENTRYPOINTS = {"pytorchjob-image-entrypoint": ("python", "-u", "train.py")}
+
+
+def _inputs(case: str) -> list[Path]:
+    return [path for path in sorted((HERE / "examples" / case).iterdir()) if path.is_file()]
+
+
+@cache
+def _found(case: str) -> Found:
+    found = Found()
+    found.files(tuple(str(path) for path in _inputs(case)))
+    return found
+
+
+@cache
+def _imported(case: str) -> tuple[tuple[Imported, ...], tuple[str, ...]]:
+    environment = ELSEWHERE.get(case, "lab")
+    options = Options(environment=environment, write=False, entrypoint=ENTRYPOINTS.get(case, ()))
+    done = run(HERE, _found(case), options)
+    return tuple(imported for imported, _ in done.imported), done.problems
+
+
+def _place(case: str, imported: Imported) -> Place:
+    runtimes = tuple(m for m in imported.source.manifests() if m.kind.endswith("Runtime"))
+    return Place(Folder(HERE), ELSEWHERE.get(case, "lab"), runtimes)
+
+
+def _report(case: str) -> str:
+    """Everything that is said of a case, with paths as they are below its folder."""
+    imported, problems = _imported(case)
+    found = _found(case)
+    lines = [line for one in imported for line in text.report(one, f"{one.spec['name']}.yaml", lambda words, _: words)]  # fmt: skip
+    lines += [f"error[{f.rule}] {f.place}: {f.message}" for f in found.findings]
+    lines += [f"error: {problem}" for problem in (*found.problems, *problems)]
+    lines += [f"beside: {left}" for left in found.beside]
+    said = "".join(f"{line}\n" for line in lines)
+    return re.sub(rf"[^\s:]*/?examples/{case}/", "", said)
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_golden(case: str, request: pytest.FixtureRequest) -> None:
+    imported, _ = _imported(case)
+    made = {f"{one.spec['name']}.yaml": text.spec(one) for one in imported}
+    made["report.txt"] = _report(case)
+    folder = HERE / "examples" / case / "expected"
+    if request.config.getoption("--update-golden"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name, content in made.items():
+            (folder / name).write_text(content, encoding="utf-8")
+    there = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    assert made == there
+
+
+SPECS_OF = {case: len(_imported(case)[0]) for case in EXAMPLES}
+SPECS = [(case, index) for case, count in SPECS_OF.items() for index in range(count)]
+
+
+@pytest.mark.parametrize(("case", "index"), SPECS)
+def test_it_is_the_same_run_or_says_where_it_is_not(case: str, index: int) -> None:
+    imported = _imported(case)[0][index]
+    before = imported.source.run()
+    after = _place(case, imported).run(imported.spec)
+    assert isinstance(after, Run)
+    told = frozenset(path for account in imported.accounts for path in account.changed)
+    assert equivalence.differences(before, after, told) == imported.added
+    differing = {k for k in {**values(before), **values(after)} if values(before).get(k) != values(after).get(k)}  # fmt: skip
+    for account in imported.accounts:
+        assert set(account.changed) <= differing, account.pointer
+
+
+@pytest.mark.parametrize(("case", "index"), SPECS)
+def test_every_value_is_carried_or_a_default_or_listed(case: str, index: int) -> None:
+    """Walks what was written, not what the import thinks that it read."""
+    imported = _imported(case)[0][index]
+    accounted = {(a.part, a.pointer): a for a in imported.accounts}
+    listed = {left.field for left in imported.left}
+    for number, part in enumerate(imported.source.parts):
+        for pointer, _ in leaves(part.body):
+            account = accounted[number, pointer]
+            names = {part.called(pointer)}
+            above = pointer
+            while above:
+                names.add(part.called(above))
+                above = above.rpartition("/")[0]
+            namespace = pointer == "/metadata/namespace"
+            assert account.fate in ("carried", "default") or names & listed or namespace, pointer
+
+
+MANIFESTS = [case for case in EXAMPLES if _inputs(case)[0].suffix == ".yaml"]
+
+
+@pytest.mark.parametrize("case", MANIFESTS)
+def test_no_object_of_a_file_is_lost(case: str) -> None:
+    """Every leaf of every document is in a workload, in an object beside it, or refused."""
+    found = _found(case)
+    parts = [part for source in found.sources for part in source.parts]
+    for source in reading.gather(tuple(str(path) for path in _inputs(case))):
+        for chunk in reading.split(source):
+            for document in reading.documents(chunk):
+                if isinstance(document, tuple):
+                    assert set(document) <= set(found.findings)
+                    continue
+                for item in reading.objects(document.data):
+                    name = importing.mapping(item.body.get("metadata")).get("name")
+                    mentions = [
+                        *(
+                            str(importing.mapping(p.body.get("metadata")).get("name"))
+                            for p in parts
+                        ),
+                        *(left.field.rpartition("/")[2] for left in found.beside),
+                        *found.problems,
+                    ]
+                    compose = name is None and ("services" in item.body or found.sources)
+                    place = document.place(item.prefix).file
+                    assert compose or any(str(name) in m or place in m for m in mentions), name
+
+
+@pytest.mark.parametrize(("case", "index"), SPECS)
+def test_no_key_of_a_spec_can_go(case: str, index: int) -> None:
+    imported = _imported(case)[0][index]
+    place = _place(case, imported)
+    whole = place.run(imported.spec)
+    assert isinstance(whole, Run)
+    for path in _paths(imported.spec):
+        shorter = place.run(_without(imported.spec, path))
+        assert not isinstance(shorter, Run) or values(shorter) != values(whole), path
+
+
+def _paths(spec: Mapping[str, Data], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    found = []
+    for key, value in spec.items():
+        if (*above, key) not in (("apiVersion",), ("kind",), ("name",), ("target",)):
+            found.append((*above, key))
+            found += _paths(value, (*above, key)) if isinstance(value, Mapping) else []
+    return found
+
+
+def _without(spec: Mapping[str, Data], path: tuple[str, ...]) -> dict[str, Data]:
+    key, *rest = path
+    if not rest:
+        return {name: value for name, value in spec.items() if name != key}
+    return {n: _without(v, tuple(rest)) if n == key else v for n, v in spec.items()}
+
+
+def test_there_are_examples_of_every_kind() -> None:
+    assert len(EXAMPLES) >= 25
+    kinds = {source.kind for case in EXAMPLES for source in _found(case).sources}
+    assert kinds == {"PyTorchJob", "TrainJob", "TrainingJob", "JobSet", "Job", "Compose"}
+    assert {target.kind for target in TARGETS.values()} == kinds
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_no_credential_is_copied_or_shown(case: str) -> None:
+    for path in (HERE / "examples" / case / "expected").iterdir():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            assert not credentials.kind(line), line
+            assert "hunter22x" not in line
+
+
+@pytest.mark.parametrize("case", EXAMPLES)
+def test_positions_are_where_the_values_stand(case: str) -> None:
+    """The line that a report names is the one with the value on it."""
+    for imported in _imported(case)[0]:
+        for left in imported.left:
+            lines = Path(left.place.file).read_text(encoding="utf-8").splitlines()
+            line = lines[left.place.line - 1]
+            assert left.place.column <= len(line) + 1
+            if re.fullmatch(r"[\w./-]+", left.value) and left.field.startswith("/"):
+                assert line[left.place.column - 1 :].lstrip('"').startswith(left.value), left
+
+
+# --- our own -------------------------------------------------------------------------------------
+
+SHIPPED = sorted(
+    path for path in ROOT.glob("environments/*/rendered/*/*.yaml") if path.stem in TARGETS
+)
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_was_rendered_comes_back_as_a_spec_of_the_same_run(path: Path) -> None:
+    """Nothing is left of what the generator itself writes, but for names of the run in texts."""
+    environment, job = path.parts[-4], path.parts[-2]
+    found = Found()
+    found.files((str(path),))
+    done = run(ROOT, found, Options(environment=environment, name=f"{job}-again", write=False))
+    ((imported, _),) = done.imported
+    body = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
+    manifests = (Manifest(body=body),)
+    before = values(equivalence.of(manifests))
+    after = Place(Folder(ROOT), environment).run(imported.spec)
+    assert isinstance(after, Run)
+    differing = {p for p in {**before, **values(after)} if before.get(p) != values(after).get(p)}
+    own = re.compile(r"(pods\.\d+\.)?(labels|annotations)\.|pods\.\d+\.program\.options\.|nodes$")
+    assert {p for p in differing if not own.match(p)} == set()
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: finetune}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: "registry.example.com/a:1", command: [python, -u, a.py]}]}}}
+"""
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> Path:
+    path = tmp_path / "job.yaml"
+    path.write_text(JOB, encoding="utf-8")
+    return path
+
+
+def test_a_file_is_written_once(repository: Repository, manifest: Path) -> None:
+    done = repository.run("import", str(manifest), "--env", "dev")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "environments/dev/jobs/finetune.yaml\n"
+    path = repository.root / done.stdout.strip()
+    written = path.read_text(encoding="utf-8")
+    assert written.startswith("# yaml-language-server: $schema=")
+    again = repository.run("import", str(manifest), "--env", "dev")
+    assert again.exit_code == 1
+    assert "is there already" in again.stderr
+    path.write_text("mine")
+    assert repository.run("import", str(manifest), "--env", "dev", "--force").exit_code == 0
+    assert path.read_text(encoding="utf-8") == written
+    assert [p.name for p in path.parent.iterdir()] == ["finetune.yaml", "mnist.yaml"]
+
+
+def test_what_was_imported_passes_a_check_and_renders(
+    repository: Repository, manifest: Path
+) -> None:
+    repository.run("import", str(manifest), "--env", "dev")
+    done = repository.run("render", "dev/finetune")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_dry_run_prints_the_spec_and_writes_nothing(
+    repository: Repository, manifest: Path
+) -> None:
+    before = sorted(repository.root.rglob("*"))
+    done = repository.run("import", str(manifest), "--env", "dev", "--dry-run", "--name", "other")
+    assert done.exit_code == 0, done.output
+    assert yaml.safe_load(done.stdout)["name"] == "other"
+    assert sorted(repository.root.rglob("*")) == before
+
+
+def test_a_command_line_of_its_own(repository: Repository) -> None:
+    line = "docker run --name one registry.example.com/ml/a:1 python -u a.py --lr 0.1"
+    done = repository.run("import", "--env", "dev", "--command", line, "--dry-run")
+    assert done.exit_code == 0, done.output
+    spec = yaml.safe_load(done.stdout)
+    assert (spec["name"], spec["flags"]) == ("one", {"lr": 0.1})
+    assert "--lr 0.1 is written as --lr=0.1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (("--env", "dev"), 2, "name a FILE"),
+        (("FILE", "--env", "nowhere"), 2, 'there is no environment "nowhere"'),
+        (("FILE", "--env", "dev", "--pool", "x"), 1, 'dev has no pool "x"'),
+        (("missing.yaml", "--env", "dev"), 2, "cannot read missing.yaml"),
+        (("--command", "rm -rf /", "--env", "dev"), 1, "rm is no command that starts training"),
+        (("--command", "docker run 'a", "--env", "dev"), 1, "no closing quotation"),
+        (("--command", "docker run --nope a", "--env", "dev"), 1, "--nope"),
+        (("--command", "docker run a:1", "--env", "dev"), 1, "say it with --entrypoint"),
+    ],
+)
+def test_what_cannot_be_imported_is_one_line(
+    arguments: tuple[str, ...], code: int, said: str, repository: Repository, manifest: Path
+) -> None:
+    done = repository.run("import", *(str(manifest) if a == "FILE" else a for a in arguments))
+    assert done.exit_code == code, done.output
+    assert said in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_nothing_to_import_is_said(repository: Repository, tmp_path: Path) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
+    done = repository.run("import", str(path), "--env", "dev")
+    assert done.exit_code == 2
+    assert "no training workload" in done.stderr
+
+
+def test_two_workloads_of_one_name_do_not_overwrite_each_other(
+    repository: Repository, manifest: Path
+) -> None:
+    manifest.write_text(f"{JOB}---\n{JOB}")
+    done = repository.run("import", str(manifest), "--env", "dev", "--force")
+    assert done.exit_code == 1
+    assert "is another workload's already" in done.stderr
+
+
+def test_nothing_is_written_through_a_link(
+    repository: Repository, manifest: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    outside = tmp_path_factory.mktemp("outside")
+    jobs = repository.root / "environments/dev/jobs"
+    shutil.rmtree(jobs)
+    jobs.symlink_to(outside)
+    done = repository.run("import", str(manifest), "--env", "dev", "--force")
+    assert done.exit_code != 0
+    assert list(outside.iterdir()) == []
+
+
+def test_a_pool_can_be_chosen(repository: Repository, manifest: Path) -> None:
+    repository.environment(
+        "dev", "pools: {gpu: {resource: nvidia.com/gpu, nodeSelector: {p: g}}}\n"
+    )
+    body = yaml.safe_load(JOB)
+    container = body["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"limits": {"nvidia.com/gpu": 2}}
+    manifest.write_text(yamlio.dump(body))
+    found = {
+        pool: yaml.safe_load(
+            repository.run("import", str(manifest), "--env", "dev", "--dry-run", *pool).stdout
+        )["resources"]
+        for pool in ((), ("--pool", "gpu"))
+    }
+    assert found[()] == {"extended": {"nvidia.com/gpu": 2}}
+    assert found["--pool", "gpu"] == {"gpu": 2}
+
+
+# --- nothing is dropped, whatever is written -------------------------------------------------------
+
+ODD = (None, 0, -1, True, 1.5, "", "x", "$(A)", [], {}, ["a"], {"a": "b"}, 10**12, "é", "latest")
+WHOLE = [case for case in MANIFESTS if SPECS_OF[case] and case not in ENTRYPOINTS and "malformed" not in case]  # fmt: skip
+# Maps of names, which take any name there is, and maps whose values are objects of one type.
+OF_NAMES = ("labels", "annotations", "nodeSelector", "requests", "limits", "environment", "volumeAttributes")  # fmt: skip
+OF_OBJECTS = ("pytorchReplicaSpecs", "services", "volumes")
+
+
+def _documents(case: str) -> list[dict[str, Data]]:
+    texts = [path.read_text(encoding="utf-8") for path in _inputs(case)]
+    return [body for text in texts for body in yaml.safe_load_all(text) if body]
+
+
+def _import(path: Path, bodies: list[dict[str, Data]]) -> Done:
+    path.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
+    found = Found()
+    found.files((str(path),))
+    return run(HERE, found, Options(environment="lab", write=False))
+
+
+def _planted(data: Data, above: str = "") -> Data:
+    """Data with a field that nobody knows in every mapping that has fields."""
+    if isinstance(data, list):
+        return [_planted(item) for item in data]
+    if not isinstance(data, dict) or above in OF_NAMES:
+        return data
+    inside = {key: _planted(value, key) for key, value in data.items()}
+    return inside if above in OF_OBJECTS else {**inside, "planted": "x"}
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_a_field_that_nobody_knows_is_listed(case: str, tmp_path: Path) -> None:
+    done = _import(tmp_path / "planted.yaml", [_planted(body) for body in _documents(case)])
+    assert done.problems == ()
+    for imported, _ in done.imported:
+        fates = [a.fate for a in imported.accounts if a.pointer.endswith("/planted")]
+        assert set(fates) == {"left"}
+        assert len(fates) >= 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(8))
+def test_whatever_is_broken_is_a_problem_and_no_crash(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    for _ in range(25):
+        bodies = _documents(chance.choice(WHOLE))
+        for _ in range(chance.randint(1, 3)):
+            body = chance.choice(bodies)
+            pointer = chance.choice([pointer for pointer, _ in leaves(body) if pointer])
+            for _ in range(chance.choice((0, 0, 0, 1, 2))):
+                pointer = pointer.rpartition("/")[0] if pointer.count("/") > 1 else pointer
+            above, _, last = pointer.rpartition("/")
+            holder = lookup(body, above)
+            key = last.replace("~1", "/").replace("~0", "~")
+            holder[int(key) if isinstance(holder, list) else key] = chance.choice(ODD)
+        with suppress(TrainwrightError):  # that there is nothing to import
+            _import(tmp_path / "broken.yaml", bodies)

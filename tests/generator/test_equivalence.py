@@ -1,0 +1,370 @@
+"""The same spec is the same training on every target, but for what the targets declare."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+import yaml
+
+import crds
+from trainwright import equivalence, helm, load, names, resolve, schema, values, yamlio
+from trainwright.equivalence import Difference, Run
+from trainwright.equivalence.comparison import values as leaves
+from trainwright.load import Reader
+from trainwright.model import Environment, Job, Manifest, TargetOptions
+from trainwright.targets import TARGETS, unsupported
+from trainwright.tree import Folder
+
+ROOT = Path(__file__).parents[2]
+MINORS = ("2.0", "2.1", "2.2", "2.3")
+ENGINE = helm.engine()
+
+# As Kubeflow Trainer ships it, without what a cluster's owner would add.
+CLUSTER_RUNTIME = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: ClusterTrainingRuntime
+metadata:
+  name: torch-distributed
+  labels: {trainer.kubeflow.org/framework: torch}
+spec:
+  mlPolicy: {numNodes: 1, torch: {}}
+  template:
+    spec:
+      replicatedJobs:
+        - name: node
+          template:
+            metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+            spec:
+              template:
+                spec:
+                  containers: [{name: node, image: pytorch/pytorch:2.9.1-cuda12.8-cudnn9-runtime}]
+"""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A target as some cluster has it."""
+
+    target: str
+    options: TargetOptions
+
+    def __str__(self) -> str:
+        runtime = "-of-the-cluster" if self.options.runtime else ""
+        return f"{self.target}{self.options.version and f'-{self.options.version}'}{runtime}"
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A spec that ships, or that a golden case renders, with the environment it is written for."""
+
+    title: str
+    job: Job
+    environment: Environment
+
+    def on(self, variant: Variant) -> Spec | None:
+        """The same spec for another target; None where that refuses it."""
+        environment = replace(
+            self.environment, targets={**self.environment.targets, variant.target: variant.options}
+        )
+        # Lattice's own settings are an instruction to one operator: the training has none of it.
+        job = replace(self.job, target=variant.target)
+        refused = any(unsupported(job, environment))
+        longest = f"{_name(job, environment)}{TARGETS[job.target].longest_suffix(job)}"
+        if refused or len(longest) > names.MAX_NAME:
+            return None
+        return Spec(self.title, job, environment)
+
+    @property
+    def manifests(self) -> tuple[Manifest, ...]:
+        job, environment = self.job, self.environment
+        decided = values.build(job, environment, _name(job, environment))
+        envelope = TARGETS[job.target].envelope or dict
+        return tuple(
+            Manifest(body=envelope(body), path=path)
+            for path, text in ENGINE.render(decided, job.name, job.namespace).items()
+            for body in yamlio.load_rendered(text)
+        )
+
+    @property
+    def run(self) -> Run:
+        lent = self.environment.targets[self.job.target].runtime
+        runtime = (Manifest(body=yaml.safe_load(CLUSTER_RUNTIME)),) if lent else ()
+        return equivalence.of((*self.manifests, *runtime), _name(self.job, self.environment))
+
+
+def _name(job: Job, environment: Environment) -> str:
+    return names.object_name(job, names.spec_hash(job, environment))
+
+
+def _read(root: Path, title: str) -> Iterator[Spec]:
+    reader = Reader(Folder(root))
+    for name, files in load.survey(Folder(root)).jobs.items():
+        loaded = reader.environment(name)
+        if loaded.document is None:
+            continue
+        environment = resolve.environment(name, loaded.document)
+        for file in files:
+            spec = reader.job(file, loaded).spec
+            job = resolve.job(spec, environment, file.path) if spec else None
+            if isinstance(job, Job):
+                yield Spec(f"{title}{file}", job, environment)
+
+
+def _golden(case: Path) -> Iterator[Spec]:
+    with TemporaryDirectory() as folder:
+        shutil.copytree(case / "input", Path(folder) / "environments", symlinks=True)
+        yield from _read(Path(folder), f"{case.name}:")
+
+
+def _variants(spec: Spec) -> Iterator[Variant]:
+    for target in TARGETS:
+        options = spec.environment.targets.get(target, TargetOptions())
+        if target != "trainjob":
+            yield Variant(target, options)
+            continue
+        for minor in MINORS:
+            yield Variant(target, TargetOptions(version=minor))
+            yield Variant(target, TargetOptions(version=minor, runtime="torch-distributed"))
+
+
+SPECS = [*_read(ROOT, ""), *(s for c in sorted((ROOT / "tests/golden").iterdir()) for s in _golden(c))]  # fmt: skip
+
+
+@cache
+def _on_targets(title: str) -> dict[Variant, Spec]:
+    """The spec for every target that takes it."""
+    (spec,) = (spec for spec in SPECS if spec.title == title)
+    found = {variant: spec.on(variant) for variant in _variants(spec)}
+    return {variant: there for variant, there in found.items() if there}
+
+
+@cache
+def _runs(title: str) -> dict[Variant, Run]:
+    return {variant: spec.run for variant, spec in _on_targets(title).items()}
+
+
+TITLES = [spec.title for spec in SPECS if _on_targets(spec.title)]
+PAIRS = [(title, *pair) for title in TITLES for pair in combinations(_on_targets(title), 2)]
+
+
+def _declared(spec: Spec, path: str) -> bool:
+    return any(
+        deviation.covers(path) and deviation.when(spec.job, spec.environment)
+        for deviation in TARGETS[spec.job.target].deviations
+    )
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_every_spec_is_the_same_training_on_every_target(title: str) -> None:
+    specs, runs = _on_targets(title), _runs(title)
+    undeclared = [
+        f"{left} or {right}: {difference}"
+        for left, right in combinations(runs, 2)
+        for difference in equivalence.differences(runs[left], runs[right])
+        if not _declared(specs[left], difference.path)
+        and not _declared(specs[right], difference.path)
+    ]
+    assert undeclared == []
+
+
+def test_the_proof_compares_all_targets_with_all_others() -> None:
+    compared = {frozenset((left.target, right.target)) for _, left, right in PAIRS}
+    expected = {frozenset(pair) for pair in combinations(TARGETS, 2)}
+    assert expected <= compared
+    assert {str(v) for _, *pair in PAIRS for v in pair} >= {
+        f"trainjob-{minor}{lent}" for minor in MINORS for lent in ("", "-of-the-cluster")
+    }
+    shipped = [title for title in TITLES if ":" not in title]
+    assert len(shipped) == len(list(ROOT.glob("environments/*/jobs/*.yaml"))) - len(
+        list(ROOT.glob("environments/base/jobs/*.yaml"))
+    )
+
+
+DEVIATIONS = [
+    (target.name, deviation)
+    for target in TARGETS.values()
+    for deviation in target.deviations
+    if deviation.fields
+]
+
+
+@pytest.mark.parametrize(
+    ("target", "deviation"), DEVIATIONS, ids=[f"{t}-{d.about}" for t, d in DEVIATIONS]
+)
+def test_every_declared_deviation_is_seen(target: str, deviation: object) -> None:
+    """One that never shows would only hide a difference to come."""
+    for title, left, right in PAIRS:
+        if target not in (left.target, right.target):
+            continue
+        spec = _on_targets(title)[left if left.target == target else right]
+        if not deviation.when(spec.job, spec.environment):  # type: ignore[attr-defined]
+            continue
+        runs = _runs(title)
+        found = {d.path for d in equivalence.differences(runs[left], runs[right])}
+        if any(deviation.covers(path) for path in found):  # type: ignore[attr-defined]
+            return
+    pytest.fail("no spec shows it")
+
+
+def test_declared_paths_are_paths_of_the_normal_form() -> None:
+    known = {re.sub(r"\.\d+\.", ".*.", path) for t in TITLES for r in _runs(t).values() for path in leaves(r)}  # fmt: skip
+    for _, deviation in DEVIATIONS:
+        for field in deviation.fields:
+            assert any(fnmatchcase(path, field) for path in known), field
+
+
+# --- validity ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("title", TITLES)
+def test_the_real_crds_accept_it_strictly_on_every_target(
+    title: str, shared: Callable[[str], Path]
+) -> None:
+    for variant, spec in _on_targets(title).items():
+        for manifest in spec.manifests:
+            crd = crds.path_of(manifest.body, variant.options.version or "2.3")
+            assert crd is None or crds.errors(shared(crd), manifest.body) == [], str(variant)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [f"1.{minor}" for minor in range(29, 38)])
+def test_every_kubernetes_version_accepts_it_on_every_target(version: str) -> None:
+    for title in TITLES:
+        for variant, spec in _on_targets(title).items():
+            for manifest in spec.manifests:
+                broken = schema.kind(manifest.kind, version).explain(manifest.body)
+                assert broken == (), f"{title} on {variant}"
+
+
+# --- the normal form -----------------------------------------------------------------------------
+
+
+def _run(title: str, target: str) -> Run:
+    return next(run for variant, run in _runs(title).items() if variant.target == target)
+
+
+def test_a_difference_is_said_once_for_all_pods() -> None:
+    run = _run("prod/cifar10-cnn", "pytorchjob")
+    pods = tuple(replace(pod, image="other") for pod in run.pods)
+    assert [d.path for d in equivalence.differences(run, replace(run, pods=pods))] == [
+        "pods.*.image"
+    ]
+    one = (run.pods[0], replace(run.pods[1], image="other"), run.pods[2])
+    (difference,) = equivalence.differences(run, replace(run, pods=one))
+    assert str(difference) == f"pods.1.image: {run.pods[1].image} became other"
+
+
+def test_differences_show_no_credential() -> None:
+    token = "hf_" + "aB3" * 12
+    for path in ("pods.*.env.HF_TOKEN", "pods.*.env.NOTE"):
+        said = str(Difference(path, token, None))
+        assert "aB3" not in said
+        assert said.endswith("*** became nothing")
+    assert "hunter22x" not in str(Difference("pods.0.env.DB_PASSWORD", None, "hunter22x"))
+
+
+# --- removing a target ---------------------------------------------------------------------------
+
+SOURCE = ROOT / "generator/src/trainwright"
+# "job" is also what most things here are about, so that one can only be looked for as a module.
+NAMED = re.compile(
+    "|".join(
+        [rf"[\"']{name}[\"']" for name in TARGETS if name != "job"]
+        + [rf"(?:targets|operators) import .*\b{name}\b" for name in TARGETS]
+    )
+)
+REGISTRIES = ("targets/__init__.py", "operators/__init__.py")
+# Conditions on targets in templates of them all: true or idle once the target is gone.
+CONDITIONS = {
+    "NOTES.txt",
+    "_names.tpl",
+    "configmap.yaml",
+    "networkpolicy.yaml",
+    "persistentvolumeclaim.yaml",
+    "podgroup.yaml",
+    "podmonitor.yaml",
+}
+
+
+def _own(path: Path) -> bool:
+    """Whether a file is a target's own: its module, its operator, its templates."""
+    folder = {"targets", "operators"} & set(path.parts)
+    if folder:
+        return path.stem in TARGETS
+    return path.stem.removeprefix("_").split("-")[0] in TARGETS
+
+
+def test_a_target_is_its_files_and_a_line_of_the_registry() -> None:
+    found = set()
+    for path in sorted(SOURCE.rglob("*.py")):
+        inside = path.relative_to(SOURCE).as_posix()
+        # Rules are about kinds of objects, which people write by hand too.
+        if _own(path) or inside in REGISTRIES or inside.startswith("rules/"):
+            continue
+        code = re.sub(r'""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        if NAMED.search(re.sub(r"^\s*#.*$", "", code, flags=re.MULTILINE)):
+            found.add(inside)
+    assert found == set()
+    shared = [path for path in (ROOT / "chart/templates").iterdir() if not _own(path)]
+    assert {p.name for p in shared if NAMED.search(p.read_text(encoding="utf-8"))} == CONDITIONS
+
+
+def _without(target: str, folder: Path) -> Path:
+    """A copy of the package in which the target never was."""
+    package = folder / "trainwright"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    for registry in REGISTRIES:
+        path = package / registry
+        kept = [
+            re.sub(rf"\b{target}, |, {target}\b", "", line)
+            if "import" in line or "for module in" in line
+            else line
+            for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
+            if not re.search(rf"\b(?:import {target} as|(?:indexed_)?{target}\.TARGET)\b", line)
+        ]
+        path.write_text("".join(kept), encoding="utf-8")
+    (package / "targets" / f"{target}.py").unlink()
+    (package / "operators" / f"{target}.py").unlink()
+    for path in (package / "chart/templates").glob("*.yaml"):
+        if path.stem.split("-")[0] == target:
+            path.unlink()
+    return package
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_others_render_the_same_bytes_without_a_target(target: str, tmp_path: Path) -> None:
+    package = _without(target, tmp_path / "site")
+    listed = _command(package, "list", "targets")
+    assert target not in [line.split()[0] for line in listed.stdout.splitlines()]
+    for case in ("jobset-gpu-many-nodes-in-a-kueue-queue", "pytorchjob-one-node-cpu"):
+        if case.startswith(target + "-"):
+            continue
+        trees = []
+        for which in (SOURCE, package):
+            root = tmp_path / f"{case}-{len(trees)}"
+            shutil.copytree(ROOT / "tests/golden" / case / "input", root / "environments")
+            done = _command(which, "-C", str(root), "render", "--no-cache")
+            assert done.returncode == 0, done.stderr
+            trees.append({p.name: p.read_bytes() for p in root.glob("environments/*/rendered/*/*")})
+        assert trees[0] == trees[1] != {}
+
+
+def _command(package: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "trainwright", *arguments],
+        env={**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
