@@ -76,7 +76,7 @@ def test_a_broken_cache_is_forgotten(repository: Repository, content: str) -> No
 def test_findings_are_remembered_whole(repository: Repository) -> None:
     repository.job("prod/llm", "launcher: python\nprocsPerNode: 2\n")
     first = repository.run("check", "-o", "json")
-    assert "TW110" in first.stdout
+    assert "TW021" in first.stdout
     assert _remembered(repository, "prod")["llm"]
     assert repository.run("check", "-o", "json").stdout == first.stdout
 

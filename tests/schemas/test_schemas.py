@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from schema_lint import lint
 
-from trainwright import schema
+from trainwright import kube, schema
 from trainwright.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ CORPUS = Path(__file__).parent
 
 
 def _registry(*changed: dict[str, Any]) -> Registry[Any]:
-    definitions = schema._definitions("1.31")
+    definitions = kube.definitions("1.31")
     pairs = [(s["$id"], Resource.from_contents(s)) for s in (*SCHEMAS.values(), *changed)]
     return Registry().with_resources(
         [*pairs, (definitions["$id"], Resource.from_contents(definitions))]
@@ -112,6 +112,8 @@ def test_corpus(path: Path) -> None:
         "merged": schema.effective_job,
         "environment": schema.environment_file,
         "defaults": schema.defaults_file,
+        "ledger": schema.ledger_file,
+        "lock": schema.image_lock,
     }[path.parent.name]()
     found = [f"{v.pointer}: {v.message}" for v in against.explain(yaml.safe_load(text))]
     if path.parent.parent.name == "valid":

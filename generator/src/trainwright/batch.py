@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
-from trainwright import helm, render, resolve
+from trainwright import helm, ledger, render, resolve
 from trainwright.load import ENVIRONMENTS, JobFile, LoadedEnvironment, Reader, environment_path
 from trainwright.model import Environment
 from trainwright.tree import Tree
@@ -19,11 +20,15 @@ _MAX_PROCESSES = 4  # each holds a Helm engine and schemas, some 90 MB
 Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the hashes of what was read
 
 
-def run(tree: Tree, files: Sequence[JobFile], binary: str | None) -> Iterator[Outcome]:
-    """Every job rendered, in order. `binary` names a helm to use instead of the embedded one."""
+def run(
+    tree: Tree, files: Sequence[JobFile], binary: str | None, kubernetes: str = ""
+) -> Iterator[Outcome]:
+    """Every job rendered, in order. `binary` names a helm to use instead of the embedded one,
+    `kubernetes` a minor version instead of each environment's own.
+    """
     processes = min(_MAX_PROCESSES, len(os.sched_getaffinity(0)))
     if processes == 1 or len(files) < _WORTH_A_PROCESS:
-        renderer = Renderer(tree, binary)
+        renderer = Renderer(tree, binary, kubernetes)
         yield from map(renderer.render, files)
         return
     from concurrent.futures import ProcessPoolExecutor  # 30 ms, and only large plans need it
@@ -31,7 +36,7 @@ def run(tree: Tree, files: Sequence[JobFile], binary: str | None) -> Iterator[Ou
 
     # Spawned, not forked: the Go runtime inside the Helm engine does not survive a fork.
     with ProcessPoolExecutor(
-        processes, get_context("spawn"), initializer=_start, initargs=(tree, binary)
+        processes, get_context("spawn"), initializer=_start, initargs=(tree, binary, kubernetes)
     ) as pool:
         yield from pool.map(_render_in_worker, files, chunksize=_CHUNK)
 
@@ -39,17 +44,21 @@ def run(tree: Tree, files: Sequence[JobFile], binary: str | None) -> Iterator[Ou
 class Renderer:
     """Renders job files, keeping the engine and the shared layers from one to the next."""
 
-    def __init__(self, tree: Tree, binary: str | None):
+    def __init__(self, tree: Tree, binary: str | None, kubernetes: str = ""):
+        self._tree = tree
+        self._kubernetes = kubernetes
         self._reader = Reader(tree)
         self._engine = helm.engine(binary)
         self._environments: dict[str, tuple[LoadedEnvironment, Environment | None]] = {}
+        self._ledgers: dict[str, ledger.Ledger] = {}
 
     def render(self, file: JobFile) -> Outcome:
         """One job, and the hash by path of each file that was read for it."""
         loaded, environment = self._environment(file.environment)
         if environment is None:  # it broke since the plan began
             return render.Rendered(file=file, usable=False, findings=loaded.findings), {}
-        rendered = render.job(self._reader.job(file, loaded), environment, self._engine)
+        runs = self._ledger(file.environment).runs
+        rendered = render.job(self._reader.job(file, loaded), environment, self._engine, runs)
         shared = f"{ENVIRONMENTS}/defaults.yaml", environment_path(file.environment)
         paths = sorted({*rendered.inputs, *shared})
         inputs = {path: self._reader.digest(path) for path in paths}
@@ -61,16 +70,23 @@ class Renderer:
             loaded = self._reader.environment(name)
             document = loaded.document
             resolved = None if document is None else resolve.environment(name, document)
+            if resolved is not None and self._kubernetes:
+                resolved = replace(resolved, kubernetes_version=self._kubernetes)
             self._environments[name] = (loaded, resolved)
         return self._environments[name]
+
+    def _ledger(self, name: str) -> ledger.Ledger:
+        if name not in self._ledgers:
+            self._ledgers[name] = ledger.read(self._tree, name)
+        return self._ledgers[name]
 
 
 _worker: Renderer | None = None  # set once in each worker process, never in the main one
 
 
-def _start(tree: Tree, binary: str | None) -> None:
+def _start(tree: Tree, binary: str | None, kubernetes: str) -> None:
     global _worker  # noqa: PLW0603 - what an initializer is for
-    _worker = Renderer(tree, binary)
+    _worker = Renderer(tree, binary, kubernetes)
 
 
 def _render_in_worker(file: JobFile) -> Outcome:

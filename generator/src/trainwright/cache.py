@@ -28,9 +28,12 @@ class Remembered:
 
     inputs: Mapping[str, str]
     usable: bool
+    run: str  # the object's name
+    retired: bool
     entry: Entry | None  # None when there was nothing to write
     findings: tuple[Finding, ...]
     waivers: tuple[Waiver, ...]
+    idle: Mapping[str, tuple[str, ...]] | None = None  # see overlays
 
 
 def location(root: Path, environment: str) -> Path:
@@ -84,6 +87,8 @@ def _plain(job: Remembered) -> Data:
     plain: Data = {
         "inputs": job.inputs,
         "usable": job.usable,
+        "run": job.run,
+        "retired": job.retired,
         "entry": None
         if job.entry is None
         else {
@@ -93,6 +98,8 @@ def _plain(job: Remembered) -> Data:
             "files": job.entry.files,
         },
     }
+    if job.idle is not None:
+        plain["idle"] = job.idle
     if job.findings:
         plain["findings"] = [asdict(finding) for finding in job.findings]
     if job.waivers:
@@ -104,8 +111,13 @@ def _remembered(data: Data) -> Remembered:
     return Remembered(
         inputs=data["inputs"],
         usable=data["usable"],
+        run=data["run"],
+        retired=data["retired"],
         entry=None if data["entry"] is None else Entry(**data["entry"]),
         findings=tuple(_findings(data.get("findings", ()))),
+        idle={file: tuple(unused) for file, unused in data["idle"].items()}
+        if "idle" in data
+        else None,
         waivers=tuple(
             Waiver(**{**waiver, "place": Place(**waiver["place"])})
             for waiver in data.get("waivers", ())

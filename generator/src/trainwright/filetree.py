@@ -98,6 +98,28 @@ def apply(folder: Path, changes: Changes) -> None:
         raise OutputError(f"cannot write {where}: {error.strerror}") from error
 
 
+def write(path: Path, raw: bytes) -> None:
+    """One file replaced, or made, so that at every instant it is the old one or the new one.
+
+    Its permissions stay.
+    """
+    temporary = path.with_name(f"{_TEMPORARY}{path.name}")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(temporary, flags, 0o644), "wb") as file:
+            if path.exists():
+                os.fchmod(file.fileno(), path.stat().st_mode & 0o7777)
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folders({path.parent})
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+
+
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Only one process at a time changes a folder; the lock goes away with the process."""

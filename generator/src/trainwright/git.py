@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from trainwright.errors import SourceError
 from trainwright.tree import Entry, Kind
@@ -52,9 +53,9 @@ class Repository:
             raise GitError(f"git {arguments[0]}: {said}")
         return done.stdout
 
-    def line(self, *arguments: str) -> str:
+    def line(self, *arguments: str, extra: Mapping[str, str] | None = None) -> str:
         """The one line that a git command prints."""
-        return self.git(*arguments).decode(errors="replace").strip()
+        return self.git(*arguments, extra=extra).decode(errors="replace").strip()
 
     def commit(self, revision: str) -> str:
         """The hash of the commit that a revision names."""
@@ -78,8 +79,13 @@ class Repository:
                 ) from error
             raise
 
+    @property
+    def shallow(self) -> bool:
+        """Whether history was cut off when this was cloned."""
+        return self.line("rev-parse", "--is-shallow-repository") == "true"
+
     def _shallow_hint(self, revision: str) -> str:
-        if self.line("rev-parse", "--is-shallow-repository") == "true":
+        if self.shallow:
             return (
                 "; this clone is shallow: set `fetch-depth: 0` in actions/checkout, "
                 "or run `git fetch --unshallow`"
@@ -106,6 +112,101 @@ class Repository:
         Those in folders named `later` are read when they are asked for, all others at once.
         """
         return Commit(self.folder, commit, folder, later)
+
+    def has(self, commit: str, path: str = "") -> bool:
+        """Whether an object is here: a commit, or what lies at a path of one."""
+        try:
+            self.git("cat-file", "-e", f"{commit}:{path}" if path else f"{commit}^{{commit}}")
+        except GitError:
+            return False
+        return True
+
+    def contains(self, commit: str, earlier: str) -> bool:
+        """Whether a commit is another one or has it in its history."""
+        return not self.git("rev-list", "--max-count=1", earlier, f"^{commit}")
+
+    # --- writing: commits of what is on disk ---------------------------------------------------
+
+    def uncommitted(self, folder: str) -> frozenset[str]:
+        """Paths below a folder that differ from HEAD on disk or in the index, from the top."""
+        every = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        listed = self.git("status", *every, "--", folder or ".")
+        return frozenset(path[3:] for path in _paths(listed))
+
+    def ignored(self, folder: str) -> frozenset[str]:
+        """Files below a folder that git is told not to look at, from the top."""
+        listing = ("--others", "--ignored", "--exclude-standard", "-z")
+        return frozenset(_paths(self.git("ls-files", *listing, "--", folder or ".")))
+
+    def record(self, paths: Iterable[str], message: str) -> str:
+        """Commit exactly these files as they are on disk, whatever else is staged; the hash.
+
+        They must not have differed from HEAD before: when git refuses (a hook, or no key to sign
+        with) they are put back as they are there.
+        """
+        listed = b"\0".join(os.fsencode(path) for path in sorted(paths))
+        among = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        literal = {"GIT_LITERAL_PATHSPECS": "1"}
+        try:
+            self.git("add", "--all", *among, given=listed, extra=literal)
+            commit = ("commit", "--quiet", "--only", "--message", message)
+            self.git(*commit, *among, given=listed, extra=literal)
+        except GitError:
+            back = ("restore", "--source=HEAD", "--staged", "--worktree")
+            self.git(*back, *among, given=listed, extra=literal)
+            raise
+        return self.commit("HEAD")
+
+    # --- writing: commits of what never was on disk --------------------------------------------
+
+    def write_tree(self, base: str, removed: Iterable[str], files: Mapping[str, str]) -> str:
+        """The tree of a commit (empty: none) without some files and with others, texts by path.
+
+        Neither the working tree nor its index takes part.
+        """
+        with TemporaryDirectory() as temporary:
+            own = {"GIT_INDEX_FILE": f"{temporary}/index"}
+            if base:
+                self.git("read-tree", base, extra=own)
+            nothing = "0" * len(self.line("hash-object", "--stdin"))
+            blobs = self._blobs(Path(temporary), files)
+            lines = [f"0 {nothing}\t{path}" for path in removed]
+            lines += [f"100644 {blob}\t{path}" for path, blob in blobs.items()]
+            given = b"".join(os.fsencode(line) + b"\0" for line in lines)
+            self.git("update-index", "-z", "--index-info", given=given, extra=own)
+            return self.line("write-tree", extra=own)
+
+    def _blobs(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+        """Hashes by path of texts, stored byte for byte: no line ends converted, no filters."""
+        for number, text in enumerate(files.values()):
+            (folder / str(number)).write_bytes(text.encode())
+        given = "".join(f"{folder}/{number}\n" for number in range(len(files))).encode()
+        done = self.git("hash-object", "-w", "--no-filters", "--stdin-paths", given=given)
+        return dict(zip(files, done.decode().split(), strict=True))
+
+    def commit_tree(self, tree: str, parent: str, message: str) -> str:
+        """A commit of a tree, on no branch yet; signed where the user signs commits."""
+        signs = self.line("config", "--type=bool", "--default=false", "--get", "commit.gpgSign")
+        options = [*(["-S"] if signs == "true" else []), *(["-p", parent] if parent else [])]
+        made = self.git("commit-tree", *options, "-F", "-", tree, given=message.encode())
+        return made.decode().strip()
+
+    # --- remotes -------------------------------------------------------------------------------
+
+    def remote_tip(self, remote: str, branch: str) -> str:
+        """The commit that a branch of a remote (a name, a URL or a path) is at; empty for none."""
+        found = self.line("ls-remote", "--quiet", "--", remote, f"refs/heads/{branch}")
+        return found.partition("\t")[0]
+
+    def fetch(self, remote: str, wanted: str) -> None:
+        """Bring a commit of a remote here, by its hash or a ref, without moving any branch."""
+        quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        self.git("fetch", *quietly, "--", remote, wanted)
+
+    def push(self, remote: str, commit: str, branch: str) -> None:
+        """Move a branch of a remote forward to a commit; one that is elsewhere is left alone."""
+        once = ("--quiet", "--no-follow-tags", "--no-force")
+        self.git("push", *once, "--", remote, f"{commit}:refs/heads/{branch}")
 
 
 def find(folder: Path) -> tuple[Repository, str]:

@@ -59,21 +59,21 @@ class Embedded:
 
     def __init__(self) -> None:
         # Go's start-up takes 45 ms without the GIL: time enough to read and merge the specs.
-        Thread(target=_helm_python, daemon=True).start()
+        Thread(target=sdk, daemon=True).start()
         self._of_target: dict[str, Chart] = {}
 
     @cached_property
     def _whole(self) -> Chart:
-        chart: Chart = _helm_python().Chart.load(CHART)
+        chart: Chart = sdk().Chart.load(CHART)
         return chart
 
     def _bare(self, target: str) -> Chart:
         if target not in self._of_target:
-            self._of_target[target] = _helm_python().Chart.load_archive(_archive(CHART, target))
+            self._of_target[target] = sdk().Chart.load_archive(_archive(CHART, target))
         return self._of_target[target]
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        helm_python = _helm_python()
+        helm_python = sdk()
         try:
             valid = schema.chart_values().accepts(values)
             chart = self._bare(values["target"]) if valid else self._whole
@@ -89,7 +89,8 @@ class Embedded:
         }
 
 
-def _helm_python() -> ModuleType:
+def sdk() -> ModuleType:
+    """Helm's SDK, loaded on first use. Raises EngineError when it cannot be."""
     # Rendering makes much short-lived garbage: collecting it less often takes a fifth off the time.
     os.environ.setdefault("GOGC", "400")
     try:

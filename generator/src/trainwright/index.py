@@ -91,7 +91,17 @@ def read(folder: Path) -> dict[str, Entry]:
     A broken index costs only the knowledge of what was hand-edited: it is written anew.
     """
     try:
-        data: Data = json.loads((folder / INDEX_FILE).read_text(encoding="utf-8"))
+        return parse((folder / INDEX_FILE).read_bytes())
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise OutputError(f"cannot read {folder / INDEX_FILE}: {error.strerror}") from error
+
+
+def parse(raw: bytes) -> dict[str, Entry]:
+    """The entries of an index file by job; none when it cannot be understood."""
+    try:
+        data: Data = json.loads(raw)
         return {
             str(name): Entry(
                 object=str(e["object"]),
@@ -101,9 +111,5 @@ def read(folder: Path) -> dict[str, Entry]:
             )
             for name, e in data["jobs"].items()
         }
-    except FileNotFoundError:
-        return {}
     except (ValueError, KeyError, TypeError, AttributeError):
         return {}
-    except OSError as error:
-        raise OutputError(f"cannot read {folder / INDEX_FILE}: {error.strerror}") from error

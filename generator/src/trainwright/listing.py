@@ -6,13 +6,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from trainwright import index, load
+from trainwright import index, ledger, load, names, resolve
 from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.model import Job
 from trainwright.reports import FORMATS
 from trainwright.rules import RULES
 from trainwright.rules.rule import Rule
+from trainwright.rules.transition import Transition
+from trainwright.rules.transitions import TRANSITIONS
 from trainwright.targets import TARGETS
 from trainwright.tree import Folder
+from trainwright.wiring import WIRINGS
 
 Rows: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]
 Root: TypeAlias = Callable[[], Path]  # asked only by lists that need the repository
@@ -23,13 +27,31 @@ def _jobs(root: Root) -> Rows:
 
 
 def _job_rows(root: Path) -> Iterator[tuple[str, ...]]:
-    for environment, jobs in load.survey(Folder(root)).jobs.items():
+    tree = Folder(root)
+    reader = load.Reader(tree)
+    for environment, jobs in load.survey(tree).jobs.items():
         folder = root / load.ENVIRONMENTS / environment / load.RENDERED
-        entries = index.read(folder)
+        entries, finished = index.read(folder), ledger.read(tree, environment)
         for job in jobs:
             entry = entries.get(job.name)
-            known = (entry.object, entry.target) if entry else ("(not rendered)", "")
+            known = (entry.object, entry.target) if entry else (_idle(reader, finished, job), "")
             yield (str(job), *known, job.path)
+
+
+def _idle(reader: load.Reader, finished: ledger.Ledger, file: load.JobFile) -> str:
+    """Why a job has nothing rendered."""
+    loaded = reader.environment(file.environment)
+    spec = reader.job(file, loaded).spec
+    if loaded.document is None or spec is None:
+        return "(not rendered)"
+    place = resolve.environment(file.environment, loaded.document)
+    job = resolve.job(spec, place, file.path)
+    if not isinstance(job, Job):
+        return "(not rendered)"
+    name = names.object_name(job, names.spec_hash(job, place))
+    if name in finished.runs:
+        return f"{name} (retired: {finished.runs[name].outcome})"
+    return "(cancelled)" if job.state == "cancelled" else "(not rendered)"
 
 
 def _environments(root: Root) -> Rows:
@@ -44,7 +66,9 @@ def _targets(root: Root) -> Rows:
 
 
 def _rules(root: Root) -> Rows:
-    every: list[Diagnostic | Rule] = [*DIAGNOSTICS.values(), *RULES.values()]
+    found: list[Rule | Transition] = [*RULES.values(), *TRANSITIONS.values()]
+    every: list[Diagnostic | Rule | Transition] = [*DIAGNOSTICS.values()]
+    every += sorted(found, key=lambda rule: rule.id)
     rows = [(rule.id, rule.severity.value, rule.name, rule.summary) for rule in every]
     return ("rule", "severity", "name", "summary"), [tuple(row) for row in rows]
 
@@ -53,10 +77,16 @@ def _formats(root: Root) -> Rows:
     return ("format", "summary"), [(f.name, f.summary) for f in FORMATS.values()]
 
 
+def _wirings(root: Root) -> Rows:
+    rows = [(w.engine, w.mode, w.summary) for w in WIRINGS.values()]
+    return ("engine", "mode", "summary"), [tuple(row) for row in rows]
+
+
 LISTINGS: dict[str, Callable[[Root], Rows]] = {
     "jobs": _jobs,
     "environments": _environments,
     "targets": _targets,
     "rules": _rules,
     "formats": _formats,
+    "wirings": _wirings,
 }

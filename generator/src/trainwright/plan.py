@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright import batch, cache, filetree, index, render, resolve
+from trainwright import batch, cache, filetree, index, ledger, overlays, render, resolve
 from trainwright.cache import Remembered
 from trainwright.filetree import Changes
 from trainwright.load import (
@@ -18,17 +18,22 @@ from trainwright.load import (
 )
 from trainwright.model import Finding, Severity
 from trainwright.select import Selection, select
-from trainwright.settle import Judged, settle
+from trainwright.settle import Judged, distinct, settle
 from trainwright.tree import Folder, Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How to plan: `helm` names a binary to use instead of the embedded engine."""
+    """How to plan: `helm` names a binary to use instead of the embedded engine.
+
+    With `fresh`, as if nothing were rendered yet: then all there is to write is `added`.
+    """
 
     today: str  # ISO date, for the expiry of waivers
     helm: str | None = None
+    kubernetes: str = ""  # a minor version instead of each environment's own
     use_cache: bool = True
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,39 +73,40 @@ class Plan:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
-def plan(root: Path, patterns: tuple[str, ...], options: Options) -> Plan:
-    """Load, merge, validate, render, check and compare whatever the patterns select."""
-    tree = Folder(root)
+def plan(
+    root: Path, patterns: tuple[str, ...], options: Options, specs: Tree | None = None
+) -> Plan:
+    """Load, merge, validate, render, check and compare whatever the patterns select.
+
+    `specs` are read instead of those on disk: a commit's, say, or edited ones.
+    """
+    tree = specs or Folder(root)
     found = survey(tree)
     reader = Reader(tree)
-    work = [_Work(root, reader, selection, options) for selection in select(patterns, found.jobs)]
+    selected = select(patterns, found.jobs)
+    ledgers = {s.environment: ledger.read(tree, s.environment) for s in selected}
+    work = [_Work(root, reader, s, ledgers[s.environment], options) for s in selected]
     _render(tree, work, options)
-    environments = tuple(item.finished() for item in work)
+    idle = {item.name: item.idle for item in work}
+    shared = overlays.shared(idle, reader, whole=len(work) == len(found.jobs))
+    environments = tuple(item.finished(shared[item.name]) for item in work)
     everything = (*found.findings, *(f for e in environments for f in e.findings))
-    findings = tuple(sorted(_distinct(everything), key=lambda finding: finding.order))
+    findings = tuple(sorted(distinct(everything), key=lambda finding: finding.order))
     return Plan(
         environments=environments,
         findings=findings,
-        sources={path: reader.lines(path) for path in _files(findings) if (root / path).is_file()},
+        sources={
+            path: reader.lines(path) for path in _files(findings) if tree.kind(path) == "file"
+        },
     )
 
 
 def _render(tree: Tree, work: list[_Work], options: Options) -> None:
     """Render what is pending, of all environments together."""
     pending = [(item, file) for item in work for file in item.pending()]
-    outcomes = batch.run(tree, [file for _, file in pending], options.helm)
+    outcomes = batch.run(tree, [file for _, file in pending], options.helm, options.kubernetes)
     for (item, _), outcome in zip(pending, outcomes, strict=True):
         item.take(*outcome)
-
-
-def _distinct(findings: tuple[Finding, ...]) -> Iterator[Finding]:
-    """Findings about a shared file once, however many jobs inherit from it."""
-    seen = set()
-    for finding in findings:
-        key = replace(finding, subject="") if "/" not in finding.manifest else finding
-        if key not in seen:
-            seen.add(key)
-            yield finding
 
 
 def _files(findings: tuple[Finding, ...]) -> set[str]:
@@ -112,9 +118,18 @@ def _files(findings: tuple[Finding, ...]) -> set[str]:
 class _Work:
     """One environment on its way to an `EnvironmentPlan`."""
 
-    def __init__(self, root: Path, reader: Reader, selection: Selection, options: Options):
+    def __init__(
+        self,
+        root: Path,
+        reader: Reader,
+        selection: Selection,
+        known: ledger.Ledger,
+        options: Options,
+    ):
+        self.name = selection.environment
         self._reader = reader
         self._selection = selection
+        self._ledger = known
         self._options = options
         self._folder = root / ENVIRONMENTS / selection.environment / RENDERED
         self._cache_path = cache.location(root, selection.environment)
@@ -124,7 +139,8 @@ class _Work:
         self.environment = (
             None if document is None else resolve.environment(self._loaded.name, document)
         )
-        self._there = filetree.hashes(self._folder, filetree.listing(self._folder))
+        listed = () if options.fresh else filetree.listing(self._folder)
+        self._there = filetree.hashes(self._folder, listed)
         self._remembered = cache.load(self._cache_path, self._mark) if options.use_cache else {}
         self._outcomes: dict[str, Remembered] = {}
         self._texts: dict[str, str] = {}
@@ -142,6 +158,8 @@ class _Work:
     def _still_true(self, job: str, known: Remembered) -> bool:
         if any(self._reader.digest(path) != sha for path, sha in known.inputs.items()):
             return False
+        if known.retired != (known.run in self._ledger.runs):
+            return False
         files = known.entry.files if known.entry else {}
         return all(self._there.get(f"{job}/{name}") == sha for name, sha in files.items())
 
@@ -151,18 +169,30 @@ class _Work:
         self._outcomes[job] = Remembered(
             inputs=inputs,
             usable=rendered.usable,
+            run=rendered.name,
+            retired=rendered.retired,
             entry=index.entry(rendered) if rendered.files else None,
             findings=rendered.findings,
             waivers=rendered.waivers,
+            idle=rendered.idle,
         )
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
 
-    def finished(self) -> EnvironmentPlan:
+    @property
+    def idle(self) -> tuple[overlays.Idle, ...] | None:
+        """What decides nothing, job by job; None unless it is known of all jobs there are."""
+        found = [outcome.idle for outcome in self._outcomes.values()]
+        known = tuple(idle for idle in found if idle is not None)
+        whole = self._selection.whole and len(known) == len(self._selection.jobs)
+        return known if whole else None
+
+    def finished(self, shared: tuple[Finding, ...]) -> EnvironmentPlan:
+        """The plan; `shared` are findings about files that several jobs inherit from."""
         if self._options.use_cache and self.environment is not None:
             kept = {} if self._selection.whole else self._remembered
             cache.save(self._cache_path, self._mark, {**kept, **self._outcomes})
-        findings = self._findings()
-        was = index.read(self._folder)
+        findings = self._findings(shared)
+        was = {} if self._options.fresh else index.read(self._folder)
         entries = {job: o.entry for job, o in self._outcomes.items() if o.entry is not None}
         if not self._selection.whole:
             others = {job: e for job, e in was.items() if job not in self._outcomes}
@@ -177,15 +207,20 @@ class _Work:
             edited=tuple(self._edited(was)),
         )
 
-    def _findings(self) -> tuple[Finding, ...]:
+    def _findings(self, shared: tuple[Finding, ...]) -> tuple[Finding, ...]:
         if self.environment is None:
             return self._loaded.findings
+        if self._ledger.findings:
+            return self._ledger.findings
         judged = [
             Judged(job, outcome.findings, outcome.waivers)
             for job, outcome in sorted(self._outcomes.items())
         ]
+        judged.append(Judged("", shared, ()))
         today, whole = self._options.today, self._selection.whole
-        return settle(self.environment, judged, today, whole=whole)
+        settled = settle(self.environment, judged, today, whole=whole)
+        jobs = {file.name for file in self._selection.jobs}
+        return (*settled, *ledger.strangers(self._ledger, jobs, self.name)) if whole else settled
 
     def _changes(self, entries: Mapping[str, index.Entry]) -> Changes:
         name = self._selection.environment

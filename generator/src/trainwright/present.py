@@ -14,6 +14,7 @@ from trainwright.explain import Explanation, Setting
 from trainwright.filetree import Changes
 from trainwright.model import Data
 from trainwright.plan import EnvironmentPlan, Plan
+from trainwright.reports.report import visible
 
 
 def as_json(kind: str, items: Sequence[Data]) -> str:
@@ -46,12 +47,13 @@ def summary(plan: Plan, verb: str) -> str:
     """One line an environment: how many jobs, and what happened to its files."""
     width = max((len(e.name) for e in plan.environments), default=0)
     return "".join(
-        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {_counts(e, verb)}\n"
+        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n"
         for e in plan.environments
     )
 
 
-def _counts(environment: EnvironmentPlan, verb: str) -> str:
+def counts(environment: EnvironmentPlan, verb: str) -> str:
+    """What happened to an environment's files."""
     changes = environment.changes
     if changes is None:
         return "not rendered: it has errors"
@@ -78,7 +80,7 @@ def drift(environment: EnvironmentPlan) -> Iterator[str]:
             state = "out of date"
         else:
             state = "left over"
-        yield f"{environment.folder}/{path}: {state}"
+        yield visible(f"{environment.folder}/{path}: {state}")
 
 
 def diff(root: Path, environment: EnvironmentPlan, context: int) -> Iterator[str]:

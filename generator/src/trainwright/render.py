@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from trainwright import diagnostics as dx
-from trainwright import names, resolve, rules, schema, values, yamlio
+from trainwright import names, overlays, resolve, rules, schema, values, yamlio
 from trainwright.errors import EngineError
 from trainwright.helm import ChartRefusal, Engine
 from trainwright.load import BUILT_IN, JobFile, LoadedJob
@@ -25,12 +25,14 @@ _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
 class Rendered:
     """What became of one job: its files by name, or nothing, and every finding.
 
-    `files` is empty for a cancelled job and for one whose findings prevent rendering; `usable`
-    tells the two apart. `inputs` are the files that were read for it.
+    `files` is empty for a cancelled job, for one whose run is `retired`, and for one whose
+    findings prevent rendering; `usable` tells the last apart. `inputs` are the files that were
+    read for it. `idle` are values of files that decide nothing here; None when there is no spec.
     """
 
     file: JobFile
     usable: bool
+    retired: bool = False
     name: str = ""  # the object's
     spec_hash: str = ""
     target: str = ""
@@ -38,6 +40,7 @@ class Rendered:
     findings: tuple[Finding, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     inputs: tuple[str, ...] = ()
+    idle: overlays.Idle | None = None
 
 
 def header(file: JobFile) -> str:
@@ -48,19 +51,28 @@ def header(file: JobFile) -> str:
     )
 
 
-def job(loaded: LoadedJob, environment: Environment, engine: Engine) -> Rendered:
-    """Everything that can be said about one job without looking at another."""
+def job(
+    loaded: LoadedJob, environment: Environment, engine: Engine, retired: Container[str] = ()
+) -> Rendered:
+    """Everything that can be said about one job without looking at another.
+
+    `retired` are the names of the environment's finished runs.
+    """
     failed = Rendered(file=loaded.file, usable=False, findings=loaded.findings, inputs=loaded.files)
     if loaded.spec is None:
         return failed
+    layers = overlays.read(loaded.spec)
+    failed = replace(failed, idle=layers.idle())
     resolved = resolve.job(loaded.spec, environment, loaded.file.path)
     if not isinstance(resolved, Job):
         return replace(failed, findings=_about(loaded.file, (*loaded.findings, *resolved)))
     target = TARGETS[resolved.target]
     digest = names.spec_hash(resolved, environment)
+    name = names.object_name(resolved, digest)
     done = replace(
         failed,
-        name=names.object_name(resolved, digest),
+        name=name,
+        retired=name in retired,
         spec_hash=digest,
         target=resolved.target,
         waivers=resolved.waivers,
@@ -68,9 +80,11 @@ def job(loaded: LoadedJob, environment: Environment, engine: Engine) -> Rendered
     problems = (*loaded.findings, *_unfit(loaded.spec, resolved, environment, target, done.name))
     if problems:
         return replace(done, findings=_about(loaded.file, problems))
-    if resolved.state == "cancelled":
-        return replace(done, usable=True)
-    return _rendered(done, loaded.spec, resolved, environment, engine)
+    linted = _about(loaded.file, tuple(layers.findings(resolved, environment)))
+    if resolved.state == "cancelled" or done.retired:
+        return replace(done, usable=True, findings=linted)
+    rendered = _rendered(done, loaded.spec, resolved, environment, engine)
+    return replace(rendered, findings=(*linted, *rendered.findings)) if linted else rendered
 
 
 def _about(file: JobFile, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -148,9 +162,8 @@ def _against_schema(
 ) -> Iterator[Finding]:
     kind = schema.kind(manifest.kind, environment.kubernetes_version)
     for violation in kind.explain(manifest.body):
-        finding = dx.RENDERED_SCHEMA.at(
-            spec.origin("/name"), violation.message, remedy=violation.remedy
-        )
+        dated = schema.dated(violation, kind.root, environment.kubernetes_version)
+        finding = dx.RENDERED_SCHEMA.at(spec.origin("/name"), dated.message, remedy=dated.remedy)
         yield replace(finding, manifest=_title(manifest), pointer=violation.pointer)
 
 

@@ -6,14 +6,14 @@ import difflib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import jsonschema_rs
 
-from trainwright import credentials
+from trainwright import credentials, kube
 from trainwright.errors import SourceError
 from trainwright.model import Data
 
@@ -36,7 +36,6 @@ class _Error(Protocol):
 
 FOLDER = Path(__file__).parent / "schemas"
 _BASE = "https://trainwright.io/schemas/v1alpha1"
-_KUBERNETES = "https://trainwright.io/kubernetes/_definitions.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +144,8 @@ _CONTRACT = {
     "effective": "job.schema.json#/$defs/effective",
     "environment": "environment.schema.json",
     "defaults": "defaults.schema.json",
+    "ledger": "ledger.schema.json",
+    "lock": "lock.schema.json",
 }
 
 
@@ -185,6 +186,14 @@ def defaults_file() -> Schema:
     return _contract("defaults")
 
 
+def ledger_file() -> Schema:
+    return _contract("ledger")
+
+
+def image_lock() -> Schema:
+    return _contract("lock")
+
+
 @cache
 def chart_values() -> Schema:
     """The chart's own values.schema.json, which plain Helm enforces too."""
@@ -195,23 +204,29 @@ def chart_values() -> Schema:
 @cache
 def kind(name: str, kubernetes_version: str) -> Schema:
     """The schema of an emitted kind ("PyTorchJob") whose pods follow one Kubernetes minor."""
-    root = _load(f"kinds/{name.lower()}.schema.json")
-    return Schema(root, ((_KUBERNETES, _definitions(kubernetes_version)),))
+    return with_kubernetes(_load(f"kinds/{name.lower()}.schema.json"), kubernetes_version)
 
 
-@cache
-def _definitions(version: str) -> Mapping[str, Data]:
-    from importlib.util import find_spec  # importing the package costs 100 ms
+def with_kubernetes(root: Mapping[str, Data], version: str) -> Schema:
+    """A schema that refers to definitions of a Kubernetes minor."""
+    return Schema(root, ((kube.URI, kube.reachable(version, *kube.references(root))),))
 
-    spec = find_spec("kubernetes_validate")
-    if spec is None or spec.origin is None:
-        raise SourceError("the package kubernetes-validate is not installed")
-    folder = Path(spec.origin).parent / "kubernetes-json-schema" / f"v{version}.0-local-strict"
-    try:
-        loaded: dict[str, Data] = json.loads((folder / "_definitions.json").read_bytes())
-    except OSError as error:
-        raise SourceError(f"no schemas for Kubernetes {version}: {error}") from error
-    return {**loaded, "$id": _KUBERNETES}
+
+def dated(violation: Violation, root: Mapping[str, Data], version: str) -> Violation:
+    """A violation that also says when a field of Kubernetes came or went.
+
+    Only of fields that these definitions have in some minor: others were never there.
+    """
+    if not violation.key:
+        return violation
+    definition = kube.definition_at(root, violation.pointer.rpartition("/")[0], version)
+    when = kube.when_field(definition, violation.key, version) if definition else ""
+    if not when:
+        return violation
+    remedy = "Remove it, or raise the Kubernetes version that the manifests are for."
+    if "went away" in when:
+        remedy = "Remove it, and use what took its place."
+    return replace(violation, message=f"{violation.message}: {when}", remedy=remedy)
 
 
 # --- explanations ------------------------------------------------------------------------------
@@ -286,6 +301,7 @@ def _described(schema: Mapping[str, Data]) -> str:
 def _type(error: _Error, pointer: str) -> Iterator[Violation]:
     wanted = error.validator_value
     types = [wanted] if isinstance(wanted, str) else list(wanted)
+    types = [name for name in types if name != "null"] or types  # it is allowed, never what to do
     value = error.instance
     expected = " or ".join(_article(t) for t in types)
     scalar = not isinstance(value, dict | list) and value is not None

@@ -9,6 +9,10 @@ from fnmatch import fnmatchcase
 from trainwright import diagnostics as dx
 from trainwright.model import Environment, Finding, Severity, Waiver
 from trainwright.rules import RULES
+from trainwright.rules.transitions import TRANSITIONS
+
+# What may be waived and weighted: everything but mistakes without which nothing is rendered.
+WAIVABLE = frozenset((*RULES, *TRANSITIONS, *(d.id for d in dx.DIAGNOSTICS.values() if d.waivable)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,12 @@ def _remaining(
     used: set[Waiver],
 ) -> Iterator[Finding]:
     for finding in findings:
-        matching = [w for w in waivers if w.rule == finding.rule and finding.rule in RULES]
+        matching = [w for w in waivers if w.rule == finding.rule and finding.rule in WAIVABLE]
         used.update(matching)
         if any(waiver.until >= today for waiver in matching):
             continue
         weight = environment.severities.get(finding.rule)
-        if weight is None or finding.rule not in RULES:
+        if weight is None or finding.rule not in WAIVABLE:
             yield finding
         elif weight.severity is not Severity.OFF:
             yield replace(finding, severity=weight.severity)
@@ -66,7 +70,7 @@ def _about(
     waivers: tuple[Waiver, ...], today: str, used: set[Waiver], subject: str
 ) -> Iterator[Finding]:
     for waiver in waivers:
-        if waiver.rule not in RULES:
+        if waiver.rule not in WAIVABLE:
             message = f"{waiver.rule} is no rule that can be waived"
             yield dx.UNKNOWN_RULE.at(waiver.place, message, subject=subject)
         elif waiver.until < today:
@@ -79,6 +83,16 @@ def _about(
 
 def _unknown_severities(environment: Environment) -> Iterator[Finding]:
     for rule, weight in environment.severities.items():
-        if rule not in RULES:
+        if rule not in WAIVABLE:
             message = f"{rule} is no rule whose severity can be set"
             yield dx.UNKNOWN_RULE.at(weight.place, message, subject=environment.name)
+
+
+def distinct(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings about a shared file once, however many jobs inherit from it."""
+    seen = set()
+    for finding in findings:
+        key = replace(finding, subject="") if "/" not in finding.manifest else finding
+        if key not in seen:
+            seen.add(key)
+            yield finding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -61,6 +62,31 @@ class Folder:
 
     def read(self, path: str) -> bytes:
         return (self.root / path).read_bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Edited:
+    """Another tree with some files as they would be, `files` by path."""
+
+    below: Tree
+    files: Mapping[str, bytes]
+
+    def entries(self, folder: str) -> tuple[Entry, ...]:
+        start = f"{folder}/" if folder else ""
+        inside = (path.removeprefix(start) for path in self.files if path.startswith(start))
+        added = {Entry(p.partition("/")[0], "folder" if "/" in p else "file") for p in inside}
+        there = self.below.entries(folder) if self.below.kind(folder) == "folder" else ()
+        return tuple(sorted({*there, *added}))
+
+    def kind(self, path: str) -> Kind:
+        if path in self.files:
+            return "file"
+        if there := self.below.kind(path):
+            return there
+        return "folder" if any(file.startswith(f"{path}/") for file in self.files) else ""
+
+    def read(self, path: str) -> bytes:
+        return self.files[path] if path in self.files else self.below.read(path)
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

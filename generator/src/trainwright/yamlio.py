@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -28,27 +28,29 @@ _SUSPICIOUS_DEPTH = 500
 class Document:
     """One parsed file. Positions are (line, column) from 0, by JSON pointer.
 
-    `places` are where values start, `keys` where their keys do (list items have no key).
+    `places` are where values start, `keys` where their keys do (list items have no key). `above`
+    are the lines of the file before the text that was read, where that was only a part of it.
     """
 
     file: str
-    data: Mapping[str, Data]
+    data: Data
     places: Mapping[str, tuple[int, int]]
     keys: Mapping[str, tuple[int, int]]
+    above: int = 0
 
     def place(self, pointer: str) -> Place:
         """Where the value is, or the nearest mapping around it that was written."""
         while pointer and pointer not in self.places:
             pointer = pointer.rpartition("/")[0]
         line, column = self.places.get(pointer, (0, 0))
-        return Place(self.file, line + 1, column + 1)
+        return Place(self.file, self.above + line + 1, column + 1)
 
     def key_place(self, pointer: str) -> Place:
         """Where the key of a value is, for findings about the key itself."""
         if pointer not in self.keys:
             return self.place(pointer)
         line, column = self.keys[pointer]
-        return Place(self.file, line + 1, column + 1)
+        return Place(self.file, self.above + line + 1, column + 1)
 
 
 class _Loader(yaml.CSafeLoader):
@@ -90,28 +92,80 @@ _SCALARS: dict[str, Callable[[str], Data]] = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How scalars are read: `loader` gives plain ones a tag, `scalars` turns the text of each tag
+    into data.
+
+    `key` turns a key that is no string into one; where it is None such a key is refused. So are
+    control characters that escapes bring into strings, unless there may be `controls`.
+    """
+
+    loader: type[yaml.CSafeLoader]
+    scalars: Mapping[str, Callable[[str], Data]]
+    key: Callable[[Data], str] | None = None
+    controls: bool = False
+    max_values: int = MAX_VALUES
+
+
+CORE = Dialect(loader=_Loader, scalars=_SCALARS)
+
+
 def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
     """Read one mapping from YAML text; what is wrong with it comes back as findings.
 
     Aliases and merge keys are expanded; the positions of what they bring are those of the anchor.
     """
     try:
-        text = _decode(raw)
+        text = _decode(raw, MAX_BYTES)
         _refuse_deep_nesting(text)
-        node = _compose(text)
-        builder = _Builder()
+        return _built(file, compose(text), CORE, 0)
+    except _UNREADABLE as error:
+        return _unreadable(file, error, raw, 0)
+
+
+def documents(
+    file: str, raw: bytes, dialect: Dialect, *, above: int = 0, limit: int = MAX_BYTES
+) -> Iterator[Document | tuple[Finding, ...]]:
+    """Every document of a text, whatever its shape, or what is wrong with it.
+
+    The text begins after `above` lines of its file and may have `limit` bytes. Behind what is no
+    YAML nothing more can be read.
+    """
+    try:
+        text = _decode(raw, limit).removeprefix("\ufeff")
+        _refuse_deep_nesting(text)
+        loader = dialect.loader(text)
+        try:
+            while loader.check_node():
+                node = loader.get_node()
+                assert node is not None
+                yield _built(file, node, dialect, above)
+        finally:
+            loader.dispose()
+    except _UNREADABLE as error:
+        yield _unreadable(file, error, raw, above)
+
+
+def _built(file: str, node: Node, dialect: Dialect, above: int) -> Document | tuple[Finding, ...]:
+    builder = _Builder(dialect, above)
+    try:
         data = builder.build(node, "", 0)
     except _Refusal as refusal:
-        return (refusal.finding(file),)
-    except yaml.MarkedYAMLError as error:
-        return (_syntax_finding(file, error, raw),)
-    except yaml.YAMLError as error:
-        return (_reader_finding(file, error, raw),)
-    except RecursionError:
-        return (dx.UNSAFE.at(Place(file), "the values nest too deeply"),)
+        return (refusal.finding(file, above),)
     if builder.duplicates:
-        return tuple(refusal.finding(file) for refusal in builder.duplicates)
-    return Document(file, data, builder.places, builder.keys)
+        return tuple(refusal.finding(file, above) for refusal in builder.duplicates)
+    return Document(file, data, builder.places, builder.keys, above)
+
+
+def _unreadable(file: str, error: Exception, raw: bytes, above: int) -> tuple[Finding, ...]:
+    if isinstance(error, _Refusal):
+        return (error.finding(file, above),)
+    if isinstance(error, yaml.MarkedYAMLError):
+        return (_syntax_finding(file, error, raw, above),)
+    if isinstance(error, yaml.YAMLError):
+        return (_reader_finding(file, error, raw, above),)
+    return (dx.UNSAFE.at(Place(file, above + 1), "the values nest too deeply"),)
 
 
 class _Refusal(Exception):
@@ -121,16 +175,20 @@ class _Refusal(Exception):
         super().__init__(message)
         self.kind, self.message, self.at, self.remedy = kind, message, at, remedy
 
-    def finding(self, file: str) -> Finding:
+    def finding(self, file: str, above: int) -> Finding:
         line, column = self.at
-        return self.kind.at(Place(file, line + 1, column + 1), self.message, remedy=self.remedy)
+        place = Place(file, above + line + 1, column + 1)
+        return self.kind.at(place, self.message, remedy=self.remedy)
 
 
-def _decode(raw: bytes) -> str:
-    if len(raw) > MAX_BYTES:
+_UNREADABLE = (_Refusal, yaml.YAMLError, RecursionError)
+
+
+def _decode(raw: bytes, limit: int) -> str:
+    if len(raw) > limit:
         raise _Refusal(
             dx.UNSAFE,
-            f"the file has {len(raw):,} bytes, the limit is {MAX_BYTES:,}",
+            f"the file has {len(raw):,} bytes, the limit is {limit:,}",
             (0, 0),
             "Keep data out of specs: mount it, or put it into the image.",
         )
@@ -170,7 +228,8 @@ def _position(marked: Node | yaml.Event) -> tuple[int, int]:
     return (mark.line, mark.column) if mark else (0, 0)
 
 
-def _compose(text: str) -> MappingNode:
+def compose(text: str) -> MappingNode:
+    """The nodes of a text that `parse` accepts; their marks say where each value is."""
     loader = _Loader(text)
     try:
         node = loader.get_node() if loader.check_node() else None
@@ -191,19 +250,21 @@ def _compose(text: str) -> MappingNode:
 class _Builder:
     """Turns composed nodes into data, noting where each value was written."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: Dialect, above: int) -> None:
         self.places: dict[str, tuple[int, int]] = {}
         self.keys: dict[str, tuple[int, int]] = {}
         self.duplicates: list[_Refusal] = []
         self.count = 0
+        self._dialect = dialect
+        self._above = above
         self._constructor = SafeConstructor()
 
     def build(self, node: Node, pointer: str, depth: int) -> Data:
         mark = node.start_mark
         self.places[pointer] = (mark.line, mark.column)
         self.count += 1
-        if self.count > MAX_VALUES:
-            message = f"aliases expand to more than {MAX_VALUES:,} values"
+        if self.count > self._dialect.max_values:
+            message = f"aliases expand to more than {self._dialect.max_values:,} values"
             raise _Refusal(dx.UNSAFE, message, (mark.line, mark.column))
         if depth > MAX_DEPTH:
             raise _too_deep(node)
@@ -219,7 +280,7 @@ class _Builder:
         raise _custom_tag(node)
 
     def _scalar(self, node: ScalarNode) -> Data:
-        construct = _SCALARS.get(node.tag)
+        construct = self._dialect.scalars.get(node.tag)
         if construct is None:
             raise _custom_tag(node)
         try:
@@ -227,9 +288,8 @@ class _Builder:
         except ValueError:
             message = f"{node.value!r} is no {node.tag.rpartition(':')[2]}"
             raise _Refusal(dx.SYNTAX, message, _position(node)) from None
-        if isinstance(value, str) and (found := _CONTROL.search(value)):
-            message = f"the value contains the control character {found.group()!r}"
-            raise _Refusal(dx.UNSAFE, message, _position(node), "Remove the character.")
+        if not self._dialect.controls and isinstance(value, str):
+            _refuse_controls(value, node)
         if isinstance(value, float) and not math.isfinite(value):
             raise _Refusal(dx.SYNTAX, f"{node.value} is no finite number", _position(node))
         return value
@@ -255,6 +315,8 @@ class _Builder:
     def _key(self, node: Node) -> str:
         if isinstance(node, ScalarNode) and node.tag == _STR:
             return str(node.value)
+        if isinstance(node, ScalarNode) and self._dialect.key and node.tag != _NULL:
+            return self._dialect.key(self._scalar(node))
         if isinstance(node, ScalarNode) and node.tag in _SCALARS:
             kind = node.tag.rpartition(":")[2]
             message = f"the key {node.value!r} reads as a {kind}, not as a string"
@@ -269,9 +331,8 @@ class _Builder:
                 self.duplicates.append(self._duplicate(key_node, key, seen[key]))
             seen.setdefault(key, _position(key_node))
 
-    @staticmethod
-    def _duplicate(node: Node, key: str, first: tuple[int, int]) -> _Refusal:
-        message = f'the key "{key}" is here twice, first on line {first[0] + 1}'
+    def _duplicate(self, node: Node, key: str, first: tuple[int, int]) -> _Refusal:
+        message = f'the key "{key}" is here twice, first on line {self._above + first[0] + 1}'
         return _Refusal(dx.DUPLICATE_KEY, message, _position(node))
 
     def _flatten(self, node: MappingNode) -> list[tuple[Node, Node]]:
@@ -291,14 +352,20 @@ class _Builder:
                     self._refuse_recursive_merge(source, above | {id(node)})
 
 
+def _refuse_controls(value: str, node: Node) -> None:
+    if found := _CONTROL.search(value):
+        message = f"the value contains the control character {found.group()!r}"
+        raise _Refusal(dx.UNSAFE, message, _position(node), "Remove the character.")
+
+
 def _custom_tag(node: Node) -> _Refusal:
     tag = node.tag.replace("tag:yaml.org,2002:", "!!")
     return _Refusal(dx.UNSAFE, f"the tag {tag} is not allowed", _position(node))
 
 
-def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes) -> Finding:
+def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes, above: int) -> Finding:
     mark = error.problem_mark or error.context_mark
-    place = Place(file, mark.line + 1, mark.column + 1) if mark else Place(file)
+    place = Place(file, above + mark.line + 1, mark.column + 1) if mark else Place(file, above + 1)
     problem = error.problem or error.context or "not YAML"
     kind = dx.UNSAFE if isinstance(error, ConstructorError) else dx.SYNTAX
     remedy = ""
@@ -310,14 +377,14 @@ def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes) -> Findi
     return kind.at(place, problem, remedy=remedy)
 
 
-def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes) -> Finding:
+def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes, above: int) -> Finding:
     """libyaml's reader knows no position: the first control character is what it refused."""
     text = raw.decode("utf-8", "replace")
     found = re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
     if found is None:
-        return dx.SYNTAX.at(Place(file), " ".join(str(error).split()))
+        return dx.SYNTAX.at(Place(file, above + 1), " ".join(str(error).split()))
     before = text[: found.start()]
-    place = Place(file, before.count("\n") + 1, found.start() - before.rfind("\n"))
+    place = Place(file, above + before.count("\n") + 1, found.start() - before.rfind("\n"))
     return dx.SYNTAX.at(place, f"the control character {found.group()!r} is not allowed in YAML")
 
 
@@ -347,12 +414,23 @@ _PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./@-]*")
 _WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
 
 
+class Block(str):
+    """Text of several lines that people read where it stands: written as a literal block."""
+
+
 def dump(data: dict[str, Data]) -> str:
     """Block YAML with keys in the order given, read back identically by PyYAML and by Go."""
     text: str = yaml.emit(
         _events(data), Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True
     )
     return text
+
+
+def inline(value: Data) -> str:
+    """A value on one line, as it may stand behind any key of a file that people write."""
+    events = _events({"k": value}, flow=True)
+    text: str = yaml.emit(events, Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True)
+    return text[len("{k: ") : -len("}\n")]
 
 
 # Events carry no state of their own, and a thousand jobs share most of them.
@@ -369,24 +447,26 @@ _SEQ_START, _SEQ_END = (
 )
 
 
-def _events(data: Data) -> list[yaml.Event]:
+def _events(data: Data, *, flow: bool = False) -> list[yaml.Event]:
     events: list[yaml.Event] = [_STREAM_START, _DOCUMENT_START]
-    _add_events(data, events.append)
+    _add_events(data, events.append, flow=flow)
     return [*events, _DOCUMENT_END, _STREAM_END]
 
 
-def _add_events(data: Data, add: Callable[[yaml.Event], None]) -> None:
+def _add_events(data: Data, add: Callable[[yaml.Event], None], *, flow: bool = False) -> None:
     if isinstance(data, dict):
-        add(_MAP_START[not data])
+        add(_MAP_START[flow or not data])
         for key, value in data.items():
             add(_string_event(key))
-            _add_events(value, add)
+            _add_events(value, add, flow=flow)
         add(_MAP_END)
     elif isinstance(data, list | tuple):
-        add(_SEQ_START[not data])
+        add(_SEQ_START[flow or not data])
         for item in data:
-            _add_events(item, add)
+            _add_events(item, add, flow=flow)
         add(_SEQ_END)
+    elif isinstance(data, Block):
+        add(yaml.ScalarEvent(None, None, (False, True), str(data), style="|"))
     else:
         add(_string_event(data) if isinstance(data, str) else _plain_event(data))
 

@@ -1,0 +1,50 @@
+"""`extend`: more time for a run that is going on."""
+
+from __future__ import annotations
+
+from trainwright import editing, resolve, schema
+from trainwright.errors import TrainwrightError
+from trainwright.lifecycle.subject import Step, Subject
+
+_FIELD = "/maxDuration"
+
+
+def extend(subject: Subject, by: str) -> Step:
+    """Raise maxDuration to a duration, or with a plus sign by one. The run keeps its name."""
+    more = _seconds(by.removeprefix("+"))
+    written = subject.value(_FIELD)
+    if written is None:
+        return Step(said="has no maxDuration: it runs as long as it takes", refused=True)
+    if subject.value("/state") == "cancelled" or subject.retired:
+        return Step(said="is over: nothing of it is left to extend", refused=True)
+    if not by.startswith("+"):
+        if more == resolve.seconds(written):
+            return Step(said=f"may run {written} already")
+        if more < resolve.seconds(written):
+            said = f"may run {written}, which is more than {by}; shorten it in {subject.file.path}"
+            return Step(said=said, refused=True)
+    wanted = _text(resolve.seconds(written) + more, days="d" in written) if by[0] == "+" else by
+    raw = editing.put(subject.file.path, subject.raw, _FIELD, wanted)
+    return Step(said=f"may run {wanted} instead of {written}", files={subject.file.path: raw})
+
+
+def _seconds(duration: str) -> int:
+    spec = {
+        "apiVersion": "trainwright.io/v1alpha1",
+        "kind": "JobSpec",
+        "name": "any",
+        "maxDuration": duration,
+    }
+    if not schema.job_file().accepts(spec):
+        raise TrainwrightError(f'"{duration}" is no duration; write 12h, 1h30m, or +6h for more')
+    return resolve.seconds(duration)
+
+
+def _text(seconds: int, *, days: bool) -> str:
+    """Seconds in the units people use: days only where there were some before."""
+    units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+    text = ""
+    for unit, size in units if days else units[1:]:
+        count, seconds = divmod(seconds, size)
+        text += f"{count}{unit}" if count else ""
+    return text

@@ -1,0 +1,116 @@
+"""`promote`: what has proved itself in one environment, in another; what that one owns stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright import credentials, editing, schema
+from trainwright.editing import EditError
+from trainwright.errors import TrainwrightError
+from trainwright.lifecycle.subject import Step, Subject, load
+from trainwright.load import JobFile, environment_path
+from trainwright.merge import leaves, lookup, path_of
+from trainwright.model import Data
+from trainwright.tree import Edited, Tree
+
+# What moves, by the name under which it is chosen: the keys of a mapping, or all of them (None).
+GROUPS: dict[str, tuple[str, tuple[str, ...] | None]] = {
+    "image": ("/image", ("repository", "tag", "digest")),
+    "entrypoint": ("/entrypoint", None),
+    "flags": ("/flags", None),
+}
+_OF_THE_FILE = ("apiVersion", "kind", "name", "extends", "description", "waivers", "run", "state")
+
+
+def promote(tree: Tree, file: JobFile, to: str, only: tuple[str, ...]) -> Step:
+    """Move the image, the code and its flags of a job to the same job of another environment."""
+    source = load(tree, file)
+    about = JobFile(to, file.name)
+    begun = not tree.kind(about.path)
+    if begun:
+        tree = Edited(tree, {about.path: _begun(source, to)})
+    target = load(tree, about, begun=begun)
+    groups = [GROUPS[name] for name in GROUPS if not only or name in only]
+    raw = target.raw
+    for pointer, keys in groups:
+        raw = _moved(source, target.edited(raw), pointer, keys)
+    done = target.edited(raw)
+    if done.environment.require_digest and not done.value("/image/digest"):
+        said = f"needs a digest to run in {to}: `trainwright pin {file}` first"
+        return Step(said=said, refused=True)
+    notes = tuple(_differences(source, done))
+    if begun or raw != target.raw:
+        said = f"promoted to {to}"
+        return Step(said=said, files={about.path: raw}, notes=notes, about=about)
+    return Step(said=f"is in {to} as it is in {file.environment}", notes=notes)
+
+
+def _begun(source: Subject, to: str) -> bytes:
+    """A first file for a job that the environment does not have: what both inherit."""
+    base = source.spec.layers[-1].data.get("extends", "")
+    folder = base.partition("/")[0]
+    if not base or source.tree.kind(environment_path(folder)):
+        raise TrainwrightError(
+            f"{to} has no job {source.file.name}, and nothing says what it shares with "
+            f"{source.file}: move that to environments/base/jobs/{source.file.name}.yaml, let "
+            f"{source.file.path} extend it, and promote again"
+        )
+    first = source.raw.decode().splitlines()[0]
+    head = f"{first}\n" if first.startswith("# yaml-language-server:") else ""
+    name = source.file.name
+    lines = ("apiVersion: trainwright.io/v1alpha1", "kind: JobSpec", f"name: {name}")
+    return (head + "\n".join((*lines, f"extends: {base}")) + "\n").encode()
+
+
+def _moved(source: Subject, target: Subject, pointer: str, keys: tuple[str, ...] | None) -> bytes:
+    """The target's file such that the mapping at a pointer is effectively the source's."""
+    wanted, have = _mapping(source, pointer, keys), _mapping(target, pointer, keys)
+    path, subject = target.file.path, target
+    for key in [*have, *(key for key in wanted if key not in have)]:
+        at = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+        if key not in wanted:
+            subject = _removed(subject, at)
+        elif have.get(key) != wanted[key]:
+            subject = subject.edited(editing.put(path, subject.raw, at, wanted[key]))
+    if _mapping(subject, pointer, keys) != wanted:
+        raise EditError(f"{path}: {path_of(pointer)} cannot be made what it is in the source")
+    return subject.raw
+
+
+def _removed(subject: Subject, pointer: str) -> Subject:
+    """Without a value: out of the job's own file, and by null where it is inherited."""
+    path = subject.file.path
+    if subject.wrote(pointer):
+        without = subject.edited(editing.drop(path, subject.raw, pointer))
+        if without.value(pointer) is None:
+            return without
+    return subject.edited(editing.put(path, subject.raw, pointer, None))
+
+
+def _mapping(subject: Subject, pointer: str, keys: tuple[str, ...] | None) -> Mapping[str, Data]:
+    found = subject.value(pointer) or {}
+    return {key: value for key, value in found.items() if keys is None or key in keys}
+
+
+def _differences(source: Subject, target: Subject) -> Iterator[str]:
+    """What the environments have differently after the promotion, a line each."""
+    here, there = source.file.environment, target.file.environment
+    pointers = dict.fromkeys(
+        pointer
+        for subject in (source, target)
+        for pointer, _ in leaves(subject.spec.data)
+        if pointer.split("/")[1] not in _OF_THE_FILE
+    )
+    for pointer in sorted(pointers):
+        one, other = (lookup(subject.spec.data, pointer) for subject in (source, target))
+        if one != other and not isinstance(one, dict) and not isinstance(other, dict):
+            path = path_of(pointer)
+            yield f"{path}: {_shown(path, one)} in {here}, {_shown(path, other)} in {there}"
+
+
+def _shown(path: str, value: Data) -> str:
+    if value is None:
+        return "none"
+    text = schema.show(value)
+    named = credentials.named(path.rpartition(".")[2], str(value))
+    return credentials.HIDDEN if named else credentials.redact(text)

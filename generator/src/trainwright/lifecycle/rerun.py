@@ -1,0 +1,25 @@
+"""`rerun`: the same spec, trained again under a new name."""
+
+from __future__ import annotations
+
+from trainwright import editing
+from trainwright.lifecycle.states import in_state
+from trainwright.lifecycle.subject import Step, Subject
+
+
+def rerun(subject: Subject) -> Step:
+    """Raise `run` to the next number that has not finished; a cancelled job becomes active."""
+    before, path = subject.object, subject.file.path
+    if subject.value("/state") == "cancelled":
+        subject = subject.edited(in_state(subject, "active"))
+    run = int(subject.value("/run"))
+    while True:
+        run += 1
+        again = subject.edited(editing.put(path, subject.raw, "/run", run))
+        if not again.retired:
+            break
+    notes: tuple[str, ...] = ()
+    if again.value("/state") == "suspended":
+        notes = (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
+    said = f"runs again: {again.object} instead of {before}"
+    return Step(said=said, files={path: again.raw}, notes=notes)

@@ -1,0 +1,55 @@
+"""`retire`: a finished run leaves the rendered tree and enters the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainwright import credentials, editing, ledger, yamlio
+from trainwright.errors import TrainwrightError
+from trainwright.lifecycle.subject import Step, Subject
+from trainwright.model import Data
+
+_HEAD = """\
+# Finished runs, which are rendered no more. `trainwright retire` adds lines here; taking one out
+# lets the run start again.
+apiVersion: trainwright.io/v1alpha1
+kind: Ledger
+runs:
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a run ended. The day is somebody's word: a clock would make the same edit differ."""
+
+    outcome: str
+    reason: str = ""
+    note: str = ""
+    finished: str = ""
+
+
+def retire(subject: Subject, ending: Ending) -> Step:
+    """Write the job's present run into its environment's ledger."""
+    for text in (ending.reason, ending.note):
+        if credentials.redact(text) != text:
+            raise TrainwrightError("the reason or the note holds what looks like a credential")
+    name = subject.object
+    if name in subject.ledger.runs:
+        return Step(said=f"is retired already: {name} {subject.ledger.runs[name].outcome}")
+    if subject.value("/state") == "cancelled":
+        return Step(said="is cancelled: it did not finish, and is not rendered", refused=True)
+    entry: dict[str, Data] = {
+        "job": subject.file.name,
+        "spec": subject.spec_hash,
+        "outcome": ending.outcome,
+        "finished": ending.finished,
+        "reason": ending.reason,
+        "note": ending.note,
+    }
+    entry = {key: value for key, value in entry.items() if value}
+    path = ledger.path(subject.file.environment)
+    if subject.tree.kind(path):
+        raw = editing.put(path, subject.tree.read(path), f"/runs/{name}", entry)
+    else:
+        raw = f"{_HEAD}  {name}: {yamlio.inline(entry)}\n".encode()
+    return Step(said=f"retired: {name} {ending.outcome}", files={path: raw})

@@ -1,0 +1,159 @@
+"""A verb over many jobs: worked out in full, held against the rules, and only then written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from trainwright import filetree, git, index, plan, yamlio
+from trainwright.errors import OutputError, TrainwrightError
+from trainwright.lifecycle.subject import Step
+from trainwright.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.model import Manifest
+from trainwright.plan import EnvironmentPlan, Plan
+from trainwright.render import VALUES_FILE
+from trainwright.rules import transitions
+from trainwright.rules.transition import Verdict
+from trainwright.tree import Edited, Folder, Tree
+
+Act = Callable[[Tree, JobFile], Step]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a verb comes to: a step for each job, and all files as they should be.
+
+    `before` are the files as they were read, those that there were.
+    """
+
+    steps: tuple[tuple[JobFile, Step], ...]
+    tree: Edited
+    before: Mapping[str, bytes]
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The new contents of what people write, by path."""
+        return self.tree.files
+
+    @cached_property
+    def changed(self) -> tuple[JobFile, ...]:
+        """The jobs that are rendered differently, or not any more."""
+        return tuple(step.about or file for file, step in self.steps if step.files)
+
+
+def work_out(root: Path, files: tuple[JobFile, ...], act: Act) -> Outcome:
+    """Apply a verb to each job in turn, in memory."""
+    tree = Edited(Folder(root), {})
+    steps, before = [], {}
+    for file in files:
+        step = act(tree, file)
+        steps.append((file, step))
+        for path in step.files:
+            if path not in tree.files and tree.kind(path):
+                before[path] = tree.read(path)
+        tree = Edited(tree.below, {**tree.files, **step.files})
+    return Outcome(tuple(steps), tree, before)
+
+
+def rendered(root: Path, outcome: Outcome, options: plan.Options) -> Plan:
+    """The edited jobs rendered, and compared with what is on disk."""
+    patterns = tuple(map(str, outcome.changed))
+    return plan.plan(root, patterns, options, specs=outcome.tree)
+
+
+def is_rendered(root: Path, environment: str) -> bool:
+    """Whether an environment's rendered files are kept beside its specs."""
+    return (root / ENVIRONMENTS / environment / RENDERED / index.INDEX_FILE).is_file()
+
+
+# --- what the cluster would refuse ---------------------------------------------------------------
+
+
+def refuse_what_the_api_refuses(root: Path, done: EnvironmentPlan) -> None:
+    """Raise an error when a live object would have to change where it cannot."""
+    changes = done.changes
+    for path, text in changes.changed.items() if changes else ():
+        if path.endswith(".yaml") and "/" in path and not path.endswith(f"/{VALUES_FILE}"):
+            before = (root / done.folder / path).read_text(encoding="utf-8")
+            for refused in _refused(before, text):
+                raise TrainwrightError(
+                    f"{done.name}/{path.partition('/')[0]} cannot be changed while it runs: "
+                    f"{refused}; cancel it, or let it run again with a new spec"
+                )
+
+
+def _refused(before: str, after: str) -> Iterator[str]:
+    now = {m.identity: m for m in map(_manifest, yamlio.load_rendered(after))}
+    for old in map(_manifest, yamlio.load_rendered(before)):
+        if old.identity in now:
+            for judged in transitions.judge(old, now[old.identity]):
+                if judged.verdict is Verdict.REJECTED:
+                    yield f"{judged.pointer}, {judged.why}"
+
+
+def _manifest(body: dict[str, object]) -> Manifest:
+    return Manifest(body=body)
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def write(root: Path, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> None:
+    """The edited specs, then what they render to."""
+    there = Folder(root)
+    for path in outcome.files:
+        if (there.read(path) if there.kind(path) else None) != outcome.before.get(path):
+            raise OutputError(f"{path} has just changed; try again")
+    for path, raw in outcome.files.items():
+        filetree.write(root / path, raw)
+    for environment in environments:
+        if environment.changes:
+            filetree.apply(root / environment.folder, environment.changes)
+
+
+class Committing:
+    """A commit of exactly the files that a verb changes."""
+
+    def __init__(self, root: Path):
+        self._repository, self._inside = git.find(root)
+        self._ignored = self._repository.ignored(self._folder)  # some of which may be removed
+
+    def _paths(self, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> frozenset[str]:
+        found = set(outcome.files)
+        for environment in environments:
+            changes = environment.changes or filetree.Changes({}, {}, ())
+            paths = (*changes.written, *changes.removed)
+            found |= {f"{environment.folder}/{path}" for path in paths}
+        return frozenset(f"{self._inside}/{path}" if self._inside else path for path in found)
+
+    @property
+    def _folder(self) -> str:
+        return f"{self._inside}/{ENVIRONMENTS}" if self._inside else ENVIRONMENTS
+
+    def refuse_mixing(self, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> None:
+        """Raise an error when a file to commit has edits of somebody else in it."""
+        ours = self._paths(outcome, environments)
+        mixed = sorted(ours & self._repository.uncommitted(self._folder))
+        if mixed:
+            more = f" and {len(mixed) - 1} more" if len(mixed) > 1 else ""
+            raise OutputError(f"uncommitted changes in {mixed[0]}{more}: commit them first")
+
+    def commit(
+        self, outcome: Outcome, environments: tuple[EnvironmentPlan, ...], message: str
+    ) -> str:
+        """The hash of the commit, made by git itself: its hooks and its signing count."""
+        ours = self._paths(outcome, environments)
+        ignored = self._ignored | self._repository.ignored(self._folder)
+        return self._repository.record(ours - ignored, message)
+
+
+def message(verb: str, outcome: Outcome, subject: str) -> str:
+    """What the commit says: what was done to which jobs, for people and, in trailers, for tools."""
+    jobs = sorted(str(file) for file, step in outcome.steps if step.files)
+    named = ", ".join(jobs) if len(jobs) <= 3 else f"{len(jobs)} jobs"
+    lines = [f"{file} {step.said}" for file, step in outcome.steps if step.files]
+    trailers = [f"Trainwright-Verb: {verb}", *(f"Trainwright-Job: {job}" for job in jobs)]
+    head = subject or f"{verb.capitalize()} {named}"
+    return "\n\n".join((head, "\n".join(lines), "\n".join(trailers))) + "\n"

@@ -1,0 +1,1 @@
+"""Rendered files of a commit as commits of their own: on this branch, another, or elsewhere."""

@@ -1,0 +1,116 @@
+"""What a branch holds of one environment, and how that differs from what it should hold."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from trainwright import index
+from trainwright.git import Repository
+from trainwright.publish.model import PublishError
+from trainwright.publish.traces import METADATA
+from trainwright.tree import Tree
+
+_OWN = frozenset({index.INDEX_FILE, index.KUSTOMIZATION_FILE, METADATA})
+_SHOWN = 3  # paths named in a message
+
+
+@dataclass(frozen=True)
+class Holding:
+    """An environment's rendered files at a commit (empty: none), in a folder (empty: the top)."""
+
+    repository: Repository
+    tip: str
+    folder: str
+
+    def full(self, path: str) -> str:
+        """A path in the folder, from the top."""
+        return f"{self.folder}/{path}" if self.folder else path
+
+    @cached_property
+    def files(self) -> Mapping[str, bytes]:
+        """Everything in the folder; what is no file has no bytes."""
+        if not self.tip or (self.folder and not self.repository.has(self.tip, self.folder)):
+            return {}
+        tree = self.repository.tree(self.tip, self.folder)
+        return dict(_files(tree, ""))
+
+    @cached_property
+    def _entries(self) -> Mapping[str, index.Entry]:
+        return index.parse(self.files.get(index.INDEX_FILE, b""))
+
+    @cached_property
+    def _hashes(self) -> Mapping[str, str]:
+        """What the index says of each rendered file."""
+        return {f"{job}/{n}": sha for job, e in self._entries.items() for n, sha in e.files.items()}
+
+    def _is_ours(self, path: str) -> bool:
+        """Whether a path is the tool's to write and remove: at the top of a branch people may have
+        a README, owners and workflows beside it.
+        """
+        return bool(self.folder) or path in _OWN or path.partition("/")[0] in self._entries
+
+    def edits(self) -> tuple[str, ...]:
+        """Files that are not what was rendered: somebody changed or added them by hand."""
+        return tuple(
+            self.full(path)
+            for path, raw in self.files.items()
+            if self._is_ours(path)
+            and path not in _OWN
+            and self._hashes.get(path) != hashlib.sha256(raw).hexdigest()
+        )
+
+    def refuse_edits(self, branch: str) -> None:
+        """Raise an error when something would be lost that is not in any spec."""
+        if edits := self.edits():
+            raise PublishError(
+                f"edited by hand on {branch}: {listed(edits)}; take it back there, or give "
+                "--discard-edits"
+            )
+
+    def compared(self, texts: Mapping[str, str]) -> Change:
+        """What turns the folder into a rendering. What traces it back is no difference."""
+        return Change(
+            files={
+                self.full(path): text
+                for path, text in texts.items()
+                if self.files.get(path) != text.encode()
+            },
+            removed=tuple(
+                self.full(path)
+                for path in self.files
+                if path not in texts and path != METADATA and self._is_ours(path)
+            ),
+        )
+
+
+@dataclass(slots=True)
+class Change:
+    """Texts by path from the top, and paths that go."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.removed)
+
+    def add(self, other: Change) -> None:
+        self.files |= other.files
+        self.removed += other.removed
+
+
+def _files(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
+    for entry in tree.entries(folder):
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        if entry.kind == "folder":
+            yield from _files(tree, path)
+        else:
+            yield path, tree.read(path) if entry.kind == "file" else b""
+
+
+def listed(paths: tuple[str, ...]) -> str:
+    """The first few of many paths."""
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(paths[:_SHOWN]) + more

@@ -1,0 +1,31 @@
+"""A repository under git, rendered and committed, with an identity of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import git_repository
+from repository import Repository
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1780300800")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for name, value in git_repository.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(git_repository.init(tmp_path / "repository"))
+    made.environment("dev")
+    made.environment("prod")
+    for name in ("dev/mnist", "prod/mnist", "prod/llm"):
+        made.job(name)
+    assert made.run("render").exit_code == 0
+    git_repository.commit(made.root, "Begin")
+    return made

@@ -1,0 +1,191 @@
+"""A job brought from one environment to another: what moves, what stays, and what is said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from git_repository import git
+from repository import Repository
+
+HEAD = "# yaml-language-server: $schema=../../../schemas/job.schema.json\napiVersion: trainwright.io/v1alpha1\nkind: JobSpec\n"  # fmt: skip
+DIGEST, OTHER = f"sha256:{'a' * 64}", f"sha256:{'b' * 64}"
+BASE = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: llm
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint: {script: train.py}
+flags: {epochs: 1, lr: 0.1}
+resources: {cpu: "1", memory: 1Gi}
+"""
+DEV = f"""\
+{HEAD}name: llm
+extends: base/llm
+image: {{tag: "1234567", digest: "{DIGEST}"}}
+entrypoint: {{script: null, module: train.llm}}
+flags: {{epochs: 3, warmup: 100, lr: null}}
+env: {{MODE: small}}
+nodes: 1
+"""
+STAGING = f"""\
+{HEAD}name: llm
+extends: base/llm
+# Two nodes, since one is not like production.
+nodes: 2   # at most
+image:
+  tag: "1.1" # promoted by hand
+  pullPolicy: Always
+flags:
+  epochs: 2
+  # only here
+  seed: 7
+maxDuration: 4h
+"""
+
+
+@pytest.fixture
+def jobs(repository: Repository) -> Repository:
+    repository.environment("staging")
+    repository.write("base/jobs/llm.yaml", BASE)
+    repository.write("dev/jobs/llm.yaml", DEV)
+    repository.write("staging/jobs/llm.yaml", STAGING)
+    assert repository.run("render").exit_code == 0
+    git(repository.root, "add", "--all")
+    git(repository.root, "commit", "--quiet", "--message", "Jobs")
+    return repository
+
+
+def staging(repository: Repository) -> Path:
+    return repository.root / "environments/staging/jobs/llm.yaml"
+
+
+def explained(repository: Repository, job: str) -> dict[str, object]:
+    import json
+
+    result = repository.run("explain", job, "-o", "json")
+    return {item["path"]: item["value"] for item in json.loads(result.stdout)["items"]}
+
+
+def test_image_code_and_flags_move_and_nothing_else(jobs: Repository) -> None:
+    before = explained(jobs, "staging/llm")
+    result = jobs.run("promote", "llm", "--from", "dev", "--to", "staging")
+    assert result.exit_code == 0, result.output
+    assert staging(jobs).read_text() == STAGING.replace(
+        '  tag: "1.1" # promoted by hand\n  pullPolicy: Always\n',
+        f'  tag: "1234567" # promoted by hand\n  pullPolicy: Always\n  digest: "{DIGEST}"\n',
+    ).replace(
+        "  epochs: 2\n  # only here\n  seed: 7\nmaxDuration: 4h\n",
+        "  epochs: 3\n  # only here\n  lr: null\n  warmup: 100\nmaxDuration: 4h\n"
+        "entrypoint: {script: null, module: train.llm}\n",
+    )
+    source, after = explained(jobs, "dev/llm"), explained(jobs, "staging/llm")
+    moved = ("image.repository", "image.tag", "image.digest", "entrypoint.", "flags.")
+    for path in {*source, *after}:
+        other = source if path.startswith(moved) else before
+        assert after.get(path) == other.get(path), path
+    assert isinstance(yaml.safe_load(staging(jobs).read_text())["image"]["tag"], str)
+    assert jobs.run("render", "--check").exit_code == 0
+
+
+def test_every_other_difference_is_said_without_secrets(jobs: Repository) -> None:
+    jobs.write("dev/jobs/llm.yaml", DEV.replace("{MODE", "{HF_TOKEN: Abc-123-xyz, MODE"))
+    result = jobs.run("promote", "llm", "--from", "dev", "--to", "staging", "--dry-run")
+    assert result.stderr.splitlines() == [
+        "dev/llm promoted to staging",
+        "  env.HF_TOKEN: *** in dev, none in staging",
+        '  env.MODE: "small" in dev, none in staging',
+        '  image.pullPolicy: "IfNotPresent" in dev, "Always" in staging',
+        '  maxDuration: none in dev, "4h" in staging',
+        "  nodes: 1 in dev, 2 in staging",
+    ]
+    assert staging(jobs).read_text() == STAGING
+
+
+def test_promoting_again_changes_nothing(jobs: Repository) -> None:
+    arguments = ("promote", "llm", "--from", "dev", "--to", "staging", "--commit")
+    assert jobs.run(*arguments).exit_code == 0
+    text = staging(jobs).read_text()
+    again = jobs.run(*arguments)
+    assert again.exit_code == 0
+    assert again.stderr.startswith("dev/llm is in staging as it is in dev\n")
+    assert staging(jobs).read_text() == text
+
+
+def test_only_some_of_it(jobs: Repository) -> None:
+    only = ("promote", "dev/llm", "--from", "dev", "--to", "staging", "--only")
+    assert jobs.run(*only, "image,code").exit_code == 2
+    assert jobs.run(*only, "image").exit_code == 0
+    assert staging(jobs).read_text() == STAGING.replace(
+        '  tag: "1.1" # promoted by hand\n  pullPolicy: Always\n',
+        f'  tag: "1234567" # promoted by hand\n  pullPolicy: Always\n  digest: "{DIGEST}"\n',
+    )
+
+
+def test_a_tag_alone_does_not_reach_a_place_that_wants_digests(jobs: Repository) -> None:
+    jobs.environment("prod", "images: {requireDigest: true}\n")
+    path = jobs.write("prod/jobs/llm.yaml", DEV)
+    jobs.write("dev/jobs/llm.yaml", DEV.replace(f', digest: "{DIGEST}"', ""))
+    result = jobs.run("promote", "llm", "--from", "dev", "--to", "prod")
+    assert result.exit_code == 2
+    assert "`trainwright pin dev/llm` first" in result.stderr
+    assert path.read_text() == DEV
+
+
+def test_a_job_that_is_not_there_yet_begins_with_what_both_inherit(jobs: Repository) -> None:
+    staging(jobs).unlink()
+    result = jobs.run("promote", "llm", "--from", "dev", "--to", "staging")
+    assert result.exit_code == 0, result.output
+    assert staging(jobs).read_text() == (
+        f"{HEAD}name: llm\nextends: base/llm\n"
+        f'image: {{tag: "1234567", digest: "{DIGEST}"}}\n'
+        "entrypoint: {script: null, module: train.llm}\n"
+        "flags: {epochs: 3, lr: null, warmup: 100}\n"
+    )
+    assert jobs.run("render", "--check").exit_code == 0
+
+
+def test_a_job_that_shares_nothing_is_refused_with_what_to_do(jobs: Repository) -> None:
+    result = jobs.run("promote", "mnist", "--from", "dev", "--to", "staging")
+    assert result.exit_code == 2
+    assert "move that to environments/base/jobs/mnist.yaml" in result.stderr
+
+
+def test_nowhere_and_nothing_are_one_line(jobs: Repository) -> None:
+    for arguments in (
+        ("llm", "--from", "dev", "--to", "stagging"),
+        ("lln", "--from", "dev", "--to", "staging"),
+        ("llm", "--from", "dev", "--to", "dev"),
+    ):
+        result = jobs.run("promote", *arguments)
+        assert result.exit_code == 2
+        assert "Traceback" not in result.stderr
+
+
+def test_several_jobs_in_one_commit(jobs: Repository) -> None:
+    jobs.write("base/jobs/bert.yaml", BASE.replace("llm", "bert"))
+    for environment in ("dev", "staging"):
+        jobs.write(f"{environment}/jobs/bert.yaml", DEV.replace("llm", "bert"))
+    path = jobs.root / "environments/dev/jobs/bert.yaml"
+    path.write_text(path.read_text().replace(DIGEST, OTHER))
+    assert jobs.run("render").exit_code == 0
+    git(jobs.root, "add", "--all")
+    git(jobs.root, "commit", "--quiet", "--message", "Another")
+    arguments = ("promote", "llm", "bert", "--from", "dev", "--to", "staging", "--commit")
+    result = jobs.run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert git(jobs.root, "show", "-s", "--format=%s") == "Promote dev/bert, dev/llm"
+    assert git(jobs.root, "status", "--porcelain") == ""
+    assert OTHER in (jobs.root / "environments/staging/jobs/bert.yaml").read_text()
+
+
+def test_code_that_is_written_in_the_spec_moves_as_people_wrote_it(jobs: Repository) -> None:
+    script = "entrypoint:\n  script: null\n  inline: |\n    import torch\n\n    print(torch)\n"
+    jobs.write("dev/jobs/llm.yaml", DEV.replace("entrypoint: {script: null, module: train.llm}\n", script))  # fmt: skip
+    old = script.replace("print(torch)", "print(1)")
+    jobs.write("staging/jobs/llm.yaml", STAGING + old)
+    result = jobs.run("promote", "llm", "--from", "dev", "--to", "staging", "--only", "entrypoint")
+    assert result.exit_code == 0, result.output
+    assert staging(jobs).read_text() == STAGING + script

@@ -1,0 +1,484 @@
+"""Verbs that edit specs: the lines that matter, what they render to, and the commit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import git_repository
+from git_repository import git
+from repository import Repository
+
+BASE = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: common
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint: {script: train.py}
+resources: {cpu: "1", memory: 1Gi}
+maxDuration: 2h
+"""
+DERIVED = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: llm
+extends: base/common
+"""
+
+
+def spec(repository: Repository, job: str) -> Path:
+    environment, _, name = job.partition("/")
+    return repository.root / f"environments/{environment}/jobs/{name}.yaml"
+
+
+def rendered(repository: Repository, job: str) -> dict:
+    environment, _, name = job.partition("/")
+    folder = repository.root / f"environments/{environment}/rendered/{name}"
+    return yaml.safe_load((folder / "pytorchjob.yaml").read_text())
+
+
+def fine(repository: Repository, *arguments: str) -> str:
+    result = repository.run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert repository.run("render", "--check").exit_code == 0
+    return result.stderr
+
+
+def refused(repository: Repository, *arguments: str) -> str:
+    before = snapshot(repository)
+    result = repository.run(*arguments)
+    assert result.exit_code in (1, 2), result.output
+    assert snapshot(repository) == before
+    return result.stderr
+
+
+def snapshot(repository: Repository) -> dict[str, bytes]:
+    return {
+        str(path): path.read_bytes()
+        for path in repository.root.glob("environments/**/*")
+        if path.is_file()
+    }
+
+
+# --- suspend, resume, cancel ---------------------------------------------------------------------
+
+
+STATES = {
+    "absent": "",
+    "with a comment": "state: active   # as agreed\nnodeSelector: {a: b}\n",
+    "at the end without a comment": "state: active\n",
+    "quoted": "state: 'active'\n",
+    "below a literal block": "description: |\n  one\n  two\n\n# the end\n",
+    "without a final newline": "\n\nretries: 1",
+    "aligned": "state:    active\nretries:  1\n",
+}
+
+
+@pytest.mark.parametrize("extra", STATES.values(), ids=STATES)
+@pytest.mark.parametrize("newline", ["\n", "\r\n"], ids=["LF", "CRLF"])
+def test_suspend_then_resume_restores_every_byte(
+    extra: str, newline: str, repository: Repository
+) -> None:
+    path = repository.job("prod/llm", extra)
+    path.write_bytes(path.read_bytes().replace(b"\n", newline.encode()))
+    path.chmod(0o640)
+    assert repository.run("render").exit_code == 0
+    before = snapshot(repository)
+    assert fine(repository, "suspend", "prod/llm").startswith("prod/llm suspended\n")
+    assert rendered(repository, "prod/llm")["spec"]["runPolicy"]["suspend"] is True
+    fine(repository, "resume", "prod/llm")
+    assert snapshot(repository) == before
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("inherited", ["active", "suspended"])
+def test_a_state_that_is_inherited_is_overridden_and_the_override_goes_again(
+    inherited: str, repository: Repository
+) -> None:
+    repository.write("base/jobs/common.yaml", f"{BASE}state: {inherited} # for all\n")
+    path = repository.write("prod/jobs/llm.yaml", DERIVED)
+    assert repository.run("render").exit_code == 0
+    before = snapshot(repository)
+    there, back = ("suspend", "resume") if inherited == "active" else ("resume", "suspend")
+    fine(repository, there, "prod/llm")
+    assert path.read_text().startswith(f"{DERIVED}state: ")
+    fine(repository, back, "prod/llm")
+    assert snapshot(repository) == before
+
+
+def test_the_run_keeps_its_name_while_it_is_suspended(repository: Repository) -> None:
+    name = rendered(repository, "prod/llm")["metadata"]["name"]
+    fine(repository, "suspend", "prod/llm")
+    assert rendered(repository, "prod/llm")["metadata"]["name"] == name
+
+
+def test_a_state_that_is_there_already_changes_nothing(repository: Repository) -> None:
+    assert "is not suspended" in fine(repository, "resume", "prod/llm")
+    fine(repository, "suspend", "prod/llm")
+    assert "is suspended already" in fine(repository, "suspend", "prod/llm", "--commit")
+    fine(repository, "cancel", "prod/llm")
+    assert "is cancelled already" in fine(repository, "cancel", "prod/llm")
+
+
+def test_what_is_cancelled_leaves_the_tree_and_comes_back_only_as_a_new_run(
+    repository: Repository,
+) -> None:
+    before = rendered(repository, "prod/llm")["metadata"]["name"]
+    fine(repository, "cancel", "prod/llm")
+    assert not (repository.root / "environments/prod/rendered/llm").exists()
+    assert "(cancelled)" in repository.run("list").stdout
+    assert "`trainwright rerun prod/llm`" in refused(repository, "resume", "prod/llm")
+    assert "nothing of it is left" in refused(repository, "suspend", "prod/llm")
+    fine(repository, "rerun", "prod/llm")
+    assert "state" not in spec(repository, "prod/llm").read_text()
+    assert rendered(repository, "prod/llm")["metadata"]["name"] != before
+
+
+def test_a_selection_skips_what_the_verb_cannot_do(repository: Repository) -> None:
+    fine(repository, "cancel", "prod/llm")
+    said = fine(repository, "suspend", "prod")
+    assert said.startswith("prod/llm is cancelled: nothing of it is left to suspend\n")
+    assert "prod/mnist suspended\n" in said
+
+
+def test_what_the_rules_refuse_is_not_written(repository: Repository) -> None:
+    repository.environment("prod", "queueing: kueue\nqueues: {team: {}}\n")
+    repository.job("prod/llm", "queue: team\n")
+    assert repository.run("render").exit_code == 0
+    said = refused(repository, "suspend", "prod/llm")
+    assert "Nothing was written" in said
+    assert "state" in said
+
+
+def test_what_the_api_server_would_refuse_is_not_written(repository: Repository) -> None:
+    targets = '\ndefaults: {target: trainjob}\ntargets: {trainjob: {version: "2.3"}}\n'
+    path = repository.environment("prod")
+    text = "".join(line for line in path.read_text().splitlines(True) if "targets" not in line)
+    path.write_text(text + targets)
+    repository.job("prod/llm")
+    assert repository.run("render").exit_code == 0
+    said = refused(repository, "extend", "prod/llm", "+1h")
+    assert "prod/llm cannot be changed while it runs: /spec/activeDeadlineSeconds" in said
+    assert "immutable" in said
+
+
+# --- rerun, extend -------------------------------------------------------------------------------
+
+
+def test_rerun_raises_the_effective_number(repository: Repository) -> None:
+    repository.write("base/jobs/common.yaml", f"{BASE}run: 4\n")
+    path = repository.write("prod/jobs/llm.yaml", DERIVED)
+    fine(repository, "rerun", "prod/llm")
+    assert path.read_text() == f"{DERIVED}run: 5\n"
+    fine(repository, "rerun", "prod/llm")
+    assert path.read_text() == f"{DERIVED}run: 6\n"
+
+
+EXTENSIONS = [
+    ("2h", "12h", "12h"),
+    ("2h", "+6h", "8h"),
+    ("90m", "+45m", "2h15m"),
+    ("1d", "+12h", "1d12h"),
+    ("1d", "+12h30s", "1d12h30s"),
+    ("36h", "+1d", "60h"),
+]
+
+
+@pytest.mark.parametrize(("before", "by", "after"), EXTENSIONS)
+def test_extend(before: str, by: str, after: str, repository: Repository) -> None:
+    path = spec(repository, "prod/llm")
+    path.write_text(path.read_text().replace("2h", f"{before} # enough"))
+    assert repository.run("render").exit_code == 0
+    name = rendered(repository, "prod/llm")["metadata"]["name"]
+    fine(repository, "extend", "prod/llm", by)
+    assert f"maxDuration: {after} # enough\n" in path.read_text()
+    assert rendered(repository, "prod/llm")["metadata"]["name"] == name
+
+
+def test_extend_never_shortens_and_reads_only_durations(repository: Repository) -> None:
+    assert "may run 2h, which is more than 1h" in refused(repository, "extend", "prod/llm", "1h")
+    assert "is no duration" in refused(repository, "extend", "prod/llm", "tomorrow")
+    assert "is no duration" in refused(repository, "extend", "prod/llm", "+-1h")
+    repository.job("prod/llm", "").write_text(
+        spec(repository, "prod/llm").read_text().replace("maxDuration: 2h\n", "")
+    )
+    assert repository.run("render").exit_code == 0
+    assert "has no maxDuration" in refused(repository, "extend", "prod/llm", "+1h")
+
+
+# --- retire --------------------------------------------------------------------------------------
+
+
+def test_a_retired_run_is_rendered_no_more_here_and_in_a_fresh_clone(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = rendered(repository, "prod/llm")["metadata"]["name"]
+    fine(repository, "retire", "prod/llm", "--note", "accuracy 0.93", "--commit")
+    assert not (repository.root / "environments/prod/rendered/llm").exists()
+    assert f"{name} (retired: succeeded)" in repository.run("list").stdout
+    git(tmp_path, "clone", "--quiet", str(repository.root), "clone")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
+    clone = Repository(tmp_path / "clone")
+    assert clone.run("render").exit_code == 0
+    assert git(clone.root, "status", "--porcelain") == ""
+    assert clone.tree() == repository.tree()
+    # with the cache, and without the rendered folder
+    for path in (clone.root / "environments/prod/rendered").glob("*.*"):
+        path.unlink()
+    assert clone.run("render").exit_code == 0
+    assert git(clone.root, "status", "--porcelain") == ""
+
+
+def test_retiring_again_changes_nothing_and_a_change_of_the_spec_is_a_new_run(
+    repository: Repository,
+) -> None:
+    fine(repository, "retire", "prod/llm", "--outcome", "failed", "--reason", "OOMKilled")
+    assert "is retired already" in fine(repository, "retire", "prod/llm")
+    for verb in ("suspend", "cancel"):
+        assert "in the ledger" in refused(repository, verb, "prod/llm")
+    assert "is over" in refused(repository, "extend", "prod/llm", "+1h")
+    path = spec(repository, "prod/llm")
+    text = path.read_text()
+    path.write_text(text.replace("maxDuration: 2h", "maxDuration: 3h # and a comment"))
+    assert repository.run("render").exit_code == 0
+    assert not (repository.root / "environments/prod/rendered/llm").exists()
+    path.write_text(text.replace("nodes: 2", "nodes: 1"))
+    assert repository.run("render").exit_code == 0
+    assert rendered(repository, "prod/llm")
+    path.write_text(text)
+    fine(repository, "rerun", "prod/llm")
+    assert rendered(repository, "prod/llm")
+
+
+def test_rerun_steps_over_numbers_that_have_finished(repository: Repository) -> None:
+    for _ in range(3):
+        fine(repository, "retire", "prod/llm")
+        fine(repository, "rerun", "prod/llm")
+    path = spec(repository, "prod/llm")
+    path.write_text(path.read_text().replace("run: 4\n", ""))
+    fine(repository, "rerun", "prod/llm")
+    assert path.read_text().endswith("run: 4\n")
+
+
+def test_the_ledger_is_read_again_when_only_it_changes(repository: Repository) -> None:
+    fine(repository, "retire", "prod")
+    ledger = repository.root / "environments/prod/ledger.yaml"
+    lines = ledger.read_text().splitlines(keepends=True)
+    assert len(lines) == 7
+    ledger.write_text("".join(line for line in lines if "llm" not in line))
+    assert repository.run("render").exit_code == 0
+    assert rendered(repository, "prod/llm")
+    assert not (repository.root / "environments/prod/rendered/mnist").exists()
+
+
+LEDGERS = {
+    "not YAML": ("runs: [\n", "TW001"),
+    "no ledger": ("kind: Ledger\n", "TW010"),
+    "an unknown key": ("apiVersion: trainwright.io/v1alpha1\nkind: Ledger\nfinished: {}\n", "TW010"),
+    "an entry of another job": (
+        "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\nruns:\n"
+        f"  llm-{'a' * 8}: {{job: mnist, spec: {'a' * 64}, outcome: failed}}\n",
+        "TW050",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "rule"), LEDGERS.values(), ids=LEDGERS)
+def test_with_a_broken_ledger_nothing_is_rendered(
+    text: str, rule: str, repository: Repository
+) -> None:
+    repository.write("prod/ledger.yaml", text)
+    before = snapshot(repository)
+    result = repository.run("render")
+    assert result.exit_code == 1
+    assert f"error[{rule}]" in result.stderr
+    assert "environments/prod/ledger.yaml:" in result.stderr
+    assert snapshot(repository) == before
+    assert repository.run("rerun", "prod/llm").exit_code == 2
+
+
+def test_a_run_of_a_job_that_is_gone_is_noted(repository: Repository) -> None:
+    fine(repository, "retire", "prod/llm")
+    spec(repository, "prod/llm").unlink()
+    result = repository.run("check")
+    assert result.exit_code == 0
+    assert "note[TW051]: llm-" in result.stdout
+    assert "--> environments/prod/ledger.yaml:6:3" in result.stdout
+
+
+def test_no_credential_enters_the_ledger(repository: Repository) -> None:
+    said = refused(repository, "retire", "prod/llm", "--note", f"used hf_{'aB3' * 12}")
+    assert "looks like a credential" in said
+    assert "aB3" not in said
+
+
+# --- commits, and what stays out of them ---------------------------------------------------------
+
+
+def test_the_commit_has_the_spec_what_it_renders_to_and_nothing_else(
+    repository: Repository,
+) -> None:
+    (repository.root / "other.txt").write_text("mine\n")
+    git(repository.root, "add", "other.txt")
+    spec(repository, "dev/mnist").write_text("# half an edit\n")
+    fine_ = repository.run("suspend", "prod/llm", "--commit")
+    assert fine_.exit_code == 0, fine_.output
+    changed = git(repository.root, "show", "--name-only", "--format=", "HEAD").splitlines()
+    assert changed == [
+        "environments/prod/jobs/llm.yaml",
+        "environments/prod/rendered/index.json",
+        "environments/prod/rendered/llm/pytorchjob.yaml",
+        "environments/prod/rendered/llm/values.yaml",
+    ]
+    assert git(repository.root, "status", "--porcelain") == (
+        " M environments/dev/jobs/mnist.yaml\nA  other.txt"
+    )
+    message = git(repository.root, "show", "-s", "--format=%B", "HEAD")
+    assert message == (
+        "Suspend prod/llm\n\nprod/llm suspended\n\n"
+        "Trainwright-Verb: suspend\nTrainwright-Job: prod/llm"
+    )
+    trailers = git(repository.root, "show", "-s", "--format=%(trailers:key=Trainwright-Job)")
+    assert trailers == "Trainwright-Job: prod/llm"
+
+
+def test_edits_of_somebody_else_are_never_committed(repository: Repository) -> None:
+    path = spec(repository, "prod/llm")
+    path.write_text(path.read_text() + "retries: 1\n")
+    assert repository.run("render").exit_code == 0
+    said = refused(repository, "suspend", "prod/llm", "--commit")
+    assert "uncommitted changes in environments/prod/jobs/llm.yaml and 3 more" in said
+    git_repository.commit(repository.root)
+    fine(repository, "suspend", "prod/llm", "--commit")
+
+
+def test_files_that_git_ignores_are_written_but_not_committed(repository: Repository) -> None:
+    git(repository.root, "rm", "-r", "--quiet", "--cached", "environments/prod/rendered")
+    (repository.root / ".gitignore").write_text("rendered/\n")
+    git_repository.commit(repository.root)
+    fine(repository, "rerun", "prod/llm", "--commit", "-m", "Once more")
+    shown = git(repository.root, "show", "--name-only", "--format=%s")
+    assert shown == "Once more\n\nenvironments/prod/jobs/llm.yaml"
+    fine(repository, "cancel", "prod/llm", "--commit")
+    assert git(repository.root, "status", "--porcelain") == ""
+    fine(repository, "rerun", "prod/llm", "--commit")
+    assert git(repository.root, "status", "--porcelain") == ""
+
+
+def hook(repository: Repository, name: str, script: str) -> None:
+    path = repository.root / ".git/hooks" / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+
+
+def test_a_hook_that_refuses_leaves_everything_as_it_was(repository: Repository) -> None:
+    hook(repository, "pre-commit", "echo not today >&2; exit 1")
+    for verb in (("suspend", "prod/llm"), ("retire", "prod/llm"), ("cancel", "prod")):
+        assert "not today" in refused(repository, *verb, "--commit")
+        assert git(repository.root, "status", "--porcelain") == ""
+
+
+def test_hooks_and_signatures_of_the_user_count(repository: Repository, tmp_path: Path) -> None:
+    hook(repository, "commit-msg", 'echo "Change-Id: I1" >> "$1"')
+    key = signing_key(repository.root, tmp_path)
+    fine(repository, "suspend", "prod/llm", "--commit")
+    assert "Change-Id: I1" in git(repository.root, "show", "-s", "--format=%B")
+    assert git(repository.root, "show", "-s", "--format=%G?") == "G", key
+
+
+def signing_key(root: Path, folder: Path) -> Path:
+    """Sign with a fresh SSH key, and trust it."""
+    key = folder / "key"
+    try:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    except FileNotFoundError:
+        pytest.skip("ssh-keygen is not installed")
+    public = key.with_suffix(".pub").read_text()
+    (folder / "signers").write_text(f"ada@example.com {public}")
+    for name, value in {
+        "gpg.format": "ssh",
+        "user.signingKey": str(key.with_suffix(".pub")),
+        "commit.gpgSign": "true",
+        "gpg.ssh.allowedSignersFile": str(folder / "signers"),
+    }.items():
+        git(root, "config", name, value)
+    return key
+
+
+def test_outside_of_git_there_is_nothing_to_commit_to(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.environment("dev")
+    repository.job("dev/mnist")
+    assert "is in no git repository" in refused(repository, "suspend", "dev/mnist", "--commit")
+    assert repository.run("suspend", "dev/mnist").exit_code == 0
+    assert not (tmp_path / "environments/dev/rendered").exists()
+    assert repository.run("resume", "dev/mnist", "--render").exit_code == 0
+    assert rendered(repository, "dev/mnist")
+
+
+def test_a_dry_run_shows_everything_and_changes_nothing(repository: Repository) -> None:
+    before = snapshot(repository)
+    result = repository.run("--color=always", "suspend", "prod/llm", "--dry-run", "--commit")
+    assert result.exit_code == 0
+    assert "\x1b[32m+state: suspended # set by trainwright\n\x1b[0m" in result.stdout
+    assert snapshot(repository) == before
+
+
+def test_without_rendering_only_the_spec_changes(repository: Repository) -> None:
+    before = repository.tree()
+    assert repository.run("suspend", "prod/llm", "--no-render").exit_code == 0
+    assert repository.tree() == before
+    assert "state: suspended" in spec(repository, "prod/llm").read_text()
+
+
+def test_every_verb_needs_to_be_told_which_jobs(repository: Repository) -> None:
+    for verb in ("suspend", "resume", "cancel", "rerun", "retire", "pin"):
+        assert repository.run(verb).exit_code == 2
+    assert "did you mean prod/llm" in refused(repository, "suspend", "prod/lln")
+
+
+def test_a_file_that_is_no_longer_what_was_read_is_left_alone(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes between the reading and the writing."""
+    from trainwright.lifecycle import session
+
+    path, real = spec(repository, "prod/llm"), session.write
+
+    def late(root: Path, outcome: object, environments: object) -> None:
+        path.write_text(path.read_text() + "retries: 1\n")
+        real(root, outcome, environments)
+
+    monkeypatch.setattr(session, "write", late)
+    result = repository.run("suspend", "prod/llm")
+    assert result.exit_code == 2
+    assert "has just changed" in result.stderr
+    assert path.read_text().endswith("maxDuration: 2h\nretries: 1\n")
+
+
+def test_what_the_command_line_offers_is_what_there_is() -> None:
+    from trainwright import schema
+    from trainwright.cli import lifecycle
+    from trainwright.lifecycle import promote
+
+    runs = schema._load("ledger.schema.json")["properties"]["runs"]["additionalProperties"]
+    assert tuple(promote.GROUPS) == lifecycle.GROUPS
+    assert tuple(runs["properties"]["outcome"]["enum"]) == lifecycle.OUTCOMES
+
+
+def test_the_command_as_a_process(repository: Repository) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "trainwright", "suspend", "prod/llm", "--commit"],
+        cwd=repository.root / "environments", env=os.environ,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("--- a/environments/prod/jobs/llm.yaml\n")
+    assert "\x1b" not in done.stdout
+    assert done.stderr.splitlines()[-1].startswith("committed as ")

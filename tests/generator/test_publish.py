@@ -1,0 +1,537 @@
+"""Rendered files as commits, in real repositories: what moves, what stays, and who comes second."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+import git_repository
+from git_repository import git
+from repository import Repository
+from trainwright import git as our_git
+from trainwright import plan
+from trainwright.publish import publisher
+from trainwright.publish.model import Options, PublishError
+
+FRESH = plan.Options(today="2026-06-01", use_cache=False, fresh=True)
+OPTIONS = Options(planning=FRESH)
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in git_repository.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    """A bare repository with the specs of two environments on main, unrendered."""
+    bare = tmp_path / "remote.git"
+    git(tmp_path, "init", "--quiet", "--bare", "--initial-branch=main", str(bare))
+    first = Repository(git_repository.init(tmp_path / "first"))
+    first.environment("dev")
+    first.environment("prod")
+    for name in ("dev/mnist", "prod/mnist", "prod/llm"):
+        first.job(name)
+    git_repository.commit(first.root, "Specs")
+    git(first.root, "push", "--quiet", str(bare), "main")
+    return bare
+
+
+def clone(remote: Path, name: str, *options: str) -> Repository:
+    git(remote.parent, "clone", "--quiet", *options, remote.as_uri(), name)
+    return Repository(remote.parent / name)
+
+
+def publish(repository: Repository, *arguments: str) -> str:
+    result = repository.run("publish", *arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refused(repository: Repository, *arguments: str) -> str:
+    before = (
+        git(repository.root, "rev-parse", "HEAD"),
+        git(repository.root, "branch", "--format=%(refname) %(objectname)"),
+    )
+    result = repository.run("publish", *arguments)
+    assert result.exit_code in (1, 2), result.output
+    after = (
+        git(repository.root, "rev-parse", "HEAD"),
+        git(repository.root, "branch", "--format=%(refname) %(objectname)"),
+    )
+    assert after == before
+    return result.stderr
+
+
+def files(folder: Path, commit: str, path: str = "") -> dict[str, str]:
+    """Texts of a commit by path below a folder."""
+    archived = subprocess.run(
+        ["git", "-C", folder, "archive", f"{commit}:{path}" if path else commit],
+        capture_output=True, check=True,
+    )  # fmt: skip
+    with tarfile.open(fileobj=io.BytesIO(archived.stdout)) as archive:
+        members = [member for member in archive if member.isfile()]
+        return {m.name: archive.extractfile(m).read().decode() for m in members}
+
+
+def rendering(folder: Path, commit: str, environment: str) -> Mapping[str, str]:
+    """What a commit renders to, worked out anew."""
+    tree = our_git.Repository(folder).tree(commit, later="rendered")
+    changes = plan.plan(folder, (environment,), FRESH, tree).environments[0].changes
+    assert changes
+    return changes.added
+
+
+def trailer(folder: Path, commit: str, key: str) -> str:
+    form = f"--format=%(trailers:key={key},valueonly)"
+    return git(folder, "log", "--max-count=1", form, commit).strip()
+
+
+# --- the branch that is checked out --------------------------------------------------------------
+
+
+def test_the_current_branch_gets_one_commit_with_everything_rendered(remote: Path) -> None:
+    here = clone(remote, "here")
+    source = git(here.root, "rev-parse", "HEAD")
+    (here.root / "notes.txt").write_text("staged\n")
+    git(here.root, "add", "notes.txt")
+    assert publish(here).startswith("main  ")
+    assert git(here.root, "rev-parse", "HEAD~") == source
+    assert git(here.root, "status", "--porcelain") == "A  notes.txt"
+    assert here.run("render", "--check").exit_code == 0
+    for name in ("dev", "prod"):
+        folder = f"environments/{name}/rendered"
+        assert files(here.root, "HEAD", folder) == rendering(here.root, source, name)
+    assert "hydrator.metadata" not in git(here.root, "ls-tree", "-r", "--name-only", "HEAD")
+    assert publish(here) == "main  up to date\n"
+    assert git(here.root, "rev-parse", "HEAD~") == source
+
+
+def test_what_was_rendered_but_not_committed_is_no_obstacle(remote: Path) -> None:
+    here = clone(remote, "here")
+    assert here.run("render").exit_code == 0
+    publish(here)
+    assert git(here.root, "status", "--porcelain") == ""
+    here.job("prod/llm", "retries: 1\n")
+    git_repository.git(here.root, "commit", "--quiet", "--all", "--message", "Change")
+    assert here.run("render").exit_code == 0
+    publish(here, "prod")
+    assert git(here.root, "status", "--porcelain") == ""
+
+
+def test_uncommitted_specs_and_edits_by_hand_are_refused(remote: Path) -> None:
+    here = clone(remote, "here")
+    path = here.job("prod/llm", "retries: 1\n")
+    new = here.job("prod/new")
+    said = refused(here)
+    assert "environments/prod/jobs/llm.yaml, environments/prod/jobs/new.yaml: commit them" in said
+    git(here.root, "checkout", "--quiet", str(path))
+    new.unlink()
+    publish(here)
+    values = here.root / "environments/prod/rendered/llm/values.yaml"
+    values.write_text(values.read_text() + "# mine\n")
+    assert "edited by hand: environments/prod/rendered/llm/values.yaml" in refused(here, "prod")
+    assert values.read_text().endswith("# mine\n")
+    git(here.root, "commit", "--quiet", "--all", "--message", "By hand")
+    said = refused(here, "prod")
+    assert "edited by hand on main: environments/prod/rendered/llm/values.yaml" in said
+    assert publish(here, "dev") == "main  up to date\n"
+    publish(here, "prod", "--discard-edits")
+    assert not values.read_text().endswith("# mine\n")
+    assert here.run("render", "--check").exit_code == 0
+
+
+def test_specs_with_errors_are_not_published(remote: Path) -> None:
+    here = clone(remote, "here")
+    here.job("prod/llm", "nodse: 1\n")
+    git_repository.commit(here.root)
+    said = refused(here, "prod", "--branch", "rendered")
+    assert "error[TW010]" in said
+    assert "Nothing was published" in said
+
+
+def test_a_job_that_goes_away_goes_from_the_branch(remote: Path) -> None:
+    here = clone(remote, "here")
+    publish(here)
+    (here.root / "environments/prod/jobs/llm.yaml").unlink()
+    git_repository.commit(here.root)
+    assert "removed" in publish(here)
+    assert not (here.root / "environments/prod/rendered/llm").exists()
+    assert here.run("render", "--check").exit_code == 0
+
+
+# --- other branches ------------------------------------------------------------------------------
+
+
+def test_a_branch_for_each_environment_with_what_traces_it_back(remote: Path) -> None:
+    here = clone(remote, "here")
+    git(here.root, "remote", "set-url", "origin", "https://ada:secret@example.com/ml/jobs.git")
+    long = "Tune it\n\nBecause it was slow.\n\nReviewed-by: Grace <grace@example.com>"
+    git(here.root, "commit", "--quiet", "--allow-empty", "--message", long)
+    source = git(here.root, "rev-parse", "HEAD")
+    before = {path: path.stat().st_mtime_ns for path in here.root.rglob("*.yaml")}
+    publish(here, "--branch", "environment/{env}", "--path", ".")
+    assert before == {path: path.stat().st_mtime_ns for path in here.root.rglob("*.yaml")}
+    assert git(here.root, "status", "--porcelain") == ""
+    for name in ("dev", "prod"):
+        tip = git(here.root, "rev-parse", f"environment/{name}")
+        assert git(here.root, "rev-list", "--count", tip) == "1"
+        held = files(here.root, tip)
+        metadata = json.loads(held.pop("hydrator.metadata"))
+        assert held == rendering(here.root, source, name)
+        # as `git show --format=%aI` has it: Z since Git 2.45, before that an offset
+        assert metadata.pop("date").startswith("2026-01-01T00:00:00")
+        assert metadata == {
+            "repoURL": "https://example.com/ml/jobs.git",
+            "drySha": source,
+            "commands": [f"trainwright render {name}"],
+            "author": "Ada <ada@example.com>",
+            "subject": "Tune it",
+            "body": "Because it was slow.\n\nReviewed-by: Grace <grace@example.com>",
+        }
+        assert trailer(here.root, tip, "Trainwright-Source-Commit") == source
+        assert trailer(here.root, tip, "Trainwright-Environment") == name
+        assert trailer(here.root, tip, "Argocd-reference-commit-sha") == source
+        assert trailer(here.root, tip, "Argocd-reference-commit-author") == "Ada <ada@example.com>"
+        assert (
+            json.loads(trailer(here.root, tip, "Argocd-reference-commit-body")) == metadata["body"]
+        )
+        assert trailer(here.root, tip, "Argocd-reference-commit-repourl") == metadata["repoURL"]
+        assert "secret" not in git(here.root, "show", tip)
+    # GitOps engines apply what is listed there
+    tip = git(here.root, "rev-parse", "environment/prod")
+    listed = yaml.safe_load(git(here.root, "show", f"{tip}:kustomization.yaml"))["resources"]
+    assert listed == ["llm/pytorchjob.yaml", "mnist/pytorchjob.yaml"]
+
+
+def test_nothing_new_is_no_commit_though_the_source_has_moved(remote: Path) -> None:
+    here = clone(remote, "here")
+    publish(here, "--branch", "rendered")
+    tip = git(here.root, "rev-parse", "rendered")
+    git(here.root, "commit", "--quiet", "--allow-empty", "--message", "Nothing")
+    assert publish(here, "--branch", "rendered") == "rendered  up to date\n"
+    assert git(here.root, "rev-parse", "rendered") == tip
+
+
+def test_a_later_commit_builds_on_the_one_before(remote: Path) -> None:
+    here = clone(remote, "here")
+    publish(here, "prod", "--branch", "rendered", "--path", "{env}")
+    first = git(here.root, "rev-parse", "rendered")
+    here.job("prod/llm", "retries: 1\n")
+    source = git_repository.commit(here.root)
+    publish(here, "--branch", "rendered", "--path", "{env}")
+    tip = git(here.root, "rev-parse", "rendered")
+    assert git(here.root, "rev-parse", f"{tip}~") == first
+    for name in ("dev", "prod"):
+        held = files(here.root, tip, name)
+        assert json.loads(held.pop("hydrator.metadata"))["drySha"] == source
+        assert held == rendering(here.root, source, name)
+
+
+def test_what_people_keep_beside_the_rendered_files_stays(remote: Path) -> None:
+    here = clone(remote, "here")
+    publish(here, "prod", "--branch", "rendered", "--path", ".")
+    git(here.root, "worktree", "add", "--quiet", "../there", "rendered")
+    there = here.root.parent / "there"
+    (there / "README.md").write_text("ours\n")
+    (there / ".github").mkdir()
+    (there / ".github/CODEOWNERS").write_text("* @ada\n")
+    git_repository.commit(there, "Ours")
+    here.job("prod/llm", "retries: 1\n")
+    git_repository.commit(here.root)
+    assert "is checked out in another working tree" in refused(
+        here, "prod", "--branch", "rendered", "--path", "."
+    )
+    git(here.root, "worktree", "remove", "../there")
+    publish(here, "prod", "--branch", "rendered", "--path", ".")
+    held = files(here.root, "rendered")
+    assert held["README.md"] == "ours\n"
+    assert held[".github/CODEOWNERS"] == "* @ada\n"
+
+
+def test_an_edit_by_hand_on_another_branch_is_not_replaced(remote: Path) -> None:
+    here = clone(remote, "here")
+    arguments = ("prod", "--branch", "rendered", "--path", ".")
+    publish(here, *arguments)
+    git(here.root, "worktree", "add", "--quiet", "../there", "rendered")
+    there = here.root.parent / "there"
+    (there / "llm/extra.yaml").write_text("kind: ConfigMap\n")
+    git_repository.commit(there, "By hand")
+    git(here.root, "worktree", "remove", "../there")
+    assert "edited by hand on rendered: llm/extra.yaml" in refused(here, *arguments)
+    publish(here, *arguments, "--discard-edits")
+    assert "llm/extra.yaml" not in files(here.root, "rendered")
+
+
+def test_a_commit_that_is_older_than_what_is_published_publishes_nothing(remote: Path) -> None:
+    here = clone(remote, "here")
+    here.job("prod/llm", "retries: 1\n")
+    git_repository.commit(here.root)
+    publish(here, "--branch", "rendered")
+    git(here.root, "checkout", "--quiet", "HEAD~")
+    assert "holds what a later commit" in publish(here, "--branch", "rendered")
+
+
+def test_a_commit_on_another_line_is_refused(remote: Path) -> None:
+    here = clone(remote, "here")
+    here.job("prod/llm", "retries: 1\n")
+    git_repository.commit(here.root, "Mine")
+    publish(here, "--branch", "rendered")
+    git(here.root, "checkout", "--quiet", "-b", "other", "HEAD~")
+    here.job("prod/llm", "retries: 2\n")
+    git_repository.commit(here.root, "Theirs")
+    assert "does not build: pull first" in refused(here, "--branch", "rendered")
+
+
+WRONG = [
+    (("--branch", "a..b"), '"a..b" is no name for a branch'),
+    (("--branch=-x",), '"-x" is no name for a branch'),
+    (("--branch", "x", "--path", "../up"), "leads out of the branch"),
+    (("--branch", "x", "--path", "one"), "in one place: put {env} into"),
+    (("prod/llm",), "environments are published whole"),
+    (("--branch", "x", "--repo", "/nowhere.git"), "has to be pushed: add --push"),
+    (("--branch", "x", "--push", "--remote", "nowhere"), "nowhere"),
+    (("stagging",), "nothing matches"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), WRONG)
+def test_what_cannot_be_is_one_line(arguments: tuple[str, ...], said: str, remote: Path) -> None:
+    here = clone(remote, "here")
+    error = refused(here, *arguments)
+    assert said in error
+    assert "Traceback" not in error
+
+
+def test_no_branch_no_repository(remote: Path, tmp_path: Path) -> None:
+    here = clone(remote, "here")
+    git(here.root, "checkout", "--quiet", "--detach")
+    assert "no branch is checked out: name one with --branch" in refused(here)
+    bare = Repository(tmp_path / "bare")
+    bare.environment("dev")
+    assert "is in no git repository" in bare.run("publish").stderr
+
+
+def test_a_dry_run_says_what_it_would_do(remote: Path) -> None:
+    here = clone(remote, "here")
+    assert "rendered  not made: 8 written, 0 removed" in publish(
+        here, "--branch", "rendered", "--dry-run"
+    ).replace("10 written", "8 written")
+    assert "rendered" not in git(here.root, "branch")
+
+
+def test_specs_in_a_folder_of_a_larger_repository(tmp_path: Path) -> None:
+    top = git_repository.init(tmp_path / "mono")
+    (top / "other").mkdir()
+    (top / "other/file").write_text("other\n")
+    inside = Repository(top / "ml/jobs")
+    inside.environment("prod")
+    inside.job("prod/llm")
+    source = git_repository.commit(top)
+    assert publish(inside).startswith("main  ")
+    assert inside.run("render", "--check").exit_code == 0
+    assert git(top, "status", "--porcelain") == ""
+    publish(inside, "--branch", "out", "--path", ".")
+    held = files(top, "out")
+    assert "llm/pytorchjob.yaml" in held
+    assert json.loads(held["hydrator.metadata"])["drySha"] == git(top, "rev-parse", "HEAD")
+    assert source == git(top, "rev-parse", "HEAD~")
+
+
+# --- signatures, remotes -------------------------------------------------------------------------
+
+
+def test_commits_are_signed_where_the_user_signs(remote: Path, tmp_path: Path) -> None:
+    here = clone(remote, "here")
+    key = tmp_path / "key"
+    try:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
+    except FileNotFoundError:
+        pytest.skip("ssh-keygen is not installed")
+    (tmp_path / "signers").write_text(f"ada@example.com {(tmp_path / 'key.pub').read_text()}")
+    git(here.root, "config", "gpg.format", "ssh")
+    git(here.root, "config", "user.signingKey", str(tmp_path / "key.pub"))
+    git(here.root, "config", "gpg.ssh.allowedSignersFile", str(tmp_path / "signers"))
+    publish(here, "--branch", "unsigned")
+    git(here.root, "config", "commit.gpgSign", "true")
+    publish(here, "--branch", "environment/{env}", "--push")
+    assert git(here.root, "log", "-1", "--format=%G?", "unsigned") == "N"
+    for name in ("dev", "prod"):
+        git(here.root, "fetch", "--quiet", "origin", f"environment/{name}")
+        assert git(here.root, "log", "-1", "--format=%G?", "FETCH_HEAD") == "G"
+    (tmp_path / "key").unlink()
+    assert "sign" in refused(here, "--branch", "other")
+
+
+def test_pushing_leaves_every_local_branch_alone(remote: Path) -> None:
+    here = clone(remote, "here")
+    before = git(here.root, "for-each-ref", "refs/heads")
+    publish(here, "--branch", "environment/{env}", "--push")
+    assert git(here.root, "for-each-ref", "refs/heads") == before
+    heads = git(remote, "for-each-ref", "--format=%(refname:short)").splitlines()
+    assert heads == ["environment/dev", "environment/prod", "main"]
+    assert "up to date" in publish(here, "--branch", "environment/{env}", "--push")
+
+
+def test_another_repository(remote: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = clone(remote, "here")
+    other = tmp_path / "manifests.git"
+    git(tmp_path, "init", "--quiet", "--bare", str(other))
+    monkeypatch.chdir(tmp_path)
+    arguments = ("--repo", "manifests.git", "--branch", "main", "--path", "{env}", "--push")
+    publish(here, *arguments)
+    source = git(here.root, "rev-parse", "HEAD")
+    held = files(other, "main", "prod")
+    assert json.loads(held.pop("hydrator.metadata"))["drySha"] == source
+    assert held == rendering(here.root, source, "prod")
+    assert git(remote, "for-each-ref", "--format=%(refname:short)") == "main"
+    assert publish(here, *arguments) == "main  up to date\n"
+
+
+def test_a_remote_that_refuses_is_asked_once(remote: Path) -> None:
+    here = clone(remote, "here")
+    hook = remote / "hooks/pre-receive"
+    hook.write_text(f"#!/bin/sh\necho x >> {remote}/asked\necho protected >&2\nexit 1\n")
+    hook.chmod(0o755)
+    assert "protected" in refused(here, "--branch", "rendered", "--push")
+    assert (remote / "asked").read_text() == "x\n"
+
+
+def test_the_current_branch_goes_on_from_what_others_pushed(remote: Path) -> None:
+    here, other = clone(remote, "here"), clone(remote, "other")
+    other.job("prod/llm", "retries: 1\n")
+    git_repository.commit(other.root, "Theirs")
+    git(other.root, "push", "--quiet")
+    publish(here, "--push")
+    assert git(here.root, "log", "--format=%s").splitlines()[1:] == ["Theirs", "Specs"]
+    assert git(here.root, "status", "--porcelain") == ""
+    assert git(here.root, "rev-parse", "HEAD") == git(remote, "rev-parse", "main")
+    source = git(here.root, "rev-parse", "HEAD~")
+    held = files(here.root, "HEAD", "environments/prod/rendered")
+    assert held == rendering(here.root, source, "prod")
+
+
+def test_the_current_branch_with_commits_on_both_sides_is_refused(remote: Path) -> None:
+    here, other = clone(remote, "here"), clone(remote, "other")
+    for repository in (here, other):
+        repository.job("prod/llm", f"retries: {len(repository.root.name)}\n")
+        git_repository.commit(repository.root, repository.root.name)
+    git(other.root, "push", "--quiet")
+    assert "pull" in refused(here, "--push")
+
+
+def test_a_shallow_clone_says_what_it_needs(remote: Path) -> None:
+    here = clone(remote, "here")
+    publish(here, "--branch", "rendered", "--push")
+    here.job("prod/llm", "retries: 1\n")
+    git_repository.commit(here.root)
+    git(here.root, "push", "--quiet", "origin", "main")
+    shallow = clone(remote, "shallow", "--depth=1")
+    assert "fetch-depth: 0" in refused(shallow, "--branch", "rendered", "--push")
+    git(shallow.root, "fetch", "--quiet", "--unshallow")
+    publish(shallow, "--branch", "rendered", "--push")
+
+
+# --- two at once ---------------------------------------------------------------------------------
+
+
+def test_whoever_is_second_builds_on_the_first(
+    remote: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one pushes in the instant before our push, more than once."""
+    here, other = clone(remote, "here"), clone(remote, "other")
+    options = replace(OPTIONS, branch="rendered", push=True)
+    real, races = our_git.Repository.push, iter(("dev", "prod"))
+
+    def late(repository: our_git.Repository, name: str, commit: str, branch: str) -> None:
+        if repository.folder == here.root and (environment := next(races, "")):
+            list(publisher.publish(other.root, (environment,), options))
+        real(repository, name, commit, branch)
+
+    monkeypatch.setattr(our_git.Repository, "push", late)
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    here.job("prod/llm", "retries: 1\n")
+    source = git_repository.commit(here.root)
+    git(here.root, "push", "--quiet", "origin", "main")
+    done = list(publisher.publish(here.root, (), options))
+    assert done[0].commit == git(remote, "rev-parse", "rendered")
+    assert git(remote, "rev-list", "--count", "rendered") == "3"
+    for name in ("dev", "prod"):
+        held = files(remote, "rendered", f"environments/{name}/rendered")
+        held.pop("hydrator.metadata")
+        assert held == rendering(here.root, source, name)
+
+
+def test_it_gives_up_at_last_and_says_so(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here, other = clone(remote, "here"), clone(remote, "other")
+    git(other.root, "checkout", "--quiet", "--orphan", "rendered")
+    git(other.root, "rm", "-rfq", ".")
+    waits = []
+
+    def late(repository: our_git.Repository, name: str, commit: str, branch: str) -> None:
+        git(other.root, "commit", "--quiet", "--allow-empty", "--message", str(len(waits)))
+        git(other.root, "push", "--quiet", "origin", "rendered")
+        raise our_git.GitError("git push: rejected")
+
+    monkeypatch.setattr(our_git.Repository, "push", late)
+    monkeypatch.setattr("time.sleep", waits.append)
+    with pytest.raises(PublishError, match="others pushed to rendered during all 7 attempts"):
+        list(publisher.publish(here.root, (), replace(OPTIONS, branch="rendered", push=True, attempts=7)))  # fmt: skip
+    assert waits == [0, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0]
+
+
+RACER = Path(__file__).with_name("publish_racer.py")
+
+
+@pytest.mark.parametrize(
+    "rounds", [3, pytest.param(200, marks=pytest.mark.slow)], ids=["a few", "200 rounds"]
+)
+@pytest.mark.parametrize("branch", ["environment/{env}", "main"])
+def test_two_racing_clones_lose_nothing(rounds: int, branch: str, remote: Path) -> None:
+    """Two processes change a job each, push it, and publish, over and over, at the same time."""
+    git(remote, "config", "core.logAllRefUpdates", "always")
+    racers = [clone(remote, name) for name in ("ada", "grace")]
+    for racer in racers:
+        racer.job(f"prod/{racer.root.name}")
+    processes = [
+        subprocess.Popen(
+            [sys.executable, RACER, racer.root, branch, str(rounds)],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for racer in racers
+    ]
+    said = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    judge = clone(remote, "judge").root
+    name = branch.replace("{env}", "prod")
+    tip = git(remote, "rev-parse", name)
+    git(judge, "fetch", "--quiet", "origin", name)
+    form = "--format=%H %(trailers:key=Trainwright-Source-Commit,valueonly,separator=%x2C)"
+    published = [line.split() for line in git(judge, "log", form, tip).splitlines()]
+    published = [pair for pair in published if len(pair) == 2]
+    assert len(published) >= rounds
+    for commit, source in published:
+        held = files(judge, commit, "environments/prod/rendered")
+        held.pop("hydrator.metadata", None)
+        assert held == rendering(judge, source, "prod")
+    # Nothing was overwritten: the branch only ever moved forward, and the last rounds are in it.
+    moves = git(remote, "reflog", "--format=%H", name).splitlines()
+    for later, earlier in pairwise(moves):
+        git(remote, "merge-base", "--is-ancestor", earlier, later)
+    held = files(judge, tip, "environments/prod/rendered")
+    for racer in racers:
+        assert f"--round={rounds}" in held[f"{racer.root.name}/values.yaml"]
