@@ -1,0 +1,104 @@
+"""What jobs ask of a pool: accelerators at once, accelerator-hours, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+from trainwright.model import Job
+
+_HOUR = 3600  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From the least to the most; the two differ for elastic jobs."""
+
+    low: float = 0
+    high: float = 0
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+    def __sub__(self, other: Range) -> Range:
+        return Range(self.low - other.low, self.high - other.high)
+
+    def __mul__(self, factor: float) -> Range:
+        return Range(self.low * factor, self.high * factor)
+
+    def __bool__(self) -> bool:
+        return bool(self.low or self.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What one job asks for, or many together, or how much more than others.
+
+    `nodes` and `gpus` are held at once. `hours` are GPU-hours, every attempt counted to its full
+    duration: a bound, and no forecast. `cost` is in the currency of the pools' prices. Jobs whose
+    hours nothing bounds, and those whose pool has no price, are in neither sum but counted.
+    """
+
+    nodes: Range = Range()
+    gpus: Range = Range()
+    hours: Range = Range()
+    cost: Range = Range()
+    unbounded: int = 0
+    unpriced: int = 0
+
+    def __add__(self, other: Demand) -> Demand:
+        return Demand(
+            nodes=self.nodes + other.nodes,
+            gpus=self.gpus + other.gpus,
+            hours=self.hours + other.hours,
+            cost=self.cost + other.cost,
+            unbounded=self.unbounded + other.unbounded,
+            unpriced=self.unpriced + other.unpriced,
+        )
+
+    def __sub__(self, other: Demand) -> Demand:
+        return Demand(
+            nodes=self.nodes - other.nodes,
+            gpus=self.gpus - other.gpus,
+            hours=self.hours - other.hours,
+            cost=self.cost - other.cost,
+            unbounded=self.unbounded - other.unbounded,
+            unpriced=self.unpriced - other.unpriced,
+        )
+
+
+NOTHING = Demand()
+
+
+def of(job: Job) -> Demand:
+    """What a job asks for: nothing while it is suspended or cancelled.
+
+    GPU-hours are nodes times GPUs a node times maxDuration times (1 + retries), for the least and
+    the most nodes that an elastic job has.
+    """
+    if job.state != "active":
+        return NOTHING
+    elastic = job.elastic
+    nodes = Range(elastic.min_nodes, elastic.max_nodes) if elastic else Range(job.nodes, job.nodes)
+    gpus = nodes * job.resources.gpu
+    if not gpus:
+        return Demand(nodes=nodes)
+    if job.max_duration is None:
+        return Demand(nodes=nodes, gpus=gpus, unbounded=1)
+    hours = gpus * (job.max_duration / _HOUR * (1 + job.retries))
+    price = job.pool.price_per_gpu_hour if job.pool else None
+    if price is None:
+        return Demand(nodes=nodes, gpus=gpus, hours=hours, unpriced=1)
+    return Demand(nodes=nodes, gpus=gpus, hours=hours, cost=hours * price)
+
+
+def total(demands: Iterable[Demand]) -> Demand:
+    """The sum of many demands."""
+    return reduce(add, demands, NOTHING)
+
+
+def shortage(asked: int, has: int | None) -> int:
+    """How many are missing; none when it is not known how many there are."""
+    return 0 if has is None else max(0, asked - has)

@@ -1,0 +1,223 @@
+"""Two sides of a merge compared: what each job of it comes to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from trainwright import demand, git
+from trainwright.demand import Demand
+from trainwright.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.model import Finding, Job, Place, Severity
+from trainwright.render import Rendered
+from trainwright.review import actions, affected, causes, fits
+from trainwright.review.model import Action, Blast, Cause, Change, EnvironmentReview, Review, Run
+from trainwright.review.sides import Side
+from trainwright.select import select
+from trainwright.settle import Judged, distinct, settle
+from trainwright.tree import Folder, Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to compare: `against` is a revision, `head` another or, when None, what is on disk."""
+
+    against: str
+    head: str | None
+    today: str  # ISO date, for the expiry of waivers
+    helm: str | None = None
+
+
+def review(root: Path, patterns: tuple[str, ...], options: Options) -> Review:
+    """What merging `head` into `against` will do to the selected jobs.
+
+    The base is the newest commit that both share, so that what others merged meanwhile does not
+    show as undone; `behind` counts their commits.
+    """
+    repository, inside = git.find(root)
+    tip = options.head or "HEAD"
+    base = repository.merge_base(options.against, tip)
+    head = repository.commit(options.head) if options.head else None
+    folder = f"{inside}/{ENVIRONMENTS}" if inside else ENVIRONMENTS
+    changed = repository.changed(base, folder, head)
+    tree: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(root)
+    compared = _Comparison(
+        before=Side(repository.tree(base, inside, later=RENDERED)),
+        after=Side(tree),
+        changed=frozenset(f"{ENVIRONMENTS}/{path}" for path in changed),
+        patterns=patterns,
+        options=options,
+    )
+    findings = compared.findings
+    return Review(
+        base=base,
+        head=head or "",
+        behind=int(repository.line("rev-list", "--count", f"{base}..{options.against}", "--")),
+        environments=tuple(compared.environments()),
+        blast=tuple(compared.blast()),
+        findings=findings,
+        sources={
+            path: compared.after.reader.lines(path)
+            for path in sorted({finding.place.file for finding in findings})
+            if tree.kind(path) == "file"
+        },
+    )
+
+
+class _Comparison:
+    """What is worked out once and used by several parts of a review."""
+
+    def __init__(
+        self,
+        *,
+        before: Side,
+        after: Side,
+        changed: frozenset[str],
+        patterns: tuple[str, ...],
+        options: Options,
+    ):
+        self.before, self.after = before, after
+        self._changed = changed
+        self._options = options
+        old, new = before.survey.jobs, after.survey.jobs
+        both = {
+            name: tuple(sorted({*old.get(name, ()), *new.get(name, ())}))
+            for name in sorted({*old, *new})
+        }
+        chosen = select(patterns, both)
+        selected = {file for selection in chosen for file in selection.jobs}
+        self._names = tuple(selection.environment for selection in chosen)
+        self._files = tuple(sorted(selected & affected.jobs(before, after, changed)))
+
+    # --- changes -----------------------------------------------------------------------------
+
+    @cached_property
+    def _before(self) -> Mapping[JobFile, Rendered]:
+        there = {file for jobs in self.before.survey.jobs.values() for file in jobs}
+        files = tuple(file for file in self._files if file in there)
+        return self.before.render(files, self._options.helm)
+
+    @cached_property
+    def _after(self) -> Mapping[JobFile, Rendered]:
+        files = tuple(file for file in self._files if file in self.after.known)
+        return self.after.render(files, self._options.helm)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What happens to each job to which anything happens."""
+        found = map(self._change, self._files)
+        return tuple(change for change in found if change.action is not Action.UNCHANGED)
+
+    def _change(self, file: JobFile) -> Change:
+        was, now = self._before.get(file), self._after.get(file)
+        before = self._run(self.before, file, was, live=True)
+        after = self._run(self.after, file, now, live=False)
+        errors = self._errors[str(file)]
+        if errors or (now is not None and not now.usable):
+            said = f"errors: {errors}" if errors else "its environment has errors"
+            action, why = Action.BROKEN, f"{said}; nothing is rendered"
+        else:
+            environment = self.after.environments.get(file.environment)
+            action, why = actions.judge(before, after, environment)
+        unchanged = action is Action.UNCHANGED
+        return Change(
+            file=file,
+            action=action,
+            why=why,
+            before=before,
+            after=after,
+            causes=() if unchanged else tuple(self._causes(file)),
+        )
+
+    def _run(
+        self, side: Side, file: JobFile, rendered: Rendered | None, *, live: bool
+    ) -> Run | None:
+        if rendered is None:
+            return None
+        run = side.run(file, side.know(file), rendered, live=live)
+        return run if rendered.usable or run.object else None
+
+    def _causes(self, file: JobFile) -> Iterator[Cause]:
+        was = self.before.know(file) if file in self._before else None
+        now = self.after.known.get(file)
+        if not (was and now and was.loaded.spec and now.loaded.spec):
+            yield Cause("", None, None, Place(file.path))
+            return
+        yield from causes.of_specs(was.loaded.spec, now.loaded.spec)
+        old = self.before.loaded(file.environment).document
+        new = self.after.loaded(file.environment).document
+        if old and new:
+            pool = now.job.pool.name if now.job and now.job.pool else ""
+            yield from causes.of_environments(old, new, pool)
+
+    # --- sums --------------------------------------------------------------------------------
+
+    def environments(self) -> Iterator[EnvironmentReview]:
+        """Each selected environment, with the sums over everything that is active in it."""
+        for name in self._names:
+            changes = tuple(change for change in self.changes if change.file.environment == name)
+            environment = self.after.environments.get(name)
+            demands = tuple(self._demands(name))
+            after = demand.total(asked for _, asked in demands)
+            yield EnvironmentReview(
+                name=name,
+                jobs=len(self.after.survey.jobs.get(name, ())),
+                changes=changes,
+                before=after - demand.total(change.delta for change in changes),
+                after=after,
+                asked=demand.total(change.asked for change in changes),
+                fits=tuple(fits.of(environment, demands)) if environment else (),
+            )
+
+    def _demands(self, name: str) -> Iterator[tuple[Job, Demand]]:
+        for file in self.after.survey.jobs.get(name, ()):
+            job, rendered = self.after.known[file].job, self._after.get(file)
+            idle = not rendered.files if rendered else self.after.finished(file)
+            if job is not None and not idle:
+                yield job, demand.of(job)
+
+    def blast(self) -> Iterator[Blast]:
+        """Each shared file that changed, with the jobs that read it and that something happens to.
+
+        A job's own file is not shared, unless others extend it.
+        """
+        readers: dict[str, list[Change]] = {}
+        for change in self.changes:
+            known = self.after.known.get(change.file)
+            read = affected.inputs(change.file, known) if known else ()
+            for path in {*read} & self._changed - {change.file.path}:
+                readers.setdefault(path, []).append(change)
+        for path, changes in sorted(readers.items()):
+            counts = Counter(change.action for change in changes)
+            yield Blast(path, tuple(change.file for change in changes), counts[Action.NEW_RUN])
+
+    # --- findings ----------------------------------------------------------------------------
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with the jobs that the merge touches, after severities and waivers."""
+        found = (*self.after.survey.findings, *self._settled)
+        return tuple(sorted(distinct(found), key=lambda finding: finding.order))
+
+    @cached_property
+    def _errors(self) -> Counter[str]:
+        """How many errors each job has, by environment/job."""
+        return Counter(f.subject for f in self._settled if f.severity is Severity.ERROR)
+
+    @cached_property
+    def _settled(self) -> tuple[Finding, ...]:
+        return tuple(finding for name in self._names for finding in self._settle(name))
+
+    def _settle(self, name: str) -> tuple[Finding, ...]:
+        environment = self.after.environments.get(name)
+        if environment is None:
+            return self.after.loaded(name).findings if name in self.after.survey.jobs else ()
+        judged = [
+            Judged(file.name, rendered.findings, rendered.waivers)
+            for file, rendered in self._after.items()
+            if file.environment == name
+        ]
+        return settle(environment, judged, self._options.today, whole=False)

@@ -1,0 +1,66 @@
+"""For people at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.present import table
+from trainwright.review import words
+from trainwright.review.format import Format, Style
+from trainwright.review.model import Change, Review
+
+_COLORS = {
+    "rejected": "red",
+    "broken": "red",
+    "deleted": "red",
+    "mixed": "red",
+    "ignored": "yellow",
+    "cancelled": "yellow",
+    "new run": "yellow",
+    "starts": "green",
+}
+
+
+def render(review: Review, style: Style) -> str:
+    return "".join(f"{line}\n" for line in _lines(review, style))
+
+
+def _lines(review: Review, style: Style) -> Iterator[str]:
+    yield words.verdict(review)
+    if review.behind:
+        yield f"{style.against} has {review.behind} commits more, which are not looked at"
+    for change in review.changes:
+        yield ""
+        yield from _change(change, style)
+    if review.blast:
+        yield ""
+        for blast in review.blast:
+            jobs = f"{len(blast.jobs)} job{'' if len(blast.jobs) == 1 else 's'}"
+            yield f"{blast.file} reaches {jobs}, {blast.new_runs} of them with a new run"
+    fits = [
+        (environment.name, fit.what, words.fitting(fit))
+        for environment in review.environments
+        for fit in environment.fits
+    ]
+    if fits:
+        yield ""
+        yield table(("environment", "finite", "when all run"), fits, color=style.color).rstrip("\n")
+
+
+def _change(change: Change, style: Style) -> Iterator[str]:
+    action = style.paint(change.action.value, _COLORS.get(change.action.value, ""))
+    yield f"{change.file}  {action}: {change.why}"
+    for cause in change.causes[:_MOST]:
+        yield f"  {words.cause(cause)}  ({cause.place})"
+    if len(change.causes) > _MOST:
+        yield f"  and {len(change.causes) - _MOST} more"
+    asked = words.signed(change.asked)
+    if change.asked.nodes or change.asked.gpus or change.asked.hours or change.asked.unbounded:
+        yield f"  asks for {asked}"
+    if words.image(change):
+        yield f"  image {words.image(change)}"
+
+
+_MOST = 8  # causes shown of one job
+
+FORMAT = Format("text", "for people at a terminal", render)

@@ -1,0 +1,149 @@
+"""How a review is put into words and numbers, whatever the format."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from trainwright.credentials import HIDDEN, named, redact, redact_lines
+from trainwright.demand import NOTHING, Demand, Range
+from trainwright.model import Data, Severity
+from trainwright.review.model import Action, Cause, Change, Fit, Review, Run
+from trainwright.schema import show
+
+_COUNTED = {
+    Action.REJECTED: "rejected by the API",
+    Action.BROKEN: "broken",
+    Action.DELETED: "deleted",
+    Action.MIXED: "mixed versions",
+    Action.IGNORED: "silently ignored",
+    Action.CANCELLED: "cancelled",
+    Action.NEW_RUN: "new run",
+    Action.STARTED: "started",
+    Action.SUSPENDED: "suspended",
+    Action.RESUMED: "resumed",
+    Action.RETIRED: "retired",
+    Action.IN_PLACE: "changed in place",
+}
+
+
+def verdict(review: Review) -> str:
+    """One line: how many jobs come to what, what that asks for, and what is too small for it."""
+    counts = Counter(change.action for change in review.changes)
+    parts = [", ".join(f"{counts[a]} {word}" for a, word in _COUNTED.items() if counts[a])]
+    for environment in review.environments:
+        if environment.asked != NOTHING:
+            parts.append(f"{environment.name} {signed(environment.asked)}")
+        if environment.changes:
+            short = (shortage(fit) for fit in environment.fits if fit.short)
+            parts += [f"{environment.name} {said}" for said in short]
+    errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
+    parts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
+    return " · ".join(part for part in parts if part) or "nothing changes for any job"
+
+
+def number(value: float) -> str:
+    """A number as people write it: "1,536" or "0.5"."""
+    rounded = round(value, 2)
+    return f"{int(rounded):,}" if rounded == int(rounded) else f"{rounded:,}"
+
+
+def span(value: Range, *, sign: bool = False) -> str:
+    """One number, or the two ends of a range; with a sign where asked for."""
+    ends = sorted({value.low, value.high})
+    return " to ".join(f"{'+' if sign and end > 0 else ''}{number(end)}" for end in ends)
+
+
+def asked(demand: Demand, *, sign: bool = False) -> Iterator[str]:
+    """What is asked for, a few words a part; unbounded and unpriced jobs are always said."""
+    if demand.gpus:
+        yield f"{span(demand.gpus, sign=sign)} GPUs"
+    elif demand.nodes:
+        yield f"{span(demand.nodes, sign=sign)} nodes"
+    if demand.hours:
+        yield f"{span(demand.hours, sign=sign)} GPU-h"
+    if demand.cost:
+        yield f"cost {span(demand.cost, sign=sign)}"
+    if demand.unbounded:
+        jobs = abs(demand.unbounded)
+        less = "no longer " if demand.unbounded < 0 else ""
+        yield f"{less}unbounded GPU-h of {jobs} job{'' if jobs == 1 else 's'} without maxDuration"
+
+
+def signed(demand: Demand) -> str:
+    """A difference of demands in one line."""
+    return ", ".join(asked(demand, sign=True)) or "±0 GPUs"
+
+
+def shortage(fit: Fit) -> str:
+    """What is missing when everything runs at once."""
+    return f"{fit.what} short by {number(fit.short)} {fit.unit}"
+
+
+def fitting(fit: Fit) -> str:
+    """Need, what there is, and how they compare."""
+    need = span(Range(fit.need, fit.most))
+    unknown = f" and {fit.unknown} of unknown length" if fit.unknown else ""
+    said = f"{need} of {number(fit.has)} {fit.unit}{unknown}"
+    if fit.short:
+        return f"{said}: short by {number(fit.short)}"
+    if fit.most > fit.has:
+        return f"{said}: elastic jobs get less than they could use"
+    return f"{said}: unknown whether that fits" if fit.unknown else f"{said}: fits"
+
+
+def cause(found: Cause) -> str:
+    """ "image.tag: 1.0 → 1.1", with credentials hidden."""
+    if not found.path:
+        return "the spec itself"
+    before, after = (value(found.path, side) for side in (found.before, found.after))
+    return f"{found.path}: {before} → {after}"
+
+
+def value(path: str, data: Data) -> str:
+    """A value of a spec on one line, short, and hidden where it looks like a credential."""
+    if data is None:
+        return "(unset)"
+    text = json.dumps(data, ensure_ascii=False) if isinstance(data, list | dict) else show(data)
+    if named(path.rpartition(".")[2], str(data)):
+        return HIDDEN
+    text = redact(text)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def image(change: Change) -> str:
+    """Which image a job moves from and to; nothing when it stays."""
+    before, after = (_image(run) for run in (change.before, change.after))
+    if before == after or not after:
+        return ""
+    return f"{before} → {after}" if before else after
+
+
+def _image(run: Run | None) -> str:
+    if run is None:
+        return ""
+    repository, _, digest = run.image.partition("@")
+    return f"{repository}@{digest[:19]}" if digest else repository
+
+
+def diff(change: Change) -> Iterator[str]:
+    """A unified diff of the rendered manifests, values files left out, credentials hidden.
+
+    Nothing for a job with errors: nothing of it would be written.
+    """
+    if change.action is Action.BROKEN:
+        return
+    before = change.before.files if change.before else {}
+    after = change.after.files if change.after else {}
+    for name in sorted({*before, *after} - {"values.yaml"}):
+        path = f"environments/{change.file.environment}/rendered/{change.file.name}/{name}"
+        lines = difflib.unified_diff(
+            before.get(name, "").splitlines(),
+            after.get(name, "").splitlines(),
+            f"a/{path}" if name in before else "/dev/null",
+            f"b/{path}" if name in after else "/dev/null",
+            lineterm="",
+        )
+        yield from redact_lines(lines)

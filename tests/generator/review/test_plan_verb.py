@@ -1,0 +1,471 @@
+"""What a merge will do, held against real branches of real repositories."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import git_repository
+from git_repository import git
+from repository import Repository
+from trainwright import schema
+from trainwright.demand import Demand, Range
+from trainwright.load import JobFile
+from trainwright.model import Finding, Place, Severity
+from trainwright.reports.comment import LIMIT
+from trainwright.review import markdown
+from trainwright.review.format import Style
+from trainwright.review.model import (
+    Action,
+    Blast,
+    Cause,
+    Change,
+    EnvironmentReview,
+    Fit,
+    Review,
+    Run,
+)
+
+POOLS = """\
+pools:
+  h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16, pricePerGpuHour: 2.5}
+  cpu: {}
+queueing: kueue
+queues: {team: {quota: 8}, other: {}}
+budget: {gpuHours: 100}
+"""
+GPUS = "pool: h100\nqueue: team\nresources: {gpu: 4}\n"
+
+
+@pytest.fixture
+def cloned(tmp_path: Path) -> Repository:
+    """A repository with one job that runs on main, and a branch to change it on."""
+    repository = Repository(git_repository.init(tmp_path / "clone"))
+    repository.environment("prod", POOLS)
+    repository.job("prod/llm")
+    repository.job("prod/idle", "state: suspended\n")
+    assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root, "Begin")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    return repository
+
+
+def plan(repository: Repository, *arguments: str, code: int = 0) -> dict:
+    result = repository.run("plan", "--against", "main", "-o", "json", *arguments)
+    assert result.exit_code == code, result.output
+    data = json.loads(result.stdout)
+    validator = jsonschema.Draft202012Validator(
+        json.loads((schema.FOLDER / "plan.schema.json").read_text())
+    )
+    assert [error.message for error in validator.iter_errors(data)] == []
+    return data["plan"]
+
+
+def changed(repository: Repository, job: str = "prod/llm", code: int = 0) -> dict:
+    """The one change that a plan finds."""
+    found = plan(repository, code=code)["changes"]
+    assert [change["job"] for change in found] == [job]
+    return found[0]
+
+
+def edit(repository: Repository, path: str, old: str, new: str) -> None:
+    full = repository.root / "environments" / path
+    text = full.read_text()
+    assert old in text
+    full.write_text(text.replace(old, new))
+
+
+def job(old: str, new: str) -> Callable[[Repository], None]:
+    return lambda repository: edit(repository, "prod/jobs/llm.yaml", old, new)
+
+
+def add(line: str) -> Callable[[Repository], None]:
+    return job("maxDuration: 2h\n", f"maxDuration: 2h\n{line}\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "action", "why", "path", "line"),
+    [
+        (job("nodes: 2", "nodes: 3"), "new run", "stays until somebody confirms", "nodes", 8),
+        (job('tag: "1.0"', 'tag: "1.1"'), "new run", "begins", "image.tag", 5),
+        (
+            job("maxDuration: 2h", "maxDuration: 3h"),
+            "in place",
+            "activeDeadlineSeconds",
+            "maxDuration",
+            9,
+        ),
+        (job("maxDuration: 2h\n", ""), "in place", "activeDeadlineSeconds", "maxDuration", 9),
+        (add("state: suspended"), "suspends", "pods are deleted", "state", 10),
+        (add("state: cancelled"), "cancelled", "stays until somebody confirms", "state", 10),
+        (add("nodez: 3"), "broken", "errors: 1", "", 1),
+        (add("run: 2"), "new run", "begins", "run", 10),
+    ],
+)
+def test_an_edit_of_a_job(
+    cloned: Repository,
+    change: Callable[[Repository], None],
+    action: str,
+    why: str,
+    path: str,
+    line: int,
+) -> None:
+    change(cloned)
+    found = changed(cloned, code=1 if action == "broken" else 0)
+    assert found["action"] == action
+    assert why in found["why"]
+    (cause,) = found["causes"]
+    assert cause["path"] == path
+    place = {"file": "environments/prod/jobs/llm.yaml", "line": line}
+    assert {key: cause["place"][key] for key in place} == place
+
+
+def test_comments_and_the_order_of_keys_change_nothing(cloned: Repository) -> None:
+    path = cloned.root / "environments/prod/jobs/llm.yaml"
+    path.write_text("# Another comment.\n" + "\n".join(reversed(path.read_text().splitlines())))
+    found = plan(cloned)
+    assert found["changes"] == []
+    assert found["verdict"] == "nothing changes for any job"
+
+
+def test_a_new_job_and_one_that_is_gone(cloned: Repository) -> None:
+    cloned.job("prod/second", GPUS.replace("resources: {gpu: 4}\n", ""))
+    (cloned.root / "environments/prod/jobs/llm.yaml").unlink()
+    gone, new = plan(cloned)["changes"]
+    assert (gone["job"], gone["action"]) == ("prod/llm", "deleted")
+    assert "its spec is gone" in gone["why"]
+    assert gone["after"] is None
+    assert (new["job"], new["action"], new["before"]) == ("prod/second", "starts", None)
+    assert new["why"] == "when queue team admits it"
+
+
+def test_an_edit_that_the_api_server_refuses_blocks_the_merge(cloned: Repository) -> None:
+    targets = 'targets: {pytorchjob: {version: "1.9", restrictedInitContainer: true}'
+    edit(cloned, "prod/environment.yaml", targets, f'{targets}, trainjob: {{version: "2.2"}}')
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 2\ntarget: trainjob")
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    job("maxDuration: 2h", "maxDuration: 3h")(cloned)
+    found = changed(cloned, code=1)
+    assert found["action"] == "rejected"
+    assert "immutable" in found["why"]
+    assert found["why"].endswith("(/spec/activeDeadlineSeconds)")
+
+
+def test_without_confirmation_a_running_object_goes_at_once(cloned: Repository) -> None:
+    cloned.environment("prod", POOLS + "gitops: {prune: immediate}\n")
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    add("state: cancelled")(cloned)
+    assert "deleted at the next sync" in changed(cloned)["why"]
+
+
+def test_a_finished_run_that_is_retired(cloned: Repository) -> None:
+    add("pool: h100")(cloned)
+    edit(cloned, "prod/jobs/llm.yaml", 'resources: {cpu: "1", memory: 1Gi}', "resources: {gpu: 8}")
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    assert cloned.run("retire", "prod/llm", "--outcome", "succeeded").exit_code == 0
+    found = plan(cloned)
+    (change,) = found["changes"]
+    assert (change["job"], change["action"]) == ("prod/llm", "retires")
+    assert found["environments"][0]["before"]["gpus"] == {"low": 16, "high": 16}
+    assert found["environments"][0]["after"]["gpus"] == {"low": 0, "high": 0}
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    quiet = plan(cloned)
+    assert quiet["changes"] == []
+    assert quiet["environments"][0]["after"]["gpus"] == {"low": 0, "high": 0}
+
+
+def test_resuming(cloned: Repository) -> None:
+    edit(cloned, "prod/jobs/idle.yaml", "state: suspended\n", "")
+    assert changed(cloned, "prod/idle")["action"] == "resumes"
+
+
+def test_an_edit_of_what_is_shared_names_its_line_and_reach(cloned: Repository) -> None:
+    cloned.environment("staging")
+    cloned.job("staging/llm")
+    cloned.write("defaults.yaml", DEFAULTS)
+    found = plan(cloned)
+    assert [change["action"] for change in found["changes"]] == ["new run"] * 2 + ["starts"]
+    assert found["changes"][0]["causes"][0] == {
+        "path": "gracePeriod",
+        "before": '"60s"',
+        "after": '"5m"',
+        "place": {"file": "environments/defaults.yaml", "line": 3, "column": 25},
+    }
+    (shared, _) = found["blast"]
+    assert shared["file"] == "environments/defaults.yaml"
+    assert shared["newRuns"] == 2
+    assert len(shared["jobs"]) == 3
+
+
+DEFAULTS = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Defaults
+defaults: {gracePeriod: 5m}
+"""
+
+
+def test_a_fact_of_the_environment_is_a_cause(cloned: Repository) -> None:
+    edit(cloned, "prod/environment.yaml", "namespace: training", "namespace: other")
+    causes = [change["causes"] for change in plan(cloned)["changes"]]
+    assert [cause["path"] for found in causes for cause in found] == ["namespace"] * 2
+
+
+def test_what_it_asks_for_and_whether_that_fits(cloned: Repository) -> None:
+    cloned.job("prod/big", GPUS.replace("gpu: 4", "gpu: 8"))
+    edit(cloned, "prod/jobs/big.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
+    edit(cloned, "prod/jobs/big.yaml", "maxDuration: 2h", "maxDuration: 2h\nretries: 2")
+    found = plan(cloned)
+    (environment,) = found["environments"]
+    hours = 2 * 8 * 2 * 3
+    assert environment["asks"]["gpuHours"] == {"low": hours, "high": hours}
+    assert environment["asks"]["cost"] == {"low": hours * 2.5, "high": hours * 2.5}
+    assert environment["asks"] == found["changes"][0]["asks"]
+    fits = {fit["what"]: fit for fit in environment["fits"]}
+    assert (fits["pool h100"]["need"], fits["pool h100"]["short"]) == (16, 0)
+    assert (fits["queue team"]["need"], fits["queue team"]["short"]) == (16, 8)
+    assert fits["budget"]["short"] == 0
+    assert "prod queue team short by 8 GPUs" in found["verdict"]
+
+
+def test_unknown_duration_is_never_nothing(cloned: Repository) -> None:
+    cloned.job("prod/big", GPUS)
+    edit(cloned, "prod/jobs/big.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
+    edit(cloned, "prod/jobs/big.yaml", "maxDuration: 2h\n", "")
+    found = plan(cloned)
+    assert found["environments"][0]["asks"]["unboundedJobs"] == 1
+    assert "unbounded GPU-h of 1 job without maxDuration" in found["verdict"]
+    assert (
+        next(f for f in found["environments"][0]["fits"] if f["what"] == "budget")["unknown"] == 1
+    )
+
+
+def test_elastic_jobs_are_ranges(cloned: Repository) -> None:
+    cloned.job("prod/wide", GPUS + "elastic: {minNodes: 1, maxNodes: 3}\n")
+    edit(cloned, "prod/jobs/wide.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
+    asks = plan(cloned)["environments"][0]["asks"]
+    assert asks["gpus"] == {"low": 4, "high": 12}
+    assert asks["gpuHours"] == {"low": 8, "high": 24}
+
+
+def test_a_run_that_stays_is_not_asked_for_again(cloned: Repository) -> None:
+    cloned.job("prod/big", GPUS)
+    edit(cloned, "prod/jobs/big.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
+    cloned.run("render")
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    edit(cloned, "prod/jobs/big.yaml", "maxDuration: 2h", "maxDuration: 3h")
+    assert changed(cloned, "prod/big")["asks"]["gpuHours"] == {"low": 8, "high": 8}
+    edit(cloned, "prod/jobs/big.yaml", "nodes: 2", "nodes: 1")
+    found = changed(cloned, "prod/big")
+    assert found["asks"]["gpuHours"] == {"low": 12, "high": 12}
+    assert found["asks"]["gpus"] == {"low": -4, "high": -4}
+
+
+def test_what_others_merged_meanwhile_does_not_show_as_undone(cloned: Repository) -> None:
+    git(cloned.root, "checkout", "--quiet", "main")
+    cloned.job("prod/theirs")
+    cloned.run("render")
+    git_repository.commit(cloned.root)
+    git(cloned.root, "checkout", "--quiet", "change")
+    found = plan(cloned)
+    assert found["changes"] == []
+    assert found["behind"] == 1
+
+
+def test_committed_files_count_for_the_base_and_specs_for_the_head(cloned: Repository) -> None:
+    """A spec that was merged without being rendered has not reached the cluster yet."""
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    assert cloned.run("render").exit_code == 0
+    found = changed(cloned)
+    assert found["action"] == "new run"
+    assert found["causes"] == []
+
+
+def test_a_branch_can_be_planned_without_being_checked_out(cloned: Repository) -> None:
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    here = plan(cloned)
+    commit = git_repository.commit(cloned.root)
+    git(cloned.root, "checkout", "--quiet", "main")
+    before = sorted(cloned.root.rglob("*"))
+    there = plan(cloned, "--head", "change")
+    assert there.pop("head") == commit
+    assert {**here, "command": ""} == {**there, "head": "", "command": ""}
+    assert sorted(cloned.root.rglob("*")) == before
+
+
+def test_a_selection_limits_it(cloned: Repository) -> None:
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    assert plan(cloned, "prod/idle")["changes"] == []
+    assert len(plan(cloned, "prod/llm")["changes"]) == 1
+
+
+def test_the_first_environments_of_a_repository(tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path / "clone"))
+    git_repository.commit(repository.root)
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    repository.environment("prod")
+    repository.job("prod/llm")
+    assert changed(repository)["action"] == "starts"
+
+
+def test_below_the_top_of_a_repository(tmp_path: Path) -> None:
+    top = git_repository.init(tmp_path / "clone")
+    repository = Repository(top / "deep/er")
+    repository.environment("prod")
+    repository.job("prod/llm")
+    git_repository.commit(top)
+    git(top, "checkout", "--quiet", "-b", "change")
+    edit(repository, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    (top / "environments").mkdir()
+    assert changed(repository)["causes"][0]["place"]["line"] == 8
+
+
+def test_findings_are_those_of_touched_jobs(cloned: Repository) -> None:
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodez: 2")
+    edit(cloned, "prod/jobs/idle.yaml", "nodes: 2", "nodes: 3")
+    found = plan(cloned, code=1)
+    assert [(f["rule"], f["line"]) for f in found["findings"]] == [("TW010", 8)]
+    assert found["blocked"]
+
+
+@pytest.mark.parametrize("severities", ["", "severities: {TW710: off}\n"])
+@pytest.mark.parametrize("output", ["text", "json", "markdown"])
+def test_no_credential_appears(cloned: Repository, output: str, severities: str) -> None:
+    cloned.environment("prod", POOLS + severities)
+    canary = "hf_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789"
+    edit(
+        cloned,
+        "prod/jobs/llm.yaml",
+        "nodes: 2",
+        f"nodes: 3\nenv: {{HF_TOKEN: {canary}, DB_PASSWORD: Sup3rS3cretCanary, "
+        f'URL: "https://me:Sup3rS3cretCanary@example.com"}}\nflags: {{token: {canary}}}',
+    )
+    result = cloned.run("plan", "--against", "main", "-o", output)
+    assert "llm" in result.output
+    assert canary not in result.output
+    assert "Sup3rS3cretCanary" not in result.output
+
+
+def test_the_same_input_gives_the_same_bytes(cloned: Repository) -> None:
+    for name in ("a", "b", "c"):
+        cloned.job(f"prod/{name}")
+    edit(cloned, "prod/environment.yaml", "namespace: training", "namespace: other")
+    for output in ("text", "json", "markdown"):
+        one, other = (cloned.run("plan", "--against", "main", "-o", output) for _ in range(2))
+        assert one.output == other.output
+
+
+def test_links_lead_to_authored_lines(cloned: Repository) -> None:
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    address = "https://github.com/acme/jobs/blob/abc"
+    result = cloned.run("plan", "--against", "main", "-o", "markdown", "--link", address)
+    assert f"[nodes: 2 → 3]({address}/environments/prod/jobs/llm.yaml#L8)" in result.output
+    assert result.output.startswith("<!-- trainwright-plan -->\n")
+
+
+# --- what a comment holds --------------------------------------------------------------------
+
+TEXTS = st.text(max_size=80)
+
+
+def _change(number: int, text: str = "") -> Change:
+    def run(word: str) -> Run:
+        body = "\n".join(f"line {n} of {number} {word} {text} ```" for n in range(40))
+        files = {"pytorchjob.yaml": body, "values.yaml": "secret: never shown"}
+        demand = Demand(gpus=Range(1, 2), hours=Range(3, 4))
+        return Run(
+            object=f"job-{word}", target="pytorchjob", image="i", queue="", state="active", retired=False,
+            files=files, demand=demand,
+        )  # fmt: skip
+
+    cause = Cause("nodes", text or 1, 2, Place("environments/prod/jobs/x.yaml", 8, 3))
+    return Change(
+        file=JobFile("prod", f"job-{number:05}"),
+        action=list(Action)[number % (len(Action) - 1)],
+        why=f"why {text}",
+        before=run("old"),
+        after=run("new"),
+        causes=(cause,) * (number % 5),
+    )
+
+
+def _review(changes: int, findings: int, text: str = "") -> Review:
+    environment = EnvironmentReview(
+        name="prod",
+        jobs=changes,
+        changes=tuple(_change(number, text) for number in range(changes)),
+        before=Demand(),
+        after=Demand(gpus=Range(1, 2)),
+        asked=Demand(gpus=Range(1, 2)),
+        fits=(Fit(what="pool a", unit="GPUs", need=3, most=4, has=2),),
+    )
+    finding = Finding(
+        rule="TW010",
+        severity=Severity.ERROR,
+        place=Place("environments/prod/jobs/x.yaml", 8, 3),
+        message=f"message {text}",
+        remedy="Remedy.",
+    )
+    return Review(
+        base="b" * 40,
+        head="",
+        behind=0,
+        environments=(environment,),
+        blast=(Blast("environments/defaults.yaml", (), 3),),
+        findings=tuple(replace(finding, pointer=str(number)) for number in range(findings)),
+        sources={},
+    )
+
+
+STYLE = Style(against="main", command="trainwright plan --against main")
+
+
+@pytest.mark.parametrize("findings", [0, 3, 900])
+@pytest.mark.parametrize("changes", [0, 1, 2, 7, 30, 150, 400, 1000, 5000])
+def test_a_comment_is_never_too_long(changes: int, findings: int) -> None:
+    text = markdown.render(_review(changes, findings), STYLE)
+    assert len(text) <= LIMIT
+    assert text.endswith("Reproduce with_ `trainwright plan --against main`\n")
+    shown = text.count("<details>")
+    assert shown == text.count("</details>")
+    if shown < changes:
+        assert f"{changes - shown:,} diff" in text
+        assert len(text) > LIMIT * 0.8
+    else:
+        assert "Left out" not in text or findings > 500
+
+
+def test_diffs_go_first_and_the_riskiest_stays_longest() -> None:
+    text = markdown.render(_review(200, 50), STYLE)
+    assert text.count("\n| ") >= 200
+    assert text.count("[TW010]") == 50
+    folded = [line for line in text.splitlines() if line.startswith("<details>")]
+    assert 0 < len(folded) < 200
+    assert all(": rejected<" in line for line in folded[:10])
+    assert "rows" not in text.partition("Left out")[2]
+
+
+@given(text=TEXTS, changes=st.integers(0, 12))
+@settings(deadline=None, max_examples=60)
+def test_nothing_in_a_value_gets_out_of_its_cell(text: str, changes: int) -> None:
+    plain, said = (markdown.render(_review(changes, 2, t), STYLE) for t in ("", text))
+    for mark in ("<details>", "</details>", "<!--"):
+        assert said.count(mark) == plain.count(mark)
+    rows = [line for line in said.splitlines() if line.startswith("| ") and "job" in line]
+    assert len(rows) >= changes
