@@ -1,0 +1,2 @@
+obj.spec.active = false
+return obj

@@ -1,0 +1,2 @@
+obj.spec.active = true
+return obj

@@ -1,0 +1,77 @@
+"""The wiring type: a frozen value that says what one engine, in one mode, is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from posixpath import join
+
+from trainwright.load import ENVIRONMENTS, RENDERED
+from trainwright.model import Data, Environment, GitOps
+from trainwright.wiring.naming import bounded
+
+Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A rendered job: its name, that of its object, and its values for the chart."""
+
+    job: str
+    object: str
+    values: Mapping[str, Data]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """An environment to be wired. `runs` are there for wirings that list them."""
+
+    environment: Environment
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def gitops(self) -> GitOps:
+        return self.environment.gitops
+
+    @property
+    def name(self) -> str:
+        """Of what is made for the engine: unique in it if names of environments are."""
+        return self.gitops.name or bounded(f"training-{self.environment.name}")
+
+    @property
+    def rendered(self) -> str:
+        """The folder of the rendered files in the repository that the engine reads."""
+        return join(self.gitops.repository.path, ENVIRONMENTS, self.environment.name, RENDERED)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {
+            "app.kubernetes.io/managed-by": "trainwright",
+            "trainwright.io/environment": self.environment.name,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A field of `gitops` that is missing or has no meaning here, why, and what to do."""
+
+    path: str
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What one GitOps engine in one mode needs to know of an environment.
+
+    `namespace` is where the engine usually is. `lists_runs` says whether the output changes with
+    the jobs. `unfit` names settings that are missing, and those that would be ignored.
+    """
+
+    engine: str
+    mode: str
+    summary: str
+    namespace: str
+    build: Callable[[Site, str], Files]
+    unfit: Callable[[Site], Iterator[Unfit]]
+    lists_runs: bool = False

@@ -1,0 +1,72 @@
+"""Flux' two Kustomizations as a real kustomize builds them, and the order in which Helm installs."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainwright.targets import TARGETS
+
+pytestmark = pytest.mark.slow
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+WIRED = Path(__file__).parent / "golden/flux-rendered-files-in-a-repository/expected/prod"
+CASES = (
+    "job-with-what-it-needs",
+    "jobset-gpu-many-nodes-in-a-kueue-queue",
+    "pytorchjob-with-what-it-needs",
+    "trainingjob-elastic-with-the-agent",
+    "trainjob-with-what-it-needs",
+)
+JOBS = {target.kind for target in TARGETS.values()}
+
+
+def _build(kubectl: str, folder: Path) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [kubectl, "kustomize", str(folder)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return [body for body in yaml.safe_load_all(done.stdout) if body]
+
+
+def _patched(folder: Path, kustomization: dict[str, Any]) -> None:
+    """What Flux does: its own patches are added to those of the file."""
+    path = folder / "kustomization.yaml"
+    own = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump({**own, "patches": kustomization["spec"]["patches"]}))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_each_object_is_in_one_of_the_two(case: str, kubectl: str, tmp_path: Path) -> None:
+    (rendered,) = (GOLDEN / case / "expected").glob("*/rendered")
+    everything = _build(kubectl, rendered)
+    parts = []
+    for wired in yaml.safe_load_all((WIRED / "kustomizations.yaml").read_text()):
+        folder = tmp_path / wired["metadata"]["name"]
+        shutil.copytree(rendered, folder)
+        _patched(folder, wired)
+        parts.append(_build(kubectl, folder))
+    first, then = parts
+    assert {body["kind"] for body in then} <= JOBS
+    assert not {body["kind"] for body in first} & JOBS
+    assert then
+    key = str
+    assert sorted([*first, *then], key=key) == sorted(everything, key=key)
+
+
+def test_helm_makes_a_trainjob_before_its_runtime(binary: Callable[[str], str]) -> None:
+    """Which is why a HelmRelease of both is refused: the webhook wants the runtime first."""
+    values = next(GOLDEN.glob("trainjob-2-3-with-own-runtime/expected/*/rendered/*/values.yaml"))
+    chart = Path(__file__).parents[3] / "chart"
+    done = subprocess.run(
+        [binary("helm"), "template", "a", str(chart), "--values", str(values)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    kinds = [body["kind"] for body in yaml.safe_load_all(done.stdout) if body]
+    assert kinds.index("TrainJob") < kinds.index("TrainingRuntime")

@@ -1,0 +1,302 @@
+"""`trainwright wire` as people call it: to a screen, into a folder, and only to compare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from repository import Repository
+
+GITOPS = "gitops: {repository: {url: https://git.example.com/ml/training.git}}\n"
+WHERE = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Defaults
+gitops: {repository: {url: https://git.example.com/ml/training.git, revision: release}}
+"""
+
+
+@pytest.fixture
+def wired(repository: Repository) -> Repository:
+    """Three environments: one of Argo CD, one of Flux, one that nothing applies."""
+    repository.environment("dev", "gitops: {engine: none}\n")
+    repository.environment("prod", GITOPS)
+    repository.environment("west", GITOPS.replace("{repo", "{engine: flux, repo"))
+    repository.run("render")
+    return repository
+
+
+def _objects(text: str) -> list[tuple[str, str]]:
+    return [(body["kind"], body["metadata"]["name"]) for body in yaml.safe_load_all(text)]
+
+
+def test_the_screen_shows_objects_that_can_be_applied_as_they_are(wired: Repository) -> None:
+    done = wired.run("wire")
+    assert done.exit_code == 0, done.output
+    assert not done.stderr
+    assert _objects(done.stdout) == [
+        ("AppProject", "training-prod"),
+        ("ApplicationSet", "training-prod"),
+        ("GitRepository", "training-west"),
+        ("Kustomization", "training-west-prerequisites"),
+        ("Kustomization", "training-west"),
+    ]
+    # Applied like the others it would replace what else is in there.
+    assert "argocd-cm" not in done.stdout
+
+
+def test_one_environment_is_that_and_no_other(wired: Repository) -> None:
+    done = wired.run("wire", "prod")
+    assert {name for _, name in _objects(done.stdout)} == {"training-prod"}
+    assert done.stdout == wired.run("wire", "prod").stdout
+
+
+def test_a_folder_has_one_for_each_environment(wired: Repository, tmp_path: Path) -> None:
+    out = tmp_path / "wiring"
+    assert wired.run("wire", "--out", str(out)).exit_code == 0
+    files = sorted(path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file())
+    assert files == [
+        "argocd-cm.yaml",
+        "argocd-values.yaml",
+        "prod/applicationset.yaml",
+        "prod/appproject.yaml",
+        "west/kustomizations.yaml",
+        "west/source.yaml",
+    ]
+    for path in files:
+        text = (out / path).read_text()
+        assert text.startswith("# Written by Trainwright from ")
+        assert "trainwright wire" in text.split("\n")[0] + text.split("\n")[1]
+        assert str(tmp_path) not in text
+    again = wired.run("wire", "--out", str(out))
+    assert again.stdout == f"up to date in {out}\n"
+
+
+def test_check_writes_nothing_and_names_every_difference(wired: Repository, tmp_path: Path) -> None:
+    out = tmp_path / "wiring"
+    missing = wired.run("wire", "--out", str(out), "--check")
+    assert missing.exit_code == 1
+    assert not out.exists()
+    assert missing.stdout.count(": missing\n") == 6
+    wired.run("wire", "--out", str(out))
+    assert wired.run("wire", "--out", str(out), "--check").exit_code == 0
+    edited = out / "prod/appproject.yaml"
+    edited.write_text(edited.read_text().replace("training", "everything"))
+    (out / "prod/application.yaml").write_text("# Written by Trainwright from before.\n")
+    own = out / "prod/rbac.yaml"
+    own.write_text("# by hand\n")
+    done = wired.run("wire", "--out", str(out), "--check")
+    assert done.exit_code == 1
+    assert done.stdout.splitlines() == [
+        f"{out}/prod/application.yaml: left over",
+        f"{out}/prod/appproject.yaml: out of date",
+    ]
+    wired.run("wire", "--out", str(out))
+    assert wired.run("wire", "--out", str(out), "--check").exit_code == 0
+    assert own.read_text() == "# by hand\n", "what is not ours stays"
+
+
+def test_writing_one_environment_leaves_the_others_alone(wired: Repository, tmp_path: Path) -> None:
+    out = tmp_path / "wiring"
+    wired.run("wire", "--out", str(out))
+    before = (out / "west/source.yaml").read_text()
+    wired.environment("west", GITOPS.replace("{repo", "{name: other, engine: flux, repo"))
+    wired.run("wire", "prod", "--out", str(out))
+    assert (out / "west/source.yaml").read_text() == before
+
+
+def test_a_new_job_changes_no_wiring_but_that_which_lists_them(wired: Repository) -> None:
+    before = wired.run("wire").stdout
+    wired.job("prod/new")
+    wired.job("west/new")
+    wired.run("render")
+    assert wired.run("wire").stdout == before
+    wired.environment("west", CHART)
+    wired.run("render")
+    assert [kind for kind, _ in _objects(wired.run("wire", "west").stdout)] == [
+        "OCIRepository",
+        "HelmRelease",
+    ]
+
+
+CHART = """\
+gitops:
+  engine: flux
+  mode: chart
+  chart: {oci: oci://registry.example.com/c/training-job, version: 0.1.0}
+"""
+
+
+def test_a_run_that_cannot_be_read_is_never_left_out(wired: Repository) -> None:
+    """Flux would uninstall its release."""
+    wired.environment("prod", CHART)
+    wired.run("render", "prod")
+    assert wired.run("wire", "prod").stdout.count("kind: HelmRelease") == 2
+    (wired.root / "environments/prod/rendered/llm/values.yaml").write_text("[")
+    done = wired.run("wire", "prod")
+    assert done.exit_code == 1
+    assert not done.stdout
+    assert "environments/prod/rendered/llm/values.yaml" in done.stderr
+
+
+def test_defaults_are_below_what_an_environment_says(wired: Repository) -> None:
+    wired.write("defaults.yaml", WHERE)
+    wired.environment("prod", "gitops: {repository: {revision: main}}\n")
+    wired.environment("west", "gitops: {engine: flux}\n")
+    found = {body["kind"]: body["spec"] for body in yaml.safe_load_all(wired.run("wire").stdout)}
+    assert found["GitRepository"]["ref"] == {"branch": "release"}
+    source = found["ApplicationSet"]["template"]["spec"]["source"]
+    assert source["targetRevision"] == "main"
+    assert source["repoURL"] == "https://git.example.com/ml/training.git"
+
+
+def test_where_files_are_says_nothing_about_what_is_rendered(wired: Repository) -> None:
+    before = wired.tree()
+    wired.write("defaults.yaml", WHERE)
+    wired.run("render", "--no-cache")
+    assert wired.tree() == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "annotations"),
+    [
+        ("{}", {"argocd.argoproj.io/sync-options": "Prune=confirm,Delete=confirm"}),
+        ("{engine: flux}", {"kustomize.toolkit.fluxcd.io/prune": "disabled"}),
+        ("{engine: none}", None),
+        ("{prune: immediate}", None),
+        ("{engine: flux, prune: immediate}", None),
+    ],
+)
+def test_a_run_is_protected_and_its_name_does_not_depend_on_it(
+    settings: str, annotations: dict[str, str] | None, wired: Repository
+) -> None:
+    path = "environments/prod/rendered/mnist/pytorchjob.yaml"
+    before = yaml.safe_load((wired.root / path).read_text())["metadata"]["name"]
+    wired.environment("prod", f"gitops: {settings}\n")
+    assert wired.run("render", "prod").exit_code == 0
+    metadata = yaml.safe_load((wired.root / path).read_text())["metadata"]
+    assert metadata["name"] == before
+    assert metadata.get("annotations") == annotations
+
+
+@pytest.mark.parametrize(
+    ("own", "together"),
+    [
+        ("Prune=false", "Prune=false,Delete=confirm"),
+        ("Validate=false, Delete=false", "Prune=confirm,Delete=false,Validate=false"),
+        ("", "Prune=confirm,Delete=confirm"),
+    ],
+)
+def test_a_job_s_own_options_are_added_and_are_the_last_word(
+    own: str, together: str, wired: Repository
+) -> None:
+    key = "argocd.argoproj.io/sync-options"
+    wired.job("prod/llm", f'annotations: {{{key}: "{own}", example.com/a: b}}\n')
+    assert wired.run("render", "prod").exit_code == 0
+    path = wired.root / "environments/prod/rendered/llm/pytorchjob.yaml"
+    metadata = yaml.safe_load(path.read_text())["metadata"]
+    assert metadata["annotations"] == {key: together, "example.com/a": "b"}
+
+
+def test_what_kueue_writes_into_is_applied_by_the_server(wired: Repository) -> None:
+    wired.environment("prod", "gitops: {prune: immediate}\nqueueing: kueue\nqueues: {team: {}}\n")
+    wired.job("prod/llm", "queue: team\n")
+    wired.run("render", "prod")
+    found = {
+        job: yaml.safe_load(
+            (wired.root / f"environments/prod/rendered/{job}/pytorchjob.yaml").read_text()
+        )
+        for job in ("llm", "mnist")
+    }
+    options = {"argocd.argoproj.io/sync-options": "ServerSideApply=true"}
+    assert found["llm"]["metadata"]["annotations"] == options
+    assert "annotations" not in found["mnist"]["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["pord"], 'there is no environment "pord"; did you mean prod?'),
+        (["prod/llm"], 'there is no environment "prod/llm"'),
+        (["dev"], "nothing applies dev: its gitops.engine is none"),
+    ],
+)
+def test_inability_is_one_line(arguments: list[str], said: str, wired: Repository) -> None:
+    done = wired.run("wire", *arguments)
+    assert done.exit_code == 2
+    assert done.stderr.startswith(f"trainwright: {said}")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_check_needs_a_folder(wired: Repository) -> None:
+    done = wired.run("wire", "--check")
+    assert done.exit_code == 2
+    assert "--check needs --out" in done.stderr
+
+
+def test_a_folder_that_is_in_the_way(wired: Repository, tmp_path: Path) -> None:
+    (tmp_path / "wiring").mkdir()
+    (tmp_path / "wiring/prod").symlink_to("/nowhere")
+    done = wired.run("wire", "prod", "--out", str(tmp_path / "wiring"))
+    assert done.exit_code == 2
+    assert "is in the way: it should be a folder" in done.stderr
+
+
+def test_a_broken_environment_is_spoken_of_and_nothing_is_written(
+    wired: Repository, tmp_path: Path
+) -> None:
+    wired.write("prod/environment.yaml", "kind: Environment\n")
+    done = wired.run("wire", "--out", str(tmp_path / "wiring"))
+    assert done.exit_code == 1
+    assert "environments/prod/environment.yaml" in done.stderr
+    assert not (tmp_path / "wiring").exists()
+
+
+def test_a_credential_in_a_url_is_refused_and_not_shown(wired: Repository) -> None:
+    wired.environment(
+        "prod", "gitops: {repository: {url: https://ml:hunter2hunter2@git.example.com/a}}\n"
+    )
+    done = wired.run("wire", "prod")
+    assert done.exit_code == 1
+    assert "hunter2" not in done.output
+
+
+def test_two_environments_with_one_object_are_a_warning(wired: Repository) -> None:
+    """They may be in different clusters, which nobody but people can know."""
+    done = wired.run("wire", "prod")
+    assert "TW041" not in done.stderr
+    wired.environment("dev", GITOPS)
+    wired.run("render")
+    done = wired.run("wire", "prod")
+    assert done.exit_code == 0
+    assert done.stdout
+    assert "warning[TW041]: dev renders the same objects into training: mnist-" in done.stderr
+
+
+@pytest.mark.parametrize("revision", ["main", "environments/prod"])
+def test_flux_follows_a_branch(revision: str, wired: Repository) -> None:
+    wired.environment(
+        "west",
+        f"gitops: {{engine: flux, repository: {{url: https://a/b, revision: {revision}}}}}\n",
+    )
+    (source, *_) = yaml.safe_load_all(wired.run("wire", "west").stdout)
+    assert source["spec"]["ref"] == {"branch": revision}
+
+
+@pytest.mark.parametrize(
+    ("revision", "reference"),
+    [
+        ("refs/tags/v1", {"name": "refs/tags/v1"}),
+        ("a" * 40, {"commit": "a" * 40}),
+    ],
+)
+def test_flux_stays_at_a_tag_or_a_commit(
+    revision: str, reference: dict[str, str], wired: Repository
+) -> None:
+    wired.environment(
+        "west",
+        f"gitops: {{engine: flux, repository: {{url: https://a/b, revision: {revision}}}}}\n",
+    )
+    (source, *_) = yaml.safe_load_all(wired.run("wire", "west").stdout)
+    assert source["spec"]["ref"] == reference
