@@ -1,0 +1,130 @@
+"""What can go wrong with a cluster, each as one line that names the remedy.
+
+ClusterError
+├── Unknown          404: no such object
+│   └── NoKind       nor anything else of its kind
+├── Expired          410: the version is older than what the API server remembers
+├── Unreachable      no answer, or one that broke off: what runs for long tries again
+├── Waiting          400: the container whose log is asked for has not started
+└── Refused          the API server does not accept an object
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from trainwright.credentials import redact
+from trainwright.errors import TrainwrightError
+from trainwright.model import Data
+
+LOG = "pods/log"
+
+
+class ClusterError(TrainwrightError):
+    """The cluster cannot be asked, or does not answer."""
+
+
+class Unknown(ClusterError):
+    """The API server knows no such object."""
+
+
+class NoKind(Unknown):
+    """The API server knows no such kind."""
+
+
+class Expired(ClusterError):
+    """The API server remembers nothing as old as this."""
+
+
+class Unreachable(ClusterError):
+    """There is no connection, or no longer."""
+
+
+class Waiting(ClusterError):
+    """A container has not started, and has no log."""
+
+
+@dataclass(slots=True)
+class Refused(ClusterError):
+    """The API server does not accept an object: its words, and fields that it names."""
+
+    message: str
+    fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was asked for; `judged` says that a refusal is about the object and not about us."""
+
+    verb: str
+    resource: str
+    namespace: str = ""
+    judged: bool = False
+
+    def __str__(self) -> str:
+        where = f" in namespace {self.namespace}" if self.namespace else ""
+        return f"{self.verb} {self.resource}{where}"
+
+
+def failed(answer: Answer, status: int, body: object, where: str) -> ClusterError:
+    """An answer other than 200 as the error it means."""
+    said = _status(body)
+    message = redact(" ".join(str(said.get("message") or "").split()))
+    if status == 401:
+        return ClusterError(f"{where} does not accept the credentials: sign in again (401)")
+    if status == 403 and _by_rbac(message):
+        role = "dry-run" if answer.verb == "patch" else "read"
+        return ClusterError(
+            f"not allowed to {answer}: {message}; "
+            f"`trainwright status --print-rbac {role}` prints the role that allows it"
+        )
+    if status == 404 and said.get("kind") != "Status":  # "404 page not found"
+        return NoKind(
+            f"{where} knows no {answer.resource}: what makes it is not installed, "
+            "or this is another cluster than the environment's"
+        )
+    if answer.judged and 400 <= status < 500 and status != 429:
+        causes = (said.get("details") or {}).get("causes") or ()
+        return Refused(message, tuple(c["field"] for c in causes if c.get("field")))
+    if status == 400 and answer.resource == LOG:
+        return Waiting(message)
+    known = {404: Unknown, 410: Expired}
+    words = f"{where} answers {status} when asked to {answer}: {message}"
+    return known.get(status, ClusterError)(words)
+
+
+# pods "a" is forbidden: User "x" cannot list resource "pods" in API group "" in the namespace "y"
+_RBAC = re.compile(r"User \".*\" cannot [a-z]+ resource ")
+
+
+def _by_rbac(message: str) -> bool:
+    """Whether the request was refused, and not the object by a policy or a webhook."""
+    return bool(_RBAC.search(message)) and "admission webhook" not in message
+
+
+def _status(body: object) -> dict[str, Data]:
+    """The Status object of an answer; anything else as its message."""
+    text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"message": text[:300]}
+
+
+def unreachable(where: str, reason: object) -> Unreachable:
+    """No answer at all. The reason is the innermost words of a chain of exceptions."""
+    said = str(reason)
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        return Unreachable(f"{where} has a certificate that is not trusted here: {_last(said)}")
+    return Unreachable(f"cannot reach {where}: {_last(said)}")
+
+
+_SOURCE = re.compile(r" \(_ssl\.c:\d+\).*")
+
+
+def _last(said: str) -> str:
+    """`...: [Errno 111] Connection refused` without what leads up to it."""
+    return _SOURCE.sub("", said.rpartition("] ")[2] or said).rstrip(")'")

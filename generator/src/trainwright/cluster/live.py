@@ -1,0 +1,148 @@
+"""What an apply would change in the cluster: the API server's own answer to a dry run."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainwright import yamlio
+from trainwright.cluster.client import Cluster
+from trainwright.cluster.errors import NoKind, Refused
+from trainwright.cluster.intent import environment
+from trainwright.credentials import HIDDEN, redact
+from trainwright.diagnostics import REFUSED
+from trainwright.load import JobFile, Reader
+from trainwright.model import Data, Environment, Finding, Manifest, Place
+from trainwright.plan import EnvironmentPlan
+from trainwright.render import VALUES_FILE
+from trainwright.targets import TARGETS
+from trainwright.tree import Folder
+
+# Who applies, by GitOps engine. As that manager the answer is what a sync would do, down to the
+# removal of fields that left git. https://kubernetes.io/docs/reference/using-api/server-side-apply/
+MANAGERS = {"argocd": "argocd-controller", "flux": "kustomize-controller", "none": "trainwright"}
+_BOOKKEEPING = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One object before and after. `before` is None when it is not there yet, `after` when the
+    API server refuses it, for the reason `refused` and because of `fields`."""
+
+    manifest: Manifest
+    before: str | None
+    after: str | None
+    refused: str = ""
+    fields: tuple[str, ...] = ()
+
+    @property
+    def differs(self) -> bool:
+        return self.before != self.after
+
+    @property
+    def title(self) -> str:
+        group, kind, namespace, name = self.manifest.identity
+        return "/".join(filter(None, (namespace, f"{kind}.{group}" if group else kind, name)))
+
+    def diff(self, context: int) -> Iterator[str]:
+        """A unified diff from the live object to what it would be, without credentials."""
+        if self.after is None:
+            return
+        lines = difflib.unified_diff(
+            (self.before or "").splitlines(keepends=True),
+            self.after.splitlines(keepends=True),
+            fromfile=f"live/{self.title}" if self.before is not None else "/dev/null",
+            tofile=f"git/{self.title}",
+            n=context,
+        )
+        yield from map(redact, lines)
+
+
+def place(root: Path, name: str) -> Environment:
+    """An environment by name. Raises SourceError when its own file is broken."""
+    return environment(Reader(Folder(root)), name)[0]
+
+
+def rendered(root: Path, planned: EnvironmentPlan) -> Iterator[tuple[JobFile, Manifest]]:
+    """The objects of each selected job as they would be rendered now, written or not."""
+    fresh = planned.changes.written if planned.changes else {}
+    for job in planned.jobs:
+        entry = planned.entries.get(job.name)
+        if entry is None or TARGETS[entry.target].envelope:
+            continue
+        for file in entry.files:
+            path = f"{job.name}/{file}"
+            if file != VALUES_FILE:
+                text = fresh.get(path) or (root / planned.folder / path).read_text("utf-8")
+                for body in yamlio.load_rendered(text):
+                    yield job, Manifest(body=body, path=file)
+
+
+def finding(job: JobFile, found: Comparison) -> Finding:
+    """What the API server refuses, at the job that it was rendered from."""
+    pointer = _pointer(found.fields[0]) if found.fields else ""
+    return replace(
+        REFUSED.at(Place(job.path), f"the API server refuses it: {found.refused}"),
+        subject=str(job),
+        manifest=f"{found.manifest.kind}/{found.manifest.name}",
+        pointer=pointer,
+    )
+
+
+def _pointer(field: str) -> str:
+    """The API server's `spec.containers[0].image` as a JSON pointer."""
+    return "/" + field.replace("[", ".").replace("]", "").replace(".", "/")
+
+
+def compare(cluster: Cluster, namespace: str, manifest: Manifest, manager: str) -> Comparison:
+    """One rendered object against the cluster. Nothing is changed there."""
+    body = {**manifest.body, "metadata": {**manifest.body["metadata"], "namespace": namespace}}
+    try:
+        resource = cluster.resource(manifest.api_version, manifest.kind)
+        live = cluster.get(resource, namespace, manifest.name)
+        result = cluster.dry_run(resource, namespace, body, manager)
+    except NoKind as error:
+        return Comparison(manifest=manifest, before=None, after=None, refused=str(error))
+    except Refused as error:
+        return Comparison(
+            manifest=manifest, before=None, after=None, refused=error.message, fields=error.fields
+        )
+    if live is None:  # what defaults and webhooks would add is not what people want to read
+        return Comparison(manifest=manifest, before=None, after=_text(body))
+    before, after = _hidden(_stripped(live), _stripped(result))
+    return Comparison(manifest=manifest, before=yamlio.dump(before), after=yamlio.dump(after))
+
+
+def _text(body: dict[str, Data]) -> str:
+    return yamlio.dump(_hidden({}, body)[1])
+
+
+def _stripped(body: Mapping[str, Data]) -> dict[str, Data]:
+    """An object without what the API server and controllers keep of it."""
+    metadata = {k: v for k, v in body["metadata"].items() if k not in _BOOKKEEPING}
+    notes = {k: v for k, v in (metadata.get("annotations") or {}).items() if k != _LAST_APPLIED}
+    metadata = {k: v for k, v in metadata.items() if k != "annotations"}
+    if notes:
+        metadata["annotations"] = notes
+    rest = {k: v for k, v in body.items() if k not in ("status", "metadata")}
+    head = {key: rest.pop(key, "") for key in ("apiVersion", "kind")}
+    return {**head, "metadata": metadata, **rest}
+
+
+def _hidden(
+    before: dict[str, Data], after: dict[str, Data]
+) -> tuple[dict[str, Data], dict[str, Data]]:
+    """A Secret's values replaced, so that a change shows and the values do not."""
+    if after.get("kind") != "Secret":
+        return before, after
+    for part in ("data", "stringData"):
+        old, new = before.get(part) or {}, after.get(part) or {}
+        changed = {key for key in {*old, *new} if old.get(key) != new.get(key)}
+        for body, values, when in ((before, old, "before"), (after, new, "after")):
+            if values:
+                shown = {k: f"{HIDDEN} ({when})" if k in changed else HIDDEN for k in values}
+                body[part] = shown
+    return before, after

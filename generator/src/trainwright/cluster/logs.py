@@ -1,0 +1,168 @@
+"""The logs of a run's ranks, in order or as they are written, through broken connections."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from trainwright.cluster.client import Cluster
+from trainwright.cluster.errors import ClusterError, Unknown, Unreachable, Waiting
+from trainwright.cluster.pods import LivePod
+from trainwright.credentials import redact
+
+_PAUSE = 2.0  # seconds before a container that has not started is asked again
+_LOOK = 15.0  # seconds without a line before the pods are looked at again
+_PATIENCE = 30  # broken connections in a row before giving up, about a minute
+_QUEUE = 1000  # lines that may wait for a slow terminal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which part of a log: of the container before a restart, since a time, the last lines."""
+
+    previous: bool = False
+    since: int | None = None  # seconds
+    tail: int | None = None
+
+    def options(self, container: str) -> dict[str, str]:
+        found = {"container": container}
+        if self.previous:
+            found["previous"] = "true"
+        if self.since is not None:
+            found["sinceSeconds"] = str(self.since)
+        if self.tail is not None:
+            found["tailLines"] = str(self.tail)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a pod's log; `note` says that it is ours, about the log."""
+
+    pod: LivePod
+    text: str
+    note: bool = False
+
+
+def in_order(pods: Sequence[LivePod], *, failed_first: bool) -> tuple[LivePod, ...]:
+    """Pods by rank; those that failed before the others where that is what people look for."""
+
+    def failed(pod: LivePod) -> bool:
+        ending = pod.ending or pod.before
+        return bool(ending and ending.failed)
+
+    if not failed_first:
+        return tuple(pods)
+    return tuple(sorted(pods, key=lambda pod: not failed(pod)))
+
+
+def read(
+    cluster: Cluster, namespace: str, pods: Sequence[LivePod], wanted: Wanted
+) -> Iterator[Line]:
+    """What has been written so far, pod after pod."""
+    for pod in pods:
+        try:
+            for _, text in cluster.log(namespace, pod.name, wanted.options(pod.container)):
+                yield Line(pod, redact(text))
+        except Waiting as error:
+            yield Line(pod, pod.message or str(error), note=True)
+        except Unknown:
+            yield Line(pod, "the pod is gone, and its log with it", note=True)
+
+
+def follow(
+    cluster: Cluster,
+    namespace: str,
+    again: Callable[[], tuple[Sequence[LivePod], bool]],
+    wanted: Wanted,
+) -> Iterator[Line]:
+    """Lines as they are written, of all pods, until the run is over.
+
+    `again` gives the pods as they are now, and whether the run is over: pods that are started
+    again are followed too. Streams that break go on where they broke.
+    """
+    lines: queue.Queue[Line | ClusterError | None] = queue.Queue(_QUEUE)
+    stop = threading.Event()
+    followed: dict[tuple[str, str, int], threading.Thread] = {}
+
+    def pump(pod: LivePod) -> None:
+        try:
+            for line in _stream(cluster, namespace, pod, wanted, stop):
+                lines.put(line)
+        except ClusterError as error:
+            lines.put(error)
+        lines.put(None)  # look again
+
+    pods, over, ended = *again(), False
+    try:
+        while True:
+            for pod in pods:
+                key = (pod.name, pod.created, pod.restarts)
+                if key not in followed:
+                    followed[key] = threading.Thread(target=pump, args=(pod,), daemon=True)
+                    followed[key].start()
+            ended = yield from _until_one_ends(lines, _PAUSE if over or ended else _LOOK)
+            alive = any(thread.is_alive() for thread in followed.values())
+            if over and not alive and lines.empty():
+                return
+            with suppress(Unreachable):  # the streams say when that lasts
+                pods, over = again()
+    finally:
+        stop.set()
+
+
+def _until_one_ends(
+    lines: queue.Queue[Line | ClusterError | None], pause: float
+) -> Generator[Line, None, bool]:
+    """Lines until a stream ends, which is the answer, or nothing is written for a while."""
+    while True:
+        try:
+            line = lines.get(timeout=pause)
+        except queue.Empty:
+            return False
+        if line is None:
+            return True
+        if isinstance(line, ClusterError):
+            raise line
+        yield line
+
+
+def _stream(
+    cluster: Cluster, namespace: str, pod: LivePod, wanted: Wanted, stop: threading.Event
+) -> Iterator[Line]:
+    """One container's log to its end."""
+    options, last, lost = wanted.options(pod.container), "", 0
+    said = ""
+    while not stop.is_set():
+        try:
+            for at, text in cluster.log(namespace, pod.name, options, follow=True):
+                lost = 0
+                # A stream goes on from whole seconds, so it repeats what was seen.
+                if at > last:
+                    last = at
+                    yield Line(pod, redact(text))
+            return
+        except Unknown:
+            return
+        except Waiting as error:
+            if pod.message != said:
+                said = pod.message
+                yield Line(pod, said or str(error), note=True)
+            stop.wait(_PAUSE)
+        except Unreachable:
+            lost += 1
+            if lost > _PATIENCE:
+                raise
+            options = _from(options, last)
+            stop.wait(min(lost / 2, _PAUSE))
+
+
+def _from(options: Mapping[str, str], last: str) -> dict[str, str]:
+    """The same log from the last line that was seen."""
+    if not last:
+        return dict(options)
+    rest = {k: v for k, v in options.items() if k not in ("tailLines", "sinceSeconds")}
+    return {**rest, "sinceTime": last}

@@ -1,0 +1,238 @@
+"""Pods as the cluster has them: which ranks each one holds, what it waits for, how it ended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trainwright.cluster.states import Kind
+from trainwright.credentials import redact
+from trainwright.model import Data, Manifest
+from trainwright.operators import operator, ranks, workload
+
+RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
+_INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+_MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"  # mesh injectors set it
+_SUFFIX = re.compile(r"-[a-z0-9]{5}$")  # what the Job controller appends to a pod's name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """A pod that the operator is expected to make, and the ranks of the processes in it.
+
+    `ranks` are empty where a rendezvous hands them out, or nobody can tell.
+    """
+
+    name: str
+    role: str
+    index: int
+    ranks: tuple[int, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The seat as people name it: "rank 3", "ranks 8-15", "worker 2"."""
+        if not self.ranks:
+            return f"{self.role} {self.index}"
+        low, high = self.ranks[0], self.ranks[-1]
+        return f"rank {low}" if low == high else f"ranks {low}-{high}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """How a container ended: exit code, the kubelet's word for it, and its own last words."""
+
+    code: int
+    reason: str
+    message: str
+    at: str
+
+    @property
+    def failed(self) -> bool:
+        return self.code != 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePod:
+    """One pod. `reason` and `message` say what it waits for; `ending` is of its current container.
+
+    `before` is how the container ended that this one replaces.
+    """
+
+    name: str
+    run: str
+    created: str
+    node: str
+    container: str
+    phase: str
+    ready: bool
+    restarts: int
+    reason: str = ""
+    message: str = ""
+    ending: Ending | None = None
+    before: Ending | None = None
+    index: int = 0
+    seat: Seat | None = None
+
+    @property
+    def label(self) -> str:
+        return self.seat.label if self.seat else f"node {self.index}"
+
+    @property
+    def order(self) -> tuple[int, str]:
+        return (self.seat.index if self.seat else self.index, self.created)
+
+
+def seats(kind: Kind, body: Mapping[str, Data], beside: Sequence[Manifest]) -> tuple[Seat, ...]:
+    """The pods that the operator makes of an object, in order.
+
+    `beside` is what git has with it; a TrainJob needs its runtime. Empty when that is unknown.
+    """
+    own = Manifest(body=body)
+    others = tuple(m for m in beside if m.identity[:2] != own.identity[:2])
+    try:
+        pods = workload((own, *others), kind.size(body)).pods
+        foreseen = ranks.predict(pods)
+    except (operator.ManifestError, KeyError, TypeError, ValueError, IndexError):
+        return ()
+    held: dict[str, list[int | None]] = {}
+    for process in foreseen:
+        held.setdefault(process.pod, []).append(process.rank)
+    return tuple(
+        Seat(
+            name=pod.name,
+            role=pod.role,
+            index=number,
+            ranks=tuple(r for r in known if r is not None) if None not in known else (),
+        )
+        for number, pod in enumerate(pods)
+        for known in [held.get(pod.name, [])]
+    )
+
+
+def take(pods: Sequence[LivePod], places: Sequence[Seat]) -> tuple[LivePod, ...]:
+    """Each pod with its seat, in the order of seats, of several on a seat the newest last."""
+    by_name = {seat.name: seat for seat in places}
+    seated = (
+        replace(pod, seat=by_name.get(pod.name) or by_name.get(_SUFFIX.sub("", pod.name)))
+        for pod in pods
+    )
+    return tuple(sorted(seated, key=lambda pod: pod.order))
+
+
+def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
+    """A pod as the API server gives it."""
+    metadata, spec = body["metadata"], body.get("spec") or {}
+    status: Mapping[str, Data] = body.get("status") or {}
+    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    containers = [c["name"] for c in spec.get("containers") or ()]
+    name = notes.get(_MAIN_CONTAINER) or (kind.container if kind.container in containers else "")
+    name = name or (containers[0] if containers else "")
+    found = {c["name"]: c for c in status.get("containerStatuses") or ()}
+    container: Mapping[str, Data] = found.get(name, {})
+    reason, message = _waiting(metadata, spec, status, container, kind)
+    index = labels.get(_INDEX_LABEL, "")
+    return LivePod(
+        name=metadata["name"],
+        run=labels.get(RUN_LABEL) or labels.get(kind.carrier) or "",
+        created=metadata.get("creationTimestamp") or "",
+        node=spec.get("nodeName") or "",
+        container=name,
+        phase=status.get("phase") or "Pending",
+        ready=bool(container.get("ready")) and not metadata.get("deletionTimestamp"),
+        restarts=container.get("restartCount", 0),
+        reason=reason,
+        message=clean(message),
+        ending=_ending(container.get("state"), status),
+        before=_ending(container.get("lastState"), {}),
+        index=int(index) if index.isdigit() else 0,
+    )
+
+
+def clean(text: str) -> str:
+    """Words of the cluster on one line, without credentials."""
+    return redact(" ".join(text.split()))
+
+
+def _ending(state: Mapping[str, Data] | None, status: Mapping[str, Data]) -> Ending | None:
+    """How a container ended; of a pod that was evicted before it started one, that."""
+    ended = (state or {}).get("terminated")
+    disrupted = _condition(status, "DisruptionTarget")
+    if ended is None:
+        if status.get("phase") != "Failed":
+            return None
+        reason, message = status.get("reason") or "", status.get("message") or ""
+        return Ending(code=-1, reason=reason, message=clean(message), at="")
+    said = ended.get("message") or (disrupted.get("message") if disrupted else "") or ""
+    reason = ended.get("reason") or ""
+    if disrupted and reason in ("", "Error"):
+        reason = disrupted.get("reason") or reason
+    return Ending(
+        code=ended.get("exitCode", 0),
+        reason=reason,
+        message=redact(said.strip()),
+        at=ended.get("finishedAt") or "",
+    )
+
+
+def _condition(status: Mapping[str, Data], name: str, holds: str = "True") -> Mapping[str, Data]:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == name and condition.get("status") == holds:
+            found: Mapping[str, Data] = condition
+            return found
+    return {}
+
+
+def _waiting(
+    metadata: Mapping[str, Data],
+    spec: Mapping[str, Data],
+    status: Mapping[str, Data],
+    container: Mapping[str, Data],
+    kind: Kind,
+) -> tuple[str, str]:
+    """What a pod that is not done waits for: a word, and words."""
+    if status.get("phase") in ("Succeeded", "Failed"):
+        return "", ""
+    if metadata.get("deletionTimestamp"):
+        return "Terminating", ""
+    unscheduled = _condition(status, "PodScheduled", "False")
+    if unscheduled:
+        return unscheduled.get("reason") or "Unschedulable", unscheduled.get("message") or ""
+    for init in status.get("initContainerStatuses") or ():
+        held = _held_up(init, kind.waits.get(init["name"], "has not ended"))
+        if held and not _is_sidecar(spec, init["name"]):
+            return held
+    return _not_ready(container)
+
+
+def _not_ready(container: Mapping[str, Data]) -> tuple[str, str]:
+    """What the training container waits for, of a pod that nothing else holds up."""
+    waiting = (container.get("state") or {}).get("waiting")
+    if waiting:
+        return waiting.get("reason") or "Waiting", waiting.get("message") or ""
+    if not container:
+        return "Pending", ""
+    return ("", "") if container.get("ready") else ("NotReady", "")
+
+
+def _held_up(init: Mapping[str, Data], waits: str) -> tuple[str, str] | None:
+    """Why an init container still holds up a pod; None once it has ended well."""
+    state: Mapping[str, Data] = init.get("state") or {}
+    name, ended, waiting = init["name"], state.get("terminated"), state.get("waiting") or {}
+    if ended:
+        code = ended.get("exitCode", 0)
+        return ("Init:Error", f"init container {name} ended with {code}") if code else None
+    again = f", started {init['restartCount']} times again" if init.get("restartCount") else ""
+    if "running" in state:
+        return "Init", f"init container {name} {waits}{again}"
+    reason = waiting.get("reason") or "PodInitializing"
+    said = waiting.get("message") or ""
+    return f"Init:{reason}", f"init container {name}: {said or reason}{again}"
+
+
+def _is_sidecar(spec: Mapping[str, Data], name: str) -> bool:
+    """Whether an init container is meant to go on running."""
+    return any(
+        c["name"] == name and c.get("restartPolicy") == "Always"
+        for c in spec.get("initContainers") or ()
+    )

@@ -1,0 +1,129 @@
+"""The verbs that look at one run for a while: its logs, and waiting for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trainwright.cluster import logs, status, text, wait
+from trainwright.cluster.client import Cluster
+from trainwright.cluster.errors import ClusterError, Unreachable
+from trainwright.cluster.intent import Intent, Place
+from trainwright.cluster.logs import Line, Wanted
+from trainwright.cluster.pods import LivePod
+from trainwright.cluster.states import Phase
+from trainwright.cluster.status import Live, Run
+from trainwright.reports.report import visible
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """One job in its cluster; `object` names a run other than the one that git has."""
+
+    cluster: Cluster
+    place: Place
+    intent: Intent
+    namespace: str
+    object: str = ""
+
+    @property
+    def name(self) -> str:
+        """The object's name. Raises ClusterError when git has none."""
+        if self.object:
+            return self.object
+        if self.intent.manifest is None:
+            raise ClusterError(
+                f"{self.intent.job} is {self.intent.wish}: git has no object of it{self._others()}"
+            )
+        return self.intent.manifest.name
+
+    # --- logs ------------------------------------------------------------------------------------
+
+    def logs(self, wanted: Wanted, *, rank: int | None, follow: bool) -> Iterator[Line]:
+        """The lines of all ranks, or of the pod that holds one of them."""
+        run = self._run()
+        if not run.pods and not follow:
+            said = text.sentence(run.state) or "its pods are gone, or not there yet"
+            raise ClusterError(f"{run} is {run.state.phase} and has no pods: {visible(said)}")
+        if not follow:
+            pods = logs.in_order(
+                _with(rank, run.pods), failed_first=run.state.phase is Phase.FAILED
+            )
+            return logs.read(self.cluster, self.namespace, pods, wanted)
+
+        def again() -> tuple[Sequence[LivePod], bool]:
+            now = self._run()
+            return _with(rank, now.pods) if now.pods else (), now.state.over
+
+        return logs.follow(self.cluster, self.namespace, again, wanted)
+
+    def _run(self) -> Run:
+        one = status.find(self.cluster, self.place, self.intent, self.namespace, self.name)
+        if one is None:
+            raise ClusterError(f"{self.intent.job}: {self.name} is not applied{self._others()}")
+        return self._seen(one)
+
+    def _seen(self, one: Live) -> Run:
+        return status.of_object(self.cluster, self.place, self.intent, self.namespace, one)
+
+    def _others(self) -> str:
+        found = status.others(self.cluster, self.place, self.intent, self.namespace)
+        names = [name for name in found if name != self.object]
+        return f"; in the cluster: {', '.join(names)} (see --run)" if names else ""
+
+    # --- wait ------------------------------------------------------------------------------------
+
+    def wait(
+        self, goal: str, timeout: float | None, say: Callable[[str], None]
+    ) -> tuple[bool, str]:
+        """Whether the goal was reached, and the last state in words; `say` gets each change.
+
+        Raises ClusterError when the time is up.
+        """
+        name, kind = self.name, self.intent.kind
+        assert kind is not None, "every rendered kind has its states"
+        resource, said = status.resource_of(kind), ""
+        run: Run | None = None
+        wanted = wait.GOALS[goal]
+        for body in wait.objects(self.cluster, resource, self.namespace, name, timeout):
+            if body is None and run is not None:
+                return False, f"{self.intent.job}: {name} was deleted"
+            words = f"{self.intent.job}: {name} is not applied"
+            if body is not None:
+                try:
+                    run = self._seen(Live(kind, body))
+                except Unreachable:  # `objects` comes back, or says that it cannot
+                    continue
+                words, reached = _words(run), wanted.reached(run.state)
+                if reached or run.state.over:
+                    return reached, words
+            if words != said:
+                said = words
+                say(words)
+        raise ClusterError(f"timed out waiting until {wanted.summary}: {said}")
+
+
+def _words(run: Run) -> str:
+    state = run.state
+    counted = "" if state.over or state.total is None else f" {state.ready or 0}/{state.total}"
+    why = visible(text.sentence(state))
+    return f"{run}: {run.object} is {state.phase}{counted}" + (f": {why}" if why else "")
+
+
+def _with(rank: int | None, pods: Sequence[LivePod]) -> tuple[LivePod, ...]:
+    """The pods that hold a rank; where ranks are not known beforehand, the pod of that number.
+
+    Of several on one seat the newest. Raises ClusterError for a rank that there is not.
+    """
+    if rank is None:
+        return tuple(pods)
+    known = all(pod.seat and pod.seat.ranks for pod in pods)
+    held = [
+        pod
+        for pod in pods
+        if (rank in pod.seat.ranks if known and pod.seat else rank == pod.order[0])
+    ]
+    if not held:
+        there = ", ".join(dict.fromkeys(pod.label for pod in pods))
+        raise ClusterError(f"there is no rank {rank}: pods hold {there}")
+    return tuple(held[-1:])

@@ -1,0 +1,47 @@
+"""What the status of a JobSet means.
+
+Facts: kubernetes-sigs/jobset v0.12.0, api/jobset/v1alpha2/jobset_types.go and
+pkg/controllers/jobset_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trainwright.cluster.states import indexed
+from trainwright.cluster.states.state import Kind, Phase, State, first, holding, status_of
+from trainwright.model import Data
+
+
+def _judge(body: Mapping[str, Data]) -> State:
+    spec, status = body.get("spec") or {}, status_of(body)
+    jobs = status.get("replicatedJobsStatus")
+    counted = replace(
+        indexed.of_jobs(jobs, restarts=status.get("restarts", 0)),
+        total=sum(_pods(group) for group in spec.get("replicatedJobs") or ()),
+    )
+    held = holding(status.get("conditions"))
+    over = first(held, (("Failed", Phase.FAILED), ("Completed", Phase.SUCCEEDED)), counted)
+    if over:
+        return over
+    if spec.get("suspend"):
+        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
+        return asleep or replace(counted, phase=Phase.SUSPENDED)
+    if jobs is None:
+        return replace(counted, reason="NoStatus", message="JobSet has not made its Jobs yet")
+    return counted
+
+
+def _pods(group: Mapping[str, Data]) -> int:
+    job = group["template"]["spec"]
+    pods: int = job.get("completions") or job.get("parallelism") or 1
+    return pods * int(group.get("replicas", 1))
+
+
+KIND = Kind(
+    api_version="jobset.x-k8s.io/v1alpha2",
+    kind="JobSet",
+    plural="jobsets",
+    judge=_judge,
+)

@@ -1,0 +1,107 @@
+"""The state type: what an object's own status says of a run, in words that all kinds share."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from trainwright.model import Data
+
+
+class Phase(enum.StrEnum):
+    """Where a run is in its life."""
+
+    ABSENT = "not applied"  # git has it, the cluster does not
+    SUSPENDED = "suspended"  # somebody said so
+    QUEUED = "queued"  # a queue has not let it start
+    PENDING = "pending"  # it may start, and its pods do not run yet
+    RUNNING = "running"
+    RESTARTING = "restarting"  # pods failed and are started again
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DELETING = "deleting"
+    DELETED = "deleted"  # neither git nor the cluster has it any more
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A phase, why, and how many ranks of how many are ready; None where nobody has counted.
+
+    `reason` is one word as Kubernetes writes them, `message` a sentence of the cluster's own.
+    `since` is when the phase began, in UTC as the cluster wrote it.
+    """
+
+    phase: Phase
+    reason: str = ""
+    message: str = ""
+    ready: int | None = None
+    total: int | None = None
+    restarts: int = 0
+    since: str = ""
+
+    @property
+    def over(self) -> bool:
+        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
+
+
+def _as_it_is(_: Mapping[str, Data]) -> int | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """How to find the objects of one kind, and what their status means.
+
+    `judge` is pure: an object as the API server gives it, into a state. `container` is the one
+    that trains, empty for the first. `waits` says in words what init containers of the operator's
+    own wait for. `size` is how many pods an elastic object has been given, None for what its spec
+    asks for. `carrier` is the label that names the object on pods which may
+    have none of git's labels: those of a runtime that is the cluster's.
+    """
+
+    api_version: str
+    kind: str
+    plural: str
+    judge: Callable[[Mapping[str, Data]], State]
+    container: str = ""
+    waits: Mapping[str, str] = field(default_factory=dict, hash=False)
+    size: Callable[[Mapping[str, Data]], int | None] = _as_it_is
+    carrier: str = ""
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+
+def status_of(body: Mapping[str, Data]) -> Mapping[str, Data]:
+    found: Mapping[str, Data] = body.get("status") or {}
+    return found
+
+
+def holding(conditions: Sequence[Mapping[str, Data]] | None) -> dict[str, Mapping[str, Data]]:
+    """The conditions that hold, by type: one that is False says what was."""
+    return {c["type"]: c for c in conditions or () if c.get("status") == "True"}
+
+
+def first(
+    held: Mapping[str, Mapping[str, Data]], phases: Sequence[tuple[str, Phase]], counted: State
+) -> State | None:
+    """The state of the first of these conditions that holds, with the numbers of `counted`."""
+    for name, phase in phases:
+        if name in held:
+            return said(held[name], phase, counted)
+    return None
+
+
+def said(condition: Mapping[str, Data], phase: Phase, counted: State) -> State:
+    """A phase in the words of the condition that shows it."""
+    return State(
+        phase=phase,
+        reason=condition.get("reason") or "",
+        message=condition.get("message") or "",
+        ready=counted.ready,
+        total=counted.total,
+        restarts=counted.restarts,
+        since=condition.get("lastTransitionTime") or "",
+    )

@@ -1,0 +1,41 @@
+"""What the status of a TrainJob means, in Kubeflow Trainer 2.0 to 2.3.
+
+Facts: kubeflow/trainer v2.3.0, pkg/apis/trainer/v1alpha1/trainjob_types.go and
+pkg/controller/trainjob_controller.go. There is no Running condition; a resumed job keeps a
+Suspended one that is False (kubeflow/trainer#3666).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trainwright.cluster.states import indexed
+from trainwright.cluster.states.state import Kind, Phase, State, first, holding, status_of
+from trainwright.model import Data
+
+
+def _judge(body: Mapping[str, Data]) -> State:
+    spec, status = body.get("spec") or {}, status_of(body)
+    jobs = status.get("jobsStatus")
+    counted = replace(indexed.of_jobs(jobs), total=(spec.get("trainer") or {}).get("numNodes"))
+    held = holding(status.get("conditions"))
+    over = first(held, (("Failed", Phase.FAILED), ("Complete", Phase.SUCCEEDED)), counted)
+    if over:
+        return over
+    if spec.get("suspend"):
+        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
+        return asleep or replace(counted, phase=Phase.SUSPENDED)
+    if jobs is None:
+        return replace(counted, reason="NoStatus", message="Trainer has not made its JobSet yet")
+    return counted
+
+
+KIND = Kind(
+    api_version="trainer.kubeflow.org/v1alpha1",
+    kind="TrainJob",
+    plural="trainjobs",
+    judge=_judge,
+    container="node",
+    carrier="jobset.sigs.k8s.io/jobset-name",  # the JobSet has the name of the TrainJob
+)

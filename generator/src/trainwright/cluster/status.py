@@ -1,0 +1,277 @@
+"""Git's intent beside the cluster's state, run by run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trainwright.cluster import kueue, observe
+from trainwright.cluster.client import EVENTS, PODS, Cluster, Resource
+from trainwright.cluster.drift import drift
+from trainwright.cluster.errors import NoKind, Unknown, Waiting
+from trainwright.cluster.intent import CANCELLED, NOT_IN_GIT, RETIRED, Intent, Place
+from trainwright.cluster.observe import Sight
+from trainwright.cluster.pods import RUN_LABEL, LivePod, read, seats, take
+from trainwright.cluster.states import Kind, Phase, State
+from trainwright.credentials import redact
+from trainwright.model import Data, Manifest
+
+JOB_LABEL = "app.kubernetes.io/name"
+_DONE = (CANCELLED, RETIRED)
+_BROKEN = (Phase.FAILED, Phase.RESTARTING)
+_LAST_LINES = 10
+_NAMES = 100  # in one selector, which is part of a URL
+_OURS = "app.kubernetes.io/managed-by=trainwright,trainwright.io/environment="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One run: what git wants of it, what became of it, and where the two differ.
+
+    `wish` is git's word; "retired" or "not in git" for a run that only the cluster has.
+    `drift` are JSON pointers of values that the object has otherwise than git.
+    """
+
+    environment: str
+    job: str
+    object: str
+    kind: str
+    wish: str
+    state: State
+    drift: tuple[str, ...] = ()
+    pods: tuple[LivePod, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.environment}/{self.job}"
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """An object of the cluster and its kind."""
+
+    kind: Kind
+    body: Mapping[str, Data]
+
+    @property
+    def name(self) -> str:
+        found: str = self.body["metadata"]["name"]
+        return found
+
+    @property
+    def job(self) -> str:
+        """The job that it is a run of, by the label that the chart gives it."""
+        return _label(self.body, JOB_LABEL)
+
+
+def of_place(cluster: Cluster, place: Place, namespace: str) -> tuple[Run, ...]:
+    """The runs of an environment: one of each selected job, then older ones and strays.
+
+    One list of each kind, of pods and, where Kueue is used, of Workloads; events only where
+    nothing else says why a run has no pods.
+    """
+    selector = f"{_OURS}{place.environment.name}"
+    live = {(one.kind.kind, one.name): one for one in _objects(cluster, place, namespace, selector)}
+    shown = [*_of_git(place, live), *_strays(place, live)]
+    sights = _sights(cluster, place, namespace, selector, [one for _, one in shown if one])
+    return tuple(
+        _run(place, intent, one, sights[one.kind.kind, one.name] if one else None)
+        for intent, one in shown
+    )
+
+
+def _of_git(
+    place: Place, live: Mapping[tuple[str, str], Live]
+) -> Iterator[tuple[Intent | None, Live | None]]:
+    for intent in place.intents:
+        found = intent.manifest and live.get((intent.manifest.kind, intent.manifest.name))
+        yield intent, found or None
+
+
+def _strays(
+    place: Place, live: Mapping[tuple[str, str], Live]
+) -> Iterator[tuple[Intent | None, Live | None]]:
+    """What the cluster has and git does not: older runs, and runs of jobs that are gone."""
+    wanted = {(i.manifest.kind, i.manifest.name) for i in place.intents if i.manifest}
+    asked = {intent.job.name for intent in place.intents}
+    for key, one in sorted(live.items(), key=lambda item: (item[1].job, item[0])):
+        gone = place.whole and one.job not in place.jobs
+        if key not in wanted and (one.job in asked or gone):
+            yield None, one
+
+
+def find(cluster: Cluster, place: Place, intent: Intent, namespace: str, name: str) -> Live | None:
+    """One object by name: git's own by its kind, an older run by any that there are."""
+    is_wanted = intent.manifest is not None and intent.manifest.name == name
+    for kind in (intent.kind,) if is_wanted and intent.kind else place.kinds:
+        try:
+            body = cluster.get(resource_of(kind), namespace, name)
+        except NoKind:
+            if is_wanted:
+                raise
+            continue
+        if body is not None:
+            return Live(kind, body)
+    return None
+
+
+def of_object(cluster: Cluster, place: Place, intent: Intent, namespace: str, one: Live) -> Run:
+    """One run, by what is said of it alone."""
+    sights = _sights(cluster, place, namespace, f"{RUN_LABEL}={one.name}", [one])
+    is_wanted = intent.manifest is not None and intent.manifest.name == one.name
+    return _run(place, intent if is_wanted else None, one, sights[one.kind.kind, one.name])
+
+
+def others(cluster: Cluster, place: Place, intent: Intent, namespace: str) -> tuple[str, ...]:
+    """The names of all runs of a job that are in the cluster."""
+    selector = f"{_OURS}{place.environment.name},{JOB_LABEL}={intent.job.name}"
+    return tuple(sorted(one.name for one in _objects(cluster, place, namespace, selector)))
+
+
+def last_lines(cluster: Cluster, namespace: str, runs: Sequence[Run]) -> tuple[str, ...]:
+    """What the rank wrote last that failed the first of these runs; empty where it says so itself.
+
+    A container whose terminationMessagePolicy falls back to its log has those lines as message.
+    """
+    failed = next((run for run in runs if run.state.phase in _BROKEN), None)
+    found = observe.first_failure(failed.pods) if failed else None
+    if found is None or found[1].message:
+        return ()
+    pod, ending = found
+    previous = {"previous": "true"} if ending is pod.before else {}
+    options = {"container": pod.container, "tailLines": str(_LAST_LINES), **previous}
+    try:
+        return tuple(redact(line) for _, line in cluster.log(namespace, pod.name, options))
+    except (Unknown, Waiting):
+        return ()
+
+
+def resource_of(kind: Kind) -> Resource:
+    return Resource(api_version=kind.api_version, plural=kind.plural)
+
+
+# --- asking the cluster --------------------------------------------------------------------------
+
+
+def _objects(cluster: Cluster, place: Place, namespace: str, selector: str) -> Iterator[Live]:
+    needed = {intent.kind for intent in place.intents}
+    for kind in place.kinds:
+        try:
+            found = cluster.all(resource_of(kind), namespace, label_selector=selector)
+        except NoKind:
+            if kind in needed:
+                raise
+            continue
+        # What another object made, a JobSet of a TrainJob say, is no run of its own.
+        yield from (Live(kind, body) for body in found if not _controlled(body))
+
+
+def _controlled(body: Mapping[str, Data]) -> bool:
+    return any(o.get("controller") for o in body["metadata"].get("ownerReferences") or ())
+
+
+def _sights(
+    cluster: Cluster, place: Place, namespace: str, selector: str, live: Sequence[Live]
+) -> dict[tuple[str, str], Sight]:
+    if not live:
+        return {}
+    pods = _pods(cluster, namespace, selector, live)
+    queued = any(_label(one.body, kueue.QUEUE_LABEL) for one in live)
+    workloads = kueue.workloads(cluster, namespace) if queued else []
+    beside = {i.manifest.name: i.beside for i in place.intents if i.manifest}
+    sights = {}
+    for one in live:
+        own = [read(pod, one.kind) for pod in pods.get(one.name, ())]
+        places = seats(one.kind, one.body, beside.get(one.name, ()))
+        sights[one.kind.kind, one.name] = Sight(
+            body=one.body, pods=take(own, places), workload=kueue.of(one.body, workloads)
+        )
+    return _explained(cluster, namespace, live, sights)
+
+
+def _pods(
+    cluster: Cluster, namespace: str, selector: str, live: Sequence[Live]
+) -> dict[str, list[Data]]:
+    """The pods of each run, by the object's name."""
+    found: dict[str, list[Data]] = {}
+    for pod in cluster.all(PODS, namespace, label_selector=selector):
+        found.setdefault(_label(pod, RUN_LABEL), []).append(pod)
+    for label in dict.fromkeys(one.kind.carrier for one in live if one.kind.carrier):
+        bare = [one.name for one in live if one.kind.carrier == label and _may_lack(one, found)]
+        for start in range(0, len(bare), _NAMES):
+            names = ",".join(bare[start : start + _NAMES])
+            for pod in cluster.all(PODS, namespace, label_selector=f"{label} in ({names})"):
+                found.setdefault(_label(pod, label), []).append(pod)
+    return found
+
+
+def _label(body: Mapping[str, Data], name: str) -> str:
+    return (body["metadata"].get("labels") or {}).get(name) or ""
+
+
+def _may_lack(one: Live, found: Mapping[str, Sequence[Data]]) -> bool:
+    """Whether a run may have pods that the labels of git did not find."""
+    without = (Phase.SUCCEEDED, Phase.SUSPENDED)
+    return one.name not in found and one.kind.judge(one.body).phase not in without
+
+
+def _explained(
+    cluster: Cluster,
+    namespace: str,
+    live: Sequence[Live],
+    sights: dict[tuple[str, str], Sight],
+) -> dict[tuple[str, str], Sight]:
+    """The warnings about runs that wait without pods: nothing else says why they have none."""
+    silent = {
+        key
+        for one in live
+        for key in [(one.kind.kind, one.name)]
+        if not sights[key].pods and one.kind.judge(one.body).phase is Phase.PENDING
+    }
+    events = cluster.all(EVENTS, namespace, field_selector="type=Warning") if silent else []
+    for event in sorted(events, key=lambda e: e.get("lastTimestamp") or e.get("eventTime") or ""):
+        about = event.get("involvedObject") or {}
+        key = (about.get("kind", ""), about.get("name", ""))
+        if key in silent:
+            said = (*sights[key].warnings, event.get("message") or "")
+            sights[key] = replace(sights[key], warnings=said)
+    return sights
+
+
+# --- one run -------------------------------------------------------------------------------------
+
+
+def _run(place: Place, intent: Intent | None, one: Live | None, sight: Sight | None) -> Run:
+    environment = place.environment.name
+    manifest = intent.manifest if intent else None
+    if one is None or sight is None:
+        assert intent is not None
+        return Run(
+            environment=environment,
+            job=intent.job.name,
+            object=manifest.name if manifest else "",
+            kind=manifest.kind if manifest else "",
+            wish=intent.wish,
+            state=State(phase=Phase.DELETED if intent.wish in _DONE else Phase.ABSENT),
+        )
+    return Run(
+        environment=environment,
+        job=one.job,
+        object=one.name,
+        kind=one.kind.kind,
+        wish=_wish(place, intent, one),
+        state=observe.judge(one.kind, sight),
+        drift=drift(_placed(manifest, one), one.body) if manifest else (),
+        pods=sight.pods,
+    )
+
+
+def _wish(place: Place, intent: Intent | None, one: Live) -> str:
+    if intent is not None:
+        return intent.wish
+    return RETIRED if one.name in place.retired else NOT_IN_GIT
+
+
+def _placed(manifest: Manifest, one: Live) -> dict[str, Data]:
+    """What git has, in the namespace that was asked for."""
+    metadata = {**manifest.body["metadata"], "namespace": one.body["metadata"].get("namespace")}
+    return {**manifest.body, "metadata": metadata}

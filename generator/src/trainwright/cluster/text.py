@@ -1,0 +1,146 @@
+"""Runs in words: a table for a terminal, items for `-o json`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainwright import present
+from trainwright.cluster.pods import Ending, LivePod
+from trainwright.cluster.states import Phase, State
+from trainwright.cluster.status import Run
+from trainwright.model import Data
+from trainwright.reports.report import visible
+
+_WIDE = 120  # characters of a reason in a table of many runs
+HEADERS = ("job", "object", "git", "cluster", "ready", "restarts", "since", "why")
+
+
+def table(runs: Sequence[Run], *, color: bool) -> str:
+    """A run a line. Reasons are cut; `detail` has all of one."""
+    rows = [
+        (
+            str(run),
+            run.object or "-",
+            run.wish,
+            run.state.phase.value,
+            _ready(run.state),
+            str(run.state.restarts or "-"),
+            run.state.since or "-",
+            "; ".join(_cut(visible(line)) for line in _why(run)),
+        )
+        for run in runs
+    ]
+    return present.table(HEADERS, rows, color=color)
+
+
+def detail(runs: Sequence[Run], last_lines: Sequence[str], *, color: bool) -> str:
+    """The runs of one job, the pods of each, reasons in full, and what the failed rank wrote."""
+    parts = [table(runs, color=color)]
+    for run in runs:
+        parts += [f"\n{visible(line)}\n" for line in _why(run) if len(line) > _WIDE]
+        if run.pods:
+            parts.append("\n" + _pods(run.pods, color=color))
+    if last_lines:
+        parts.append("\nlast lines of the rank that failed first:\n")
+        parts += [f"  {visible(line)}\n" for line in last_lines]
+    return "".join(parts)
+
+
+def _pods(pods: Sequence[LivePod], *, color: bool) -> str:
+    rows = [
+        (
+            pod.name,
+            pod.label,
+            pod.node or "-",
+            "Ready" if pod.ready else pod.phase,
+            str(pod.restarts or "-"),
+            _cut(visible(_pod(pod))),
+        )
+        for pod in pods
+    ]
+    return present.table(("pod", "ranks", "node", "phase", "restarts", "why"), rows, color=color)
+
+
+def _pod(pod: LivePod) -> str:
+    said = [": ".join(filter(None, (pod.reason, pod.message)))]
+    ending = pod.ending or pod.before
+    if ending is not None and ending.failed:
+        code = f"exit code {ending.code}" if ending.code >= 0 else ""
+        said.append(" ".join(filter(None, (code, ending.reason))))
+        said += ending.message.splitlines()[-1:]
+    return "; ".join(filter(None, said))
+
+
+def _ready(state: State) -> str:
+    if state.over or state.total is None or state.phase in (Phase.ABSENT, Phase.DELETED):
+        return "-"
+    return f"{state.ready or 0}/{state.total}"
+
+
+def _why(run: Run) -> Iterator[str]:
+    said = sentence(run.state)
+    if said:
+        yield said
+    if run.drift:
+        more = f" and {len(run.drift) - 1} more" if len(run.drift) > 1 else ""
+        yield f"differs from git at {run.drift[0]}{more}"
+
+
+def sentence(state: State) -> str:
+    """Why a run is in its phase, in the cluster's words; nothing where all is well."""
+    all_ready = state.phase is Phase.RUNNING and state.ready == state.total
+    if all_ready or state.phase is Phase.SUCCEEDED:
+        return ""
+    reason = "" if state.reason in state.message else state.reason
+    return ": ".join(filter(None, (reason, state.message)))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
+
+
+def items(runs: Sequence[Run]) -> list[Data]:
+    """Runs as data."""
+    return [
+        {
+            "job": str(run),
+            "object": run.object,
+            "kind": run.kind,
+            "git": run.wish,
+            "cluster": run.state.phase.value,
+            "reason": run.state.reason,
+            "message": run.state.message,
+            "ready": run.state.ready,
+            "total": run.state.total,
+            "restarts": run.state.restarts,
+            "since": run.state.since,
+            "drift": list(run.drift),
+            "pods": [_pod_item(pod) for pod in run.pods],
+        }
+        for run in runs
+    ]
+
+
+def _pod_item(pod: LivePod) -> dict[str, Data]:
+    return {
+        "name": pod.name,
+        "ranks": list(pod.seat.ranks) if pod.seat else [],
+        "node": pod.node,
+        "phase": pod.phase,
+        "ready": pod.ready,
+        "restarts": pod.restarts,
+        "reason": pod.reason,
+        "message": pod.message,
+        "ending": _ending_item(pod.ending or pod.before),
+    }
+
+
+def _ending_item(ending: Ending | None) -> dict[str, Data] | None:
+    if ending is None:
+        return None
+    return {
+        "code": ending.code if ending.code >= 0 else None,
+        "reason": ending.reason,
+        "message": ending.message,
+        "at": ending.at,
+    }

@@ -1,0 +1,150 @@
+"""Kubernetes' own kinds: their JSON Schemas by minor version, and when fields came and went."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+from trainwright.errors import SourceError
+from trainwright.model import Data
+
+VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for
+NEWEST = VERSIONS[-1]
+URI = "https://trainwright.io/kubernetes/_definitions.json"
+OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_HERE = "#/$defs/"
+
+
+@cache
+def _folder() -> Path:
+    from importlib.util import find_spec  # importing the package costs 100 ms
+
+    spec = find_spec("kubernetes_validate")
+    if spec is None or spec.origin is None:
+        raise SourceError("the package kubernetes-validate is not installed")
+    return Path(spec.origin).parent / "kubernetes-json-schema"
+
+
+@cache
+def definitions(version: str) -> Mapping[str, Data]:
+    """Every definition of a minor version, under $defs: some 2 MB, unknown fields refused."""
+    try:
+        file = _folder() / f"v{version}.0-local-strict" / "_definitions.json"
+        loaded: dict[str, Data] = json.loads(file.read_bytes())
+    except OSError as error:
+        raise SourceError(f"no schemas for Kubernetes {version}: {error}") from error
+    return {**loaded, "$id": URI}
+
+
+def reachable(version: str, *names: str) -> Mapping[str, Data]:
+    """The definitions that some refer to, and those alone: the others take longer to compile."""
+    known = definitions(version)["$defs"]
+    found: dict[str, Data] = {}
+    ahead = [name for name in names if name in known]
+    while ahead:
+        name = ahead.pop()
+        if name not in found:
+            found[name] = known[name]
+            ahead += references(known[name])
+    return {"$id": URI, "$defs": found}
+
+
+def references(schema: Data) -> Iterator[str]:
+    """The names of all definitions that a schema refers to directly."""
+    if isinstance(schema, Mapping):
+        target = schema.get("$ref")
+        if isinstance(target, str) and _HERE in target:
+            yield target.partition(_HERE)[2].partition("/")[0]
+        for value in schema.values():
+            yield from references(value)
+    elif isinstance(schema, list):
+        for item in schema:
+            yield from references(item)
+
+
+@cache
+def kinds(version: str) -> Mapping[tuple[str, str], str]:
+    """The definition of every kind that a version serves, by apiVersion and kind."""
+    found = {}
+    for name, schema in definitions(version)["$defs"].items():
+        for served in schema.get("x-kubernetes-group-version-kind", ()):
+            group = f"{served['group']}/" if served["group"] else ""
+            key = (f"{group}{served['version']}", served["kind"])
+            if "apiVersion" in schema.get("properties", {}):
+                found[key] = name
+    return found
+
+
+def available() -> tuple[str, ...]:
+    """Every minor version there are schemas of, oldest first: more than may be asked for."""
+    names = (path.name for path in _folder().glob("v*.0-local-strict"))
+    versions = (name.removeprefix("v").removesuffix(".0-local-strict") for name in names)
+    return tuple(sorted(versions, key=_minor))
+
+
+def _minor(version: str) -> int:
+    return int(version.partition(".")[2])
+
+
+def when_kind(api_version: str, kind: str, version: str) -> str:
+    """When a kind that a version does not serve came or went; empty when no version knows it."""
+    having = [v for v in available() if (api_version, kind) in kinds(v)]
+    return _when(having, version)
+
+
+def when_field(definition: str, field: str, version: str) -> str:
+    """When a field that a version does not know came or went; empty when no version knows it."""
+    return _when([v for v in available() if field in _fields(v, definition)], version)
+
+
+def _fields(version: str, definition: str) -> Mapping[str, Data]:
+    fields: Mapping[str, Data] = (
+        definitions(version)["$defs"].get(definition, {}).get("properties", {})
+    )
+    return fields
+
+
+def _when(having: list[str], version: str) -> str:
+    later = [v for v in having if _minor(v) > _minor(version)]
+    earlier = [v for v in having if _minor(v) < _minor(version)]
+    if later:
+        return f"it comes with Kubernetes {later[0]}, this is {version}"
+    if earlier:
+        gone = f"{earlier[-1].partition('.')[0]}.{_minor(earlier[-1]) + 1}"
+        return f"it went away in Kubernetes {gone}, this is {version}"
+    return ""
+
+
+def definition_at(root: Mapping[str, Data], pointer: str, version: str) -> str:
+    """The name of the definition that describes the mapping at a pointer, if it has one."""
+    known = definitions(version)["$defs"]
+    node, name = _followed(root, root, known)
+    for token in pointer.split("/")[1:]:
+        key = token.replace("~1", "/").replace("~0", "~")
+        below = node.get("properties", {}).get(key)
+        for keyword in ("items", "additionalProperties"):
+            if not isinstance(below, Mapping):
+                below = node.get(keyword)
+        if not isinstance(below, Mapping):
+            return ""
+        node, name = _followed(below, root, known)
+    return name
+
+
+def _followed(
+    node: Mapping[str, Data], root: Mapping[str, Data], known: Mapping[str, Data]
+) -> tuple[Mapping[str, Data], str]:
+    """The schema behind a node's references, and the Kubernetes definition that it is."""
+    name = ""
+    while isinstance(target := node.get("$ref"), str) and _HERE in target:
+        where, _, found = target.partition(_HERE)
+        own = root.get("$defs", {})
+        if not where and found in own:
+            node = own[found]
+        elif found in known:
+            node, name = known[found], found
+        else:
+            break
+    return node, name

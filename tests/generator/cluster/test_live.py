@@ -1,0 +1,144 @@
+"""`trainwright diff --live`: the API server's answer to a dry run, and nothing changed."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from apiserver import ApiServer, status
+from cluster_objects import conditions
+from repository import Repository
+from trainwright.cluster import live
+from trainwright.cluster.client import Access, Cluster
+from trainwright.model import Manifest
+
+Run = Callable[..., Result]
+Applied = Callable[..., dict[str, Any]]
+
+
+def test_what_is_there_as_git_has_it_does_not_differ(run: Run, applied: Applied) -> None:
+    body = applied("prod/llm", conditions("Created", "Running"))
+    body["metadata"].update(creationTimestamp="2026-11-21T03:04:30Z", generation=1)
+    done = run("diff", "--live", "prod/llm")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == ""
+
+
+def test_what_an_apply_would_change_and_add(run: Run, applied: Applied, api: ApiServer) -> None:
+    body = applied("prod/llm", conditions("Created", "Running"))
+    template = body["spec"]["pytorchReplicaSpecs"]["Worker"]
+    template["replicas"] = 5
+    api.put(body)
+    done = run("diff", "--live", "prod", "-U", "0")
+    assert done.exit_code == 1, done.output
+    name = body["metadata"]["name"]
+    assert f"--- live/training/PyTorchJob.kubeflow.org/{name}\n" in done.stdout
+    assert "-      replicas: 5\n+      replicas: 1\n" in done.stdout
+    assert "--- /dev/null\n+++ git/training/PyTorchJob.kubeflow.org/mnist-" in done.stdout
+    for bookkeeping in ("managedFields", "resourceVersion", "uid", "status"):
+        assert bookkeeping not in done.stdout
+    names = run("diff", "--live", "prod", "--name-only").stdout.splitlines()
+    assert [line.rpartition(": ")[2] for line in names] == ["differs", "missing"]
+
+
+def test_it_is_asked_as_who_applies(
+    repository: Repository, run: Run, applied: Applied, api: ApiServer
+) -> None:
+    applied("prod/llm")
+    run("diff", "--live", "prod/llm")
+    repository.environment("prod", "gitops: {engine: flux}\n")
+    run("diff", "--live", "prod/llm")
+    asked = [r.query for r in api.requests if r.verb == "patch"]
+    assert [q["fieldManager"] for q in asked] == ["argocd-controller", "kustomize-controller"]
+    assert all(q["dryRun"] == "All" and q["force"] == "true" for q in asked)
+    assert {r.verb for r in api.requests} <= {"get", "patch"}
+
+
+def test_it_is_what_would_be_rendered_now(
+    repository: Repository, run: Run, applied: Applied, api: ApiServer
+) -> None:
+    old = applied("prod/llm")["metadata"]["name"]
+    repository.job("prod/llm", "run: 2\n")
+    done = run("diff", "--live", "prod/llm", "--name-only")
+    assert done.exit_code == 1
+    assert "missing" in done.stdout
+    assert old not in done.stdout
+
+
+def test_what_the_api_server_refuses_is_a_finding_in_its_words(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    name = applied("prod/llm")["metadata"]["name"]
+    message = f'PyTorchJob.kubeflow.org "{name}" is invalid: spec.nprocPerNode: Invalid value'
+    field = "spec.pytorchReplicaSpecs[Master].template"
+    api.refused[name] = status(422, "Invalid", message, ({"field": field},))
+    done = run("diff", "--live", "prod")
+    assert done.exit_code == 1
+    assert f"error[TW017]: the API server refuses it: {message}" in done.stderr
+    assert "--> environments/prod/jobs/llm.yaml" in done.stderr
+    assert f"in: PyTorchJob/{name} /spec/pytorchReplicaSpecs/Master/template" in done.stderr
+    assert "mnist" in done.stdout, "the others are compared all the same"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        'admission webhook "validate.kyverno.svc-fail" denied the request: no latest',
+        'admission webhook "x" denied the request: User "eve" cannot use resource "gpu" today',
+        "ValidatingAdmissionPolicy 'images' with binding 'images' denied request: no latest",
+        'jobs.batch "llm" is forbidden: exceeded quota: team, requested: count/jobs.batch=1',
+    ],
+)
+def test_a_policy_that_refuses_the_object_is_a_finding_too(
+    run: Run, applied: Applied, api: ApiServer, message: str
+) -> None:
+    name = applied("prod/llm")["metadata"]["name"]
+    api.refused[name] = status(403, "Forbidden", message)
+    done = run("diff", "--live", "prod/llm")
+    assert done.exit_code == 1
+    assert message in done.stderr
+
+
+def test_a_kind_that_the_cluster_lacks_is_a_finding(run: Run, api: ApiServer) -> None:
+    del api.kinds["kubeflow.org/v1", "PyTorchJob"]
+    done = run("diff", "--live", "prod/llm")
+    assert done.exit_code == 1
+    assert "knows no PyTorchJob (kubeflow.org/v1)" in done.stderr
+
+
+def test_a_patch_that_rbac_forbids_names_the_role(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    applied("prod/llm")
+    api.forbidden.add(("patch", "pytorchjobs"))
+    done = run("diff", "--live", "prod/llm")
+    assert done.exit_code == 2
+    assert "--print-rbac dry-run" in done.stderr.splitlines()[-1]
+
+
+def test_the_values_of_a_secret_never_show(api: ApiServer, tmp_path: Any) -> None:
+    secret = {
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "training"},
+        "data": {"same": "c2FtZQ==", "weights": "b2xk"},
+    }  # fmt: skip
+    wanted = copy.deepcopy(secret)
+    wanted["data"]["weights"] = "bmV3"
+    cluster = Cluster(Access(kubeconfig=str(api.kubeconfig(tmp_path / "k"))))
+    new = live.compare(cluster, "training", Manifest(body=wanted), "x")
+    api.put(secret)
+    changed = live.compare(cluster, "training", Manifest(body=wanted), "x")
+    text = "".join((*new.diff(9), *changed.diff(9)))
+    assert changed.differs
+    assert "*** (before)" in text
+    assert "*** (after)" in text
+    for value in ("c2FtZQ", "b2xk", "bmV3"):
+        assert value not in text
+
+
+def test_without_live_nothing_is_asked(rendered: Repository, api: ApiServer) -> None:
+    assert rendered.run("diff").exit_code == 0
+    assert not api.requests

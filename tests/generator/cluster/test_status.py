@@ -1,0 +1,450 @@
+"""`trainwright status` against an API server: what people read about their runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from click.testing import Result
+
+from apiserver import ApiServer
+from cluster_objects import RUNNING, conditions, container, manifest, pod
+from repository import Repository
+
+Run = Callable[..., Result]
+Applied = Callable[..., dict[str, Any]]
+
+
+def items(result: Result) -> dict[str, dict[str, Any]]:
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert (data["apiVersion"], data["kind"]) == ("trainwright.io/v1alpha1", "Status")
+    return {item["object"] or item["job"]: item for item in data["items"]}
+
+
+def the(result: Result, job: str = "prod/llm") -> dict[str, Any]:
+    return next(item for item in items(result).values() if item["job"] == job)
+
+
+def test_what_is_not_applied_says_so(run: Run) -> None:
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["git"], item["cluster"], item["pods"]) == ("active", "not applied", [])
+
+
+def test_one_list_call_a_kind_however_many_jobs(run: Run, applied: Applied, api: ApiServer) -> None:
+    for job in ("prod/llm", "prod/mnist"):
+        body = applied(job, conditions("Created", "Running"))
+        api.put(pod(body, f"{body['metadata']['name']}-master-0", **RUNNING))
+    run("status", "prod")
+    asked = [(request.verb, request.resource) for request in api.requests]
+    assert asked == [("list", "pytorchjobs"), ("list", "pods")]
+
+
+def test_lists_are_read_page_by_page_and_anew_when_a_page_expires(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    for job in ("prod/llm", "prod/mnist"):
+        applied(job, conditions("Created", "Running"))
+    api.page, api.expire_continue = 1, 1
+    states = [item["cluster"] for item in items(run("status", "prod", "-o", "json")).values()]
+    assert states == ["running", "running"]
+    assert sum(request.resource == "pytorchjobs" for request in api.requests) == 4
+
+
+def test_running_with_ranks_ready(run: Run, applied: Applied, api: ApiServer) -> None:
+    body = applied("prod/llm", conditions("Created", "Running"))
+    name = body["metadata"]["name"]
+    api.put(pod(body, f"{name}-master-0", **RUNNING))
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}
+    api.put(pod(body, f"{name}-worker-0", phase="Pending", **container(waiting)))
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["ready"], item["total"]) == ("running", 1, 2)
+    assert (item["reason"], item["message"]) == ("ImagePullBackOff", "rank 1: no such image")
+    assert [p["ranks"] for p in item["pods"]] == [[0], [1]]
+    line = next(x for x in run("status", "prod").stdout.splitlines() if "llm" in x)
+    assert line.split()[3:6] == ["running", "1/2", "-"]
+
+
+PENDING: dict[str, tuple[dict[str, Any], str, str]] = {
+    "a secret that is missing": (
+        {"phase": "Pending", **container(
+            {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "hf" not found'}}
+        )},
+        "CreateContainerConfigError",
+        'secret "hf" not found',
+    ),
+    "an image that cannot be pulled": (
+        {"phase": "Pending", **container({"waiting": {"reason": "ErrImagePull", "message": "401"}})},
+        "ErrImagePull",
+        "401",
+    ),
+    "nodes that do not fit": (
+        {"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+             "message": "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."}
+        ]},
+        "Unschedulable",
+        "0/3 nodes are available: 3 Insufficient nvidia.com/gpu.",
+    ),
+    "the name of the master": (
+        {"phase": "Pending", "initContainerStatuses": [
+            {"name": "init-pytorch", "state": {"running": {}}, "restartCount": 2}
+        ], **container({"waiting": {"reason": "PodInitializing"}})},
+        "Init",
+        "init container init-pytorch waits until the name of the master resolves, started 2 times again",
+    ),
+    "an init container whose image is missing": (
+        {"phase": "Pending", "initContainerStatuses": [
+            {"name": "init-pytorch", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no alpine"}}}
+        ]},
+        "Init:ImagePullBackOff",
+        "init container init-pytorch: no alpine",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PENDING)
+def test_pending_says_what_it_waits_for(
+    run: Run, applied: Applied, api: ApiServer, case: str
+) -> None:
+    state, reason, message = PENDING[case]
+    body = applied("prod/llm", conditions("Created"))
+    api.put(pod(body, f"{body['metadata']['name']}-worker-0", **state))
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["reason"]) == ("pending", reason)
+    assert item["message"] == f"rank 1: {message}"
+
+
+def test_pods_that_are_refused_are_explained_by_events(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created"))
+    for name, message, when in (
+        ("b", 'pods "x" is forbidden: violates PodSecurity "restricted"', "2026-11-21T03:05:00Z"),
+        ("a", "an older one", "2026-11-21T03:04:00Z"),
+    ):
+        api.put(
+            {
+                "apiVersion": "v1", "kind": "Event", "metadata": {"name": name}, "type": "Warning",
+                "involvedObject": {"kind": "PyTorchJob", "name": body["metadata"]["name"]},
+                "lastTimestamp": when, "message": message,
+            }
+        )  # fmt: skip
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["reason"]) == ("pending", "Warning")
+    assert item["message"] == 'pods "x" is forbidden: violates PodSecurity "restricted"'
+
+
+def failed(
+    reason: str = "Error", code: int = 1, at: str = "03:04:55", **more: str
+) -> dict[str, Any]:
+    ended = {"exitCode": code, "reason": reason, "finishedAt": f"2026-11-21T{at}Z", **more}
+    return {"phase": "Failed", **container({"terminated": ended}, ready=False, restartCount=0)}
+
+
+def test_the_rank_that_failed_first_speaks_for_the_run(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Failed"))
+    name = body["metadata"]["name"]
+    # The master was stopped by the operator, at the same second but for the exit code.
+    api.put(pod(body, f"{name}-master-0", **failed(code=143, at="03:04:54")))
+    message = "Traceback\nRuntimeError: hf_abcdefghijklmnopqrstuvwxyz0123456789 is refused"
+    api.put(pod(body, f"{name}-worker-0", **failed("OOMKilled", 137, message=message)))
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["reason"]) == ("failed", "OOMKilled")
+    assert item["message"] == (
+        "rank 1 ended with exit code 137 (OOMKilled): RuntimeError: *** is refused; it is failed"
+    )
+    assert "hf_abc" not in run("status", "prod", "-o", "json").stdout
+
+
+def test_what_was_restarted_before_is_not_why_it_failed(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Failed"))
+    name = body["metadata"]["name"]
+    before = {"terminated": {"exitCode": 1, "finishedAt": "2026-11-21T01:00:00Z"}}
+    again = container({"running": {}}, ready=True, lastState=before, restartCount=1)
+    api.put(pod(body, f"{name}-master-0", phase="Running", **again))
+    api.put(pod(body, f"{name}-worker-0", **failed("OOMKilled", 137)))
+    assert the(run("status", "prod", "-o", "json"))["reason"] == "OOMKilled"
+
+
+def test_another_namespace_than_the_environments(run: Run, api: ApiServer) -> None:
+    assert run("status", "prod", "-n", "elsewhere").exit_code == 0
+    assert all("/namespaces/elsewhere/" in request.path for request in api.requests)
+
+
+def test_what_no_cluster_runs_needs_none(repository: Repository) -> None:
+    path = repository.root / "environments/prod/environment.yaml"
+    text = path.read_text()
+    start = text.index("targets:")
+    path.write_text(text[:start] + "targets: {compose: {}}\npodSecurity: baseline\n")
+    for job in ("llm", "mnist"):
+        file = repository.root / f"environments/prod/jobs/{job}.yaml"
+        text = file.read_text().replace("nodes: 2\nmaxDuration: 2h\n", "target: compose\n")
+        file.write_text(text)
+    done = repository.run("render", "prod")
+    assert done.exit_code == 0, done.output
+    assert repository.run("status", "prod").exit_code == 0
+    assert "no job that a cluster runs" in repository.run("wait", "prod/llm").stderr
+
+
+def test_one_job_shows_its_pods_and_the_last_lines(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Failed"))
+    name = body["metadata"]["name"]
+    api.put(pod(body, f"{name}-master-0", **failed()))
+    api.logs[f"{name}-master-0"] = [
+        *(f"2026-11-21T03:04:5{i}.000000000Z line {i}" for i in range(5)),
+        "2026-11-21T03:04:55.000000000Z password: hunter2-and-more",
+        "2026-11-21T03:04:55.000000001Z \x1b[31mred",
+    ]
+    done = run("status", "prod/llm")
+    assert done.exit_code == 0, done.output
+    assert f"{name}-master-0" in done.stdout
+    assert "last lines of the rank that failed first:\n  line 0\n" in done.stdout
+    assert "hunter2" not in done.output
+    assert "\x1b" not in done.output
+
+
+def test_restarting_counts_and_says_why(run: Run, applied: Applied, api: ApiServer) -> None:
+    body = applied("prod/llm", conditions("Created", "Running"))
+    name = body["metadata"]["name"]
+    before = {
+        "terminated": {"exitCode": 139, "reason": "Error", "finishedAt": "2026-11-21T03:05:00Z"}
+    }
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
+    crashed = container(waiting, lastState=before, restartCount=3)
+    api.put(pod(body, f"{name}-master-0", phase="Running", **crashed))
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["restarts"]) == ("restarting", 3)
+    assert item["message"] == "rank 0 ended with exit code 139"
+
+
+def test_suspended_is_somebodys_wish_and_queued_is_kueues(
+    repository: Repository, run: Run, api: ApiServer
+) -> None:
+    repository.job("prod/paused", "state: suspended\n")
+    repository.run("render")
+    body = manifest(repository, "prod/paused")
+    api.put({**body, "status": conditions("Created", "Suspended")})
+    item = the(run("status", "prod", "-o", "json"), "prod/paused")
+    assert (item["git"], item["cluster"]) == ("suspended", "suspended")
+
+
+WORKLOADS: dict[str, tuple[dict[str, Any] | None, str, str]] = {
+    "no Workload": (None, "NoWorkload", "Kueue has taken no notice of it, in the queue team"),
+    "quota": (
+        {"status": {"conditions": [{
+            "type": "QuotaReserved", "status": "False", "reason": "Pending",
+            "message": "couldn't assign flavors to pod set master: insufficient unused quota for "
+            "nvidia.com/gpu in flavor h100, 4 more needed",
+        }]}},
+        "Quota",
+        "couldn't assign flavors to pod set master: insufficient unused quota for nvidia.com/gpu "
+        "in flavor h100, 4 more needed",
+    ),
+    "a queue that is not there": (
+        {"status": {"conditions": [{
+            "type": "QuotaReserved", "status": "False", "reason": "Inadmissible",
+            "message": "LocalQueue team doesn't exist",
+        }]}},
+        "Inadmissible",
+        "LocalQueue team doesn't exist",
+    ),
+    "a check": (
+        {"status": {
+            "conditions": [{"type": "QuotaReserved", "status": "True"}],
+            "admissionChecks": [
+                {"name": "provisioning", "state": "Pending", "message": "waiting for 3 nodes"},
+                {"name": "budget", "state": "Ready"},
+            ],
+        }},
+        "AdmissionChecks",
+        "provisioning: waiting for 3 nodes",
+    ),
+    "somebody held it": ({"spec": {"active": False}}, "Deactivated", "its Workload is not active"),
+    "not looked at": ({}, "Queued", "Kueue has not looked at it yet, in the queue team"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["v1beta2", "v1beta1"])
+@pytest.mark.parametrize("case", WORKLOADS)
+def test_queued_is_said_in_kueues_words(
+    repository: Repository, run: Run, api: ApiServer, case: str, version: str
+) -> None:
+    workload, reason, message = WORKLOADS[case]
+    repository.environment("prod", "queueing: kueue\nqueues: {team: {}}\n")
+    repository.job("prod/llm", "queue: team\n")
+    repository.run("render", "prod")
+    body = manifest(repository, "prod/llm")
+    body["spec"]["runPolicy"]["suspend"] = True
+    body = api.put({**body, "status": conditions("Created", "Suspended")})
+    if version == "v1beta1":
+        del api.kinds["kueue.x-k8s.io/v1beta2", "Workload"]
+    if workload is not None:
+        owner = {"uid": body["metadata"]["uid"], "controller": True}
+        metadata = {"name": "w", "ownerReferences": [owner]}
+        api.put(
+            {
+                "apiVersion": f"kueue.x-k8s.io/{version}",
+                "kind": "Workload",
+                "metadata": metadata,
+                **workload,
+            }
+        )
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["reason"], item["message"]) == ("queued", reason, message)
+    assert item["ready"] == 0
+    assert item["drift"] == [], "Kueue's suspend is no difference"
+
+
+def test_what_git_no_longer_has(repository: Repository, run: Run, applied: Applied) -> None:
+    old = applied("prod/llm", conditions("Created", "Running"))["metadata"]["name"]
+    gone = applied("prod/mnist", conditions("Created", "Succeeded"))["metadata"]["name"]
+    repository.job("prod/llm", "run: 2\n")
+    (repository.root / "environments/prod/jobs/mnist.yaml").unlink()
+    repository.run("render", "prod")
+    found = items(run("status", "prod", "-o", "json"))
+    new = manifest(repository, "prod/llm")["metadata"]["name"]
+    assert {name: (item["job"], item["git"], item["cluster"]) for name, item in found.items()} == {
+        new: ("prod/llm", "active", "not applied"),
+        old: ("prod/llm", "not in git", "running"),
+        gone: ("prod/mnist", "not in git", "succeeded"),
+    }
+    assert list(items(run("status", "prod/llm", "-o", "json"))) == [new, old]
+
+
+def test_what_another_object_made_is_no_run(run: Run, applied: Applied, api: ApiServer) -> None:
+    body = applied("prod/llm", conditions("Created", "Running"))
+    made = {**body, "metadata": {**body["metadata"], "name": "made", "uid": "other"}}
+    made["metadata"]["ownerReferences"] = [{"uid": "above", "controller": True}]
+    api.put(made)
+    assert "made" not in items(run("status", "prod", "-o", "json"))
+
+
+def test_cancelled_and_gone_is_deleted(repository: Repository, run: Run) -> None:
+    repository.job("prod/llm", "state: cancelled\n")
+    repository.run("render", "prod")
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["git"], item["cluster"], item["object"]) == ("cancelled", "deleted", "")
+
+
+def test_retired_is_what_the_ledger_says(
+    repository: Repository, run: Run, applied: Applied
+) -> None:
+    applied("prod/llm", conditions("Created", "Succeeded"))
+    index = json.loads(repository.tree()["prod/rendered/index.json"])["jobs"]["llm"]
+    name, spec = index["object"], index["spec"]
+    entry = f"{name}: {{job: llm, spec: {spec}, outcome: succeeded}}"
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\n"
+    repository.write("prod/ledger.yaml", f"{head}runs:\n  {entry}\n")
+    done = repository.run("render", "prod")
+    assert done.exit_code == 0, done.output
+    found = items(run("status", "prod/llm", "-o", "json")).values()
+    assert [(item["git"], item["cluster"]) for item in found] == [
+        ("retired", "deleted"),
+        ("retired", "succeeded"),
+    ]
+
+
+def test_cancelled_but_still_there_shows_both(
+    repository: Repository, run: Run, applied: Applied
+) -> None:
+    applied("prod/llm", conditions("Created", "Running"))
+    repository.job("prod/llm", "state: cancelled\n")
+    repository.run("render", "prod")
+    out = run("status", "prod/llm").stdout
+    assert out.splitlines()[1].split()[2:4] == ["cancelled", "deleted"]
+    assert "not in git" in out.splitlines()[2]
+
+
+def test_an_object_that_somebody_edited_differs_at_the_field(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Running"))
+    body["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]["containers"][0]["image"] = (
+        "x"
+    )
+    body["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] = 5
+    api.put(body)
+    pointers = [
+        "/spec/pytorchReplicaSpecs/Master/template/spec/containers/0/image",
+        "/spec/pytorchReplicaSpecs/Worker/replicas",
+    ]
+    assert the(run("status", "prod", "-o", "json"))["drift"] == pointers
+    assert f"differs from git at {pointers[0]} and 1 more" in run("status", "prod").stdout
+
+
+def test_being_deleted_is_a_state(run: Run, applied: Applied, api: ApiServer) -> None:
+    body = applied("prod/llm", conditions("Created", "Running"))
+    body["metadata"]["deletionTimestamp"] = "2026-11-21T04:00:00Z"
+    api.put(body)
+    assert the(run("status", "prod", "-o", "json"))["cluster"] == "deleting"
+
+
+def test_pods_of_a_runtime_of_the_clusters_are_found_by_the_jobsets_name(
+    repository: Repository, run: Run, api: ApiServer
+) -> None:
+    repository.write(
+        "prod/environment.yaml",
+        (repository.root / "environments/prod/environment.yaml")
+        .read_text()
+        .replace("targets: {", 'targets: {trainjob: {version: "2.0", runtime: torch-distributed}, ')
+        + "podSecurity: privileged\n",
+    )
+    job = repository.job("prod/llm", "target: trainjob\ngracePeriod: 30s\n")
+    job.write_text(job.read_text().replace("maxDuration: 2h\n", ""))
+    done = repository.run("render", "prod")
+    assert done.exit_code == 0, done.output
+    body = manifest(repository, "prod/llm")
+    name = body["metadata"]["name"]
+    body = api.put({**body, "status": {"jobsStatus": [{"name": "node", "active": 1, "ready": 1}]}})
+    for index in (1, 0):
+        bare = pod(body, f"{name}-node-0-{index}-x{index}zzz", **RUNNING)
+        bare["metadata"]["labels"] = {
+            "jobset.sigs.k8s.io/jobset-name": name,
+            "batch.kubernetes.io/job-completion-index": str(index),
+        }
+        bare["spec"]["containers"] = [{"name": "istio-proxy"}, {"name": "node"}]
+        bare["status"]["containerStatuses"][0]["name"] = "node"
+        api.put(bare)
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["ready"], item["total"]) == ("running", 2, 2)
+    assert [p["name"][-7] for p in item["pods"]] == ["0", "1"]
+
+
+def test_two_environments_go_to_the_contexts_that_they_name(
+    repository: Repository, run: Run
+) -> None:
+    for name, context in (("dev", "here"), ("prod", "there")):
+        path = repository.root / f"environments/{name}/environment.yaml"
+        path.write_text(path.read_text().replace('"1.31"}', f'"1.31", context: {context}}}'))
+    done = run("status")
+    assert done.exit_code == 0, done.output
+    assert "dev: namespace training of" in done.stderr
+    assert "(context here)" in done.stderr.splitlines()[0]
+    assert "(context there)" in done.stderr.splitlines()[1]
+
+
+def test_hostile_words_of_the_cluster_stay_words(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Failed"))
+    body["status"]["conditions"][-1]["message"] = "\x1b]0;owned\x07 ##[error]x\u202e"
+    api.put(body)
+    out = run("status", "prod").stdout
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert "##[" not in out
+
+
+def test_the_same_cluster_gives_the_same_bytes(run: Run, applied: Applied, api: ApiServer) -> None:
+    body = applied("prod/llm", conditions("Created", "Running"))
+    api.put(pod(body, f"{body['metadata']['name']}-master-0", **RUNNING))
+    assert run("status", "-o", "json").stdout == run("status", "-o", "json").stdout
