@@ -1,0 +1,91 @@
+"""Which schema an object is held against: a CRD that was given, our own, or Kubernetes' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from trainwright import kube, schema
+from trainwright.manifests.crds import Crd
+from trainwright.model import Data
+from trainwright.schema import Schema, Violation
+
+# Kinds that schemas/kinds describes with every field they have; of others it knows what we render.
+_OWN = {
+    ("kubeflow.org/v1", "PyTorchJob"): "PyTorchJob",
+    ("breezeml.ai/v1", "TrainingJob"): "TrainingJob",
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): "JobSet",
+    ("trainer.kubeflow.org/v1alpha1", "TrainJob"): "TrainJob",
+    ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): "TrainingRuntime",
+    ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): "TrainingRuntime",
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one kind. Our own schemas have no `status`, which nobody applies."""
+
+    schema: Schema
+    kubernetes: str
+    crd: Crd | None = None
+    own: bool = False
+
+    def violations(self, body: Mapping[str, Data]) -> tuple[Violation, ...]:
+        """Every way in which strict field validation would refuse the object."""
+        if self.schema.accepts(body):
+            return ()
+        if self.own and "status" in body:
+            body = {key: value for key, value in body.items() if key != "status"}
+        if self.crd is not None:  # what is absent may have a default, and null may say nothing
+            body = self.crd.prepared(body)
+        found = self.schema.explain(body)
+        return tuple(schema.dated(each, self.schema.root, self.kubernetes) for each in found)
+
+
+@dataclass(frozen=True)
+class Catalog:
+    """The schemas of a run. One is compiled when the first object of its kind is met."""
+
+    kubernetes: str
+    crds: tuple[Crd, ...] = ()
+    _found: dict[tuple[str, str], Known | None] = field(default_factory=dict)
+
+    @cached_property
+    def _by_kind(self) -> Mapping[tuple[str, str], Crd]:
+        return {(crd.api_version, crd.kind): crd for crd in self.crds}
+
+    def find(self, api_version: str, kind: str) -> Known | None:
+        """What is known of a kind; None when nothing is."""
+        key = (api_version, kind)
+        if key not in self._found:
+            self._found[key] = self._look(key)
+        return self._found[key]
+
+    def _look(self, key: tuple[str, str]) -> Known | None:
+        crd = self._by_kind.get(key)
+        if crd is not None:
+            return Known(crd.schema, self.kubernetes, crd)
+        if key in _OWN:
+            own = schema.kind(_OWN[key], self.kubernetes)
+            if _OWN[key] != key[1]:  # ClusterTrainingRuntime differs by its name alone
+                fields = {**own.root["properties"], "kind": {"const": key[1]}}
+                own = replace(own, root={**own.root, "properties": fields})
+            return Known(own, self.kubernetes, own=True)
+        definition = kube.kinds(self.kubernetes).get(key)
+        if definition is None:
+            return None
+        root = {"$ref": f"{kube.URI}#/$defs/{definition}"}
+        return Known(schema.with_kubernetes(root, self.kubernetes), self.kubernetes)
+
+    def serves_group(self, api_version: str) -> bool:
+        """Whether Kubernetes itself serves this group, so that it has no kind that we do not know.
+
+        Groups of CRDs may have any kind, whatever few of them were given.
+        """
+        group = api_version.rpartition("/")[0]
+        return any(served.rpartition("/")[0] == group for served, _ in self._served)
+
+    @property
+    def _served(self) -> Iterable[tuple[str, str]]:
+        return kube.kinds(self.kubernetes)

@@ -1,0 +1,195 @@
+"""`x-kubernetes-validations` of CRDs, evaluated by CEL's own implementation (cel-cpp).
+
+Kubernetes compiles a rule against the types of its schema; here `self` is dynamic, so a rule that
+could never be compiled there fails when it is evaluated. What the engine cannot evaluate is said,
+never counted as passed. https://kubernetes.io/docs/reference/using-api/cel/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, TypeAlias
+
+from trainwright.manifests import celfunctions, celvalues
+from trainwright.manifests.crds import Crd
+from trainwright.manifests.structural import Structural
+from trainwright.model import Data
+
+_RULES = "x-kubernetes-validations"
+_OLD = re.compile(r"\boldSelf\b")
+_STEP = re.compile(r"\.([A-Za-z0-9_-]+)|\['([^']+)'\]")  # of a fieldPath
+# Errors that the server would meet too: it then refuses the object.
+_REFUSED = ("NOT_FOUND", "Index error", "divide by zero", "OUT_OF_RANGE")
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A rule that an object breaks: where, and what the definition says about it."""
+
+    pointer: str
+    message: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A rule that could not be evaluated, and why."""
+
+    rule: str
+    reason: str
+
+
+Outcome: TypeAlias = Broken | Skipped
+
+
+def creation(crd: Crd, body: Mapping[str, Data]) -> tuple[Outcome, ...]:
+    """What the rules say about an object that is new, so without those that compare."""
+    if not _has_rules(crd.root):
+        return ()
+    return tuple(_Walk(changing=False).value(crd.root, crd.prepared(body), _NOTHING, ""))
+
+
+def transition(crd: Crd, old: Mapping[str, Data], new: Mapping[str, Data]) -> tuple[Outcome, ...]:
+    """What the rules that compare (`oldSelf`) say about a change, and those alone.
+
+    The server pairs fields by name and items of a list by its keys, where it is a map. Inside of
+    any other list there is nothing to compare with.
+    """
+    if not _has_rules(crd.root):
+        return ()
+    walk = _Walk(changing=True)
+    return tuple(walk.value(crd.root, crd.prepared(new), crd.prepared(old), ""))
+
+
+class _Nothing:
+    """Stands for the old value where there is none; null may be one."""
+
+
+_NOTHING = _Nothing()
+_known: dict[int, tuple[Structural, bool]] = {}
+
+
+def _has_rules(schema: Structural) -> bool:
+    """Whether the schema or anything below it has rules; asked at every step, so remembered."""
+    if id(schema) not in _known:
+        below = [*schema.get("properties", {}).values()]
+        below += [schema[key] for key in ("items", "additionalProperties") if key in schema]
+        found = any(_has_rules(child) for child in below if isinstance(child, Mapping))
+        # With the schema itself, whose id would otherwise be given to another one.
+        _known[id(schema)] = (schema, found or bool(schema.get(_RULES)))
+    return _known[id(schema)][1]
+
+
+@dataclass(frozen=True)
+class _Walk:
+    """Goes along a value, its old self and its schema, asking every rule on the way."""
+
+    changing: bool
+
+    def value(self, schema: Structural, value: Data, old: Data, pointer: str) -> Iterator[Outcome]:
+        if value is None or not _has_rules(schema):
+            return
+        for rule in schema.get(_RULES, ()):
+            yield from self._asked(rule, schema, value, old, pointer)
+        if isinstance(value, Mapping):
+            for key, item in value.items():
+                child = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
+                if isinstance(child, Mapping):
+                    before = old.get(key, _NOTHING) if isinstance(old, Mapping) else _NOTHING
+                    token = str(key).replace("~", "~0").replace("/", "~1")
+                    yield from self.value(child, item, before, f"{pointer}/{token}")
+        elif isinstance(value, list) and isinstance(schema.get("items"), Mapping):
+            paired = _by_key(schema, old)
+            for index, item in enumerate(value):
+                before = paired.get(celvalues.key(schema, item), _NOTHING)
+                yield from self.value(schema["items"], item, before, f"{pointer}/{index}")
+
+    def _asked(
+        self, rule: Mapping[str, Data], schema: Structural, value: Data, old: Data, pointer: str
+    ) -> Iterator[Outcome]:
+        text = str(rule.get("rule", ""))
+        compares = _OLD.search(text) is not None
+        optional = bool(rule.get("optionalOldSelf"))
+        if compares != self.changing and not (optional and not self.changing):
+            return
+        if self.changing and old is _NOTHING and not optional:
+            return
+        root = not pointer
+        data = {"self": celvalues.convert(value, schema, root=root, sort=self.changing)}
+        form = ""
+        if optional:
+            form = "some" if self.changing and old is not _NOTHING else "none"
+        if self.changing and old is not _NOTHING:
+            name = "previous" if optional else "oldSelf"
+            data[name] = celvalues.convert(old, schema, root=root, sort=True)
+        problem = _problem(text, form, data)
+        if isinstance(problem, Skipped):
+            yield problem
+        elif problem is not None:
+            message = _message(rule, form, data) + problem
+            yield Broken(pointer + _steps(str(rule.get("fieldPath", ""))), message, text)
+
+
+def _by_key(schema: Structural, items: Data) -> dict[Any, Data]:
+    if schema.get("x-kubernetes-list-type") != "map" or not isinstance(items, list):
+        return {}
+    return {celvalues.key(schema, item): item for item in items}
+
+
+def _steps(field_path: str) -> str:
+    steps = (plain or quoted for plain, quoted in _STEP.findall(field_path))
+    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def _problem(text: str, form: str, data: Mapping[str, Data]) -> Skipped | str | None:
+    """None where the rule holds; why it could not be asked; or what to say besides its message."""
+    program = _compiled(text, form)
+    if isinstance(program, str):
+        return Skipped(text, program)
+    try:
+        result = program.eval(data=data)
+    except RuntimeError as error:
+        return Skipped(text, _first_line(error))
+    kind = result.type().name()
+    if kind == "BOOL":
+        return None if result.value() else ""
+    reason = _first_line(result.value())
+    if kind == "ERROR" and any(word in reason for word in _REFUSED):
+        return f" ({reason.rpartition(': ')[2] if 'NOT_FOUND' not in reason else reason})"
+    return Skipped(text, reason if kind == "ERROR" else f"it gives {kind}, not true or false")
+
+
+def _message(rule: Mapping[str, Data], form: str, data: Mapping[str, Data]) -> str:
+    expression = rule.get("messageExpression")
+    if isinstance(expression, str):
+        program = _compiled(expression, form)
+        if not isinstance(program, str):
+            result = program.eval(data=data)
+            if result.type().name() == "STRING" and str(result.value()).strip():
+                return str(result.value())
+    text = " ".join(str(rule.get("rule", "")).split())
+    return " ".join(str(rule.get("message") or f"the rule does not hold: {text}").split())
+
+
+@cache
+def _compiled(text: str, form: str) -> Any:
+    """The program of an expression, or the reason why there is none.
+
+    An optional oldSelf is bound in CEL itself: Python has no such value.
+    """
+    if form == "some":
+        text = f"cel.bind(oldSelf, optional.of(previous), {text})"
+    elif form == "none":
+        text = f"cel.bind(oldSelf, optional.none(), {text})"
+    try:
+        return celfunctions.environment().compile(text)
+    except RuntimeError as error:
+        return _first_line(error)
+
+
+def _first_line(error: object) -> str:
+    line = str(error).split("\n", 1)[0].removesuffix("[INVALID_ARGUMENT]")
+    return re.sub(r"^INVALID_ARGUMENT: ERROR: <input>:\d+:\d+: ", "", line).strip()[:200]

@@ -1,0 +1,254 @@
+"""One text of manifests to what is wrong with it: syntax, schema, CEL and every rule."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from trainwright import diagnostics as dx
+from trainwright import kube, rules
+from trainwright.manifests import reading, webhooks
+from trainwright.manifests.catalog import Catalog, Known
+from trainwright.manifests.reading import Chunk, Object
+from trainwright.merge import lookup
+from trainwright.model import Data, Environment, Finding, Manifest, Place, Severity
+from trainwright.rules.bundle import Bundle
+from trainwright.rules.rule import Rule
+from trainwright.rules.subject import Hit, Subject
+from trainwright.schema import Violation
+from trainwright.yamlio import Document
+
+DUPLICATE = "TW512"  # told where all manifests of a run are known, so not one by one
+_NOWHERE = Place("")
+_SECRET = re.compile(r"/(?:data|stringData)/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What manifests are held against; `around` are objects that others refer to."""
+
+    environment: Environment
+    catalog: Catalog
+    around: Bundle = field(default_factory=Bundle)
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A pointer into one of the documents of a text."""
+
+    document: int
+    pointer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An object that was looked at: its identity, and where it is."""
+
+    identity: tuple[str, str, str, str]
+    at: At
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A kind that there is no schema for, or a rule of a kind that could not be evaluated."""
+
+    api_version: str
+    kind: str
+    at: At
+    rule: str = ""
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Looked:
+    """What became of one text."""
+
+    findings: list[Finding] = field(default_factory=list)
+    seen: list[Seen] = field(default_factory=list)
+    unknown: list[Unknown] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Remark:
+    """A finding that has no position yet: the pointer it is about, or the key there."""
+
+    finding: Finding
+    pointer: str
+    key: bool = False
+
+
+def look(chunk: Chunk, setting: Setting) -> Looked:
+    """What is wrong with a text. Only findings need the positions that are slow to read."""
+    glanced = reading.glance(chunk)
+    if glanced is None:
+        return look_carefully(chunk, setting)
+    looked = Looked()
+    remarks = tuple(_remarks(glanced[0], 0, chunk, setting, looked))
+    if remarks:
+        document, *more = reading.documents(chunk)
+        if more or not isinstance(document, Document) or document.data != glanced[0]:
+            return look_carefully(chunk, setting)
+        looked.findings += [_placed(remark, document) for remark in remarks]
+    return looked
+
+
+def look_carefully(chunk: Chunk, setting: Setting) -> Looked:
+    """The same, with the position of everything read along."""
+    looked = Looked()
+    for index, document in enumerate(reading.documents(chunk)):
+        if isinstance(document, tuple):
+            looked.findings += document
+        else:
+            for remark in _remarks(document.data, index, chunk, setting, looked):
+                looked.findings.append(_placed(remark, document))
+    return looked
+
+
+def place(chunk: Chunk, at: At) -> Place:
+    """The position of something in a text, which is read again for it."""
+    for index, document in enumerate(reading.documents(chunk)):
+        if index == at.document and isinstance(document, Document):
+            return document.place(at.pointer)
+    return Place(chunk.file, chunk.above + 1)
+
+
+def _placed(remark: _Remark, document: Document) -> Finding:
+    find = document.key_place if remark.key else document.place
+    return replace(remark.finding, place=find(remark.pointer))
+
+
+def _remarks(
+    data: Data, index: int, chunk: Chunk, setting: Setting, looked: Looked
+) -> Iterator[_Remark]:
+    if chunk.found and isinstance(data, Mapping) and data.keys().isdisjoint(_ENVELOPE):
+        said = "this is no manifest: it has neither apiVersion nor kind"
+        yield _Remark(replace(dx.SHAPE.at(_NOWHERE, said), severity=Severity.NOTE), "")
+        return
+    for item in reading.objects(data):
+        yield from _about(item, At(index, item.prefix), setting, looked)
+
+
+def _about(item: Object, at: At, setting: Setting, looked: Looked) -> Iterator[_Remark]:
+    body = item.body
+    problem = _shapeless(body)
+    if problem:
+        yield _Remark(dx.SHAPE.at(_NOWHERE, problem, remedy=_SHAPE_REMEDY), item.prefix)
+        return
+    manifest = Manifest(body=body)
+    if manifest.api_version.partition("/")[0] in FOR_TOOLS:
+        looked.unknown.append(Unknown(manifest.api_version, manifest.kind, at))
+        return
+    looked.seen.append(Seen(manifest.identity, at))
+    known = setting.catalog.find(manifest.api_version, manifest.kind)
+    remarks: Iterable[_Remark]
+    if known is None:
+        remarks = _unknown_kind(manifest, at, setting, looked)
+    else:
+        remarks = _against(manifest, known, at, looked)
+    title = f"{manifest.kind}/{reading.name_of(body)}"
+    for remark in (*remarks, *_ruled(manifest, setting)):
+        finding = replace(remark.finding, manifest=title, pointer=remark.pointer)
+        yield replace(remark, finding=finding, pointer=item.prefix + remark.pointer)
+
+
+_ENVELOPE = ("apiVersion", "kind")
+FOR_TOOLS = ("kustomize.config.k8s.io", "trainwright.io")  # files that no cluster ever sees
+_SHAPE_REMEDY = "Point --manifests at Kubernetes manifests only, and start each with both."
+
+
+def _shapeless(body: Data) -> str:
+    if not isinstance(body, Mapping):
+        return f"expected an object, found {'a list' if isinstance(body, list) else 'one value'}"
+    absent = [key for key in _ENVELOPE if not isinstance(body.get(key), str)]
+    return f"{' and '.join(absent)} must say what this is" if absent else ""
+
+
+# --- schema and CEL ------------------------------------------------------------------------------
+
+
+def _unknown_kind(
+    manifest: Manifest, at: At, setting: Setting, looked: Looked
+) -> Iterator[_Remark]:
+    catalog = setting.catalog
+    api_version, kind = manifest.api_version, manifest.kind
+    when = kube.when_kind(api_version, kind, catalog.kubernetes)
+    if not when and not catalog.serves_group(api_version):
+        looked.unknown.append(Unknown(api_version, kind, at))
+        return
+    message = f"Kubernetes {catalog.kubernetes} has no {kind} of {api_version}"
+    remedy = "Write an apiVersion that it serves, or name its version with --kubernetes-version."
+    finding = dx.RENDERED_SCHEMA.at(
+        _NOWHERE, f"{message}: {when}" if when else message, remedy=remedy
+    )
+    yield _Remark(finding, "/apiVersion")
+
+
+def _against(manifest: Manifest, known: Known, at: At, looked: Looked) -> Iterator[_Remark]:
+    violations = known.violations(manifest.body)
+    for violation in violations:
+        yield _violation(manifest, violation)
+    if known.crd is None or violations:  # the server, too, asks CEL last
+        return
+    from trainwright.manifests import cel  # 15 ms, and only CRDs have such rules
+
+    for outcome in cel.creation(known.crd, manifest.body):
+        if isinstance(outcome, cel.Broken):
+            finding = dx.CEL.at(_NOWHERE, outcome.message)
+            sure = not _filled_in(manifest, outcome.pointer, outcome.rule)
+            yield _Remark(finding if sure else _unless(finding), outcome.pointer)
+        else:
+            unknown = Unknown(manifest.api_version, manifest.kind, at, outcome.rule, outcome.reason)
+            looked.unknown.append(unknown)
+
+
+def _violation(manifest: Manifest, violation: Violation) -> _Remark:
+    message = violation.message
+    if manifest.kind == "Secret" and _SECRET.match(violation.pointer):
+        message = message.partition(", found")[0]  # the rest would show the value
+    finding = dx.RENDERED_SCHEMA.at(_NOWHERE, message, remedy=violation.remedy)
+    absent = f"{violation.pointer}/{violation.missing}"
+    if violation.missing and webhooks.fills(manifest.kind, absent):
+        finding = _unless(finding)
+    return _Remark(finding, violation.pointer, bool(violation.key))
+
+
+def _filled_in(manifest: Manifest, pointer: str, rule: str) -> bool:
+    """Whether a rule speaks of a field that a webhook fills in and that is absent here."""
+    return any(
+        re.search(rf"\b{re.escape(name)}\b", rule)
+        and lookup(manifest.body, f"{pointer}/{name}") is None
+        for name in webhooks.names(manifest.kind)
+    )
+
+
+def _unless(finding: Finding) -> Finding:
+    softer = Severity.WARNING if finding.severity is Severity.ERROR else finding.severity
+    return replace(finding, severity=softer, message=f"{finding.message}, {webhooks.UNLESS}")
+
+
+# --- rules ---------------------------------------------------------------------------------------
+
+
+def _ruled(manifest: Manifest, setting: Setting) -> Iterator[_Remark]:
+    subject = Subject(manifest, setting.environment, None, setting.around)
+    for rule, hit in rules.run(subject):
+        if rule.id == DUPLICATE:
+            continue
+        finding = _finding(rule, hit)
+        absent = lookup(manifest.body, hit.pointer) is None
+        if absent and webhooks.fills(manifest.kind, hit.pointer):
+            finding = _unless(finding)
+        yield _Remark(finding, hit.pointer)
+
+
+def _finding(rule: Rule, hit: Hit) -> Finding:
+    return Finding(
+        rule=rule.id,
+        severity=rule.severity,
+        place=_NOWHERE,
+        message=hit.message,
+        remedy=rule.remedy,
+        note=hit.note,
+        effect=rule.effect,
+    )

@@ -1,0 +1,208 @@
+"""Paths to documents: files, folders and standard input, split where clients of the API do it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainwright import yamlio
+from trainwright.errors import SourceError
+from trainwright.manifests import fast
+from trainwright.manifests.dialect import GO, MAX_DOCUMENT
+from trainwright.model import Data, Finding
+from trainwright.yamlio import Document
+
+STDIN = "<stdin>"
+_SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One file that was read: its name in findings, its bytes, and whether a folder brought it."""
+
+    file: str
+    raw: bytes
+    found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """The text between two document markers, after `above` lines of its file."""
+
+    file: str
+    above: int
+    raw: bytes
+    found: bool = False  # in a folder, where files of other kinds may lie
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """One object of a document; the items of a List have their pointer in it as `prefix`.
+
+    What should be an object may be anything.
+    """
+
+    body: Data
+    prefix: str = ""
+
+
+def gather(paths: tuple[str, ...]) -> tuple[Source, ...]:
+    """Everything below the paths, each file once, in the order of the paths and then of names.
+
+    "-" is standard input. Folders give their .yaml, .yml and .json files, hidden ones left out.
+    """
+    found: dict[str, Source] = {}
+    for path in paths:
+        if path == "-":
+            found.setdefault(STDIN, Source(STDIN, sys.stdin.buffer.read()))
+            continue
+        found_there = Path(path).is_dir()
+        files = sorted(_below(Path(path))) if found_there else [path]
+        if not files:
+            raise SourceError(f"{path} holds no {', '.join(_SUFFIXES)} file")
+        for file in files:
+            label = _label(file)
+            if label not in found:
+                found[label] = Source(label, _bytes(file), found_there)
+    return tuple(found.values())
+
+
+def _below(folder: Path) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _below(Path(entry.path))
+                elif entry.name.endswith(_SUFFIXES) and entry.is_file():
+                    yield entry.path
+    except OSError as error:
+        raise SourceError(f"cannot read {folder}: {error.strerror}") from error
+
+
+def _bytes(file: str) -> bytes:
+    try:
+        return Path(file).read_bytes()
+    except OSError as error:
+        raise SourceError(f"cannot read {file}: {error.strerror}") from error
+
+
+def _label(file: str) -> str:
+    """The path from here, so that the same tree gives the same report wherever it lies."""
+    relative = os.path.relpath(file)
+    return file if relative.startswith("..") else Path(relative).as_posix()
+
+
+# Only a line of its own ends a document, whatever stands around it: so one broken document leaves
+# the next ones readable. `...` and directives are so rare that such a file is read as one stream.
+_STREAM = (b"%", b"...")
+_MARKED = re.compile(rb"---[ ]*(?:#[^\n]*)?(?=\n)")  # a marker with nothing else on its line
+_NOTHING = re.compile(rb"(?:[ \t\r]*(?:#[^\n]*)?(?:\n|\Z))*\Z")
+
+
+def split(source: Source) -> Iterator[Chunk]:
+    """The documents of a file as texts, those without anything in them left out."""
+    raw = source.raw
+    if raw.startswith(_STREAM) or any(b"\n" + start in raw for start in _STREAM):
+        yield Chunk(source.file, 0, raw, source.found)
+        return
+    above, begin = 0, 0
+    for end in _ends(raw):
+        text = raw[begin:end]
+        if not _NOTHING.match(text.removeprefix(b"---")):
+            yield from _parts(Chunk(source.file, above, text, source.found))
+        above += text.count(b"\n")
+        begin = end
+
+
+def _ends(raw: bytes) -> Iterator[int]:
+    """Where each document ends: before the marker of the next one, or with the file."""
+    at = -1
+    while (at := raw.find(b"\n---", at + 1)) >= 0:
+        if raw[at + 4 : at + 5] in (b" ", b"\t", b"\r", b"\n", b""):
+            yield at + 1
+    yield len(raw)
+
+
+def _parts(chunk: Chunk) -> Iterator[Chunk]:
+    """JSON objects one after the other, as `kubectl get -o json` of several gives, are several."""
+    starts = chunk.raw.lstrip()[:1]
+    if starts != b"{":
+        yield chunk
+        return
+    try:
+        text = chunk.raw.decode()
+    except UnicodeDecodeError:
+        yield chunk
+        return
+    decoder, at, parts = json.JSONDecoder(), 0, []
+    try:
+        while (at := at + len(text[at:]) - len(text[at:].lstrip())) < len(text):
+            _, end = decoder.raw_decode(text, at)
+            line_start = text.rfind("\n", 0, at) + 1
+            # What stands before it on its line becomes blank, so that columns stay true.
+            part = " " * (at - line_start) + _joined(text[at:end])
+            above = chunk.above + text.count("\n", 0, line_start)
+            parts.append(replace(chunk, above=above, raw=part.encode()))
+            at = end
+    except ValueError:  # not JSON: YAML in flow style, or broken
+        yield chunk
+        return
+    yield from parts
+
+
+_PAIR = re.compile(
+    r"(?<!\\)((?:\\\\)*)(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+
+
+def _joined(text: str) -> str:
+    """JSON writes characters beyond 16 bits as two escapes, which libyaml does not put together."""
+    return _PAIR.sub(lambda match: match[1] + str(json.loads(f'"{match[2]}"')), text)
+
+
+def documents(chunk: Chunk) -> Iterator[Document | tuple[Finding, ...]]:
+    """What is in a text, with the position of everything, or what is wrong with it."""
+    return yamlio.documents(chunk.file, chunk.raw, GO, above=chunk.above, limit=MAX_DOCUMENT)
+
+
+def glance(chunk: Chunk) -> tuple[Data] | None:
+    """The data of a text that is certainly one document, without positions; None when in doubt."""
+    marked = _MARKED.match(chunk.raw)
+    if len(chunk.raw) > MAX_DOCUMENT or (marked is None and chunk.raw.startswith(b"---")):
+        return None
+    return fast.read(chunk.raw[marked.end() :] if marked else chunk.raw)
+
+
+def objects(data: Data) -> tuple[Object, ...]:
+    """The objects of a document: none, itself, or what a List in it holds, however deep."""
+    if data is None:
+        return ()
+    if not isinstance(data, Mapping) or not is_list(data):
+        return (Object(data),)
+    return tuple(
+        Object(inner.body, f"/items/{index}{inner.prefix}")
+        for index, item in enumerate(data["items"])
+        for inner in objects(item)
+    )
+
+
+def is_list(data: Mapping[str, Data]) -> bool:
+    """Whether clients take it for several objects: a kind such as List or JobList, with items."""
+    kind = data.get("kind")
+    return isinstance(kind, str) and kind.endswith("List") and isinstance(data.get("items"), list)
+
+
+def name_of(body: Mapping[str, Data]) -> str:
+    """An object's name, or the beginning of those that it will get; empty when there is neither."""
+    metadata = body.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return ""
+    name = metadata.get("name") or metadata.get("generateName")
+    return name if isinstance(name, str) else ""

@@ -1,0 +1,229 @@
+"""All manifests of a run, judged as one: schemas, CEL, rules, and what they are to each other."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainwright import diagnostics as dx
+from trainwright import kube, rules
+from trainwright.errors import SelectionError
+from trainwright.manifests import checking, crds, reading
+from trainwright.manifests.catalog import Catalog
+from trainwright.manifests.checking import DUPLICATE, FOR_TOOLS, Looked, Setting, Unknown
+from trainwright.manifests.crds import Crd
+from trainwright.manifests.reading import Chunk, Source
+from trainwright.manifests.spread import look_at_all
+from trainwright.model import Environment, Finding, GitOps, Manifest, Place, Related, Severity
+from trainwright.rules.bundle import Bundle
+from trainwright.settle import Judged, settle
+from trainwright.yamlio import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to check: `environment` gives facts and severities where there is one.
+
+    `kubernetes` is a minor version; empty for that of the environment, else the newest.
+    """
+
+    today: str  # ISO date, for the expiry of waivers
+    environment: Environment | None = None
+    kubernetes: str = ""
+    crds: Path | None = None
+    need_schemas: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """What was found, with the lines of every file that a finding names."""
+
+    findings: tuple[Finding, ...]
+    sources: Mapping[str, tuple[str, ...]]
+    files: tuple[str, ...]
+
+
+def check(paths: tuple[str, ...], options: Options) -> Checked:
+    """Everything that is wrong with the manifests below the paths ("-" is standard input)."""
+    environment = options.environment or nowhere(options.kubernetes or kube.NEWEST)
+    if options.kubernetes:
+        environment = replace(environment, kubernetes_version=options.kubernetes)
+    sources = reading.gather(paths)
+    definitions, problems = _definitions(options.crds, environment.kubernetes_version)
+    chunks = [chunk for source in sources for chunk in reading.split(source)]
+    setting = Setting(
+        environment=environment,
+        catalog=Catalog(environment.kubernetes_version, definitions),
+        around=Bundle(_context(chunks)),
+    )
+    looked = list(look_at_all(chunks, setting))
+    findings = [*problems, *(finding for one in looked for finding in one.findings)]
+    findings += _duplicates(chunks, looked)
+    findings += _unknown(chunks, looked, need=options.need_schemas)
+    findings = _settled(findings, environment, options.today)
+    return Checked(
+        findings=tuple(sorted(findings, key=lambda finding: finding.order)),
+        sources=dict(_lines(sources, findings)),
+        files=tuple(source.file for source in sources),
+    )
+
+
+def nowhere(kubernetes: str) -> Environment:
+    """An environment of which nothing is known, so that no rule can hold a manifest against it."""
+    return Environment(
+        name="",
+        namespace="",
+        place=Place(""),
+        kubernetes_version=kubernetes,
+        targets={},
+        gitops=GitOps(engine="none"),
+        pod_security="privileged",
+    )
+
+
+def environment(root: Path, name: str) -> Environment:
+    """An environment of a repository. Raises SelectionError when there is none to be used."""
+    from trainwright import load, resolve  # 60 ms, and most manifests belong to no environment
+    from trainwright.tree import Folder
+
+    tree = Folder(root)
+    if name not in load.survey(tree).jobs:
+        raise SelectionError(
+            f'there is no environment "{name}"; see `trainwright list environments`'
+        )
+    loaded = load.Reader(tree).environment(name)
+    if loaded.document is None:
+        raise SelectionError(f"{loaded.findings[0].place}: {loaded.findings[0].message}")
+    return resolve.environment(name, loaded.document)
+
+
+def _definitions(
+    folder: Path | None, kubernetes: str
+) -> tuple[tuple[Crd, ...], tuple[Finding, ...]]:
+    return crds.load(folder, kubernetes) if folder else ((), ())
+
+
+# --- what manifests are to each other ------------------------------------------------------------
+
+# What trains by itself. Anything else may be what another object refers to.
+_LEAF = re.compile(
+    rb"""^kind:[ ]*["']?(?:PyTorchJob|TrainingJob|JobSet|Job)["']?[ ]*$""", re.MULTILINE
+)
+
+
+def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
+    """The objects that others may refer to. Those that only train are left where they are."""
+    for chunk in chunks:
+        if not _LEAF.search(chunk.raw):
+            for data in _data(chunk):
+                for item in reading.objects(data):
+                    if isinstance(item.body, Mapping):
+                        yield Manifest(body=item.body)
+
+
+def _data(chunk: Chunk) -> Iterator[object]:
+    glanced = reading.glance(chunk)
+    if glanced is not None:
+        yield glanced[0]
+        return
+    yield from (d.data for d in reading.documents(chunk) if isinstance(d, Document))
+
+
+def _duplicates(chunks: Sequence[Chunk], looked: Sequence[Looked]) -> Iterator[Finding]:
+    """Objects that are described twice, in whichever files: at the second, naming the first."""
+    first: dict[tuple[str, str, str, str], tuple[Chunk, checking.At]] = {}
+    rule = rules.RULES[DUPLICATE]
+    for chunk, one in zip(chunks, looked, strict=True):
+        for seen in one.seen:
+            _, kind, _, name = seen.identity
+            if not name:
+                continue
+            at = replace(seen.at, pointer=f"{seen.at.pointer}/metadata/name")
+            if seen.identity not in first:
+                first[seen.identity] = (chunk, at)
+                continue
+            before = checking.place(*first[seen.identity])
+            yield Finding(
+                rule=rule.id,
+                severity=rule.severity,
+                place=checking.place(chunk, at),
+                message=f"{kind}/{name} is described twice",
+                remedy=rule.remedy,
+                effect=rule.effect,
+                manifest=f"{kind}/{name}",
+                pointer="/metadata/name",
+                related=(Related("first", "it is here already", before),),
+            )
+
+
+def _unknown(chunks: Sequence[Chunk], looked: Sequence[Looked], *, need: bool) -> Iterator[Finding]:
+    """Once a kind or rule: what could not be checked, and in how many objects."""
+    found: dict[tuple[str, ...], list[tuple[Chunk, Unknown]]] = {}
+    for chunk, one in zip(chunks, looked, strict=True):
+        for unknown in one.unknown:
+            key = (unknown.api_version, unknown.kind, unknown.rule, unknown.reason)
+            found.setdefault(key, []).append((chunk, unknown))
+    for (api_version, kind, rule, reason), cases in found.items():
+        chunk, unknown = cases[0]
+        place = checking.place(chunk, unknown.at)
+        objects = f"{len(cases)} object{'' if len(cases) == 1 else 's'}"
+        if rule:
+            text = " ".join(rule.split())
+            yield dx.CEL_SKIPPED.at(place, f"{kind}: the rule {text!r} is not evaluated: {reason}")
+        else:
+            message = f"skipped: no schema for {kind} of {api_version}, {objects}"
+            finding = dx.NO_SCHEMA.at(place, message)
+            missing = need and api_version.partition("/")[0] not in FOR_TOOLS
+            yield replace(finding, severity=Severity.ERROR) if missing else finding
+
+
+def _settled(findings: Sequence[Finding], environment: Environment, today: str) -> list[Finding]:
+    """The findings under the severities and waivers of the environment."""
+    by_name: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_name.setdefault(finding.manifest.rpartition("/")[2], []).append(finding)
+    judged = [Judged(name, tuple(group), ()) for name, group in by_name.items()]
+    return list(settle(environment, judged, today, whole=False))
+
+
+# --- the lines that findings point into ----------------------------------------------------------
+
+_SECRET = re.compile(rb"""["']?kind["']?:[ ]*["']?Secret\b""")
+_VALUE = re.compile(r"""^(\s*(?:- )?["']?(?!apiVersion|kind|name|namespace|type)[^:]*:).*\S.*$""")
+
+
+def _lines(
+    sources: Sequence[Source], findings: Sequence[Finding]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The lines of every file that a finding names: those alone, and nothing that Secrets hold.
+
+    The others are empty, as they are never shown and there may be a million.
+    """
+    named: dict[str, set[int]] = {}
+    for finding in findings:
+        for place in (finding.place, *(related.place for related in finding.related)):
+            if place is not None:
+                named.setdefault(place.file, set()).add(place.line)
+    for source in sources:
+        if source.file in named:
+            written = source.raw.split(b"\n")
+            lines = [""] * len(written)
+            hidden = _secret_lines(source) if _SECRET.search(source.raw) else frozenset()
+            for number in named[source.file]:
+                if number <= len(lines):
+                    line = written[number - 1].decode("utf-8", "replace").removesuffix("\r")
+                    secret = number in hidden
+                    lines[number - 1] = _VALUE.sub(r"\1 …", line) if secret else line
+            yield source.file, tuple(lines)
+
+
+def _secret_lines(source: Source) -> frozenset[int]:
+    """The numbers of the lines of every Secret in a file."""
+    return frozenset(
+        number
+        for chunk in reading.split(source)
+        if _SECRET.search(chunk.raw)
+        for number in range(chunk.above + 1, chunk.above + chunk.raw.count(b"\n") + 2)
+    )
