@@ -5,6 +5,9 @@ TrainwrightError        exit 2: one line, no traceback
 ├── SelectionError      no environment or job matches what was asked for
 ├── EngineError         Helm could not be started, or the chart itself is broken
 ├── OutputError         rendered/ cannot be written
+│   └── publish.model.PublishError    rendered files cannot be published
+├── editing.EditError             a file cannot be edited in these lines alone
+├── images.ImageError             nobody says what an image tag stands for
 ├── cluster.errors.ClusterError   a cluster cannot be asked, or does not answer
 ├── operators.ManifestError       no operator makes pods of these manifests
 └── rehearsal.RehearsalError      a rendered job cannot be run on this machine

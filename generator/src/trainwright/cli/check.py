@@ -1,8 +1,11 @@
-"""`check`: what is wrong, in six formats."""
+"""`check`: what is wrong with job specs, or with anybody's manifests, in six formats."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -17,12 +20,15 @@ from trainwright.cli.common import (
     planning,
     report,
     selections,
+    today,
 )
 
 if TYPE_CHECKING:
-    from trainwright.plan import Plan
+    from trainwright.manifests.run import Options
+    from trainwright.model import Finding
 
 FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
+VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, which costs an import
 
 
 @click.command()
@@ -42,25 +48,100 @@ FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
     show_default=True,
     help="The least severity that makes the exit code 1.",
 )
+@click.option(
+    "--kubernetes-version",
+    "kubernetes",
+    type=click.Choice(VERSIONS),
+    help="Check for this version of Kubernetes instead of the environment's own.",
+)
+@click.option(
+    "--manifests",
+    multiple=True,
+    metavar="PATH",
+    help="Check Kubernetes manifests instead of job specs: a file, a folder or - for standard "
+    "input. May be given several times.",
+)
+@click.option(
+    "--env", metavar="ENV", help="With --manifests: the environment whose facts and rules apply."
+)
+@click.option(
+    "--crds",
+    type=click.Path(path_type=Path, exists=True),
+    help="With --manifests: CustomResourceDefinitions to hold them against, as files.",
+)
+@click.option(
+    "--skip-missing-schemas/--need-schemas",
+    "skip",
+    default=True,
+    show_default=True,
+    help="With --manifests: whether a kind without a schema is a note or an error.",
+)
 @no_cache
 @helm_binary
 @click.pass_obj
-def check(
+def check(  # noqa: PLR0913, PLR0917 - one an option
     context: Context,
     selections: tuple[str, ...],
     output: str,
     fail_on: str,
+    kubernetes: str | None,
+    manifests: tuple[str, ...],
+    env: str | None,
+    crds: Path | None,
+    skip: bool,
     no_cache: bool,
     helm: str | None,
 ) -> None:
-    """Validate job specs and check what they render to."""
+    """Validate job specs and check what they render to, or check any Kubernetes manifests."""
+    if manifests and selections:
+        raise click.UsageError("--manifests and a selection of jobs exclude each other.")
+    if not manifests and (env or crds or not skip):
+        raise click.UsageError("--env, --crds and --need-schemas belong to --manifests.")
     with errors():
-        plan = context.plan(selections, planning(helm, no_cache))
-        click.echo(report(context, plan, output, selections), nl=False)
-        sys.exit(FINDINGS if _at_least(plan, fail_on) else OK)
+        if manifests:
+            from trainwright.manifests.run import Options
+
+            options = Options(
+                today=today(), kubernetes=kubernetes or "", crds=crds, need_schemas=not skip
+            )
+            findings = _manifests(context, manifests, env, options, output)
+        else:
+            # What was found out for another version must neither be read nor remembered.
+            planned = planning(helm, no_cache or bool(kubernetes))
+            plan = context.plan(selections, replace(planned, kubernetes=kubernetes or ""))
+            click.echo(report(context, plan, output, selections), nl=False)
+            findings = plan.findings
+        sys.exit(FINDINGS if _at_least(findings, fail_on) else OK)
 
 
-def _at_least(plan: Plan, severity: str) -> bool:
+def _manifests(
+    context: Context, paths: tuple[str, ...], env: str | None, options: Options, output: str
+) -> tuple[Finding, ...]:
+    from trainwright.manifests import run
+
+    if env:
+        options = replace(options, environment=run.environment(context.root, env))
+    checked = run.check(paths, options)
+    from trainwright import reports  # not before: processes that were forked have no use for it
+
+    words = ["trainwright", "check", *(f"--manifests {path}" for path in paths)]
+    words += [f"--env {env}"] if env else []
+    words += [f"--crds {options.crds}"] if options.crds else []
+    words += [f"--kubernetes-version {options.kubernetes}"] if options.kubernetes else []
+    text = reports.write(
+        checked.findings,
+        checked.sources,
+        output,
+        checked=checked.files,
+        command=" ".join(words),
+        color=context.color,
+        noun="file",
+    )
+    click.echo(text, nl=False)
+    return checked.findings
+
+
+def _at_least(findings: Iterable[Finding], severity: str) -> bool:
     order = ("error", "warning", "note")
     failing = order[: order.index(severity) + 1]
-    return any(finding.severity.value in failing for finding in plan.findings)
+    return any(finding.severity.value in failing for finding in findings)

@@ -95,18 +95,28 @@ class Context:
         """Text in a colour, where colours are wanted."""
         return click.style(text, fg=color) if self.color else text
 
+    def differing(self, line: str) -> str:
+        """A line of a unified diff, in its colour."""
+        colors = {"+": "green", "-": "red", "@": "cyan"}
+        return self.paint(line, colors[line[0]]) if line[0] in colors else line
+
     def plan(self, selections: tuple[str, ...], options: Options) -> Plan:
         from trainwright import plan
 
         return plan.plan(self.root, selections, options)
 
 
+def today() -> str:
+    """The date by which waivers expire, as ISO writes it."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
+    return now.date().isoformat()
+
+
 def planning(helm: str | None, no_cache: bool) -> Options:
     from trainwright.plan import Options
 
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
-    return Options(today=now.date().isoformat(), helm=helm, use_cache=not no_cache)
+    return Options(today=today(), helm=helm, use_cache=not no_cache)
 
 
 def report(context: Context, plan: Plan, output: str, selections: tuple[str, ...]) -> str:

@@ -35,7 +35,7 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
             click.echo(present.explanation(found), nl=False)
 
 
-LISTS = ("jobs", "environments", "targets", "rules", "formats")
+LISTS = ("jobs", "environments", "targets", "rules", "formats", "wirings")
 
 
 @click.command(name="list")
@@ -43,7 +43,7 @@ LISTS = ("jobs", "environments", "targets", "rules", "formats")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
 @click.pass_obj
 def list_(context: Context, what: str, output: str) -> None:
-    """List jobs, environments, targets, rules or report formats."""
+    """List jobs, environments, targets, rules, report formats or wirings."""
     from trainwright import listing, present
 
     with errors():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from trainwright.cli.cluster import Reach, reaching
 from trainwright.cli.common import (
     FINDINGS,
     OK,
@@ -80,18 +83,31 @@ def _say_drift(plan: Plan, selections: tuple[str, ...]) -> int:
 @selections
 @click.option("--unified", "-U", default=3, show_default=True, help="Lines of context.")
 @click.option("--name-only", is_flag=True, help="Show only which files differ, and how.")
+@click.option(
+    "--live", is_flag=True, help="Compare with the cluster, by a server-side dry run, instead."
+)
+@reaching
 @no_cache
 @helm_binary
 @click.pass_obj
-def diff(
+def diff(  # noqa: PLR0913 - an option each
     context: Context,
+    *,
     selections: tuple[str, ...],
     unified: int,
     name_only: bool,
+    live: bool,
+    kubeconfig: Path | None,
+    kube_context: str | None,
+    namespace: str | None,
     no_cache: bool,
     helm: str | None,
 ) -> None:
-    """Show how rendered files would change. Exit 1 when they would."""
+    """Show how rendered files would change. Exit 1 when they would.
+
+    With --live: how objects in the cluster would, by the API server's own answer to what is
+    rendered now. Nothing is changed there; what it would refuse is a finding.
+    """
     from trainwright import present
     from trainwright.credentials import redact
 
@@ -100,16 +116,43 @@ def diff(
         if plan.failed:
             click.echo(report(context, plan, "text", selections), err=True)
             sys.exit(FINDINGS)
+        if live:
+            reach_by = Reach(kubeconfig, kube_context, namespace)
+            sys.exit(_diff_live(context, plan, selections, reach_by, -1 if name_only else unified))
         for environment in plan.environments:
             if name_only:
                 for line in present.drift(environment):
                     click.echo(line)
             else:
                 for line in map(redact, present.diff(context.root, environment, unified)):
-                    click.echo(_colored(line) if context.color else line, nl=False, color=True)
+                    click.echo(context.differing(line), nl=False, color=True)
         sys.exit(FINDINGS if any(e.changes for e in plan.environments) else OK)
 
 
-def _colored(line: str) -> str:
-    colors = {"+": "green", "-": "red", "@": "cyan"}
-    return click.style(line, fg=colors[line[0]]) if line[0] in colors else line
+def _diff_live(
+    context: Context, plan: Plan, selections: tuple[str, ...], reach: Reach, unified: int
+) -> int:
+    """Differences to stdout, what the API server refuses to stderr; -1 lines mean names only."""
+    from trainwright.cluster import live
+
+    findings, differ = [], False
+    for environment in plan.environments:
+        objects = list(live.rendered(context.root, environment))
+        if not objects:
+            continue
+        place = live.place(context.root, environment.name)
+        cluster, namespace = reach(place)
+        for job, manifest in objects:
+            found = live.compare(cluster, namespace, manifest, live.MANAGERS[place.gitops.engine])
+            differ = differ or found.differs
+            if found.refused:
+                findings.append(live.finding(job, found))
+            elif unified < 0 and found.differs:
+                click.echo(f"{found.title}: {'missing' if found.before is None else 'differs'}")
+            elif unified >= 0:
+                for line in found.diff(unified):
+                    click.echo(context.differing(line), nl=False, color=True)
+    if findings:
+        refused = replace(plan, findings=tuple(findings), sources={})
+        click.echo(report(context, refused, "text", selections), err=True)
+    return FINDINGS if findings or differ else OK

@@ -1,0 +1,229 @@
+"""`status`, `logs` and `wait`: what became of rendered jobs in the cluster. They change nothing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, selections
+
+if TYPE_CHECKING:
+    from trainwright.cluster.client import Cluster
+    from trainwright.cluster.logs import Line
+    from trainwright.cluster.pods import LivePod
+    from trainwright.cluster.status import Run
+    from trainwright.model import Environment
+
+_DURATION = re.compile(r"(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?")
+ROLES = ("read", "dry-run")
+GOALS = ("succeeded", "running", "finished")
+_COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
+
+
+def _seconds(_: click.Context, __: click.Parameter, written: str | None) -> int | None:
+    """30s, 10m, 1h30m: the durations of a job spec."""
+    from trainwright import resolve
+
+    if written is None:
+        return None
+    if not _DURATION.fullmatch(written):
+        raise click.BadParameter(f"{written!r} is no duration such as 30s, 10m or 1h30m")
+    return resolve.seconds(written)
+
+
+def reaching(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say which cluster."""
+    for option in (
+        click.option("--namespace", "-n", help="The namespace, instead of the environment's."),
+        click.option("--context", "kube_context", metavar="NAME", help="The kubeconfig's context."),
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path, exists=True, dir_okay=False),
+            help="The kubeconfig, instead of KUBECONFIG or ~/.kube/config.",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How to get to an environment's cluster: as options say, else as its own file does."""
+
+    kubeconfig: Path | None
+    context: str | None
+    namespace: str | None
+
+    def __call__(self, environment: Environment) -> tuple[Cluster, str]:
+        """The cluster and the namespace, which are named on stderr."""
+        from trainwright.cluster.client import Access, Cluster
+
+        context = self.context or environment.kube_context
+        cluster = Cluster(Access(kubeconfig=str(self.kubeconfig or ""), context=context))
+        namespace = self.namespace or environment.namespace
+        click.echo(f"{environment.name}: namespace {namespace} of {cluster.where}", err=True)
+        return cluster, namespace
+
+
+def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) -> None:
+    from importlib.resources import files
+
+    if role is not None:
+        manifest = files("trainwright") / "cluster" / "rbac" / f"{role}.yaml"
+        click.echo(manifest.read_text(encoding="utf-8"), nl=False)
+        context.exit()
+
+
+@click.command()
+@selections
+@reaching
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.option(
+    "--print-rbac",
+    type=click.Choice(ROLES),
+    is_eager=True,
+    expose_value=False,
+    callback=_print_rbac,
+    help="Print the role that these verbs need, or the one that diff --live needs, and exit.",
+)
+@click.pass_obj
+def status(
+    context: Context,
+    selections: tuple[str, ...],
+    kubeconfig: Path | None,
+    kube_context: str | None,
+    namespace: str | None,
+    output: str,
+) -> None:
+    """Show what became of rendered jobs: git's intent beside the cluster's state.
+
+    One line a run: waiting and why, running with how many ranks ready, failed with the words of
+    the rank that failed first; runs that only the cluster has come last. A single ENV/JOB shows
+    its pods and the last lines of the failed rank too.
+    """
+    from trainwright import present
+    from trainwright.cluster import intent, text
+    from trainwright.cluster import status as asking
+
+    with errors():
+        reach = Reach(kubeconfig, kube_context, namespace)
+        runs: list[Run] = []
+        last: tuple[str, ...] = ()
+        found = [place for place in intent.places(context.root, selections) if place.kinds]
+        single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
+        for place in found:
+            cluster, where = reach(place.environment)
+            runs += asking.of_place(cluster, place, where)
+            if single and output == "text":
+                last = asking.last_lines(cluster, where, runs)
+        if output == "json":
+            click.echo(present.as_json("Status", text.items(runs)), nl=False)
+        elif single:
+            click.echo(text.detail(runs, last, color=context.color), nl=False)
+        else:
+            click.echo(text.table(runs, color=context.color), nl=False)
+
+
+@click.command()
+@click.argument("job", metavar="ENV/JOB", shell_complete=complete)
+@reaching
+@click.option(
+    "--rank",
+    type=click.IntRange(min=0),
+    help="Only the pod that holds this rank. See docs/cluster.md.",
+)
+@click.option(
+    "--follow", "-f", is_flag=True, help="Go on as they are written, until the run is over."
+)
+@click.option("--previous", "-p", is_flag=True, help="Of the containers before their last restart.")
+@click.option("--since", callback=_seconds, metavar="DURATION", help="Only what is newer, 10m say.")
+@click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
+@click.option("--run", "object_", metavar="OBJECT", help="An older run, by the name of its object.")
+@click.pass_obj
+def logs(  # noqa: PLR0913 - an option each
+    context: Context,
+    *,
+    job: str,
+    kubeconfig: Path | None,
+    kube_context: str | None,
+    namespace: str | None,
+    rank: int | None,
+    follow: bool,
+    previous: bool,
+    since: int | None,
+    tail: int | None,
+    object_: str | None,
+) -> None:
+    """Print the logs of a job's ranks, each line after the rank that wrote it.
+
+    Of a failed run the rank that failed comes first. What looks like a credential is hidden.
+    """
+    from trainwright.cluster import intent, sessions
+    from trainwright.cluster.logs import Wanted
+
+    if follow and previous:
+        raise click.UsageError("--previous has ended and cannot be followed")
+    with errors():
+        place, wish = intent.one(context.root, job)
+        cluster, where = Reach(kubeconfig, kube_context, namespace)(place.environment)
+        session = sessions.Session(cluster, place, wish, where, object_ or "")
+        wanted = Wanted(previous=previous, since=since, tail=tail)
+        _print(context, session.logs(wanted, rank=rank, follow=follow))
+
+
+def _print(context: Context, lines: Iterator[Line]) -> None:
+    """Lines to stdout after the rank that wrote them, in its colour; notes to stderr."""
+    seen: dict[str, str] = {}
+    for line in lines:
+        label = _label(line.pod)
+        color = seen.setdefault(label, _COLORS[len(seen) % len(_COLORS)])
+        click.echo(f"{context.paint(label, color)} | {line.text}", err=line.note)
+
+
+def _label(pod: LivePod) -> str:
+    return f"{pod.label:<9}"
+
+
+@click.command()
+@click.argument("job", metavar="ENV/JOB", shell_complete=complete)
+@reaching
+@click.option(
+    "--for", "goal", type=click.Choice(GOALS), default="succeeded", show_default=True,
+    help="succeeded; running: every rank is ready; finished: succeeded or failed.",
+)  # fmt: skip
+@click.option(
+    "--timeout",
+    callback=_seconds,
+    metavar="DURATION",
+    help="How long, 10m say. By default for ever.",
+)
+@click.pass_obj
+def wait(
+    context: Context,
+    job: str,
+    kubeconfig: Path | None,
+    kube_context: str | None,
+    namespace: str | None,
+    goal: str,
+    timeout: int | None,
+) -> None:
+    """Wait for a job's run, from before it is applied until it is what was asked for.
+
+    Exit codes: 0 it is; 1 it will not be, since it failed or was deleted; 2 not within the
+    time-out, or the cluster cannot be asked.
+    """
+    from trainwright.cluster import intent, sessions
+
+    with errors():
+        place, wish = intent.one(context.root, job)
+        cluster, where = Reach(kubeconfig, kube_context, namespace)(place.environment)
+        session = sessions.Session(cluster, place, wish, where)
+        reached, said = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
+        click.echo(said)
+        sys.exit(OK if reached else FINDINGS)

@@ -1,0 +1,56 @@
+"""`comment`: a report or a plan as the one comment on a pull request."""
+
+from __future__ import annotations
+
+from typing import IO
+
+import click
+
+from trainwright.cli.common import errors
+
+
+@click.command()
+@click.argument("file", type=click.File(encoding="utf-8"))
+@click.option("--pull-request", type=click.IntRange(min=1), required=True, help="Its number.")
+@click.option(
+    "--repository",
+    metavar="OWNER/NAME",
+    envvar="GITHUB_REPOSITORY",
+    required=True,
+    show_envvar=True,
+    help="Where the pull request is.",
+)
+@click.option(
+    "--api",
+    metavar="URL",
+    envvar="GITHUB_API_URL",
+    default="https://api.github.com",
+    show_default=True,
+    show_envvar=True,
+    help="The REST API.",
+)
+@click.option(
+    "--author",
+    metavar="LOGIN",
+    default="github-actions[bot]",
+    show_default=True,
+    help="Who posts: the user of the token.",
+)
+def comment(file: IO[str], *, pull_request: int, repository: str, api: str, author: str) -> None:
+    """Post FILE (- for standard input) on a pull request, or update what was posted before.
+
+    Its first line is a marker, as `plan -o markdown` writes it, by which the earlier comment is
+    found. The token is read from GITHUB_TOKEN; it needs `pull-requests: write`.
+    """
+    import os
+
+    from trainwright.pull_request import Access, CommentError
+    from trainwright.pull_request import comment as post
+
+    with errors():
+        token = os.environ.get("GITHUB_TOKEN", "")
+        if not token:
+            raise CommentError("GITHUB_TOKEN is not set")
+        access = Access(api=api.rstrip("/"), repository=repository, token=token)
+        made = post(access, pull_request, file.read(), author)
+        click.echo(f"{made.outcome} {made.url}")

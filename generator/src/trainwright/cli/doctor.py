@@ -1,0 +1,76 @@
+"""`doctor`: what is missing or wrong, in the repository and on this machine."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from trainwright.cli.common import FINDINGS, OK, Context, errors, planning
+
+if TYPE_CHECKING:
+    from trainwright.doctor.diagnosis import Diagnosis
+
+_COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white"}
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The format of the list.",
+)
+@click.pass_obj
+def doctor(context: Context, output: str) -> None:
+    """Say what is missing or wrong, and what to do about it. Exit 1 when something is.
+
+    Looks at this machine, the specs, the clone and the workflows; asks no network.
+    """
+    from trainwright import present
+    from trainwright.doctor.examination import examine
+
+    with errors():
+        found = examine(context.root, planning(helm=None, no_cache=False))
+        if output == "json":
+            click.echo(present.as_json("Diagnoses", [_item(d) for d in found]), nl=False)
+        else:
+            click.echo("\n".join(_text(context, found)))
+        sys.exit(FINDINGS if any(d.state == "error" for d in found) else OK)
+
+
+def _text(context: Context, found: tuple[Diagnosis, ...]) -> Iterator[str]:
+    from trainwright.present import plural
+    from trainwright.reports.report import visible
+
+    for d in found:
+        state = context.paint(f"{d.state.value:<8}", _COLORS[d.state.value])
+        yield f"{state} {d.about:<13} {visible(d.said)}"
+    for d in found:
+        if d.remedy:
+            yield ""
+            title = context.paint(f"{d.state.value}[{d.about}]", _COLORS[d.state.value])
+            yield f"{title}: {visible(d.said)}"
+            if d.place:
+                yield f" --> {visible(str(d.place))}"
+            if d.effect:
+                yield f"  = effect: {d.effect}"
+            yield f"  = help: {visible(d.remedy)}"
+    counts = [(sum(d.state == state for d in found), state) for state in ("error", "warning")]
+    said = ", ".join(plural(count, state) for count, state in counts if count)
+    yield f"\n{said or 'nothing is wrong'} in {plural(len(found), 'check')}"
+
+
+def _item(d: Diagnosis) -> dict[str, str | None]:
+    return {
+        "about": d.about,
+        "state": d.state.value,
+        "said": d.said,
+        "effect": d.effect,
+        "remedy": d.remedy,
+        "place": str(d.place) if d.place else None,
+    }

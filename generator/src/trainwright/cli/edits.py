@@ -1,0 +1,148 @@
+"""What verbs that edit specs share: options, and how an edit is shown, checked and written."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from trainwright.cli.common import FINDINGS, Context, errors, helm_binary, planning, report
+
+if TYPE_CHECKING:
+    from trainwright.lifecycle.session import Act, Outcome
+    from trainwright.lifecycle.subject import Step, Subject
+    from trainwright.load import JobFile
+    from trainwright.plan import EnvironmentPlan
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+_OPTIONS = (
+    click.option("--commit", is_flag=True, help="Commit exactly the files that change."),
+    click.option("--message", "-m", default="", help="The first line of the commit's message."),
+    click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing."),
+    click.option(
+        "--render/--no-render",
+        default=None,
+        help="Render what changes. By default where rendered files are kept beside the specs.",
+    ),
+    helm_binary,
+)
+
+
+def writes(command: _Command) -> _Command:
+    """The options of every verb that edits specs."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Writing:
+    """The values of those options."""
+
+    commit: bool
+    message: str
+    dry_run: bool
+    render: bool | None
+    helm: str | None
+
+
+def each(act: Callable[[Subject], Step]) -> Act:
+    from trainwright.lifecycle.subject import load
+
+    return lambda tree, file: act(load(tree, file))
+
+
+def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ...]:
+    from trainwright import load, select
+    from trainwright.tree import Folder
+
+    found = select.select(selections, load.survey(Folder(context.root)).jobs)
+    return tuple(file for selection in found for file in selection.jobs)
+
+
+def carry_out(
+    context: Context, verb: str, selections: tuple[str, ...], act: Act, options: Writing
+) -> None:
+    """Work everything out, show it, and write it unless something speaks against it."""
+    from trainwright.errors import SelectionError
+    from trainwright.lifecycle import session
+
+    with errors():
+        outcome = session.work_out(context.root, selected(context, selections), act)
+        for file, step in outcome.steps:
+            if step.refused and str(file) in selections:
+                raise SelectionError(f"{file} {step.said}")
+            for line in (f"{file} {step.said}", *(f"  {note}" for note in step.notes)):
+                click.echo(line, err=True)
+        if not outcome.files:
+            return
+        environments = _rendered(context, outcome, options)
+        for line in _diff(context, outcome.files):
+            click.echo(line, nl=False, color=context.color)
+        if not options.dry_run:
+            _write(context, verb, outcome, environments, options)
+
+
+def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[EnvironmentPlan, ...]:
+    """What the edited jobs render to, where that is wanted. Ends here when they have errors."""
+    from trainwright.lifecycle import session
+
+    if options.render is False:
+        return ()
+    plan = session.rendered(context.root, outcome, planning(options.helm, no_cache=True))
+    if plan.failed:
+        selected = tuple(map(str, outcome.changed))
+        click.echo(report(context, plan, "text", selected), err=True)
+        click.echo("Nothing was written, because of the errors.", err=True)
+        sys.exit(FINDINGS)
+    for environment in plan.environments:
+        session.refuse_what_the_api_refuses(context.root, environment)
+    return tuple(
+        environment
+        for environment in plan.environments
+        if options.render or session.is_rendered(context.root, environment.name)
+    )
+
+
+def _diff(context: Context, files: Mapping[str, bytes]) -> Iterator[str]:
+    from trainwright.credentials import redact
+
+    for path, raw in sorted(files.items()):
+        there = context.root / path
+        old = there.read_bytes().decode() if there.is_file() else ""
+        lines = difflib.unified_diff(
+            old.splitlines(keepends=True),
+            raw.decode().splitlines(keepends=True),
+            fromfile=f"a/{path}" if old else "/dev/null",
+            tofile=f"b/{path}",
+        )
+        for line in lines:
+            ended = line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            yield context.differing(redact(ended))
+
+
+def _write(
+    context: Context,
+    verb: str,
+    outcome: Outcome,
+    environments: tuple[EnvironmentPlan, ...],
+    options: Writing,
+) -> None:
+    from trainwright import present
+    from trainwright.lifecycle import session
+
+    committing = session.Committing(context.root) if options.commit else None
+    if committing:
+        committing.refuse_mixing(outcome, environments)
+    session.write(context.root, outcome, environments)
+    for environment in environments:
+        click.echo(f"{environment.name}  {present.counts(environment, 'written')}", err=True)
+    if committing:
+        message = session.message(verb, outcome, options.message)
+        commit = committing.commit(outcome, environments, message)
+        click.echo(f"committed as {commit[:12]}", err=True)

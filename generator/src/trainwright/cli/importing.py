@@ -1,0 +1,103 @@
+"""`import`: existing manifests and command lines into job specs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from trainwright.cli.common import FINDINGS, OK, Context, errors
+
+if TYPE_CHECKING:
+    from trainwright.importing import Found
+    from trainwright.importing.convert import Imported
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(allow_dash=True))
+@click.option("--env", "environment", required=True, help="The environment to import into.")
+@click.option(
+    "--command",
+    "commands",
+    multiple=True,
+    metavar="TEXT",
+    help="A command line, instead of a file.",
+)
+@click.option(
+    "--entrypoint", metavar="TEXT", help="What the image starts, where a manifest has no command."
+)
+@click.option("--pool", metavar="NAME", help="The pool whose nodes it is to run on.")
+@click.option("--name", help="The job's name, when there is one job only.")
+@click.option("--force", is_flag=True, help="Replace job files that are there.")
+@click.option("--dry-run", is_flag=True, help="Print the specs instead of writing them.")
+@click.pass_obj
+def import_(  # noqa: PLR0913 - an option each
+    context: Context,
+    *,
+    files: tuple[str, ...],
+    environment: str,
+    commands: tuple[str, ...],
+    entrypoint: str | None,
+    pool: str | None,
+    name: str | None,
+    force: bool,
+    dry_run: bool,
+) -> None:
+    """Turn manifests, compose files and command lines into job specs.
+
+    Reads PyTorchJob, TrainJob (with its runtime), TrainingJob, JobSet and Job manifests, compose
+    files, and scripts of `docker run …` and `elasticdl train …`; "-" is standard input. Each
+    becomes the shortest spec that renders to the same run; whatever the spec does not carry is
+    listed with its position.
+
+    Exits with 1 when something could not be imported.
+    """
+    from trainwright import importing
+    from trainwright.importing.batch import Options, run
+
+    with errors():
+        if not files and not commands:
+            raise click.UsageError("name a FILE, or give a --command")
+        found = importing.Found()
+        for text in commands:
+            found.commands("--command", text)
+        if files:
+            found.files(files)
+        options = Options(
+            environment=environment,
+            entrypoint=tuple(shlex.split(entrypoint or "")),
+            pool=pool or "",
+            name=name or "",
+            force=force,
+            write=not dry_run,
+        )
+        done = run(context.root, found, options)
+        for imported, path in done.imported:
+            _say(context, imported, path, dry_run=dry_run)
+        sys.exit(FINDINGS if _say_problems(context, found, done.problems) else OK)
+
+
+def _say(context: Context, imported: Imported, path: str, *, dry_run: bool) -> None:
+    from trainwright.importing import text
+
+    if dry_run:
+        click.echo(text.spec(imported), nl=False)
+    else:
+        click.echo(path)
+    for line in text.report(imported, path, context.paint):
+        click.echo(line, err=True)
+
+
+def _say_problems(context: Context, found: Found, problems: tuple[str, ...]) -> bool:
+    from trainwright.credentials import redact
+
+    label = context.paint("error", "red")
+    for finding in found.findings:
+        click.echo(f"{label}[{finding.rule}] {finding.place}: {redact(finding.message)}", err=True)
+    for problem in (*found.problems, *problems):
+        click.echo(f"{label}: {redact(problem)}", err=True)
+    for left in found.beside:
+        click.echo(f"beside: {left}", err=True)
+    return bool(found.findings or found.problems or problems)

@@ -1,0 +1,127 @@
+"""`init`: a new GitOps repository that passes its own checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainwright.cli.common import errors, planning
+
+if TYPE_CHECKING:
+    from trainwright.init.repository import Answers
+
+ENGINES = ("argocd", "flux", "none")
+WIRING = "wiring"
+
+
+def _targets(context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    from trainwright.targets import TARGETS
+
+    if value not in TARGETS:
+        raise click.BadParameter(f'"{value}" is none of {", ".join(TARGETS)}.', context)
+    return value
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path())
+@click.option(
+    "--engine", type=click.Choice(ENGINES), required=True, help="Who applies what is rendered."
+)
+@click.option("--target", required=True, callback=_targets, help="What jobs become; see `list`.")
+@click.option(
+    "--env",
+    "environments",
+    multiple=True,
+    default=("dev",),
+    show_default=True,
+    help="An environment; several may be named, the first gets an example.",
+)
+@click.option(
+    "--repository",
+    metavar="URL",
+    help="Where the engine will find the repository. By default the remote origin.",
+)
+@click.option("--kubernetes-version", default="1.34", show_default=True, help="The clusters'.")
+@click.option(
+    "--action",
+    metavar="OWNER/NAME@REF",
+    help="The GitHub action that workflows use. By default that of this version.",
+)
+def init(
+    folder: Path,
+    *,
+    engine: str,
+    target: str,
+    environments: tuple[str, ...],
+    repository: str | None,
+    kubernetes_version: str,
+    action: str | None,
+) -> None:
+    """Make a GitOps repository in FOLDER: environments, an example, workflows, rendered files.
+
+    Nothing that is there is overwritten. No network, and no commit: that is yours.
+    """
+    from trainwright.init.repository import Answers, address, files, write
+
+    with errors():
+        answers = Answers(
+            engine=engine,
+            target=target,
+            environments=environments,
+            url=_origin(folder) if repository is None else address(repository) or repository,
+            kubernetes=kubernetes_version,
+            **({"action": action} if action else {}),
+        )
+        texts = files(answers)
+        write(folder, texts)
+        written = [*texts, *_render(folder), *_wire(folder, answers)]
+        _say(folder, written, answers)
+
+
+def _origin(folder: Path) -> str:
+    """The address of the remote origin of the repository that the folder is, if it is one."""
+    from trainwright import git
+    from trainwright.init.repository import address
+
+    try:
+        return address(git.Repository(folder).line("remote", "get-url", "origin"))
+    except git.GitError:
+        return ""
+
+
+def _render(folder: Path) -> Iterator[str]:
+    from trainwright import filetree, plan
+
+    made = plan.plan(folder.absolute(), (), planning(helm=None, no_cache=True))
+    for environment in made.environments:
+        assert environment.changes is not None, made.findings  # the answers were checked
+        filetree.apply(folder / environment.folder, environment.changes)
+        yield from (f"{environment.folder}/{path}" for path in environment.changes.added)
+
+
+def _wire(folder: Path, answers: Answers) -> Iterator[str]:
+    from trainwright import filetree
+    from trainwright.wiring import survey, writing
+
+    if answers.engine == "none" or not answers.url:
+        return
+    surveyed = survey.look(folder.absolute(), ())
+    changes = writing.changes(folder / WIRING, surveyed)
+    filetree.apply(folder / WIRING, changes)
+    yield from (f"{WIRING}/{path}" for path in changes.added)
+
+
+def _say(folder: Path, written: Iterable[str], answers: Answers) -> None:
+    for path in sorted(written):
+        click.echo(folder / path)
+    at = "" if folder == Path() else f"cd {folder} && "
+    click.echo(f"\nNext: {at}git add --all && git commit, and `trainwright doctor`.", err=True)
+    if answers.engine != "none" and not answers.url:
+        click.echo(
+            "Then say in environment.yaml where the engine finds the repository, and run "
+            f"`trainwright wire --out {WIRING}`.",
+            err=True,
+        )

@@ -1,0 +1,235 @@
+"""`suspend`, `resume`, `cancel`, `rerun`, `extend`, `promote`, `pin`, `retire`: edits of specs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from trainwright.cli.common import Context, complete, errors
+from trainwright.cli.edits import Writing, carry_out, each, selected, writes
+
+GROUPS = ("image", "entrypoint", "flags")
+OUTCOMES = ("succeeded", "failed")
+
+jobs = click.argument(
+    "selections", nargs=-1, required=True, metavar="ENV[/JOB]...", shell_complete=complete
+)
+
+
+@click.command()
+@jobs
+@writes
+@click.pass_obj
+def suspend(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
+    """Hold the pods of jobs back; their objects and checkpoints stay."""
+    from trainwright.lifecycle import states
+
+    carry_out(context, "suspend", selections, each(states.suspend), Writing(**options))
+
+
+@click.command()
+@jobs
+@writes
+@click.pass_obj
+def resume(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
+    """Let suspended jobs run. A file that was only suspended is then what it was before."""
+    from trainwright.lifecycle import states
+
+    carry_out(context, "resume", selections, each(states.resume), Writing(**options))
+
+
+@click.command()
+@jobs
+@writes
+@click.pass_obj
+def cancel(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
+    """Remove runs from the cluster; their specs stay."""
+    from trainwright.lifecycle import states
+
+    carry_out(context, "cancel", selections, each(states.cancel), Writing(**options))
+
+
+@click.command()
+@jobs
+@writes
+@click.pass_obj
+def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
+    """Train again with the same spec, under a new name. The run before it is removed."""
+    from trainwright.lifecycle.rerun import rerun as act
+
+    carry_out(context, "rerun", selections, each(act), Writing(**options))
+
+
+@click.command()
+@jobs
+@click.argument("duration", metavar="DURATION")
+@writes
+@click.pass_obj
+def extend(context: Context, /, selections: tuple[str, ...], duration: str, **options: Any) -> None:
+    """Give runs more time: DURATION is 12h in all, or +6h more. They keep running."""
+    from trainwright.lifecycle.extend import extend as act
+
+    acts = each(lambda subject: act(subject, duration))
+    carry_out(context, "extend", selections, acts, Writing(**options))
+
+
+@click.command()
+@click.argument("names", nargs=-1, required=True, metavar="JOB...")
+@click.option("--from", "source", required=True, metavar="ENV", help="Where it has proved itself.")
+@click.option("--to", required=True, metavar="ENV", help="Where it shall run.")
+@click.option(
+    "--only",
+    metavar="PART,...",
+    default="",
+    help=f"Move only some of {', '.join(GROUPS)}.",
+)
+@writes
+@click.pass_obj
+def promote(
+    context: Context, /, names: tuple[str, ...], source: str, to: str, only: str, **options: Any
+) -> None:
+    """Bring a job's image, code and flags to another environment, and nothing else.
+
+    What the environment owns (nodes, pool, resources, queue, volumes, ...) stays; every other
+    difference is listed.
+    """
+    from trainwright.lifecycle.promote import promote as act
+
+    parts = tuple(part.strip() for part in only.split(",") if part.strip())
+    for part in parts:
+        if part not in GROUPS:
+            raise click.BadParameter(
+                f'"{part}" is none of {", ".join(GROUPS)}', param_hint="--only"
+            )
+    with errors():
+        _known_environment(context, to)
+    if source == to:
+        raise click.BadParameter("is the environment it comes from", param_hint="--to")
+    selections = tuple(f"{source}/{name.removeprefix(f'{source}/')}" for name in names)
+    carry_out(
+        context,
+        "promote",
+        selections,
+        lambda tree, file: act(tree, file, to, parts),
+        Writing(**options),
+    )
+
+
+def _known_environment(context: Context, name: str) -> None:
+    from trainwright import load, select
+    from trainwright.tree import Folder
+
+    select.select((name,), load.survey(Folder(context.root)).jobs)
+
+
+@click.command()
+@jobs
+@click.option("--digest", metavar="IMAGE", help="Take this one: [repository[:tag]@]sha256:…")
+@click.option("--from-lock", is_flag=True, help="Read environments/images.lock.yaml, offline.")
+@click.option("--record", is_flag=True, help="Write what is found into that file, too.")
+@click.option("--update", is_flag=True, help="Look up again what is pinned already.")
+@click.option("--plain-http", is_flag=True, help="Ask the registry without TLS.")
+@writes
+@click.pass_obj
+def pin(
+    context: Context,
+    /,
+    *,
+    selections: tuple[str, ...],
+    digest: str | None,
+    from_lock: bool,
+    record: bool,
+    update: bool,
+    plain_http: bool,
+    **options: Any,
+) -> None:
+    """Fix the images of jobs by digest, as their registries know their tags.
+
+    This asks the registry over the network, unless a digest is given or the lock is read.
+    """
+    from trainwright.lifecycle import pin as pinning
+
+    if digest and (from_lock or record):
+        raise click.UsageError("--digest leaves nothing to look up or record")
+    with errors():
+        if digest:
+            image = pinning.given(digest)
+            _one_repository(context, selections, image.repository)
+            acts = each(lambda subject: pinning.pin_given(subject, image))
+        else:
+            resolve = _resolver(context, from_lock=from_lock, plain_http=plain_http)
+            acts = each(lambda s: pinning.pin(s, resolve, update=update, record=record))
+    carry_out(context, "pin", selections, acts, Writing(**options))
+
+
+def _resolver(context: Context, *, from_lock: bool, plain_http: bool) -> Callable[[str, str], str]:
+    from functools import cache
+
+    from trainwright import images
+    from trainwright.tree import Folder
+
+    recorded = images.locked(Folder(context.root)) if from_lock else {}
+
+    @cache
+    def resolve(repository: str, tag: str) -> str:
+        named = f"{repository}:{tag}"
+        if not from_lock:
+            return images.ask(repository, tag, plain_http=plain_http)
+        if named not in recorded:
+            raise images.ImageError(f"{images.LOCK} has no {named}; `trainwright pin --record`")
+        return recorded[named]
+
+    return resolve
+
+
+def _one_repository(context: Context, selections: tuple[str, ...], given: str) -> None:
+    """A digest alone says nothing of whose it is: it must not reach jobs of another image."""
+    from trainwright.lifecycle.subject import load
+    from trainwright.tree import Folder
+
+    if given:
+        return
+    tree = Folder(context.root)
+    found = {load(tree, file).value("/image/repository") for file in selected(context, selections)}
+    if len(found) > 1:
+        raise click.UsageError(
+            f"these jobs run {len(found)} images: name the one, --digest {min(found)}@sha256:…"
+        )
+
+
+@click.command()
+@jobs
+@click.option(
+    "--outcome",
+    type=click.Choice(OUTCOMES),
+    default="succeeded",
+    show_default=True,
+    help="How the run ended.",
+)
+@click.option("--reason", default="", help="Why, in the cluster's words.")
+@click.option("--note", default="", help="What people should know of it.")
+@click.option("--finished", default="", metavar="DATE", help="The day on which it ended.")
+@writes
+@click.pass_obj
+def retire(
+    context: Context,
+    /,
+    selections: tuple[str, ...],
+    outcome: str,
+    reason: str,
+    note: str,
+    finished: str,
+    **options: Any,
+) -> None:
+    """Take finished runs out of the rendered files and into the environment's ledger.
+
+    Their objects leave the cluster, and nothing trains again: not after a prune, not from a fresh
+    clone. `rerun`, or any change of the spec, is a new run.
+    """
+    from trainwright.lifecycle import retire as retiring
+
+    ending = retiring.Ending(outcome=outcome, reason=reason, note=note, finished=finished)
+    acts = each(lambda subject: retiring.retire(subject, ending))
+    carry_out(context, "retire", selections, acts, Writing(**options))

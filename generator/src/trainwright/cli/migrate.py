@@ -1,0 +1,70 @@
+"""`migrate`: job specs to the target that succeeds theirs."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from trainwright.cli.common import FINDINGS, OK, Context, complete, errors
+
+if TYPE_CHECKING:
+    from trainwright.importing.migration import Migration
+
+
+@click.command()
+@click.argument(
+    "selections", nargs=-1, required=True, metavar="ENV|ENV/JOB...", shell_complete=complete
+)
+@click.option("--write", is_flag=True, help="Change the files; otherwise only show how.")
+@click.pass_obj
+def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
+    """Move PyTorchJob specs to TrainJob, and say what changes for the training.
+
+    Only `target` changes in a file. The environment must have the new target, with its version.
+    A job that the new target cannot express is refused, with the reason: an elastic one, say. A
+    migrated job is a new run under a new name; render and review it as any other change.
+
+    Exits with 1 when a job was refused.
+    """
+    from trainwright import load
+    from trainwright.importing import batch, migration
+    from trainwright.importing.trial import Place
+    from trainwright.select import select
+    from trainwright.tree import Folder
+
+    with errors():
+        tree = Folder(context.root)
+        found: list[Migration] = []
+        for selection in select(selections, load.survey(tree).jobs):
+            place = Place(tree, selection.environment)
+            done = (migration.migrate(place, file) for file in selection.jobs)
+            found += [migrated for migrated in done if migrated is not None]
+        for migrated in found:
+            _say(context, migrated)
+            if write and not migrated.refused:
+                batch.write(context.root / migrated.file.path, migrated.after, force=True)
+        refused = sum(bool(migrated.refused) for migrated in found)
+        moved = "moved" if write else "to move: use --write"
+        click.echo(f"{len(found) - refused} {moved}, {refused} refused", err=True)
+        sys.exit(FINDINGS if refused else OK)
+
+
+def _say(context: Context, migrated: Migration) -> None:
+    from trainwright.credentials import redact
+
+    if migrated.refused:
+        label = context.paint("refused", "red")
+        click.echo(f"{migrated.file}: {label}: {migrated.refused}", err=True)
+        return
+    for line in difflib.unified_diff(
+        migrated.before.decode().splitlines(keepends=True),
+        migrated.after.decode().splitlines(keepends=True),
+        f"a/{migrated.file.path}",
+        f"b/{migrated.file.path}",
+    ):
+        click.echo(redact(line if line.endswith("\n") else f"{line}\n"), nl=False)
+    for change in migrated.changes:
+        click.echo(f"{migrated.file}: {change}", err=True)

@@ -1,0 +1,93 @@
+"""`plan`: what a merge will do, for people, programs and pull requests."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from trainwright.cli.common import (
+    FINDINGS,
+    OK,
+    Context,
+    errors,
+    helm_binary,
+    planning,
+    selections,
+)
+
+FORMATS = ("text", "json", "markdown")
+
+
+@click.command()
+@selections
+@click.option(
+    "--against",
+    metavar="REF",
+    default="origin/HEAD",
+    show_default=True,
+    help="The branch to merge into; the newest commit shared with it is the base.",
+)
+@click.option(
+    "--head", metavar="REF", help="The commit to merge. By default what is in the working tree."
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="The format of the plan.",
+)
+@click.option(
+    "--link",
+    metavar="URL",
+    help="What paths are added to in links. In GitHub Actions: this repository at this commit.",
+)
+@helm_binary
+@click.pass_obj
+def plan(
+    context: Context,
+    *,
+    selections: tuple[str, ...],
+    against: str,
+    head: str | None,
+    output: str,
+    link: str | None,
+    helm: str | None,
+) -> None:
+    """Say what merging this branch will do to every job, without touching a cluster.
+
+    Both sides are rendered, the base out of git. Each job that changes is listed with what happens
+    to it, the line that causes it, what it asks for, and whether everything fits its pool, queue
+    and budget.
+
+    Exits with 1 when the API server would refuse a change or a job cannot be rendered.
+    """
+    from trainwright.review import comparison, formats
+    from trainwright.review.format import Style
+
+    with errors():
+        options = comparison.Options(
+            against=against, head=head, today=planning(helm, no_cache=True).today, helm=helm
+        )
+        review = comparison.review(context.root, selections, options)
+        words = ["trainwright", "plan", *selections, "--against", against]
+        style = Style(
+            against=against,
+            command=" ".join(words + (["--head", head] if head else [])),
+            link=_github() if link is None else link.rstrip("/"),
+            marker=" ".join(("trainwright-plan", *selections)),
+            paint=context.paint,
+            color=context.color,
+        )
+        click.echo(formats.FORMATS[output].render(review, style), nl=False, color=context.color)
+        sys.exit(FINDINGS if review.blocked else OK)
+
+
+def _github() -> str:
+    """Where GitHub shows the files of the commit that a workflow runs for."""
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
+    server, repository, commit = (os.environ.get(name, "") for name in names)
+    return f"{server}/{repository}/blob/{commit}" if server and repository and commit else ""

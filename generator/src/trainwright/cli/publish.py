@@ -1,0 +1,97 @@
+"""`publish`: rendered files as commits."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from trainwright.cli.common import (
+    FINDINGS,
+    Context,
+    errors,
+    helm_binary,
+    planning,
+    report,
+    selections,
+)
+
+
+@click.command()
+@selections
+@click.option(
+    "--branch",
+    metavar="NAME",
+    default="",
+    help="Publish to this branch; {env} stands for the environment. By default the current one.",
+)
+@click.option(
+    "--path",
+    metavar="FOLDER",
+    default="",
+    help="The folder there, . for the top; {env} as above. By default that of the rendered files.",
+)
+@click.option("--push", is_flag=True, help="Push, and render again when somebody was faster.")
+@click.option("--remote", default="origin", show_default=True, help="The remote to push to.")
+@click.option("--repo", metavar="URL", help="Push to another repository, by URL or path.")
+@click.option("--discard-edits", is_flag=True, help="Replace what was edited by hand.")
+@click.option("--dry-run", is_flag=True, help="Say what would be committed, and commit nothing.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="How often to try when others push at the same time.",
+)
+@helm_binary
+@click.pass_obj
+def publish(  # noqa: PLR0913 - an option each
+    context: Context,
+    *,
+    selections: tuple[str, ...],
+    branch: str,
+    path: str,
+    push: bool,
+    remote: str,
+    repo: str | None,
+    discard_edits: bool,
+    dry_run: bool,
+    attempts: int,
+    helm: str | None,
+) -> None:
+    """Commit what whole environments render to, from the specs that are committed.
+
+    The working tree is left alone unless the current branch is published to. A branch only ever
+    moves forward; what somebody edited by hand there is not replaced.
+    """
+    from dataclasses import replace
+
+    from trainwright.publish import publisher
+    from trainwright.publish.model import Options, Unsound
+
+    with errors():
+        options = Options(
+            planning=replace(planning(helm, no_cache=True), fresh=True),
+            branch=branch,
+            path=path,
+            remote=_absolute(repo) if repo else remote,
+            elsewhere=bool(repo),
+            push=push,
+            discard_edits=discard_edits,
+            dry_run=dry_run,
+            attempts=attempts,
+        )
+        try:
+            for done in publisher.publish(context.root, selections, options):
+                made = f"{done.commit[:12]}  " if done.commit else ""
+                click.echo(f"{done.branch}  {made}{done.said}")
+        except Unsound as unsound:
+            click.echo(report(context, unsound.plan, "text", selections), err=True)
+            click.echo("Nothing was published, because of the errors.", err=True)
+            sys.exit(FINDINGS)
+
+
+def _absolute(repository: str) -> str:
+    """A path seen from here rather than from the top of the repository; a URL as it is."""
+    return str(Path(repository).resolve()) if Path(repository).exists() else repository

@@ -1,0 +1,87 @@
+"""`wire`: what Argo CD or Flux has to be told of an environment."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from trainwright.cli.common import FINDINGS, OK, Context, complete, errors
+
+if TYPE_CHECKING:
+    from trainwright.filetree import Changes
+    from trainwright.wiring.survey import Surveyed
+
+
+@click.command()
+@click.argument("environments", nargs=-1, metavar="[ENV]...", shell_complete=complete)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write files into this folder, with a folder for each environment.",
+)
+@click.option(
+    "--check",
+    "check_only",
+    is_flag=True,
+    help="Write nothing; exit 1 when a file below --out is stale, edited by hand or left over.",
+)
+@click.pass_obj
+def wire(
+    context: Context, environments: tuple[str, ...], out: Path | None, check_only: bool
+) -> None:
+    """Say what Argo CD or Flux has to be told of environments.
+
+    Prints the objects, or writes them below --out together with what makes Argo CD understand
+    training runs. By default of all environments that an engine applies.
+    """
+    from trainwright.wiring import survey, writing
+
+    if check_only and out is None:
+        raise click.UsageError("--check needs --out: it compares with the files there.")
+    with errors():
+        surveyed = survey.look(context.root, environments)
+        if surveyed.findings:
+            click.echo(_report(context, surveyed, environments), err=True)
+        if surveyed.failed:
+            sys.exit(FINDINGS)
+        if out is None:
+            click.echo(writing.stream(surveyed), nl=False)
+            sys.exit(OK)
+        changes = writing.changes(out, surveyed)
+        sys.exit(_say(out, changes, check_only))
+
+
+def _say(out: Path, changes: Changes, check_only: bool) -> int:
+    from trainwright import filetree, present
+
+    states = {
+        **dict.fromkeys(changes.added, "missing" if check_only else "added"),
+        **dict.fromkeys(changes.changed, "out of date" if check_only else "changed"),
+        **dict.fromkeys(changes.removed, "left over" if check_only else "removed"),
+    }
+    for path, state in sorted(states.items()):
+        click.echo(f"{out / path}: {state}")
+    if not states:
+        click.echo(f"up to date in {out}")
+    elif check_only:
+        click.echo(f"{present.plural(len(states), 'file')} to write: run `wire`.", err=True)
+        return FINDINGS
+    else:
+        filetree.apply(out, changes)
+    return OK
+
+
+def _report(context: Context, surveyed: Surveyed, environments: tuple[str, ...]) -> str:
+    from trainwright import reports
+    from trainwright.plan import EnvironmentPlan, Plan
+
+    command = " ".join(("trainwright", "wire", *environments))
+    planned = tuple(
+        EnvironmentPlan(name=name, jobs=jobs, entries={}, findings=(), changes=None)
+        for name, jobs in surveyed.jobs.items()
+    )
+    plan = Plan(environments=planned, findings=surveyed.findings, sources=surveyed.lines)
+    return reports.render(plan, "text", command=command, color=context.color)

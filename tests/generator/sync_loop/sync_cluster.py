@@ -1,0 +1,164 @@
+"""A cluster as far as a sync loop sees it: an object store, operators, Kueue, the TTL controller.
+
+What each part does is what upstream does: fields that the API server refuses to change, edits that
+an operator accepts and never looks at, queues that own `suspend`, a TTL that deletes the object
+itself. Time is ticks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+Body = Mapping[str, Any]
+Identity = tuple[str, str]  # kind and name: there is one namespace
+
+TRAINING = frozenset({"PyTorchJob", "TrainJob", "JobSet", "Job", "TrainingJob"})
+# Below spec, what may change on a live object; "*" where the API server lets everything through
+# (and the operator then does not look at it).
+# https://github.com/kubeflow/trainer/blob/v2.1.0/pkg/apis/trainer/v1alpha1/trainjob_types.go
+# https://github.com/kubernetes-sigs/jobset/blob/v0.10.1/pkg/webhooks/jobset_webhook.go
+MUTABLE = {
+    "PyTorchJob": frozenset({"*"}),
+    "TrainingJob": frozenset({"*"}),
+    "TrainJob": frozenset({"suspend"}),
+    "JobSet": frozenset({"suspend"}),
+    "Job": frozenset({"suspend", "activeDeadlineSeconds", "parallelism"}),
+}
+QUEUE = "kueue.x-k8s.io/queue-name"
+LENGTH = 3  # ticks of training
+
+
+class Refused(Exception):
+    """The API server's answer to a change of an immutable field."""
+
+
+@dataclass
+class Live:
+    """An object in the store, and how far its training is."""
+
+    body: Body
+    suspended: bool
+    progress: int = 0
+    outcome: str = ""  # "succeeded" or "failed" once it is over
+    age: int = 0  # ticks since it ended
+
+    @property
+    def kind(self) -> str:
+        return str(self.body["kind"])
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def trains(self) -> bool:
+        return self.kind in TRAINING
+
+    @property
+    def running(self) -> bool:
+        """Whether pods of it exist: work that a deletion would lose."""
+        return self.trains and not self.suspended and not self.outcome and self.progress > 0
+
+    @property
+    def queued(self) -> bool:
+        return QUEUE in (self.body["metadata"].get("labels") or {})
+
+
+def suspend_of(body: Body) -> bool | None:
+    """What git says about `suspend`, or None when it says nothing."""
+    spec = body.get("spec") or {}
+    found = (spec.get("runPolicy") or {}).get("suspend", spec.get("suspend"))
+    return None if found is None else bool(found)
+
+
+def ttl_of(body: Body) -> int | None:
+    spec = body.get("spec") or {}
+    found = (spec.get("runPolicy") or {}).get(
+        "ttlSecondsAfterFinished", spec.get("ttlSecondsAfterFinished")
+    )
+    return None if found is None else int(found)
+
+
+@dataclass
+class Cluster:
+    """`begun` counts, by object, how often a training began at its first step."""
+
+    chance: Random
+    objects: dict[Identity, Live] = field(default_factory=dict)
+    begun: Counter[Identity] = field(default_factory=Counter)
+    lost: list[Identity] = field(default_factory=list)  # deleted while running
+
+    def apply(self, body: Body) -> None:
+        """Server-side apply by the GitOps engine, whose fields are those that git has."""
+        identity = (str(body["kind"]), str(body["metadata"]["name"]))
+        live = self.objects.get(identity)
+        if live is None:
+            said = suspend_of(body)
+            # Kueue's webhook suspends what it queues, whatever was asked for.
+            self.objects[identity] = Live(body, suspended=bool(said))
+            if self.objects[identity].queued:
+                self.objects[identity].suspended = True
+            return
+        if live.trains and _fixed(live.body) != _fixed(body):
+            raise Refused(identity)
+        said = suspend_of(body)
+        live.body = body
+        if said is not None:
+            live.suspended = said
+
+    def differs(self, body: Body) -> bool:
+        """Whether a field that git has is not in the store as git has it."""
+        live = self.objects.get((str(body["kind"]), str(body["metadata"]["name"])))
+        if live is None:
+            return True
+        said = suspend_of(body)
+        return live.body != body or (said is not None and said != live.suspended)
+
+    def delete(self, identity: Identity) -> None:
+        live = self.objects.pop(identity)
+        if live.running:
+            self.lost.append(identity)
+
+    def tick(self, *, calm: bool = False) -> None:
+        """Queues admit and evict, operators train, the TTL controller cleans up."""
+        for identity, live in list(self.objects.items()):
+            if not live.trains:
+                continue
+            if live.outcome:
+                self._clean_up(identity, live)
+                continue
+            if live.queued:
+                self._queue(live, calm)
+            if not live.suspended:
+                self._train(identity, live, calm)
+
+    def _clean_up(self, identity: Identity, live: Live) -> None:
+        live.age += 1
+        ttl = ttl_of(live.body)
+        if ttl is not None and live.age > ttl:
+            del self.objects[identity]
+
+    def _queue(self, live: Live, calm: bool) -> None:
+        if live.suspended:
+            live.suspended = not (calm or self.chance.random() < 0.7)
+        elif not calm and self.chance.random() < 0.1:
+            live.suspended = True  # preempted; its checkpoint brings it back
+
+    def _train(self, identity: Identity, live: Live, calm: bool) -> None:
+        if not live.progress:
+            self.begun[identity] += 1
+        live.progress += 1
+        if live.progress > LENGTH:
+            failed = not calm and self.chance.random() < 0.2
+            live.outcome = "failed" if failed else "succeeded"
+
+
+def _fixed(body: Body) -> Body:
+    """The part of the spec that the API server keeps as it is."""
+    mutable = MUTABLE[str(body["kind"])]
+    spec = body.get("spec") or {}
+    return {} if "*" in mutable else {k: v for k, v in spec.items() if k not in mutable}
