@@ -164,7 +164,7 @@ def redact(text: str) -> str:
 
 
 _NAMED = re.compile(r"""[-+ ]*name:\s*["']?(?P<name>[\w.-]+)["']?\s*""")
-_VALUE = re.compile(r"""(?P<before>[-+ ]*value:\s*)(?P<value>\S.*)""")
+_VALUE = re.compile(r"""(?P<before>[-+ ]*value:\s*)(?P<value>\S.*?)(?P<after>\s*)""")
 
 
 def redact_lines(lines: Iterable[str]) -> Iterator[str]:
@@ -173,7 +173,7 @@ def redact_lines(lines: Iterable[str]) -> Iterator[str]:
     for line in lines:
         value = _VALUE.fullmatch(line)
         if value and named(name, value["value"].strip("\"'")):
-            yield f"{value['before']}{HIDDEN}"
+            yield f"{value['before']}{HIDDEN}{value['after']}"
         else:
             yield redact(line)
         found = _NAMED.fullmatch(line)

@@ -469,3 +469,22 @@ def test_nothing_in_a_value_gets_out_of_its_cell(text: str, changes: int) -> Non
         assert said.count(mark) == plain.count(mark)
     rows = [line for line in said.splitlines() if line.startswith("| ") and "job" in line]
     assert len(rows) >= changes
+
+
+def test_the_diff_alone_against_another_branch(cloned: Repository) -> None:
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 3")
+    shown = cloned.run("diff", "--against", "main", "-U", "0")
+    assert shown.exit_code == 1
+    assert "+++ b/environments/prod/rendered/llm/pytorchjob.yaml\n" in shown.output
+    assert "-      replicas: 1\n+      replicas: 2\n" in shown.output
+    named = cloned.run("diff", "--against", "main", "--name-only")
+    assert named.output == "prod/llm: new run\n"
+    git_repository.commit(cloned.root)
+    assert cloned.run("diff", "--against", "change").exit_code == 0
+    assert cloned.run("diff", "--against", "main", "--live").exit_code == 2
+
+
+def test_a_broken_ledger_blocks_the_merge(cloned: Repository) -> None:
+    cloned.write("prod/ledger.yaml", "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\nruns: 1\n")
+    found = plan(cloned, code=1)
+    assert [finding["file"] for finding in found["findings"]] == ["environments/prod/ledger.yaml"]

@@ -13,8 +13,8 @@ from trainwright.cli.common import (
     Context,
     errors,
     helm_binary,
-    planning,
     selections,
+    today,
 )
 
 FORMATS = ("text", "json", "markdown")
@@ -69,9 +69,7 @@ def plan(
     from trainwright.review.format import Style
 
     with errors():
-        options = comparison.Options(
-            against=against, head=head, today=planning(helm, no_cache=True).today, helm=helm
-        )
+        options = comparison.Options(against=against, head=head, today=today(), helm=helm)
         review = comparison.review(context.root, selections, options)
         words = ["trainwright", "plan", *selections, "--against", against]
         style = Style(

@@ -20,6 +20,7 @@ from trainwright.cli.common import (
     planning,
     report,
     selections,
+    today,
 )
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ def _say_drift(plan: Plan, selections: tuple[str, ...]) -> int:
 @selections
 @click.option("--unified", "-U", default=3, show_default=True, help="Lines of context.")
 @click.option("--name-only", is_flag=True, help="Show only which files differ, and how.")
+@click.option("--against", metavar="REF", help="Compare with what this branch renders to, instead.")
 @click.option(
     "--live", is_flag=True, help="Compare with the cluster, by a server-side dry run, instead."
 )
@@ -96,6 +98,7 @@ def diff(  # noqa: PLR0913 - an option each
     selections: tuple[str, ...],
     unified: int,
     name_only: bool,
+    against: str | None,
     live: bool,
     kubeconfig: Path | None,
     kube_context: str | None,
@@ -105,13 +108,22 @@ def diff(  # noqa: PLR0913 - an option each
 ) -> None:
     """Show how rendered files would change. Exit 1 when they would.
 
+    With --against: how the manifests differ from those of another branch; `plan` says what that
+    does.
+
     With --live: how objects in the cluster would, by the API server's own answer to what is
     rendered now. Nothing is changed there; what it would refuse is a finding.
     """
     from trainwright import present
-    from trainwright.credentials import redact
+    from trainwright.credentials import redact_lines
 
     with errors():
+        if against is not None:
+            if live:
+                raise click.UsageError("--against and --live compare with different things.")
+            sys.exit(
+                _diff_against(context, selections, against, helm, -1 if name_only else unified)
+            )
         plan = context.plan(selections, planning(helm, no_cache))
         if plan.failed:
             click.echo(report(context, plan, "text", selections), err=True)
@@ -124,9 +136,26 @@ def diff(  # noqa: PLR0913 - an option each
                 for line in present.drift(environment):
                     click.echo(line)
             else:
-                for line in map(redact, present.diff(context.root, environment, unified)):
+                for line in redact_lines(present.diff(context.root, environment, unified)):
                     click.echo(context.differing(line), nl=False, color=True)
         sys.exit(FINDINGS if any(e.changes for e in plan.environments) else OK)
+
+
+def _diff_against(
+    context: Context, selections: tuple[str, ...], against: str, helm: str | None, unified: int
+) -> int:
+    """Differences from another branch; -1 lines mean names only."""
+    from trainwright.review import comparison, words
+
+    options = comparison.Options(against=against, head=None, today=today(), helm=helm)
+    changes = comparison.review(context.root, selections, options).changes
+    for change in sorted(changes, key=lambda change: change.file):
+        if unified < 0:
+            click.echo(f"{change.file}: {change.action.value}")
+        else:
+            for line in words.diff(change, unified):
+                click.echo(context.differing(line), color=True)
+    return FINDINGS if changes else OK
 
 
 def _diff_live(

@@ -213,11 +213,14 @@ class _Comparison:
 
     def _settle(self, name: str) -> tuple[Finding, ...]:
         environment = self.after.environments.get(name)
+        if name not in self.after.survey.jobs:
+            return ()
         if environment is None:
-            return self.after.loaded(name).findings if name in self.after.survey.jobs else ()
+            return self.after.loaded(name).findings
         judged = [
             Judged(file.name, rendered.findings, rendered.waivers)
             for file, rendered in self._after.items()
             if file.environment == name
         ]
-        return settle(environment, judged, self._options.today, whole=False)
+        settled = settle(environment, judged, self._options.today, whole=False)
+        return (*settled, *self.after.ledger(name).findings)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from trainwright.demand import NOTHING, Demand
 from trainwright.load import JobFile
-from trainwright.model import Data, Finding, Place
+from trainwright.model import Data, Finding, Place, Severity
 
 
 class Action(enum.StrEnum):
@@ -161,5 +161,6 @@ class Review:
 
     @property
     def blocked(self) -> bool:
-        """Whether the merge would break something that worked."""
-        return any(c.action in (Action.REJECTED, Action.BROKEN) for c in self.changes)
+        """Whether the merge would break something."""
+        refused = any(c.action in (Action.REJECTED, Action.BROKEN) for c in self.changes)
+        return refused or any(f.severity is Severity.ERROR for f in self.findings)

@@ -128,7 +128,7 @@ def _image(run: Run | None) -> str:
     return f"{repository}@{digest[:19]}" if digest else repository
 
 
-def diff(change: Change) -> Iterator[str]:
+def diff(change: Change, context: int = 3) -> Iterator[str]:
     """A unified diff of the rendered manifests, values files left out, credentials hidden.
 
     Nothing for a job with errors: nothing of it would be written.
@@ -144,6 +144,7 @@ def diff(change: Change) -> Iterator[str]:
             after.get(name, "").splitlines(),
             f"a/{path}" if name in before else "/dev/null",
             f"b/{path}" if name in after else "/dev/null",
+            n=context,
             lineterm="",
         )
         yield from redact_lines(lines)
