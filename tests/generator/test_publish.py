@@ -496,7 +496,7 @@ RACER = Path(__file__).with_name("publish_racer.py")
 
 
 @pytest.mark.parametrize(
-    "rounds", [3, pytest.param(200, marks=pytest.mark.slow)], ids=["a few", "200 rounds"]
+    "rounds", [3, pytest.param(100, marks=pytest.mark.slow)], ids=["a few", "100 rounds"]
 )
 @pytest.mark.parametrize("branch", ["environment/{env}", "main"])
 def test_two_racing_clones_lose_nothing(rounds: int, branch: str, remote: Path) -> None:

@@ -105,7 +105,6 @@ class Dialect:
     scalars: Mapping[str, Callable[[str], Data]]
     key: Callable[[Data], str] | None = None
     controls: bool = False
-    max_values: int = MAX_VALUES
 
 
 CORE = Dialect(loader=_Loader, scalars=_SCALARS)

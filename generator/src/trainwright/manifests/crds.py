@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from trainwright import diagnostics as dx
 from trainwright import kube
 from trainwright.errors import SourceError
 from trainwright.manifests import reading, structural
+from trainwright.manifests.reading import Chunk
 from trainwright.manifests.structural import Structural
 from trainwright.model import Data, Finding
 from trainwright.schema import Schema, with_kubernetes
-from trainwright.yamlio import Document
 
-_READ = "apiextensions.k8s.io/v1"
+_READ, _KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+_DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
 
 
 @dataclass(frozen=True)
@@ -57,55 +59,82 @@ class Crd:
 
 
 def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding, ...]]:
-    """Every served version of every CRD below a folder (or in a file), and what could not be read.
+    """Every served version of every CRD below a folder (or in a file), and what is wrong with it.
 
-    Where a version of a kind is defined twice, the file that sorts last counts.
+    Where a version of a kind is defined twice, the file that sorts last counts. A definition that
+    the API server would refuse is left out.
     """
+    valid = with_kubernetes({"$ref": f"{kube.URI}#/$defs/{_DEFINITION}"}, kubernetes)
     found: dict[tuple[str, str], Crd] = {}
     findings: list[Finding] = []
     for source in reading.gather((str(folder),)):
         for chunk in reading.split(source):
-            glanced = reading.glance(chunk)
-            for data in (glanced,) if glanced else reading.documents(chunk):
-                if isinstance(data, Document):
-                    found |= _defined(data.data, kubernetes)
-                elif glanced:
-                    found |= _defined(glanced[0], kubernetes)
-                else:
-                    findings += data
-    if not found:
+            bodies, wrong = _definitions(chunk, valid)
+            findings += wrong
+            for crd in (crd for body in bodies for crd in _versions(body, kubernetes)):
+                found[crd.api_version, crd.kind] = crd
+    if not found and not findings:
         raise SourceError(f"{folder} holds no CustomResourceDefinition of {_READ}")
     return tuple(found.values()), tuple(findings)
 
 
-def _defined(data: Data, kubernetes: str) -> dict[tuple[str, str], Crd]:
-    """The CRDs of a document, other objects left alone, by apiVersion and kind."""
-    return {
-        (crd.api_version, crd.kind): crd
-        for item in reading.objects(data)
-        if isinstance(item.body, Mapping)
-        for crd in _versions(item.body, kubernetes)
-    }
+def _definitions(chunk: Chunk, valid: Schema) -> tuple[list[Mapping[str, Data]], list[Finding]]:
+    """The CRDs of a text, other objects left alone, and what is wrong with the text or with them."""
+    glanced = reading.glance(chunk)
+    if glanced is not None:
+        bodies = [body for _, body in _in(glanced[0])]
+        if all(map(valid.accepts, bodies)):
+            return bodies, []
+    good, findings = [], []
+    for document in reading.documents(chunk):
+        if isinstance(document, tuple):
+            findings += document
+            continue
+        for prefix, body in _in(document.data):
+            wrong = valid.explain(body)
+            if not wrong:
+                good.append(body)
+            for each in wrong:
+                at = document.key_place if each.key else document.place
+                place = at(prefix + each.pointer)
+                findings.append(dx.RENDERED_SCHEMA.at(place, each.message, remedy=each.remedy))
+    return good, findings
+
+
+def _in(data: Data) -> Iterator[tuple[str, Mapping[str, Data]]]:
+    for item in reading.objects(data):
+        body = item.body
+        is_definition = isinstance(body, Mapping) and body.get("kind") == _KIND
+        if is_definition and body.get("apiVersion") == _READ:
+            yield item.prefix, body
 
 
 def _versions(body: Mapping[str, Data], kubernetes: str) -> Iterator[Crd]:
-    if body.get("kind") != "CustomResourceDefinition" or body.get("apiVersion") != _READ:
-        return
-    try:
-        spec = body["spec"]
-        for version in spec["versions"]:
-            if version.get("served"):
-                root = version.get("schema", {}).get("openAPIV3Schema")
-                yield Crd(
-                    group=spec["group"],
-                    version=version["name"],
-                    kind=spec["names"]["kind"],
-                    plural=spec["names"]["plural"],
-                    namespaced=spec.get("scope") != "Cluster",
-                    root=root or {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                    kubernetes=kubernetes,
-                    with_status="status" in (version.get("subresources") or {}),
-                )
-    except (KeyError, TypeError, AttributeError) as error:
-        name = reading.name_of(body)
-        raise SourceError(f"the CustomResourceDefinition {name} cannot be used: {error}") from error
+    spec = _said(body["spec"])
+    for version in spec["versions"]:
+        if version["served"]:
+            root = version.get("schema", {}).get("openAPIV3Schema")
+            yield Crd(
+                group=spec["group"],
+                version=version["name"],
+                kind=spec["names"]["kind"],
+                plural=spec["names"]["plural"],
+                namespaced=spec["scope"] != "Cluster",
+                root=root or {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                kubernetes=kubernetes,
+                with_status="status" in version.get("subresources", {}),
+            )
+
+
+def _said(value: Data) -> Data:
+    """The same without nulls, which say nothing but where they are a default or a value."""
+    if isinstance(value, Mapping):
+        return {
+            key: field if key in _LITERAL else _said(field)
+            for key, field in value.items()
+            if field is not None or key in _LITERAL
+        }
+    return [_said(item) for item in value] if isinstance(value, list) else value
+
+
+_LITERAL = ("default", "enum", "example")

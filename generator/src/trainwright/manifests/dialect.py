@@ -15,10 +15,8 @@ import yaml
 from trainwright.model import Data
 from trainwright.yamlio import Dialect
 
-# The API server takes no larger request, and etcd holds less.
-# https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/apiserver/pkg/server/config.go
-MAX_DOCUMENT = 3 * 1024 * 1024
-_MAX_VALUES = 500_000  # the largest CRDs that people apply have some 60,000
+# A List of all that a cluster has may be large; what is larger is no manifest.
+MAX_DOCUMENT = 64 * 1024 * 1024
 
 TRUE = ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")
 FALSE = ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
@@ -85,5 +83,4 @@ GO = Dialect(
     },
     key=_key,
     controls=True,
-    max_values=_MAX_VALUES,
 )

@@ -151,7 +151,7 @@ def _parts(chunk: Chunk) -> Iterator[Chunk]:
             above = chunk.above + text.count("\n", 0, line_start)
             parts.append(replace(chunk, above=above, raw=part.encode()))
             at = end
-    except ValueError:  # not JSON: YAML in flow style, or broken
+    except (ValueError, RecursionError):  # not JSON: YAML in flow style, or broken
         yield chunk
         return
     yield from parts

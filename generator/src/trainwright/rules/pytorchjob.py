@@ -140,7 +140,8 @@ def _p04(subject: Subject) -> Iterator[Hit]:
         return
     if not _DNS_1035.fullmatch(name):
         yield Hit("/metadata/name", f"the name {name!r} is no DNS label starting with a letter")
-    suffix = f"-worker-{max(_workers(subject) - 1, 0)}" if _workers(subject) else "-master-0"
+    workers = _workers(subject)
+    suffix = f"-worker-{max(workers - 1, 0)}" if workers else "-master-0"
     if has(subject, "Master"):
         suffix = max(suffix, "-master-0", key=len)
     over = len(name) + len(suffix) - 63
