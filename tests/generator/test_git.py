@@ -104,6 +104,8 @@ def test_a_branch_that_was_not_fetched_is_named_with_what_to_do(folder: Path) ->
         Repository(folder).commit("origin/main")
     with pytest.raises(GitError, match="names no commit here"):
         Repository(folder).commit("--output=/tmp/x")
+    with pytest.raises(GitError, match="run `git remote set-head origin --auto`"):
+        Repository(folder).commit("origin/HEAD")
 
 
 def test_a_shallow_clone_is_told_apart(folder: Path, tmp_path: Path) -> None:

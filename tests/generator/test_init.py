@@ -188,6 +188,7 @@ def test_where_it_is_comes_from_the_remote_without_credentials(tmp_path: Path) -
         assert "s3cret" not in "".join(p.read_text() for p in folder.rglob("*.yaml"))
         assert (folder / "wiring").exists() == bool(url)
         assert ("say in environment.yaml where" in done.stderr) == (not url)
+        assert "git init" not in done.stderr  # it is a repository already
 
 
 def test_the_choices_are_those_of_the_registries() -> None:

@@ -297,6 +297,8 @@ def test_a_commit_on_another_line_is_refused(remote: Path) -> None:
 
 WRONG = [
     (("--branch", "a..b"), '"a..b" is no name for a branch'),
+    (("--branch", "x/{envi}"), '"{envi}" stands for nothing: write {env}'),
+    (("--path", "{job}"), '"{job}" stands for nothing: write {env}'),
     (("--branch=-x",), '"-x" is no name for a branch'),
     (("--branch", "x", "--path", "../up"), "leads out of the branch"),
     (("--branch", "x", "--path", "one"), "in one place: put {env} into"),

@@ -81,6 +81,8 @@ def _hinted(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def kind(value: str) -> str:
     """What kind of credential a text contains, or nothing."""
+    if len(value) < _SHORTEST_FORM and not any(sign in value for sign in ("://", "?", "&")):
+        return ""
     match = _FORMS.search(value) if _hinted(value) else None
     if match:
         return str(match.lastgroup).replace("_", " ")
@@ -91,6 +93,7 @@ def kind(value: str) -> str:
 
 
 _SHORTEST = 32  # characters of a random word; shorter ones are names as often as not
+_SHORTEST_FORM = 15  # characters of a Slack token; only what stands in URLs can be shorter
 
 
 def _random(word: str) -> bool:
@@ -128,11 +131,13 @@ def _plain_inside(word: str) -> bool:
         return False
 
 
-@lru_cache(maxsize=4096)
 def named(name: str, value: str) -> bool:
     """Whether a name says that its value is a credential, and the value could be one."""
-    if _HARMLESS.fullmatch(value):
-        return False
+    return _secret_name(name) and not _HARMLESS.fullmatch(value)
+
+
+@lru_cache(maxsize=4096)
+def _secret_name(name: str) -> bool:
     return bool(_NAME.search(name) or _NAME.search(_HUMP.sub("-", name)))
 
 

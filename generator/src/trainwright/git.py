@@ -90,6 +90,11 @@ class Repository:
                 "; this clone is shallow: set `fetch-depth: 0` in actions/checkout, "
                 "or run `git fetch --unshallow`"
             )
+        if revision == "origin/HEAD":  # no fetch makes it, a clone does
+            return (
+                "; run `git remote set-head origin --auto`, or name the branch to compare with: "
+                "--against main"
+            )
         return f"; fetch it first: `git fetch origin {revision.removeprefix('origin/')}`"
 
     def changed(self, commit: str, folder: str, head: str | None = None) -> frozenset[str]:

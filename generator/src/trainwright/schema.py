@@ -78,6 +78,15 @@ class Schema:
     def _own_gate(self) -> jsonschema_rs.Validator:
         return _compiled(self.root, self.resources)
 
+    @cached_property
+    def defect(self) -> str:
+        """Why the schema itself cannot be used; empty when it can."""
+        try:
+            _ = self._own_gate
+        except (ValueError, jsonschema_rs.ValidationError) as error:
+            return str(error).partition("\n")[0]
+        return ""
+
     def accepts(self, data: Data) -> bool:
         """Whether the data is valid; some 10 µs for a job."""
         try:
@@ -123,11 +132,18 @@ def _explainer() -> Any:
     from jsonschema import Draft202012Validator, ValidationError, validators
 
     def pattern(_: Any, wanted: str, value: Data, schema: Data) -> Iterator[ValidationError]:
-        if isinstance(value, str) and not re.search(wanted.replace("$", r"\Z"), value):
+        if isinstance(value, str) and not _fits(wanted, value):
             yield ValidationError(f"{value!r} does not match {wanted!r}")
 
     extend: Any = validators.extend  # has no types
     return extend(Draft202012Validator, {"pattern": pattern})
+
+
+def _fits(pattern: str, value: str) -> bool:
+    try:
+        return re.search(pattern.replace("$", r"\Z"), value) is not None
+    except re.error:  # Python knows less than the gate, \p{L} for one
+        return bool(jsonschema_rs.is_valid({"pattern": pattern}, value))
 
 
 @cache
@@ -295,7 +311,8 @@ def _examples(schema: Mapping[str, Data]) -> str:
 
 def _described(schema: Mapping[str, Data]) -> str:
     description = str(schema.get("description", "")).split(". ")[0].rstrip(".")
-    return " ".join(part for part in (f"{description}." if description else "", _examples(schema)))
+    parts = (f"{description}." if description else "", _examples(schema))
+    return " ".join(part for part in parts if part)
 
 
 def _type(error: _Error, pointer: str) -> Iterator[Violation]:

@@ -118,7 +118,7 @@ def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
     try:
         text = _decode(raw, MAX_BYTES)
         _refuse_deep_nesting(text)
-        return _built(file, compose(text), CORE, 0)
+        return _built(file, compose(text), _Builder(CORE, 0, MAX_VALUES))
     except _UNREADABLE as error:
         return _unreadable(file, error, raw, 0)
 
@@ -134,27 +134,27 @@ def documents(
     try:
         text = _decode(raw, limit).removeprefix("\ufeff")
         _refuse_deep_nesting(text)
+        most = max(MAX_VALUES, len(text))  # without aliases there is no value without a character
         loader = dialect.loader(text)
         try:
             while loader.check_node():
                 node = loader.get_node()
                 assert node is not None
-                yield _built(file, node, dialect, above)
+                yield _built(file, node, _Builder(dialect, above, most))
         finally:
             loader.dispose()
     except _UNREADABLE as error:
         yield _unreadable(file, error, raw, above)
 
 
-def _built(file: str, node: Node, dialect: Dialect, above: int) -> Document | tuple[Finding, ...]:
-    builder = _Builder(dialect, above)
+def _built(file: str, node: Node, builder: _Builder) -> Document | tuple[Finding, ...]:
     try:
         data = builder.build(node, "", 0)
     except _Refusal as refusal:
-        return (refusal.finding(file, above),)
+        return (refusal.finding(file, builder.above),)
     if builder.duplicates:
-        return tuple(refusal.finding(file, above) for refusal in builder.duplicates)
-    return Document(file, data, builder.places, builder.keys, above)
+        return tuple(refusal.finding(file, builder.above) for refusal in builder.duplicates)
+    return Document(file, data, builder.places, builder.keys, builder.above)
 
 
 def _unreadable(file: str, error: Exception, raw: bytes, above: int) -> tuple[Finding, ...]:
@@ -249,21 +249,22 @@ def compose(text: str) -> MappingNode:
 class _Builder:
     """Turns composed nodes into data, noting where each value was written."""
 
-    def __init__(self, dialect: Dialect, above: int) -> None:
+    def __init__(self, dialect: Dialect, above: int, most: int) -> None:
         self.places: dict[str, tuple[int, int]] = {}
         self.keys: dict[str, tuple[int, int]] = {}
         self.duplicates: list[_Refusal] = []
         self.count = 0
+        self.above = above
+        self._most = most
         self._dialect = dialect
-        self._above = above
         self._constructor = SafeConstructor()
 
     def build(self, node: Node, pointer: str, depth: int) -> Data:
         mark = node.start_mark
         self.places[pointer] = (mark.line, mark.column)
         self.count += 1
-        if self.count > self._dialect.max_values:
-            message = f"aliases expand to more than {self._dialect.max_values:,} values"
+        if self.count > self._most:
+            message = f"aliases expand to more than {self._most:,} values"
             raise _Refusal(dx.UNSAFE, message, (mark.line, mark.column))
         if depth > MAX_DEPTH:
             raise _too_deep(node)
@@ -331,7 +332,7 @@ class _Builder:
             seen.setdefault(key, _position(key_node))
 
     def _duplicate(self, node: Node, key: str, first: tuple[int, int]) -> _Refusal:
-        message = f'the key "{key}" is here twice, first on line {self._above + first[0] + 1}'
+        message = f'the key "{key}" is here twice, first on line {self.above + first[0] + 1}'
         return _Refusal(dx.DUPLICATE_KEY, message, _position(node))
 
     def _flatten(self, node: MappingNode) -> list[tuple[Node, Node]]:

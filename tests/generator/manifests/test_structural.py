@@ -25,8 +25,13 @@ def crd(spec: str, **more: Any) -> Crd:
 
 
 def complaints(spec: str, body: str) -> list[str]:
-    found = crd(spec)
-    return [v.message for v in Known(found.schema, KUBERNETES, found).violations(_object(body))]
+    return [violation.message for violation in _known(spec).violations(_object(body))]
+
+
+def _known(spec: str) -> Known:
+    found = Catalog(KUBERNETES, (crd(spec),)).find("x.io/v1", "X")
+    assert found is not None
+    return found
 
 
 def _object(body: str) -> dict[str, Any]:
@@ -163,12 +168,61 @@ def test_files_that_define_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: Other")
     with pytest.raises(SourceError, match="holds no CustomResourceDefinition"):
         crds.load(tmp_path, KUBERNETES)
-    (tmp_path / "a.yaml").write_text(DEFINITION.replace("  names: {kind: X, plural: xs}\n", ""))
-    with pytest.raises(SourceError, match=r"xs\.x\.io cannot be used: 'names'"):
-        crds.load(tmp_path, KUBERNETES)
-    (tmp_path / "a.yaml").write_text(DEFINITION + "---\na: [")
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "message"),
+    [
+        (DEFINITION + "---\na: [", "14:1", "did not find expected node content"),
+        (
+            DEFINITION.replace("  names: {kind: X, plural: xs}\n", ""),
+            "5:3",
+            "spec.names is missing",
+        ),
+        (DEFINITION.replace("{type: object}", "{typ: object}"), "9:72", 'unknown key "typ"'),
+        (
+            DEFINITION.replace("{type: object}", "{properties: {a: 1}}"),
+            "9:88",
+            "a mapping, found an",
+        ),
+    ],
+)
+def test_definitions_that_the_server_would_refuse(
+    tmp_path: Path, text: str, place: str, message: str
+) -> None:
+    (tmp_path / "a.yaml").write_text(text)
     _, findings = crds.load(tmp_path, KUBERNETES)
-    assert [str(f.place) for f in findings] == [f"{tmp_path}/a.yaml:14:1"]
+    assert [str(f.place) for f in findings] == [f"{tmp_path}/a.yaml:{place}"]
+    assert message in findings[0].message
+
+
+def test_nulls_in_definitions_say_nothing(tmp_path: Path) -> None:
+    nulls = "{type: object, properties: null, items: null, x-kubernetes-validations: null, default: null}"
+    (tmp_path / "a.yaml").write_text(DEFINITION.replace("{type: object}", nulls))
+    (first, _), findings = crds.load(tmp_path, KUBERNETES)
+    assert findings == ()
+    assert first.root == {"type": "object", "default": None}
+
+
+def test_a_pattern_that_only_go_can_read_is_said() -> None:
+    spec = (
+        r"{type: object, properties: {a: {type: string, pattern: '^\Qa.b\E$'}, b: {type: string}}}"
+    )
+    known = _known(spec)
+    assert known.violations(_object("{a: b, b: c}")) == ()
+    assert [v.message for v in known.violations(_object("{b: 1}"))] == [
+        "spec.b must be a string, found an integer: 1"
+    ]
+    assert known.unchecked.endswith('is not a "regex"')
+
+
+def test_a_pattern_that_python_cannot_read_is_checked_all_the_same() -> None:
+    spec = (
+        r"{type: object, properties: {a: {type: string, pattern: '^\p{L}+$'}, b: {type: string}}}"
+    )
+    assert complaints(spec, "{a: é, b: 1}") == ["spec.b must be a string, found an integer: 1"]
+    (message,) = complaints(spec, "{a: '1'}")
+    assert message.startswith('spec.a is "1", which is no valid')
 
 
 def test_every_upstream_definition_compiles(shared: Callable[[str], Path]) -> None:

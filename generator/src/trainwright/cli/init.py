@@ -114,11 +114,24 @@ def _wire(folder: Path, answers: Answers) -> Iterator[str]:
     yield from (f"{WIRING}/{path}" for path in changes.added)
 
 
+def _in_repository(folder: Path) -> bool:
+    from trainwright import git
+
+    try:
+        git.find(folder.absolute())
+    except git.GitError:
+        return False
+    return True
+
+
 def _say(folder: Path, written: Iterable[str], answers: Answers) -> None:
     for path in sorted(written):
         click.echo(folder / path)
     at = "" if folder == Path() else f"cd {folder} && "
-    click.echo(f"\nNext: {at}git add --all && git commit, and `trainwright doctor`.", err=True)
+    begin = "" if _in_repository(folder) else "git init && "
+    click.echo(
+        f"\nNext: {at}{begin}git add --all && git commit, and `trainwright doctor`.", err=True
+    )
     if answers.engine != "none" and not answers.url:
         click.echo(
             "Then say in environment.yaml where the engine finds the repository, and run "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from trainwright import kube, schema
+from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd
 from trainwright.model import Data
 from trainwright.schema import Schema, Violation
@@ -30,6 +31,7 @@ class Known:
     kubernetes: str
     crd: Crd | None = None
     own: bool = False
+    unchecked: str = ""  # why its regular expressions are left out
 
     def violations(self, body: Mapping[str, Data]) -> tuple[Violation, ...]:
         """Every way in which strict field validation would refuse the object."""
@@ -41,6 +43,14 @@ class Known:
             body = self.crd.prepared(body)
         found = self.schema.explain(body)
         return tuple(schema.dated(each, self.schema.root, self.kubernetes) for each in found)
+
+
+def _of(crd: Crd) -> Known:
+    if not crd.schema.defect:
+        return Known(crd.schema, crd.kubernetes, crd)
+    plain = structural.without_patterns(crd.schema.root)
+    schema_without = schema.with_kubernetes(plain, crd.kubernetes)
+    return Known(schema_without, crd.kubernetes, crd, unchecked=crd.schema.defect)
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,7 @@ class Catalog:
     def _look(self, key: tuple[str, str]) -> Known | None:
         crd = self._by_kind.get(key)
         if crd is not None:
-            return Known(crd.schema, self.kubernetes, crd)
+            return _of(crd)
         if key in _OWN:
             own = schema.kind(_OWN[key], self.kubernetes)
             if _OWN[key] != key[1]:  # ClusterTrainingRuntime differs by its name alone

@@ -186,6 +186,11 @@ def _unknown_kind(
 
 def _against(manifest: Manifest, known: Known, at: At, looked: Looked) -> Iterator[_Remark]:
     violations = known.violations(manifest.body)
+    if known.unchecked:
+        rule = "the patterns of its schema"
+        looked.unknown.append(
+            Unknown(manifest.api_version, manifest.kind, at, rule, known.unchecked)
+        )
     for violation in violations:
         yield _violation(manifest, violation)
     if known.crd is None or violations:  # the server, too, asks CEL last

@@ -79,13 +79,14 @@ def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding,
 
 
 def _definitions(chunk: Chunk, valid: Schema) -> tuple[list[Mapping[str, Data]], list[Finding]]:
-    """The CRDs of a text, other objects left alone, and what is wrong with the text or with them."""
+    """The CRDs of a text, other objects left alone, and what is wrong with it or with them."""
     glanced = reading.glance(chunk)
     if glanced is not None:
         bodies = [body for _, body in _in(glanced[0])]
         if all(map(valid.accepts, bodies)):
             return bodies, []
-    good, findings = [], []
+    good: list[Mapping[str, Data]] = []
+    findings: list[Finding] = []
     for document in reading.documents(chunk):
         if isinstance(document, tuple):
             findings += document

@@ -171,7 +171,7 @@ def _unknown(chunks: Sequence[Chunk], looked: Sequence[Looked], *, need: bool) -
         objects = f"{len(cases)} object{'' if len(cases) == 1 else 's'}"
         if rule:
             text = " ".join(rule.split())
-            yield dx.CEL_SKIPPED.at(place, f"{kind}: the rule {text!r} is not evaluated: {reason}")
+            yield dx.CEL_SKIPPED.at(place, f"{kind}: not evaluated: {text}: {reason}")
         else:
             message = f"skipped: no schema for {kind} of {api_version}, {objects}"
             finding = dx.NO_SCHEMA.at(place, message)

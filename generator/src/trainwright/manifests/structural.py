@@ -53,6 +53,14 @@ def _closed(schema: Structural, metadata: Mapping[str, Data]) -> dict[str, Data]
     return result
 
 
+def without_patterns(schema: Data) -> Data:
+    """A JSON Schema without its regular expressions, for when there are some that only Go reads."""
+    if isinstance(schema, Mapping):
+        kept = {k: v for k, v in schema.items() if k != "pattern" or not isinstance(v, str)}
+        return {key: without_patterns(value) for key, value in kept.items()}
+    return [without_patterns(part) for part in schema] if isinstance(schema, list) else schema
+
+
 def keeps_unknown(schema: Structural) -> bool:
     return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 

@@ -6,6 +6,7 @@ is lost. The working tree takes part only when the branch that is checked out is
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -67,7 +68,7 @@ class _Publisher:
 
     def branch(self, environment: str) -> str:
         """The branch that an environment is published to."""
-        found = self._options.branch.replace("{env}", environment) or self._checked_out
+        found = _filled(self._options.branch, environment) or self._checked_out
         if found.startswith("-"):
             raise PublishError(f'"{found}" is no name for a branch')
         if not found:
@@ -81,7 +82,7 @@ class _Publisher:
     def _path(self, environment: str) -> str:
         """The folder that an environment is published to, from the top of the branch."""
         beside = self._from_top(f"{ENVIRONMENTS}/{environment}/{RENDERED}")
-        path = self._options.path.replace("{env}", environment) or beside
+        path = _filled(self._options.path, environment) or beside
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if ".." in parts or path.startswith("/"):
             raise PublishError(f'the path "{path}" leads out of the branch')
@@ -267,3 +268,11 @@ class _Publisher:
                 f"{done.branch} is published as {done.commit[:12]}, but the working tree cannot "
                 f"follow, run `git pull`: {error}"
             ) from error
+
+
+def _filled(text: str, environment: str) -> str:
+    """The text with the environment put in; any other name in braces is a slip of the pen."""
+    filled = text.replace("{env}", environment)
+    if unknown := re.search(r"\{[^{}]*\}", filled):
+        raise PublishError(f'"{unknown[0]}" stands for nothing: write {{env}}')
+    return filled

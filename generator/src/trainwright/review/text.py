@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.model import Severity
 from trainwright.present import table
 from trainwright.review import words
 from trainwright.review.format import Format, Style
@@ -32,6 +33,12 @@ def _lines(review: Review, style: Style) -> Iterator[str]:
     for change in review.changes:
         yield ""
         yield from _change(change, style)
+    errors = [finding for finding in review.findings if finding.severity is Severity.ERROR]
+    if errors:
+        yield ""
+    for finding in errors:
+        rule = style.paint(f"error[{finding.rule}]", "red")
+        yield f"{rule}: {finding.message}  ({finding.place})"
     if review.blast:
         yield ""
         for blast in review.blast:

@@ -59,9 +59,11 @@ def span(value: Range, *, sign: bool = False) -> str:
 def asked(demand: Demand, *, sign: bool = False) -> Iterator[str]:
     """What is asked for, a few words a part; unbounded and unpriced jobs are always said."""
     if demand.gpus:
-        yield f"{span(demand.gpus, sign=sign)} GPUs"
+        gpus = span(demand.gpus, sign=sign)
+        yield f"{gpus} GPU{'' if gpus.lstrip('+-') == '1' else 's'}"
     elif demand.nodes:
-        yield f"{span(demand.nodes, sign=sign)} nodes"
+        nodes = span(demand.nodes, sign=sign)
+        yield f"{nodes} node{'' if nodes.lstrip('+-') == '1' else 's'}"
     if demand.hours:
         yield f"{span(demand.hours, sign=sign)} GPU-h"
     if demand.cost:

@@ -85,7 +85,8 @@ def _refuse_unknown(names: tuple[str, ...], loaded: Mapping[str, LoadedEnvironme
     for name in names:
         if name not in loaded:
             near = get_close_matches(name, loaded, n=3, cutoff=0.6)
-            hint = f"did you mean {' or '.join(near)}?" if near else "see `trainwright list`"
+            listing = "see `trainwright list environments`"
+            hint = f"did you mean {' or '.join(near)}?" if near else listing
             raise SelectionError(f'there is no environment "{name}"; {hint}')
 
 
