@@ -76,6 +76,10 @@ def import_(  # noqa: PLR0913 - an option each
         done = run(context.root, found, options)
         for imported, path in done.imported:
             _say(context, imported, path, dry_run=dry_run)
+        if done.imported and not dry_run:
+            click.echo(
+                f"Rules were not asked yet: run `trainwright check {environment}`.", err=True
+            )
         sys.exit(FINDINGS if _say_problems(context, found, done.problems) else OK)
 
 

@@ -181,6 +181,8 @@ class Reasons:
         path = changed[0]
         value = self.rendered.get(path)
         said = "is not there" if value is None else f"is {shown(path.rpartition('.')[2], value)}"
+        if value is None and "resources.limits" in path and "/" in path:
+            said += ": name a pool that has it with --pool"
         return f"in the rendered run {re.sub(r'^pods.[0-9]+.', '', path)} {said}"
 
 

@@ -8,7 +8,9 @@ from fnmatch import fnmatchcase
 from trainwright import yamlio
 from trainwright.importing.convert import Imported
 
-_SCHEMA = "# yaml-language-server: $schema=../../../schemas/job.schema.json\n"
+_SCHEMA = (
+    "# yaml-language-server: $schema=https://trainwright.io/schemas/v1alpha1/job.schema.json\n"
+)
 
 # What every rendered run has, whatever it was before.
 _ALWAYS = (
