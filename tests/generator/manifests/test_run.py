@@ -13,7 +13,7 @@ from repository import Repository
 from trainwright import kube
 from trainwright.cli import check as command
 from trainwright.cli import main
-from trainwright.manifests import run, spread
+from trainwright.manifests import fast, run, spread
 from trainwright.manifests.run import Options
 from trainwright.model import Finding, Severity
 
@@ -254,6 +254,16 @@ def test_many_processes_say_what_one_says(
     together = run.check((".",), Options(today=TODAY))
     assert together == alone
     assert len(alone.findings) > 10
+
+
+def test_without_the_fast_reader_all_is_the_same(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "a.yaml").write_text(f"{CONFIG}---\n{CONFIG}dta: {{}}\n---\n{JOB}")
+    quick = run.check((".",), Options(today=TODAY))
+    monkeypatch.setattr(fast, "_loads", None)
+    assert run.check((".",), Options(today=TODAY)) == quick
+    assert len(quick.findings) == 2
 
 
 # --- the command line -----------------------------------------------------------------------------

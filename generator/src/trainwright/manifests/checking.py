@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from trainwright import diagnostics as dx
 from trainwright import kube, rules
@@ -33,24 +34,22 @@ class Setting:
     around: Bundle = field(default_factory=Bundle)
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+# Tuples, since there is one for each object and they go from process to process.
+class At(NamedTuple):
     """A pointer into one of the documents of a text."""
 
     document: int
     pointer: str
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """An object that was looked at: its identity, and where it is."""
 
     identity: tuple[str, str, str, str]
     at: At
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(NamedTuple):
     """A kind that there is no schema for, or a rule of a kind that could not be evaluated."""
 
     api_version: str
@@ -60,13 +59,12 @@ class Unknown:
     reason: str = ""
 
 
-@dataclass(slots=True)
-class Looked:
+class Looked(NamedTuple):
     """What became of one text."""
 
-    findings: list[Finding] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
-    unknown: list[Unknown] = field(default_factory=list)
+    findings: list[Finding]
+    seen: list[Seen]
+    unknown: list[Unknown]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +81,22 @@ def look(chunk: Chunk, setting: Setting) -> Looked:
     glanced = reading.glance(chunk)
     if glanced is None:
         return look_carefully(chunk, setting)
-    looked = Looked()
+    looked = Looked([], [], [])
     remarks = tuple(_remarks(glanced[0], 0, chunk, setting, looked))
     if remarks:
         document, *more = reading.documents(chunk)
         if more or not isinstance(document, Document) or document.data != glanced[0]:
             return look_carefully(chunk, setting)
-        looked.findings += [_placed(remark, document) for remark in remarks]
+        looked.findings.extend(_placed(remark, document) for remark in remarks)
     return looked
 
 
 def look_carefully(chunk: Chunk, setting: Setting) -> Looked:
     """The same, with the position of everything read along."""
-    looked = Looked()
+    looked = Looked([], [], [])
     for index, document in enumerate(reading.documents(chunk)):
         if isinstance(document, tuple):
-            looked.findings += document
+            looked.findings.extend(document)
         else:
             for remark in _remarks(document.data, index, chunk, setting, looked):
                 looked.findings.append(_placed(remark, document))

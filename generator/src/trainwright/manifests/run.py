@@ -140,7 +140,7 @@ def _duplicates(chunks: Sequence[Chunk], looked: Sequence[Looked]) -> Iterator[F
             _, kind, _, name = seen.identity
             if not name:
                 continue
-            at = replace(seen.at, pointer=f"{seen.at.pointer}/metadata/name")
+            at = seen.at._replace(pointer=f"{seen.at.pointer}/metadata/name")
             if seen.identity not in first:
                 first[seen.identity] = (chunk, at)
                 continue
@@ -210,12 +210,12 @@ def _lines(
         if source.file in named:
             written = source.raw.split(b"\n")
             lines = [""] * len(written)
-            hidden = _secret_lines(source) if _SECRET.search(source.raw) else frozenset()
+            secret = b"Secret" in source.raw
+            hidden = _secret_lines(source) if secret else frozenset()
             for number in named[source.file]:
                 if number <= len(lines):
                     line = written[number - 1].decode("utf-8", "replace").removesuffix("\r")
-                    secret = number in hidden
-                    lines[number - 1] = _VALUE.sub(r"\1 …", line) if secret else line
+                    lines[number - 1] = _VALUE.sub(r"\1 …", line) if number in hidden else line
             yield source.file, tuple(lines)
 
 

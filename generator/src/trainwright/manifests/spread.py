@@ -33,10 +33,14 @@ def look_at_all(chunks: Sequence[Chunk], setting: Setting) -> Iterator[Looked]:
     from concurrent.futures import ProcessPoolExecutor  # 20 ms, and only many manifests need it
     from multiprocessing import get_context
 
+    # The texts go to the processes once, with everything else; a fork has them without a copy.
+    catalog = setting.catalog
+    known = (setting.environment, catalog.kubernetes, catalog.crds, setting.around)
     context = get_context(START)
-    parts = (setting.environment, setting.catalog.kubernetes, setting.catalog.crds, setting.around)
-    with ProcessPoolExecutor(processes, context, initializer=_start, initargs=parts) as pool:
-        for batch in pool.map(_look_in_worker, tuple(_batches(chunks))):
+    with ProcessPoolExecutor(
+        processes, context, initializer=_start, initargs=(chunks, *known)
+    ) as pool:
+        for batch in pool.map(_look_in_worker, *zip(*_batches(chunks), strict=True)):
             yield from batch
 
 
@@ -46,30 +50,33 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[Chunk, ...]]:
-    batch: list[Chunk] = []
-    size = 0
-    for chunk in chunks:
-        batch.append(chunk)
+def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[int, int]]:
+    """Where batches begin and end, each of about the same size."""
+    begin = size = 0
+    for index, chunk in enumerate(chunks, 1):
         size += len(chunk.raw)
-        if size >= _BATCH:
-            yield tuple(batch)
-            batch, size = [], 0
-    if batch:
-        yield tuple(batch)
+        if size >= _BATCH or index == len(chunks):
+            yield begin, index
+            begin, size = index, 0
 
 
-_setting: Setting | None = None  # set once in each worker process, never in the main one
+_work: tuple[Sequence[Chunk], Setting] | None = None  # set once in each worker, never elsewhere
 
 
 def _start(
-    environment: Environment, kubernetes: str, crds: tuple[Crd, ...], around: Bundle
+    chunks: Sequence[Chunk],
+    environment: Environment,
+    kubernetes: str,
+    crds: tuple[Crd, ...],
+    around: Bundle,
 ) -> None:
-    global _setting  # noqa: PLW0603 - what an initializer is for
+    global _work  # noqa: PLW0603 - what an initializer is for
     gc.disable()  # a worker lives for seconds, and what it makes has no cycles to speak of
-    _setting = Setting(environment=environment, catalog=Catalog(kubernetes, crds), around=around)
+    catalog = Catalog(kubernetes, crds)
+    _work = chunks, Setting(environment=environment, catalog=catalog, around=around)
 
 
-def _look_in_worker(batch: tuple[Chunk, ...]) -> list[Looked]:
-    assert _setting is not None
-    return [look(chunk, _setting) for chunk in batch]
+def _look_in_worker(begin: int, end: int) -> list[Looked]:
+    assert _work is not None
+    chunks, setting = _work
+    return [look(chunk, setting) for chunk in chunks[begin:end]]

@@ -49,6 +49,18 @@ def _moved(
                 yield place, len(redact(before)) + 1
 
 
+def _shown(
+    findings: Iterable[Finding], sources: Mapping[str, tuple[str, ...]]
+) -> dict[str, tuple[str, ...]]:
+    """The lines that findings point at, redacted; all others are empty."""
+    shown = {file: [""] * len(lines) for file, lines in sources.items()}
+    for place in {finding.place for finding in findings}:
+        lines = sources.get(place.file, ())
+        if place.line <= len(lines):
+            shown[place.file][place.line - 1] = redact(lines[place.line - 1])
+    return {file: tuple(lines) for file, lines in shown.items()}
+
+
 def render(plan: Plan, output: str, *, command: str, color: bool) -> str:
     """A plan's findings in one of the formats."""
     checked = tuple(str(job) for job in plan.jobs)
@@ -72,7 +84,7 @@ def write(
     """
     report = Report(
         findings=tuple(map(_redacted, findings)),
-        sources={f: tuple(line and redact(line) for line in ls) for f, ls in sources.items()},
+        sources=_shown(findings, sources),
         checked=checked,
         command=command,
         color=color,

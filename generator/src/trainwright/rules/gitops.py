@@ -246,8 +246,9 @@ G07 = Rule(
 
 
 def _g12(subject: Subject) -> Iterator[Hit]:
-    identity = subject.manifest.identity
-    same = subject.around.times[identity]
+    if len(subject.around) < 2:
+        return
+    same = subject.around.times[subject.manifest.identity]
     if same > 1 and subject.manifest.name:
         yield Hit("/metadata/name", f"{same} documents are {subject.kind}/{subject.manifest.name}")
 

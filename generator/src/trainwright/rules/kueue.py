@@ -94,7 +94,9 @@ _SLICE = ("kueue.x-k8s.io/podset-slice-required-topology", "kueue.x-k8s.io/podse
 
 def _k04(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        annotations = mapping(template.metadata.get("annotations"))
+        annotations = template.annotations
+        if not annotations:
+            continue
         pointer = f"{template.pointer}/metadata/annotations"
         asked = [name for name in _TOPOLOGY if name in annotations]
         if len(asked) > 1:

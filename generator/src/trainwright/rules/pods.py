@@ -162,8 +162,10 @@ _SPOT = {
 def _d18(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         where = _spot(subject, template)
+        if not where:
+            continue
         saves = _CHECKPOINT_DIR in (name for c in template.trains for name in c.variables)
-        if where and not (saves or (subject.job is None and _saves(template))):
+        if not (saves or (subject.job is None and _saves(template))):
             yield Hit(f"{template.pointer}/spec", f"{where}, and nothing is saved")
 
 
@@ -200,7 +202,9 @@ D18 = Rule(
 
 def _d19(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        if template.retried is not True:
+        if template.retried is not True or not any(
+            _CHECKPOINT_DIR in container.variables for container in template.trains
+        ):
             continue
         scratch = {text(v.get("name")) for _, v in template.volumes if "emptyDir" in v}
         for container in template.trains:

@@ -248,8 +248,13 @@ D23 = Rule(
 _HOST = "kubernetes.io/hostname"
 
 
+_SPREAD = frozenset(("affinity", "topologySpreadConstraints"))
+
+
 def _d14(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
+        if _SPREAD.isdisjoint(template.spec):
+            continue
         apart, domains = _kept_apart(template), _domains(template)
         if not apart and not domains:
             continue

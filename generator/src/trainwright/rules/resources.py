@@ -24,7 +24,7 @@ def _d01(subject: Subject) -> Iterator[Hit]:
                 found = "no limit" if limit is None else f"limit {limit}"
                 pointer = f"{container.pointer}/resources/requests/{escape(name)}"
                 yield Hit(pointer, f"{name}: request {amount}, {found}")
-        for name, amount in extended({**container.requests, **container.limits}).items():
+        for name, amount in container.extended.items():
             if count(amount) is None:
                 pointer = f"{container.pointer}/resources"
                 yield Hit(pointer, f"{name}: {amount!r} is no whole number")
@@ -197,8 +197,9 @@ D20 = Rule(
 
 def _d06(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
-        resources = extended({**container.requests, **container.limits})
-        fabric = [name for name in resources if "rdma" in name or name.endswith("/efa")]
+        fabric = [name for name in container.extended if "rdma" in name or name.endswith("/efa")]
+        if not fabric and "NCCL_IB_HCA" not in container.variables:
+            continue
         env = {str(e.get("name")): e.get("value") for e in container.env}
         if fabric and str(env.get("NCCL_IB_DISABLE")) == "1":
             yield Hit(container.pointer, f"NCCL_IB_DISABLE=1 beside {fabric[0]}")

@@ -46,10 +46,15 @@ class Container:
         return mapping(dig(self.body, "resources", "requests"))
 
     @cached_property
+    def extended(self) -> Mapping[str, Data]:
+        """The extended resources that the container asks for, as limits where it says both."""
+        return extended({**self.requests, **self.limits})
+
+    @cached_property
     def accelerators(self) -> Mapping[str, int]:
         """How many of each accelerator the container gets, by resource name."""
         found = {}
-        for name, amount in extended({**self.requests, **self.limits}).items():
+        for name, amount in self.extended.items():
             number = count(amount)
             if number and is_accelerator(name):
                 found[name] = number
