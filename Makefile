@@ -47,6 +47,7 @@ golden: $(VENV)/.dev ## rewrite expected outputs; the review is the git diff
 
 bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/pipeline.py
+	$(BIN)/python benchmarks/manifests.py
 	$(BIN)/python benchmarks/elastic.py
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/makespan.py

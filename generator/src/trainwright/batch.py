@@ -26,7 +26,7 @@ def run(
     """Every job rendered, in order. `binary` names a helm to use instead of the embedded one,
     `kubernetes` a minor version instead of each environment's own.
     """
-    processes = min(_MAX_PROCESSES, len(os.sched_getaffinity(0)))
+    processes = min(_MAX_PROCESSES, _processors())
     if processes == 1 or len(files) < _WORTH_A_PROCESS:
         renderer = Renderer(tree, binary, kubernetes)
         yield from map(renderer.render, files)
@@ -39,6 +39,13 @@ def run(
         processes, get_context("spawn"), initializer=_start, initargs=(tree, binary, kubernetes)
     ) as pool:
         yield from pool.map(_render_in_worker, files, chunksize=_CHUNK)
+
+
+def _processors() -> int:
+    """Those that this process may use; macOS does not say."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class Renderer:
