@@ -26,7 +26,7 @@ def run(
     """Every job rendered, in order. `binary` names a helm to use instead of the embedded one,
     `kubernetes` a minor version instead of each environment's own.
     """
-    processes = min(_MAX_PROCESSES, _processors())
+    processes = min(_MAX_PROCESSES, processors())
     if processes == 1 or len(files) < _WORTH_A_PROCESS:
         renderer = Renderer(tree, binary, kubernetes)
         yield from map(renderer.render, files)
@@ -41,8 +41,8 @@ def run(
         yield from pool.map(_render_in_worker, files, chunksize=_CHUNK)
 
 
-def _processors() -> int:
-    """Those that this process may use; macOS does not say."""
+def processors() -> int:
+    """How many this process may use; macOS does not say."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import gc
-import os
 import sys
 from collections.abc import Iterator, Sequence
 
+from trainwright.batch import processors
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import Looked, Setting, look
 from trainwright.manifests.crds import Crd
@@ -24,7 +24,7 @@ START = "fork" if sys.platform == "linux" else "spawn"
 
 def look_at_all(chunks: Sequence[Chunk], setting: Setting) -> Iterator[Looked]:
     """What is wrong with each text."""
-    processes = min(_MAX_PROCESSES, _processors())
+    processes = min(_MAX_PROCESSES, processors())
     size = sum(len(chunk.raw) for chunk in chunks)
     if processes == 1 or size < _WORTH_PROCESSES:
         for chunk in chunks:
@@ -42,12 +42,6 @@ def look_at_all(chunks: Sequence[Chunk], setting: Setting) -> Iterator[Looked]:
     ) as pool:
         for batch in pool.map(_look_in_worker, *zip(*_batches(chunks), strict=True)):
             yield from batch
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[int, int]]:
