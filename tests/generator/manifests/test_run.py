@@ -249,7 +249,7 @@ def test_many_processes_say_what_one_says(
     alone = run.check((".",), Options(today=TODAY))
     monkeypatch.setattr(spread, "_WORTH_PROCESSES", 0)
     monkeypatch.setattr(spread, "_BATCH", 2000)
-    monkeypatch.setattr(spread, "_processors", lambda: 2)
+    monkeypatch.setattr(spread, "processors", lambda: 2)
     monkeypatch.setattr(spread, "START", start)
     together = run.check((".",), Options(today=TODAY))
     assert together == alone
