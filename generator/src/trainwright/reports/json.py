@@ -27,7 +27,8 @@ def render(report: Report) -> str:
 _COUNTED = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
-def _place(place: Place) -> Data:
+def place_of(place: Place) -> Data:
+    """A position as the schemas of reports and plans have it."""
     return {"file": place.file, "line": place.line, "column": place.column}
 
 
@@ -36,7 +37,7 @@ def _result(finding: Finding) -> Data:
         "rule": finding.rule,
         "name": rule(finding).name,
         "severity": finding.severity.value,
-        "place": _place(finding.place),
+        "place": place_of(finding.place),
         "message": finding.message,
         "remedy": finding.remedy,
         "help": help_uri(finding.rule),
@@ -52,7 +53,7 @@ def _result(finding: Finding) -> Data:
     result |= {key: value for key, value in optional.items() if value}
     if finding.related:
         result["related"] = [
-            {"label": r.label, "text": r.text, **({"place": _place(r.place)} if r.place else {})}
+            {"label": r.label, "text": r.text, **({"place": place_of(r.place)} if r.place else {})}
             for r in finding.related
         ]
     return result

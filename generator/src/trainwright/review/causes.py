@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from trainwright.load import BUILT_IN
 from trainwright.merge import Layered, leaves, lookup, path_of
-from trainwright.model import Data, Place
+from trainwright.model import Place
 from trainwright.review.model import Cause
 from trainwright.yamlio import Document
 
@@ -39,11 +39,7 @@ def of_environments(before: Document, after: Document, pool: str) -> Iterator[Ca
     old, new = dict(leaves(before.data)), dict(leaves(after.data))
     for pointer in (*new, *(p for p in old if p not in new)):
         inside = any(pointer == fact or pointer.startswith(f"{fact}/") for fact in watched)
-        was, now = _value(old, pointer), _value(new, pointer)
+        was, now = old.get(pointer), new.get(pointer)
         if inside and was != now:
             place = (after if pointer in new else before).place(pointer)
             yield Cause(path_of(pointer), was, now, place)
-
-
-def _value(found: dict[str, Data], pointer: str) -> Data:
-    return found.get(pointer)

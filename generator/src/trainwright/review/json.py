@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trainwright.demand import Demand, Range
 from trainwright.model import Data, Finding
+from trainwright.reports.json import place_of
 from trainwright.reports.report import dump, help_uri
 from trainwright.review import words
 from trainwright.review.format import Format, Style
@@ -52,11 +53,7 @@ def _cause(cause: Cause) -> Data:
         "path": cause.path,
         "before": words.value(cause.path, cause.before),
         "after": words.value(cause.path, cause.after),
-        "place": {
-            "file": cause.place.file,
-            "line": cause.place.line,
-            "column": cause.place.column,
-        },
+        "place": place_of(cause.place),
     }
 
 

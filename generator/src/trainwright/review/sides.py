@@ -41,6 +41,7 @@ class Side:
         self._environments: dict[str, LoadedEnvironment] = {}
         self._indexes: dict[str, Mapping[str, index.Entry]] = {}
         self._ledgers: dict[str, Ledger] = {}
+        self._known: dict[JobFile, Known] = {}
 
     @cached_property
     def survey(self) -> Survey:
@@ -63,7 +64,12 @@ class Side:
         }
 
     def know(self, file: JobFile) -> Known:
-        """Merge and resolve a job."""
+        """A job merged and resolved, once."""
+        if file not in self._known:
+            self._known[file] = self._merged(file)
+        return self._known[file]
+
+    def _merged(self, file: JobFile) -> Known:
         loaded = self.reader.job(file, self.loaded(file.environment))
         environment = self.environments.get(file.environment)
         if loaded.spec is None or environment is None:

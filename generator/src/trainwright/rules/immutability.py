@@ -7,15 +7,12 @@ from trainwright.rules.tolerant import dig, mapping
 from trainwright.rules.trainjob import installed_minor
 from trainwright.rules.transition import Change, Field, Path, Step, Transition, Verdict
 
-_OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
 _TRAINJOB = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"
 _PATCHES = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
 _JOBSET = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
 _JOB = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"
 _CORE = "kubernetes/kubernetes:pkg/apis/core/validation/validation.go"
 _KUEUE = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go"
-_LATTICE = "lattice-io/lattice:lattice-operator/pkg/controller.v1"
-_PRUNE = "argoproj/argo-cd:docs/user-guide/sync-options.md"
 _CEL = "the API server refuses it: the field is immutable"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from trainwright.cluster.states.state import Phase, State
+from trainwright.cluster.states.state import Phase, State, first, holding, status_of
 from trainwright.model import Data
 
 
@@ -24,3 +25,18 @@ def of_jobs(jobs: Sequence[Mapping[str, Data]] | None, *, restarts: int = 0) -> 
     else:
         phase = Phase.PENDING
     return State(phase=phase, restarts=restarts)
+
+
+def by_conditions(body: Mapping[str, Data], counted: State, *, succeeded: str, waits: str) -> State:
+    """What the conditions say beyond the counts: how it ended, or that it is suspended.
+
+    `succeeded` is the condition of success; `waits` says for what there are no counts yet.
+    """
+    held = holding(status_of(body).get("conditions"))
+    over = first(held, (("Failed", Phase.FAILED), (succeeded, Phase.SUCCEEDED)), counted)
+    if over:
+        return over
+    if (body.get("spec") or {}).get("suspend"):
+        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
+        return asleep or replace(counted, phase=Phase.SUSPENDED)
+    return replace(counted, reason="NoStatus", message=waits) if waits else counted

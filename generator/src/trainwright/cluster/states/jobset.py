@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trainwright.cluster.states import indexed
-from trainwright.cluster.states.state import Kind, Phase, State, first, holding, status_of
+from trainwright.cluster.states.state import Kind, State, status_of
 from trainwright.model import Data
 
 
@@ -21,16 +21,8 @@ def _judge(body: Mapping[str, Data]) -> State:
         indexed.of_jobs(jobs, restarts=status.get("restarts", 0)),
         total=sum(_pods(group) for group in spec.get("replicatedJobs") or ()),
     )
-    held = holding(status.get("conditions"))
-    over = first(held, (("Failed", Phase.FAILED), ("Completed", Phase.SUCCEEDED)), counted)
-    if over:
-        return over
-    if spec.get("suspend"):
-        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
-        return asleep or replace(counted, phase=Phase.SUSPENDED)
-    if jobs is None:
-        return replace(counted, reason="NoStatus", message="JobSet has not made its Jobs yet")
-    return counted
+    waits = "JobSet has not made its Jobs yet" if jobs is None else ""
+    return indexed.by_conditions(body, counted, succeeded="Completed", waits=waits)
 
 
 def _pods(group: Mapping[str, Data]) -> int:

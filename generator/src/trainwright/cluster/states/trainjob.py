@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trainwright.cluster.states import indexed
-from trainwright.cluster.states.state import Kind, Phase, State, first, holding, status_of
+from trainwright.cluster.states.state import Kind, State, status_of
 from trainwright.model import Data
 
 
@@ -19,16 +19,8 @@ def _judge(body: Mapping[str, Data]) -> State:
     spec, status = body.get("spec") or {}, status_of(body)
     jobs = status.get("jobsStatus")
     counted = replace(indexed.of_jobs(jobs), total=(spec.get("trainer") or {}).get("numNodes"))
-    held = holding(status.get("conditions"))
-    over = first(held, (("Failed", Phase.FAILED), ("Complete", Phase.SUCCEEDED)), counted)
-    if over:
-        return over
-    if spec.get("suspend"):
-        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
-        return asleep or replace(counted, phase=Phase.SUSPENDED)
-    if jobs is None:
-        return replace(counted, reason="NoStatus", message="Trainer has not made its JobSet yet")
-    return counted
+    waits = "Trainer has not made its JobSet yet" if jobs is None else ""
+    return indexed.by_conditions(body, counted, succeeded="Complete", waits=waits)
 
 
 KIND = Kind(
