@@ -488,3 +488,19 @@ def test_a_broken_ledger_blocks_the_merge(cloned: Repository) -> None:
     cloned.write("prod/ledger.yaml", "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\nruns: 1\n")
     found = plan(cloned, code=1)
     assert [finding["file"] for finding in found["findings"]] == ["environments/prod/ledger.yaml"]
+
+
+def test_a_change_of_the_image_is_said_as_such(cloned: Repository) -> None:
+    edit(cloned, "prod/jobs/llm.yaml", 'tag: "1.0"', 'tag: "1.1"')
+    text = cloned.run("plan", "--against", "main").output
+    repository = "registry.example.com/ml/train"
+    assert f"  image {repository}:1.0 → {repository}:1.1\n" in text
+    comment = cloned.run("plan", "--against", "main", "-o", "markdown").output
+    assert f"| {repository}:1.0 → {repository}:1.1 |\n" in comment
+
+
+def test_the_text_names_the_errors_of_a_broken_job(cloned: Repository) -> None:
+    edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodez: 2")
+    text = cloned.run("plan", "--against", "main").output
+    assert "error[TW010]: " in text
+    assert "environments/prod/jobs/llm.yaml:8:1" in text
