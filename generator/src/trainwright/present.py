@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 
-from trainwright import schema
+from trainwright import violation
 from trainwright.credentials import HIDDEN, named, redact
 from trainwright.explain import Explanation, Setting
 from trainwright.filetree import Changes
@@ -130,7 +130,7 @@ def _value(value: Data) -> str:
         return "(removed)"
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
-    return schema.show(value)
+    return violation.show(value)
 
 
 def explanation_items(found: Sequence[Explanation]) -> list[Data]:

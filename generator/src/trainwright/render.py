@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from trainwright import diagnostics as dx
-from trainwright import names, overlays, resolve, rules, schema, values, yamlio
+from trainwright import names, overlays, resolve, rules, schema, values, violation, yamlio
 from trainwright.errors import EngineError
 from trainwright.helm import ChartRefusal, Engine
 from trainwright.load import BUILT_IN, JobFile, LoadedJob
@@ -161,10 +161,10 @@ def _against_schema(
     manifest: Manifest, spec: Layered, environment: Environment
 ) -> Iterator[Finding]:
     kind = schema.kind(manifest.kind, environment.kubernetes_version)
-    for violation in kind.explain(manifest.body):
-        dated = schema.dated(violation, kind.root, environment.kubernetes_version)
+    for broken in kind.explain(manifest.body):
+        dated = schema.dated(broken, kind.root, environment.kubernetes_version)
         finding = dx.RENDERED_SCHEMA.at(spec.origin("/name"), dated.message, remedy=dated.remedy)
-        yield replace(finding, manifest=_title(manifest), pointer=violation.pointer)
+        yield replace(finding, manifest=_title(manifest), pointer=broken.pointer)
 
 
 def _title(manifest: Manifest) -> str:
@@ -204,7 +204,7 @@ def _sources(spec: Layered, paths: tuple[str, ...]) -> Iterator[Related]:
         if value is not None and spec.setter(pointer).label != BUILT_IN:
             label = spec.setter(pointer).label
             yield Related(
-                "from", f"{label} sets {path}: {schema.show(value)}", spec.origin(pointer)
+                "from", f"{label} sets {path}: {violation.show(value)}", spec.origin(pointer)
             )
 
 
@@ -216,5 +216,5 @@ def _overridden(spec: Layered, path: str) -> Iterator[Related]:
     written = list(spec.history(pointer))
     for index, (layer, value) in enumerate(written[:_MAX_OVERRIDDEN]):
         if index and layer.label != BUILT_IN:
-            said = f"{layer.label} sets {path}: {schema.show(value)}"
+            said = f"{layer.label} sets {path}: {violation.show(value)}"
             yield Related("overrides", said, layer.place(pointer))

@@ -1,57 +1,23 @@
-"""JSON Schemas: jsonschema-rs decides in microseconds, jsonschema explains a refusal."""
+"""The JSON Schemas of everything people write and Kubernetes takes, compiled when first needed."""
 
 from __future__ import annotations
 
-import difflib
 import json
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TypeAlias
 
 import jsonschema_rs
 
-from trainwright import credentials, kube
+from trainwright import kube
 from trainwright.errors import SourceError
 from trainwright.model import Data
-
-if TYPE_CHECKING:
-    from referencing import Registry
-
-
-class _Error(Protocol):
-    """A jsonschema.ValidationError, as far as explanations read it."""
-
-    validator: str
-    validator_value: Any
-    instance: Any
-    schema: Mapping[str, Any]
-    message: str
-    context: list[_Error]
-    absolute_path: Sequence[str | int]
-    absolute_schema_path: Sequence[str | int]
-
+from trainwright.violation import Look, Violation, violations
 
 FOLDER = Path(__file__).parent / "schemas"
 _BASE = "https://trainwright.io/schemas/v1alpha1"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One way in which data breaks a schema.
-
-    `pointer` is the offending value, or the mapping when something is missing from it; `key` is
-    set when the key itself is what is wrong; `missing` when it is absent.
-    """
-
-    pointer: str
-    message: str
-    remedy: str
-    key: str = ""
-    missing: str = ""
-
 
 Resources: TypeAlias = tuple[tuple[str, Mapping[str, Data]], ...]  # schemas by their $id
 
@@ -100,50 +66,18 @@ class Schema:
         """Every violation, worded for the person who wrote the data; empty when valid."""
         if self.accepts(data):
             return ()
-        validator = _explainer()(self.root, registry=self._registry)
-        errors = [cast(_Error, error) for error in validator.iter_errors(data)]
-        mistyped = {tuple(e.absolute_path) for e in errors if e.validator == "type"}
-        found = {
-            violation
-            for error in errors
-            if error.validator == "type" or tuple(error.absolute_path) not in mistyped
-            for violation in _violations(error)
-        }
-        if not found:  # refused by the gate, so it must not pass for want of words
-            found = {Violation("", "the file is refused", "Hold it against the schema.")}
-        return tuple(sorted(found, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
+        wrapped, below = ({self.part: data}, 1) if self.gate else (data, 0)
+        gate = self.gate() if self.gate else self._own_gate
+        try:
+            return violations(gate.iter_errors(wrapped), Look(wrapped, self._by_uri, below))
+        except (ValueError, UnicodeError) as error:
+            remedy = "Write it so that it can also be written as JSON."
+            return (Violation("", f"the file is refused: {error}", remedy),)
 
     @cached_property
-    def _registry(self) -> Registry:
-        from referencing import Registry  # as slow as jsonschema
-        from referencing.jsonschema import DRAFT202012
-
-        # Without its $schema, at which jsonschema would go back to its own validator.
-        bare = ((u, {k: v for k, v in b.items() if k != "$schema"}) for u, b in self.resources)
-        return Registry().with_resources((u, DRAFT202012.create_resource(b)) for u, b in bare)
-
-
-@cache
-def _explainer() -> Any:
-    """jsonschema's validator (60 ms, so only after a failure), as strict as the gate.
-
-    Python's `$` lets a trailing newline through where JSON Schema's does not.
-    """
-    from jsonschema import Draft202012Validator, ValidationError, validators
-
-    def pattern(_: Any, wanted: str, value: Data, schema: Data) -> Iterator[ValidationError]:
-        if isinstance(value, str) and not _fits(wanted, value):
-            yield ValidationError(f"{value!r} does not match {wanted!r}")
-
-    extend: Any = validators.extend  # has no types
-    return extend(Draft202012Validator, {"pattern": pattern})
-
-
-def _fits(pattern: str, value: str) -> bool:
-    try:
-        return re.search(pattern.replace("$", r"\Z"), value) is not None
-    except re.error:  # Python knows less than the gate, \p{L} for one
-        return bool(jsonschema_rs.is_valid({"pattern": pattern}, value))
+    def _by_uri(self) -> Mapping[str, Mapping[str, Data]]:
+        own = str(self.root.get("$id", ""))
+        return {"": self.root, own: self.root, **dict(self.resources)}
 
 
 @cache
@@ -243,225 +177,3 @@ def dated(violation: Violation, root: Mapping[str, Data], version: str) -> Viola
     if "went away" in when:
         remedy = "Remove it, and use what took its place."
     return replace(violation, message=f"{violation.message}: {when}", remedy=remedy)
-
-
-# --- explanations ------------------------------------------------------------------------------
-
-
-def _pointer(path: Iterable[str | int]) -> str:
-    return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in path)
-
-
-def _violations(error: _Error) -> Iterator[Violation]:
-    pointer = _pointer(error.absolute_path)
-    keyword = str(error.validator)
-    if "propertyNames" in error.absolute_schema_path:
-        yield from _bad_key(error, pointer)
-    elif keyword in ("anyOf", "oneOf") and error.context:
-        yield from _best_branch(error, pointer)
-    else:
-        yield from _EXPLAIN.get(keyword, _other)(error, pointer)
-
-
-def _name(pointer: str) -> str:
-    tokens = [t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:]]
-    return ".".join(tokens) or "the file"
-
-
-def show(value: Data) -> str:
-    """A value as people wrote it, short enough for one line."""
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 80 else f"{text[:77]}…"
-
-
-def _shown(pointer: str, value: Data) -> str:
-    """The same, unless the name of the field says that it holds a credential."""
-    field = pointer.rpartition("/")[2]
-    return credentials.HIDDEN if credentials.named(field, str(value)) else show(value)
-
-
-def _kind(value: Data) -> str:
-    names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
-    for python, name in names.items():
-        if isinstance(value, python):
-            return name
-    return {dict: "a mapping", list: "a list", type(None): "null"}.get(type(value), "a value")
-
-
-def _article(json_type: str) -> str:
-    return {
-        "object": "a mapping",
-        "array": "a list",
-        "string": "a string",
-        "integer": "an integer",
-        "number": "a number",
-        "boolean": "true or false",
-        "null": "null",
-    }[json_type]
-
-
-def _examples(schema: Mapping[str, Data]) -> str:
-    examples = [show(e) for e in schema.get("examples", []) if not isinstance(e, dict | list)]
-    return f"For example {' or '.join(examples[:2])}." if examples else ""
-
-
-def _described(schema: Mapping[str, Data]) -> str:
-    description = str(schema.get("description", "")).split(". ")[0].rstrip(".")
-    parts = (f"{description}." if description else "", _examples(schema))
-    return " ".join(part for part in parts if part)
-
-
-def _type(error: _Error, pointer: str) -> Iterator[Violation]:
-    wanted = error.validator_value
-    types = [wanted] if isinstance(wanted, str) else list(wanted)
-    types = [name for name in types if name != "null"] or types  # it is allowed, never what to do
-    value = error.instance
-    expected = " or ".join(_article(t) for t in types)
-    scalar = not isinstance(value, dict | list) and value is not None
-    message = f"{_name(pointer)} must be {expected}, found {_kind(value)}"
-    remedy = _described(error.schema)
-    if scalar:
-        message += f": {_shown(pointer, value)}"
-    if types == ["string"] and scalar:
-        remedy = "Quote it, so that it stays the text that is written here."
-    elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
-        remedy = (
-            f"Write it without quotes. {remedy}" if value.strip("-.0123456789") == "" else remedy
-        )
-    yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
-
-
-def _unknown_keys(error: _Error, pointer: str) -> Iterator[Violation]:
-    known = list(error.schema.get("properties", {}))
-    for key in error.instance:
-        if key in known or any(_matches(p, key) for p in error.schema.get("patternProperties", {})):
-            continue
-        where = f" in {_name(pointer)}" if pointer else ""
-        near = difflib.get_close_matches(key, known, n=1, cutoff=0.75)
-        remedy = (
-            f'Did you mean "{near[0]}"?' if near else f"Known keys: {', '.join(sorted(known))}."
-        )
-        child = f"{pointer}{_pointer([key])}"
-        yield Violation(child, f'unknown key "{key}"{where}', remedy, key=key)
-
-
-def _matches(pattern: str, key: str) -> bool:
-    return re.search(pattern, key) is not None
-
-
-def _bad_key(error: _Error, pointer: str) -> Iterator[Violation]:
-    key = error.instance
-    yield Violation(
-        f"{pointer}{_pointer([key])}",
-        f'"{key}" is no valid name in {_name(pointer)}',
-        _described(error.schema) or f"Names must match {error.validator_value}.",
-        key=str(key),
-    )
-
-
-def _required(error: _Error, pointer: str) -> Iterator[Violation]:
-    for key in error.validator_value:
-        if key in error.instance:
-            continue
-        field = error.schema.get("properties", {}).get(key, {})
-        name = f"{_name(pointer)}.{key}" if pointer else key
-        remedy = f"Add {name}. {_described(field)}".strip()
-        yield Violation(pointer, f"{name} is missing", remedy, missing=key)
-
-
-def _enum(error: _Error, pointer: str) -> Iterator[Violation]:
-    allowed = [str(value) for value in error.validator_value]
-    near = difflib.get_close_matches(str(error.instance), allowed, n=1, cutoff=0.6)
-    hint = f'Did you mean "{near[0]}"? ' if near else ""
-    message = f"{_name(pointer)} is {show(error.instance)}"
-    yield Violation(pointer, message, f"{hint}It must be one of: {', '.join(allowed)}.")
-
-
-def _pattern(error: _Error, pointer: str) -> Iterator[Violation]:
-    described = _described(error.schema)
-    if "integer" in error.schema.get("type", "") and str(error.instance).isdigit():
-        message = f"{_name(pointer)} is the string {_shown(pointer, error.instance)}"
-        yield Violation(pointer, message, f"Write {error.instance} without quotes.")
-        return
-    what = str(error.schema.get("title", "")).lower() or f"text matching {error.validator_value}"
-    found = _shown(pointer, error.instance)
-    message = f"{_name(pointer)} is {found}, which is no valid {what}"
-    yield Violation(pointer, message, described or f"It must match {error.validator_value}.")
-
-
-def _limit(words: str) -> Callable[[_Error, str], Iterator[Violation]]:
-    def explain(error: _Error, pointer: str) -> Iterator[Violation]:
-        shown = error.instance if isinstance(error.instance, int | float) else ""
-        size = f" is {shown}, it" if shown != "" else ""
-        message = f"{_name(pointer)}{size} must {words} {error.validator_value}"
-        yield Violation(pointer, message, _described(error.schema) or "Change the value.")
-
-    return explain
-
-
-def _const(error: _Error, pointer: str) -> Iterator[Violation]:
-    wanted = show(error.validator_value)
-    message = f"{_name(pointer)} is {show(error.instance)}, expected {wanted}"
-    yield Violation(pointer, message, f"Write {wanted}.")
-
-
-def _other(error: _Error, pointer: str) -> Iterator[Violation]:
-    message = f"{_name(pointer)}: {error.message[:200]}"
-    yield Violation(pointer, message, _described(error.schema) or "Correct the value.")
-
-
-def _best_branch(error: _Error, pointer: str) -> Iterator[Violation]:
-    """What keeps the value from the alternative that it comes closest to.
-
-    Alternatives that only differ in which key must be there are named together instead.
-    """
-    alternatives = [e for e in error.context or () if e.validator == "required"]
-    if len(alternatives) == len(error.context or ()):
-        keys = [str(key) for e in alternatives for key in e.validator_value]
-        message = f"{_name(pointer)} needs one of: {', '.join(dict.fromkeys(keys))}"
-        yield Violation(pointer, message, _described(error.schema) or f"Write {keys[0]}.")
-        return
-    if not error.context:
-        yield from _other(error, pointer)
-        return
-    from jsonschema.exceptions import best_match, relevance
-
-    best = cast(_Error, best_match([error], key=relevance))  # type: ignore[list-item]
-    yield from _EXPLAIN.get(str(best.validator), _other)(best, _pointer(best.absolute_path))
-
-
-def _one_too_many(error: _Error, pointer: str) -> Iterator[Violation]:
-    """`oneOf` with more than one match, `maxProperties: 1`: keys that exclude each other."""
-    branches = error.validator_value if isinstance(error.validator_value, list) else []
-    known = {key for branch in branches for key in branch.get("required", ())}
-    present = error.instance if isinstance(error.instance, dict) else {}
-    keys = ", ".join(key for key in present if not known or key in known)
-    message = f"{_name(pointer)} has keys that exclude each other: {keys}"
-    remedy = "Keep one; write null to remove an inherited one. " + _described(error.schema)
-    yield Violation(pointer, message, remedy.strip())
-
-
-_EXPLAIN: dict[str, Callable[[_Error, str], Iterator[Violation]]] = {
-    "type": _type,
-    "additionalProperties": _unknown_keys,
-    "unevaluatedProperties": _unknown_keys,
-    "required": _required,
-    "enum": _enum,
-    "const": _const,
-    "pattern": _pattern,
-    "minimum": _limit("be at least"),
-    "maximum": _limit("be at most"),
-    "exclusiveMinimum": _limit("be more than"),
-    "minLength": _limit("have a length of at least"),
-    "maxLength": _limit("have a length of at most"),
-    "minItems": _limit("have at least this many items:"),
-    "maxItems": _limit("have at most this many items:"),
-    "minProperties": _limit("have at least this many keys:"),
-    "oneOf": _one_too_many,
-    "maxProperties": _one_too_many,
-    "not": _one_too_many,
-}

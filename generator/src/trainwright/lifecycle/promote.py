@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright import credentials, editing, schema
+from trainwright import credentials, editing, violation
 from trainwright.editing import EditError
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject, load
@@ -111,6 +111,6 @@ def _differences(source: Subject, target: Subject) -> Iterator[str]:
 def _shown(path: str, value: Data) -> str:
     if value is None:
         return "none"
-    text = schema.show(value)
+    text = violation.show(value)
     named = credentials.named(path.rpartition(".")[2], str(value))
     return credentials.HIDDEN if named else credentials.redact(text)

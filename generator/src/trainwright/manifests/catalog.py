@@ -10,7 +10,8 @@ from trainwright import kube, schema
 from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd
 from trainwright.model import Data
-from trainwright.schema import Schema, Violation
+from trainwright.schema import Schema
+from trainwright.violation import Violation
 
 # Kinds that schemas/kinds describes with every field they have; of others it knows what we render.
 _OWN = {

@@ -17,7 +17,7 @@ from trainwright.model import Data, Environment, Finding, Manifest, Place, Sever
 from trainwright.rules.bundle import Bundle
 from trainwright.rules.rule import Rule
 from trainwright.rules.subject import Hit, Subject
-from trainwright.schema import Violation
+from trainwright.violation import Violation
 from trainwright.yamlio import Document
 
 DUPLICATE = "TW512"  # told where all manifests of a run are known, so not one by one

@@ -11,7 +11,7 @@ from trainwright.credentials import HIDDEN, named, redact, redact_lines
 from trainwright.demand import NOTHING, Demand, Range
 from trainwright.model import Data, Severity
 from trainwright.review.model import Action, Cause, Change, Fit, Review, Run
-from trainwright.schema import show
+from trainwright.violation import show
 
 _COUNTED = {
     Action.REJECTED: "rejected by the API",

@@ -1,0 +1,121 @@
+"""What is said to be wrong with data, held against a second implementation of JSON Schema."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from trainwright import schema
+from trainwright.model import Data
+from trainwright.schema import Schema
+
+ROOT = Path(__file__).parents[2]
+JOBS = sorted((ROOT / "environments").glob("*/jobs/*.yaml"))
+ENVIRONMENTS = sorted((ROOT / "environments").glob("*/environment.yaml"))
+OBJECTS = sorted((ROOT / "environments").glob("*/rendered/*/*.yaml"))
+# Keywords whose violations are told below the value that breaks them, or for all keys at once.
+ELSEWHERE = ("anyOf", "oneOf", "additionalProperties", "unevaluatedProperties")
+ODD: tuple[Data, ...] = (None, True, -1, 1.5, 10**30, "", "Ä b", "9" * 300, [], [{}], {})
+
+
+def kinds() -> Iterator[tuple[Schema, Data]]:
+    for file in OBJECTS:
+        for body in yaml.safe_load_all(file.read_text()):
+            if body and body.get("kind") in ("PyTorchJob", "TrainingJob", "JobSet", "TrainJob"):
+                yield schema.kind(body["kind"], "1.34"), body
+
+
+CASES = [
+    *((schema.job_file(), yaml.safe_load(file.read_text())) for file in JOBS),
+    *((schema.environment_file(), yaml.safe_load(file.read_text())) for file in ENVIRONMENTS),
+    *kinds(),
+]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_every_violation_that_another_implementation_finds(seed: int) -> None:
+    chance = random.Random(seed)
+    refused = 0
+    for against, data in CASES:
+        for _ in range(6):
+            broken = copy.deepcopy(data)
+            for _ in range(chance.randrange(1, 4)):
+                damage(broken, chance)
+            wanted = set(judged(against, broken))
+            found = against.explain(broken)
+            refused += bool(found)
+            assert bool(found) == bool(wanted), broken
+            at = {v.pointer.rpartition("/")[0] if v.key else v.pointer for v in found}
+            mistyped = {pointer for pointer, keyword in wanted if keyword == "type"}
+            for pointer, keyword in wanted:
+                if keyword in ELSEWHERE:
+                    assert any(p.startswith(pointer) for p in at), (pointer, found)
+                elif keyword == "type" or pointer not in mistyped:
+                    assert pointer in at, (pointer, keyword, found)
+            pointers = tuple(pointer for pointer, _ in wanted)
+            assert all(p.startswith(pointers) for p in at), (at, wanted)
+    assert refused > len(CASES)  # most of what was broken is refused
+
+
+def judged(against: Schema, data: Data) -> Iterator[tuple[str, str]]:
+    """The pointer and keyword of every error, by jsonschema."""
+    resources = ((uri, {**body, "$schema": DRAFT}) for uri, body in against.resources)
+    registry: Registry[Any] = Registry().with_resources(
+        (uri, DRAFT202012.create_resource(body)) for uri, body in resources
+    )
+    validator = jsonschema.Draft202012Validator(dict(against.root), registry=registry)
+    for error in validator.iter_errors(data):
+        pointer = "".join(
+            f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in error.absolute_path
+        )
+        yield pointer, str(error.validator)
+
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def damage(data: Data, chance: random.Random) -> None:
+    """Puts something odd in the place of a value, under a new key, or nothing at all."""
+    places = list(containers(data))
+    where = chance.choice(places)
+    if isinstance(where, list):
+        where.append(chance.choice(ODD))
+        return
+    key = chance.choice([*where, "unkown", "Bad Name"])
+    if chance.random() < 0.2:
+        where.pop(key, None)
+    else:
+        where[key] = copy.deepcopy(chance.choice(ODD))
+
+
+def containers(data: Data) -> Iterator[Any]:
+    if isinstance(data, dict | list):
+        yield data
+        for child in data.values() if isinstance(data, dict) else data:
+            yield from containers(child)
+
+
+def test_an_empty_key_is_told_at_what_it_stands_in() -> None:
+    data = {**yaml.safe_load(JOBS[0].read_text()), "env": {"": 1}}
+    assert {v.pointer for v in schema.job_file().explain(data)} >= {"/env"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"nodes": 10**30}, "nodes is 1000000000000000000000000000000, it must be at most"),
+        ({"name": "\ud800"}, "the file is refused"),  # no text that JSON could carry
+    ],
+)
+def test_what_json_cannot_carry(wrong: dict[str, Data], message: str) -> None:
+    data = {**yaml.safe_load(JOBS[0].read_text()), **wrong}
+    assert any(message in violation.message for violation in schema.job_file().explain(data))
