@@ -11,10 +11,10 @@ of the documents has a mistake: their positions are read again by libyaml.
 from __future__ import annotations
 
 import argparse
+import compileall
 import cProfile
 import gc
 import io
-import os
 import pstats
 import random
 import resource
@@ -27,6 +27,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+
+import trainwright
+from trainwright.processors import processors
 
 WANTED = 3000  # documents a second
 SIZES = (1, 1, 1, 2, 3, 5, 8, 20, 50, 200, 1000)  # documents a file, in turn
@@ -45,8 +48,9 @@ def main() -> None:
         files = len(list(folder.iterdir()))
         print(
             f"{options.documents:,} documents in {files} files, {size / options.documents:,.0f} "
-            f"bytes each, {options.findings:.1%} with a mistake; {len(processors())} processors"
+            f"bytes each, {options.findings:.1%} with a mistake; {processors()} processors"
         )
+        compileall.compile_dir(str(Path(trainwright.__file__).parent), quiet=1)  # as pip leaves it
         check = [sys.executable, "-m", "trainwright", "check", "--manifests", name, "-o", "json"]
         floor = [sys.executable, "-c", FLOOR, name]
         parsed, checked = [], []
@@ -78,10 +82,6 @@ def show(name: str, documents: int, runs: list[Run]) -> None:
         f"{documents / min(run.wall for run in runs):,.0f}; "
         f"{documents / processor:,.0f} a second of one processor"
     )
-
-
-def processors() -> list[int]:
-    return sorted(os.sched_getaffinity(0))
 
 
 FLOOR = """

@@ -11,7 +11,7 @@ import yaml
 
 from repository import Repository
 from trainwright.cli.check import FORMATS
-from trainwright.credentials import HIDDEN, RANDOM, kind, named, redact, shows
+from trainwright.credentials import HIDDEN, RANDOM, kind, named, redact, shows, suspicious
 
 # Built from parts, so that this file does not look like what it tests.
 CANARY = "ghp_" + "Ab3dEf6hIj9lMn2pQr5tUv8x" * 2
@@ -198,6 +198,22 @@ def test_random_words_are_found(length: int) -> None:
 )
 def test_names_of_credentials(name: str, value: str, found: bool) -> None:
     assert named(name, value) is found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *FORMS.values(),
+        *("PGPASSWORD=x", "MYSQL_PWD", "dbPassphrase", "auth.token", "Connection-String"),
+        *("CREDENTIALS", "ACCESS_KEY", "".join(Random(1).choices(string.ascii_letters, k=32))),
+    ],
+)
+def test_no_credential_is_missed_by_the_first_look(text: str) -> None:
+    assert suspicious(f"NCCL_DEBUG\nINFO\n{text}\n--lr=0.1")
+
+
+def test_what_the_first_look_lets_through() -> None:
+    assert not suspicious("NCCL_DEBUG\nINFO\ntorchrun\n--data=/mnt/a\n--lr=0.1")
 
 
 @pytest.mark.parametrize(

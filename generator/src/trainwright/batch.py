@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
@@ -10,6 +9,7 @@ from typing import TypeAlias
 from trainwright import helm, ledger, render, resolve
 from trainwright.load import ENVIRONMENTS, JobFile, LoadedEnvironment, Reader, environment_path
 from trainwright.model import Environment
+from trainwright.processors import processors
 from trainwright.tree import Tree
 
 # Below this many jobs a second process costs more to start than it saves.
@@ -39,13 +39,6 @@ def run(
         processes, get_context("spawn"), initializer=_start, initargs=(tree, binary, kubernetes)
     ) as pool:
         yield from pool.map(_render_in_worker, files, chunksize=_CHUNK)
-
-
-def processors() -> int:
-    """How many this process may use; macOS does not say."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class Renderer:

@@ -55,7 +55,7 @@ _HARMLESS = re.compile(
     r"|true|false|none|null|\d{1,7}|/[^\s]*|\$\([A-Za-z_]\w*\)|\$\{[^}]*\}|<[^>]*>|[a-z_]+",
     re.IGNORECASE,
 )
-_WORD = re.compile(r"[0-9A-Za-z+_=-]{32,}")
+_WORD = re.compile(r"(?<![0-9A-Za-z+_=-])[0-9A-Za-z+_=-]{32,}")  # looked for once a word
 _HEX = re.compile(r"[0-9a-f-]+|[0-9A-F-]+")
 # What only looks random: keys and certificates that are public, and digests with their name.
 _PUBLIC = re.compile(
@@ -75,7 +75,22 @@ _HINTS = tuple(
 
 
 def _hinted(text: str) -> bool:
-    return any(hint in text for hint in _HINTS)
+    for hint in _HINTS:  # noqa: SIM110 - a generator takes longer than to look
+        if hint in text:
+            return True
+    return False
+
+
+# Every name of a credential contains one of these.
+_STEMS = ("pass", "pwd", "secret", "token", "key", "credential", "auth", "connection")
+
+
+def suspicious(text: str) -> bool:
+    """Whether a text may hold a credential or the name of one. Never false where it does."""
+    if _hinted(text) or _WORD.search(text):
+        return True
+    small = text.lower()
+    return any(stem in small for stem in _STEMS)
 
 
 @lru_cache(maxsize=4096)
@@ -162,6 +177,8 @@ def shows(line: str) -> bool:
 
 def redact(text: str) -> str:
     """Text for people and logs, with everything that looks like a credential hidden."""
+    if not suspicious(text):
+        return text
     if _hinted(text):
         text = _FORMS.sub(HIDDEN, text)
     text = _WORD.sub(lambda match: HIDDEN if _random(match.group()) else match.group(), text)

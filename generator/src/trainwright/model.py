@@ -101,7 +101,7 @@ def _text(value: Data) -> str:
 
 
 def _mapping(value: Data) -> Mapping[str, Data]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 # --- the environment -------------------------------------------------------------------------

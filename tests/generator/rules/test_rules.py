@@ -452,3 +452,51 @@ def test_no_wrong_type_anywhere_in_a_sample_makes_a_rule_fail(rule: Rule) -> Non
                     for manifest in around:
                         for _, hit in rules.run(Subject(manifest, environment, None, around)):
                             assert hit.message
+
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+ROLES = ("Master", "Worker")
+
+
+def _twins() -> list[Subject]:
+    """The pods of each sample, once more under the other role and under both."""
+    twins = []
+    for rule in RULES.values():
+        for subject in (*_subjects(rule.passing), *_subjects(rule.failing)):
+            specs = subject.spec.get("pytorchReplicaSpecs")
+            for spec in specs.values() if isinstance(specs, dict) else ():
+                both = {**subject.spec, "pytorchReplicaSpecs": dict.fromkeys(ROLES, spec)}
+                manifest = Manifest(body={**subject.body, "spec": both})
+                twins.append(Subject(manifest, subject.environment, subject.job))
+    return twins
+
+
+def _plainly(subject: Subject) -> list[tuple[str, str, str]]:
+    """What all rules say when none takes one pod for another."""
+    looking = [r for r in RULES.values() if not r.kinds or subject.kind in r.kinds]
+    return [(rule.id, hit.pointer, hit.message) for rule in looking for hit in rule.run(subject)]
+
+
+def test_pods_that_are_alike_are_judged_alike() -> None:
+    """Rules look at one of them first: what they say must be what they would say of all."""
+    twins = _twins()
+    assert any(subject.distinct is not subject for subject in twins)
+    said = set()
+    for subject in twins:
+        found = [(rule.id, hit.pointer, hit.message) for rule, hit in rules.run(subject)]
+        assert found == _plainly(subject)
+        said |= {(rule, role) for rule, at, _ in found for role in ROLES if f"/{role}/" in at}
+    of_pods = {rule.id for rule in RULES.values() if rule.per_pod}
+    both = {rule for rule in of_pods if all((rule, role) in said for role in ROLES)}
+    assert len(both) > 15, of_pods - both  # the test sees them fail, and for each role
+
+
+def test_rendered_pods_are_judged_alike() -> None:
+    environment = _environment("podSecurity: restricted\nserviceMesh: istio")
+    files = sorted(GOLDEN.rglob("pytorchjob.yaml"))
+    assert files
+    for file in files:
+        for body in yaml.safe_load_all(file.read_text()):
+            subject = Subject(Manifest(body=body), environment)
+            found = [(rule.id, hit.pointer, hit.message) for rule, hit in rules.run(subject)]
+            assert found == _plainly(subject), file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -139,13 +139,12 @@ def _about(item: Object, at: At, setting: Setting, looked: Looked) -> Iterator[_
         return
     looked.seen.append(Seen(manifest.identity, at))
     known = setting.catalog.find(manifest.api_version, manifest.kind)
-    remarks: Iterable[_Remark]
     if known is None:
-        remarks = _unknown_kind(manifest, at, setting, looked)
+        remarks = [*_unknown_kind(manifest, at, setting, looked)]
     else:
-        remarks = _against(manifest, known, at, looked)
-    title = f"{manifest.kind}/{reading.name_of(body)}"
+        remarks = [*_against(manifest, known, at, looked)]
     for remark in (*remarks, *_ruled(manifest, setting)):
+        title = f"{manifest.kind}/{reading.name_of(body)}"
         finding = replace(remark.finding, manifest=title, pointer=remark.pointer)
         yield replace(remark, finding=finding, pointer=item.prefix + remark.pointer)
 
@@ -158,8 +157,10 @@ _SHAPE_REMEDY = "Point --manifests at Kubernetes manifests only, and start each 
 def _shapeless(body: Data) -> str:
     if not isinstance(body, Mapping):
         return f"expected an object, found {'a list' if isinstance(body, list) else 'one value'}"
+    if isinstance(body.get("apiVersion"), str) and isinstance(body.get("kind"), str):
+        return ""
     absent = [key for key in _ENVELOPE if not isinstance(body.get(key), str)]
-    return f"{' and '.join(absent)} must say what this is" if absent else ""
+    return f"{' and '.join(absent)} must say what this is"
 
 
 # --- schema and CEL ------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 
-from trainwright.batch import processors
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import Looked, Setting, look
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk
 from trainwright.model import Environment
+from trainwright.processors import processors
 from trainwright.rules.bundle import Bundle
 
 _WORTH_PROCESSES = 400_000  # bytes; below, starting a process costs more than it saves

@@ -57,6 +57,13 @@ def _for(kind: str) -> tuple[Rule, ...]:
 
 def run(subject: Subject) -> Iterator[tuple[Rule, Hit]]:
     """Every hit of every rule that looks at objects of this kind."""
+    distinct = subject.distinct
     for rule in _for(subject.kind):
+        if rule.per_pod and distinct is not subject:
+            # Masters and workers are mostly alike, and mostly there is nothing to say of them.
+            for _ in rule.run(distinct):
+                break
+            else:
+                continue
         for hit in rule.run(subject):
             yield rule, hit

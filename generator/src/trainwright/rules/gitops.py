@@ -65,13 +65,15 @@ _FORCE = "kustomize.toolkit.fluxcd.io/force"
 
 def sync_options(annotations: Mapping[str, Data]) -> frozenset[str]:
     """What an object asks of Argo CD, as in Prune=false."""
-    given = text(annotations.get(_OPTIONS)).split(",")
-    return frozenset(option.strip() for option in given)
+    given = text(annotations.get(_OPTIONS))
+    return frozenset(option.strip() for option in given.split(",")) if given else frozenset()
 
 
 def _g03(subject: Subject) -> Iterator[Hit]:
-    for option in sorted(sync_options(subject.annotations) & {"Force=true", "Replace=true"}):
-        yield Hit(f"/metadata/annotations/{escape(_OPTIONS)}", f"{option} is set")
+    asked = sync_options(subject.annotations)
+    for option in ("Force=true", "Replace=true"):
+        if option in asked:
+            yield Hit(f"/metadata/annotations/{escape(_OPTIONS)}", f"{option} is set")
     for field, given in (("annotations", subject.annotations), ("labels", subject.labels)):
         if given.get(_FORCE) == "enabled":
             yield Hit(f"/metadata/{field}/{escape(_FORCE)}", f"{_FORCE} is enabled")
@@ -159,6 +161,7 @@ G06 = Rule(
     effect="The server adds it to the list item, and Argo CD shows the object OutOfSync for ever.",
     remedy="Write protocol: TCP; in replicatedJobs replicas: 1 and groupName: default.",
     source="https://github.com/argoproj/argo-cd/issues/11074",
+    per_pod=True,
     run=_g06,
     passing=Sample(
         "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "

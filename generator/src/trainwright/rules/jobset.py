@@ -66,6 +66,7 @@ J07 = Rule(
     kinds=("PyTorchJob", "TrainingJob", "TrainJob", "JobSet", "Job"),
     spec="entrypoint",
     source="https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/",
+    per_pod=True,
     run=_j07,
     passing=Sample(pods("", "command: [a, $(JOB_COMPLETION_INDEX)]")),
     failing=Sample(pods("", "command: [a, $(MASTER_ADDR)]")),

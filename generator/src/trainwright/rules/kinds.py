@@ -34,7 +34,7 @@ def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     spec = _spec(manifest)
     limit = dig(spec, "runPolicy", "backoffLimit")
     for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
-        if isinstance(replica, Mapping):
+        if isinstance(replica, dict):
             yield PodTemplate(
                 f"/spec/pytorchReplicaSpecs/{escape(str(role))}/template",
                 mapping(replica.get("template")),
@@ -47,7 +47,7 @@ def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
 def _trainingjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     spec = _spec(manifest)
     replica = spec.get("replicaSpecs")
-    if isinstance(replica, Mapping):
+    if isinstance(replica, dict):
         # Lattice takes pods away and starts others whenever it resizes a job.
         resized = spec.get("minSize") != spec.get("maxSize")
         limit = dig(spec, "runPolicy", "backoffLimit")
@@ -177,7 +177,7 @@ _NAMED = frozenset({"containers", "initContainers", "volumes", "env", "imagePull
 def _laid_over(below: Mapping[str, Data], above: Mapping[str, Data]) -> dict[str, Data]:
     merged = dict(below)
     for key, value in above.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             merged[key] = _laid_over(mapping(merged.get(key)), value)
         elif key in _NAMED and isinstance(value, list):
             merged[key] = _by_name(mappings(merged.get(key)), mappings(value))

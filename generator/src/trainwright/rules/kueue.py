@@ -77,6 +77,7 @@ K03 = Rule(
     remedy="Set queue in the job spec instead of a label.",
     spec="labels",
     source=_CONSTANTS,
+    per_pod=True,
     run=_k03,
     passing=Sample("kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}"),
     failing=Sample(
@@ -113,6 +114,7 @@ K04 = Rule(
     effect="Kueue's webhook refuses the object.",
     remedy="Keep one topology annotation, and both slice annotations or neither.",
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
+    per_pod=True,
     run=_k04,
     passing=Sample(
         "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "

@@ -32,13 +32,13 @@ def hardened(environment: Environment) -> bool:
 
 def has(subject: Subject, role: str) -> bool:
     """Whether there is a spec for a role."""
-    return isinstance(replicas(subject).get(role), Mapping)
+    return isinstance(replicas(subject).get(role), dict)
 
 
 def elastic(subject: Subject) -> Mapping[str, Data] | None:
     """The elastic policy, if there is one."""
     policy = subject.spec.get("elasticPolicy")
-    return policy if isinstance(policy, Mapping) else None
+    return policy if isinstance(policy, dict) else None
 
 
 def _workers(subject: Subject) -> int:
@@ -52,7 +52,10 @@ def _workers(subject: Subject) -> int:
 
 def trainer(template: PodTemplate) -> Container | None:
     """The container that the operator looks at."""
-    return next((c for c in template.trains if c.name == "pytorch"), None)
+    for container in template.trains:  # a generator would cost as much as a rule
+        if container.name == "pytorch":
+            return container
+    return None
 
 
 def _p01(subject: Subject) -> Iterator[Hit]:
@@ -72,6 +75,7 @@ P01 = Rule(
     remedy="Name the training container pytorch.",
     kinds=KIND,
     source=WEBHOOK,
+    per_pod=True,
     run=_p01,
     passing=Sample(
         "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: "
@@ -112,11 +116,13 @@ def _p03(subject: Subject) -> Iterator[Hit]:
     if not specs:
         yield Hit("/spec", "there are no pytorchReplicaSpecs")
     for role, spec in specs.items():
-        pointer = f"{REPLICAS}/{escape(str(role))}"
         if role not in ROLES:
-            yield Hit(pointer, f"the replica key is {role!r}, it must be Master or Worker")
-        elif not isinstance(spec, Mapping):
-            yield Hit(pointer, f"{role} has nothing under it")
+            message = f"the replica key is {role!r}, it must be Master or Worker"
+        elif not isinstance(spec, dict):
+            message = f"{role} has nothing under it"
+        else:
+            continue
+        yield Hit(f"{REPLICAS}/{escape(str(role))}", message)
 
 
 P03 = Rule(
@@ -141,9 +147,7 @@ def _p04(subject: Subject) -> Iterator[Hit]:
     if not _DNS_1035.fullmatch(name):
         yield Hit("/metadata/name", f"the name {name!r} is no DNS label starting with a letter")
     workers = _workers(subject)
-    suffix = f"-worker-{max(workers - 1, 0)}" if workers else "-master-0"
-    if has(subject, "Master"):
-        suffix = max(suffix, "-master-0", key=len)
+    suffix = f"-worker-{workers - 1}" if workers > 0 else "-master-0"  # never shorter
     over = len(name) + len(suffix) - 63
     if over > 0:
         message = f'"{name}{suffix}" has {len(name) + len(suffix)} characters, {over} over 63'
@@ -172,13 +176,16 @@ P04 = Rule(
 )
 
 
+_PROCESSES = re.compile("auto|cpu|gpu|[1-9][0-9]*")
+
+
 def _p05(subject: Subject) -> Iterator[Hit]:
     value = subject.spec.get("nprocPerNode")
     if value is None:
         return
     if not isinstance(value, str):
         yield Hit("/spec/nprocPerNode", f"nprocPerNode is {value!r}, it must be a quoted string")
-    elif not re.fullmatch("auto|cpu|gpu|[1-9][0-9]*", value):
+    elif not _PROCESSES.fullmatch(value):
         message = f"nprocPerNode is {value!r}, it must be auto, cpu, gpu or a number"
         yield Hit("/spec/nprocPerNode", message)
 

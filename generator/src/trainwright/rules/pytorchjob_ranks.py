@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from trainwright.model import Severity
 from trainwright.rules.launching import launches
@@ -19,7 +19,7 @@ from trainwright.rules.pytorchjob import (
 )
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.tolerant import count, dig, escape, mapping, sequence, text
+from trainwright.rules.tolerant import count, dig, escape, mapping, mappings, text
 
 
 def _p10(subject: Subject) -> Iterator[Hit]:
@@ -44,6 +44,7 @@ P10 = Rule(
     kinds=KIND,
     spec="procsPerNode",
     source=ENVVAR,
+    per_pod=True,
     run=_p10,
     passing=Sample(
         'kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
@@ -78,6 +79,7 @@ P11 = Rule(
     kinds=("PyTorchJob", "TrainingJob"),  # elsewhere the manifest has to set them
     spec="env",
     source=ENVVAR,
+    per_pod=True,
     run=_p11,
     passing=Sample(
         "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
@@ -95,14 +97,14 @@ _NUMBER_FLAG = re.compile(r"--(nnodes|nproc[-_]per[-_]node)(?:=|\s+)(\d+)(?![\d:
 def _p12(subject: Subject) -> Iterator[Hit]:
     if elastic(subject) is not None:
         return
-    pods = sum(template.replicas for template in subject.templates)
-    wanted = {"nnodes": pods, "nproc_per_node": count(subject.spec.get("nprocPerNode"))}
+    wanted = {"nnodes": subject.pods, "nproc_per_node": count(subject.spec.get("nprocPerNode"))}
     for template in subject.templates:
         container = trainer(template)
-        line = " ".join(container.command_line) if container else ""
-        for flag, number in _NUMBER_FLAG.findall(line):
+        if container is None:
+            continue
+        for flag, number in _NUMBER_FLAG.findall(" ".join(container.command_line)):
             expected = wanted[flag.replace("-", "_")]
-            if container and expected is not None and int(number) != expected:
+            if expected is not None and int(number) != expected:
                 message = f"--{flag}={number} is passed, but the object says {expected}"
                 yield Hit(container.pointer, message)
 
@@ -132,10 +134,11 @@ P12 = Rule(
 def _p13(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         container = trainer(template)
-        for index, port in enumerate(sequence(container.body.get("ports")) if container else ()):
-            name = text(mapping(port).get("name"))
-            where = f"{container.pointer}/ports/{index}" if container else template.pointer
-            number = mapping(port).get("containerPort")
+        if container is None:
+            continue
+        for index, port in enumerate(mappings(container.body.get("ports"))):
+            name, number = text(port.get("name")), port.get("containerPort")
+            where = f"{container.pointer}/ports/{index}"
             if not name:
                 yield Hit(where, f"port {number} has no name")
             elif number == 23456 and name != "pytorchjob-port":
@@ -151,6 +154,7 @@ P13 = Rule(
     remedy="Name the rendezvous port pytorchjob-port, and every other port too.",
     kinds=KIND,
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
+    per_pod=True,
     run=_p13,
     passing=Sample(
         "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
@@ -180,6 +184,7 @@ P14 = Rule(
     remedy="Remove the readinessProbe; use a startup or liveness probe if one is needed.",
     kinds=KIND,
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
+    per_pod=True,
     run=_p14,
     passing=Sample(
         "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
@@ -198,7 +203,7 @@ def _p15(subject: Subject) -> Iterator[Hit]:
         return
     for role, spec in replicas(subject).items():
         restart = mapping(spec).get("restartPolicy", "OnFailure")
-        if restart in ("OnFailure", "Always") and isinstance(spec, Mapping):
+        if restart in ("OnFailure", "Always") and isinstance(spec, dict):
             message = f"{role} restarts ({restart}) without a backoffLimit or a deadline"
             yield Hit(f"{REPLICAS}/{escape(str(role))}", message)
 
@@ -267,6 +272,7 @@ P17 = Rule(
     remedy="Set runPolicy.cleanPodPolicy: Running.",
     kinds=KIND,
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_defaults.go",
+    per_pod=True,
     run=_p17,
     passing=Sample(
         "kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}, pytorchReplicaSpecs: "

@@ -45,7 +45,7 @@ def candidates(subject: Subject, template: PodTemplate) -> list[Pool]:
 
 
 def _d22(subject: Subject) -> Iterator[Hit]:
-    total = asked(subject)
+    total = asked(subject) if subject.job or subject.environment.pools else {}
     for template in subject.templates if total else ():
         pools = candidates(subject, template)
         for resource, number in template.accelerators.items():
@@ -154,6 +154,7 @@ K08 = Rule(
     kinds=TRAINING,
     spec="nodeSelector",
     source="kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
+    per_pod=True,
     run=_k08,
     passing=Sample(_placed("h100") + _LOCAL + _CLUSTER + _FLAVOR),
     failing=Sample(_placed("a100") + _LOCAL + _CLUSTER + _FLAVOR),
@@ -212,8 +213,9 @@ K09 = Rule(
 
 def _d23(subject: Subject) -> Iterator[Hit]:
     namespace = subject.manifest.namespace
-    total = asked(subject)
-    for quota in subject.around.by_kind.get("ResourceQuota", ()) if total else ():
+    quotas = subject.around.by_kind.get("ResourceQuota", ())
+    total = asked(subject) if quotas else {}
+    for quota in quotas:
         if quota.namespace != namespace or dig(quota.body, "spec", "scopeSelector"):
             continue
         for resource, number in total.items():

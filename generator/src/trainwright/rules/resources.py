@@ -39,6 +39,7 @@ D01 = Rule(
     remedy="Write the same whole number in requests and limits, or in limits only.",
     spec="resources",
     source=_DEVICES,
+    per_pod=True,
     run=_d01,
     passing=Sample(
         pod("resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: '1'}}")
@@ -64,6 +65,7 @@ D02 = Rule(
     remedy="Leave shm to auto, or give it a size.",
     spec="shm",
     source="https://github.com/pytorch/pytorch/issues/16979",
+    per_pod=True,
     run=_d02,
     passing=Sample(
         pod(
@@ -99,6 +101,7 @@ D03 = Rule(
     remedy="Lower shm, or raise resources.memory.",
     spec="shm",
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
+    per_pod=True,
     run=_d03,
     passing=Sample(
         pod(
@@ -153,6 +156,7 @@ D04 = Rule(
     kinds=TRAINING,
     spec="procsPerNode",
     source="https://docs.pytorch.org/docs/stable/elastic/run.html",
+    per_pod=True,
     run=_d04,
     passing=Sample(
         pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
@@ -187,6 +191,7 @@ D20 = Rule(
     remedy="Set resources.cpu and resources.memory.",
     spec="resources",
     source="https://kubernetes.io/docs/concepts/policy/limit-range/",
+    per_pod=True,
     run=_d20,
     passing=Sample(
         pod("resources: {requests: {cpu: 8, memory: 64Gi}, limits: {nvidia.com/gpu: 1}}")
@@ -216,6 +221,7 @@ D06 = Rule(
     remedy="Ask for the fabric in resources.extended, or remove the NCCL variable.",
     spec="env",
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
+    per_pod=True,
     run=_d06,
     passing=Sample(
         pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}")
@@ -258,6 +264,7 @@ D05 = Rule(
     remedy="Name the pool in the job spec: it brings its tolerations.",
     spec="pool",
     source="https://learn.microsoft.com/azure/aks/operator-best-practices-advanced-scheduler",
+    per_pod=True,
     run=_d05,
     passing=Sample(
         pod("resources: {limits: {nvidia.com/gpu: 1}}", ", tolerations: [{operator: Exists}]"),

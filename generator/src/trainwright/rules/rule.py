@@ -27,7 +27,9 @@ class Rule:
 
     `id` is stable for ever. `summary` says what must hold; `effect` what happens otherwise;
     `remedy` what to do, ending in a full stop. `kinds` is empty when every kind is looked at.
-    `spec` is the dotted job-spec path that usually decides it.
+    `spec` is the dotted job-spec path that usually decides it. A `per_pod` rule says of each pod
+    template what follows from the template itself, whatever its role, count and neighbours are: of
+    templates that are alike it says the same.
     """
 
     id: str
@@ -39,6 +41,7 @@ class Rule:
     kinds: tuple[str, ...] = ()
     spec: str = ""
     source: str = ""  # where the fact was read, a URL or repository path
+    per_pod: bool = False
     run: Callable[[Subject], Iterable[Hit]]
     passing: Sample
     failing: Sample

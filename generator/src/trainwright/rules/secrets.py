@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.credentials import RANDOM, kind, named, shows
+from trainwright.credentials import RANDOM, kind, named, shows, suspicious
 from trainwright.model import Severity
 from trainwright.rules.kinds import WITH_PODS
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.template import Container
 from trainwright.rules.tolerant import escape, mapping, text
 
 _BY_NAME = "what its name says is a credential"
@@ -23,14 +24,20 @@ def _d10(subject: Subject) -> Iterator[Hit]:
     if subject.kind == "ConfigMap":
         yield from _in_files(subject)
     for container in subject.containers:
-        for index, entry in enumerate(container.env):
-            name, value = text(entry.get("name")), text(entry.get("value"))
-            found = kind(value) if value else ""
-            if found or (value and named(name, value)):
-                what = f"a {found}" if found else _BY_NAME
-                pointer = f"{container.pointer}/env/{index}/value"
-                yield Hit(pointer, f"{name} holds {what}", spec=f"env.{name}")
-        yield from _in_words(container.command_line, container.pointer)
+        told = [text(entry.get(key)) for entry in container.env for key in ("name", "value")]
+        if suspicious("\n".join((*told, *container.command_line))):
+            yield from _in_variables(container)
+            yield from _in_words(container.command_line, container.pointer)
+
+
+def _in_variables(container: Container) -> Iterator[Hit]:
+    for index, entry in enumerate(container.env):
+        name, value = text(entry.get("name")), text(entry.get("value"))
+        found = kind(value) if value else ""
+        if found or (value and named(name, value)):
+            what = f"a {found}" if found else _BY_NAME
+            pointer = f"{container.pointer}/env/{index}/value"
+            yield Hit(pointer, f"{name} holds {what}", spec=f"env.{name}")
 
 
 def _in_files(subject: Subject) -> Iterator[Hit]:
@@ -69,6 +76,7 @@ D10 = Rule(
     kinds=(*WITH_PODS, "ConfigMap"),
     spec="env",
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
+    per_pod=True,
     run=_d10,
     passing=Sample(
         pod("env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}]")

@@ -101,6 +101,7 @@ D07 = Rule(
     remedy="Remove the field, or lower podSecurity in environment.yaml if the namespace allows it.",
     spec="security",
     source=_STANDARDS,
+    per_pod=True,
     run=_d07,
     passing=Sample(
         pod(
@@ -138,6 +139,7 @@ D08 = Rule(
     effect="The sidecar breaks NCCL and gloo and keeps finished pods running.",
     remedy="Set serviceMesh in environment.yaml: the opt-out is then rendered.",
     source="https://github.com/kubeflow/manifests/issues/2798",
+    per_pod=True,
     run=_d08,
     passing=Sample(
         "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: {labels: "

@@ -79,6 +79,19 @@ class Subject:
         return kinds.templates(self.manifest, self.around)
 
     @cached_property
+    def distinct(self) -> Subject:
+        """This object with one pod template of those that are alike; itself when none are."""
+        kept: list[PodTemplate] = []
+        for template in self.templates:
+            if not any(template.alike(other) for other in kept):
+                kept.append(template)
+        if len(kept) == len(self.templates):
+            return self
+        narrowed = Subject(self.manifest, self.environment, self.job, self.siblings)
+        narrowed.__dict__["templates"] = tuple(kept)
+        return narrowed
+
+    @cached_property
     def containers(self) -> tuple[Container, ...]:
         """Every container of every pod template."""
         return tuple(c for template in self.templates for c in template.containers)

@@ -79,6 +79,14 @@ class PodTemplate:
     placed: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
 
+    def alike(self, other: PodTemplate) -> bool:
+        """Whether the pods differ in nothing but what the object calls them and how many."""
+        return (
+            self.body == other.body
+            and (self.retried, self.partial) == (other.retried, other.partial)
+            and self.placed == other.placed
+        )
+
     @cached_property
     def spec(self) -> Mapping[str, Data]:
         return mapping(self.body.get("spec"))

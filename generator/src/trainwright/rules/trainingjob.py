@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from trainwright.model import Severity
 from trainwright.rules.rule import Rule, Sample
@@ -20,10 +20,10 @@ _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 def _b01(subject: Subject) -> Iterator[Hit]:
     spec = subject.spec
-    if not isinstance(spec.get("runPolicy"), Mapping):
+    if not isinstance(spec.get("runPolicy"), dict):
         yield Hit("/spec", "runPolicy is missing (it may be {})")
     replica = spec.get("replicaSpecs")
-    if not isinstance(replica, Mapping) or "template" not in replica:
+    if not isinstance(replica, dict) or "template" not in replica:
         yield Hit("/spec", "replicaSpecs is not a single replica spec with a template")
     for key in spec:
         if key not in _SPEC_KEYS:
@@ -140,7 +140,7 @@ def _b05(subject: Subject) -> Iterator[Hit]:
             names = ", ".join(repr(c.name) for c in template.trains)
             yield Hit(template.pointer, f"no container is named trainingjob (found: {names})")
     restart = subject.spec.get("replicaSpecs")
-    policy = restart.get("restartPolicy") if isinstance(restart, Mapping) else None
+    policy = restart.get("restartPolicy") if isinstance(restart, dict) else None
     if subject.spec.get("injectLattice") is True and policy not in (None, "Never"):
         message = f"restartPolicy {policy} is replaced by Never when the agent is injected"
         yield Hit("/spec/replicaSpecs/restartPolicy", message)

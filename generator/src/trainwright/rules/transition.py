@@ -84,7 +84,7 @@ def _differences(old: Data, new: Data, at: Path) -> Iterator[Path]:
 
 
 def _is_map(value: Data) -> bool:
-    return isinstance(value, Mapping)
+    return isinstance(value, dict)
 
 
 def _grew(before: Data, after: Data) -> bool:
