@@ -97,7 +97,10 @@ def page(rule: Any) -> str:
     if isinstance(rule, Transition):
         title = f"Is {rule.verdict.value}"
         parts += [*_step(title, rule.failing), *_step("Is not", rule.passing)]
-    parts += ["## What to do", "", rule.remedy, "", *_waiving(rule)]
+    parts += ["## What to do", "", rule.remedy, ""]
+    if isinstance(rule, Rule) and rule.by_hand:
+        parts += [f"In a manifest without a job spec: {rule.by_hand}", ""]
+    parts += _waiving(rule)
     sources = dict.fromkeys(_sources(rule))
     if sources:
         parts += ["## Source", "", *(f"* {source}" for source in sources), ""]

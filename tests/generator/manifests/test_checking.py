@@ -180,3 +180,12 @@ def test_a_rule_about_a_field_that_a_webhook_fills_in_is_not_certain_either() ->
 )
 def test_fields_that_webhooks_fill_in(kind: str, pointer: str, filled: bool) -> None:
     assert webhooks.fills(kind, pointer) is filled
+
+
+def test_remedies_are_for_manifests() -> None:
+    """Who wrote a manifest has no job spec in which to set a field."""
+    pod = POD + "    resources: {limits: {nvidia.com/gpu: 1}}\n"
+    job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  template:\n    spec:\n"
+    body = "".join(f"      {line[2:]}\n" for line in pod.split("spec:\n")[1].splitlines())
+    remedies = {f.rule: f.remedy for f in findings(f"{job}      restartPolicy: Never\n{body}")}
+    assert remedies["TW702"] == "Mount an emptyDir with medium: Memory at /dev/shm."

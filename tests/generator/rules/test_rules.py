@@ -69,7 +69,7 @@ def test_rule(rule: Rule) -> None:
         assert pointer == "" or lookup(subject.body, parent) is not None, pointer
     assert re.fullmatch(r"TW[1-7]\d\d", rule.id)
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", rule.name)
-    for text in (rule.summary, rule.effect, rule.remedy):
+    for text in (rule.summary, rule.effect, rule.remedy, rule.by_hand or rule.remedy):
         assert text.endswith(".")
         assert (
             text[0].isupper()
@@ -452,6 +452,23 @@ def test_no_wrong_type_anywhere_in_a_sample_makes_a_rule_fail(rule: Rule) -> Non
                     for manifest in around:
                         for _, hit in rules.run(Subject(manifest, environment, None, around)):
                             assert hit.message
+
+
+_OF_SPECS = (
+    "gracePeriod",
+    "procsPerNode",
+    "launcher:",
+    "resources.",
+    "image.",
+    "job spec",
+    "elastic.",
+)
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_remedies_of_manifests_speak_of_manifests(rule: Rule) -> None:
+    said = rule.by_hand or rule.remedy
+    assert not [word for word in _OF_SPECS if word in said.split("environment.yaml")[0]]
 
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -252,7 +252,7 @@ def _finding(rule: Rule, hit: Hit) -> Finding:
         severity=rule.severity,
         place=_NOWHERE,
         message=hit.message,
-        remedy=rule.remedy,
+        remedy=rule.by_hand or rule.remedy,
         note=hit.note,
         effect=rule.effect,
     )

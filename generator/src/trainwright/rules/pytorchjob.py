@@ -252,6 +252,7 @@ P07 = Rule(
     summary="An elastic job has workers, as many as its range allows.",
     effect="The webhook refuses the object, or the rendezvous never completes.",
     remedy="Set elastic.minNodes ≤ nodes ≤ elastic.maxNodes.",
+    by_hand="Make minReplicas ≤ Worker.replicas ≤ maxReplicas hold.",
     kinds=KIND,
     spec="elastic",
     source=WEBHOOK,

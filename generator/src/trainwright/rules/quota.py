@@ -317,6 +317,7 @@ D14 = Rule(
     summary="Pods that need a node each are no more than the pool has nodes.",
     effect="The pods that find no node of their own stay Pending for ever.",
     remedy="Lower nodes, or make the anti-affinity preferred.",
+    by_hand="Run fewer pods, or make the anti-affinity preferred.",
     kinds=TRAINING,
     spec="affinity",
     source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",

@@ -26,7 +26,8 @@ class Rule:
     """One check over one rendered object.
 
     `id` is stable for ever. `summary` says what must hold; `effect` what happens otherwise;
-    `remedy` what to do, ending in a full stop. `kinds` is empty when every kind is looked at.
+    `remedy` what to do, ending in a full stop; `by_hand` the same for manifests without a job spec,
+    where the remedy speaks of one. `kinds` is empty when every kind is looked at.
     `spec` is the dotted job-spec path that usually decides it. A `per_pod` rule says of each pod
     template what follows from the template itself, whatever its role, count and neighbours are: of
     templates that are alike it says the same.
@@ -38,6 +39,7 @@ class Rule:
     summary: str
     effect: str
     remedy: str
+    by_hand: str = ""
     kinds: tuple[str, ...] = ()
     spec: str = ""
     source: str = ""  # where the fact was read, a URL or repository path

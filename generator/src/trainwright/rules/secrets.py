@@ -73,6 +73,7 @@ D10 = Rule(
     summary="No credential stands in a variable, an argument, a URL or a mounted file.",
     effect="It is in git for ever, and everybody who can read the repository has it.",
     remedy="Revoke it, put the new one into a Secret, and name that under secrets.",
+    by_hand="Revoke it, put the new one into a Secret, and refer to that by secretKeyRef.",
     kinds=(*WITH_PODS, "ConfigMap"),
     spec="env",
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",

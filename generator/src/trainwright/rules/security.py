@@ -138,6 +138,7 @@ D08 = Rule(
     summary="In a mesh, training pods opt out of the sidecar, by label and by annotation.",
     effect="The sidecar breaks NCCL and gloo and keeps finished pods running.",
     remedy="Set serviceMesh in environment.yaml: the opt-out is then rendered.",
+    by_hand="Opt out in the metadata of the pod template, by label and by annotation.",
     source="https://github.com/kubeflow/manifests/issues/2798",
     per_pod=True,
     run=_d08,

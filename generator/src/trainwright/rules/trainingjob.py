@@ -60,6 +60,7 @@ B02 = Rule(
     summary="minSize and maxSize are both set, and 1 ≤ minSize ≤ maxSize.",
     effect="The operator marks the job WrongConfiguration and never schedules it.",
     remedy="Set nodes, or elastic.minNodes and elastic.maxNodes.",
+    by_hand="Set minSize and maxSize.",
     kinds=KIND,
     spec="elastic",
     source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",

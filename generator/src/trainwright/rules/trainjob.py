@@ -266,6 +266,7 @@ T13 = Rule(
     summary="Ranks of a TrainJob are started by torchrun, or told their place by its manifest.",
     effect="Trainer sets no RANK, WORLD_SIZE or MASTER_ADDR: each pod trains alone, or crashes.",
     remedy="Start the script by torchrun, or set launcher: trainwright.",
+    by_hand="Start the script by torchrun.",
     kinds=KIND,
     spec="launcher",
     source=_TORCH,
