@@ -304,7 +304,7 @@ WRONG = [
     (("--branch", "x", "--path", "one"), "in one place: put {env} into"),
     (("prod/llm",), "environments are published whole"),
     (("--branch", "x", "--repo", "/nowhere.git"), "has to be pushed: add --push"),
-    (("--branch", "x", "--push", "--remote", "nowhere"), "nowhere"),
+    (("--branch", "x", "--push", "--remote", "nowhere"), "`git remote add nowhere URL`"),
     (("stagging",), "nothing matches"),
 ]
 

@@ -24,6 +24,8 @@ AVAILABLE = {
         (("*/mnist",), {"dev": ["mnist"], "prod": ["mnist"]}),
         (("p*/l*", "dev"), {"dev": ["mnist"], "prod": ["llm"]}),
         (("prod/llm", "prod/llm"), {"prod": ["llm"]}),
+        (("environments/prod/jobs/llm.yaml",), {"prod": ["llm"]}),
+        (("./environments/prod/jobs/llm.yaml", "dev"), {"dev": ["mnist"], "prod": ["llm"]}),
     ],
 )
 def test_selects(patterns: tuple[str, ...], expected: dict[str, list[str]]) -> None:
@@ -41,7 +43,12 @@ def test_only_a_bare_environment_is_whole() -> None:
 
 @pytest.mark.parametrize(
     ("pattern", "hint"),
-    [("prd", "did you mean prod"), ("prod/lm", "did you mean prod/llm"), ("x/y", "list jobs")],
+    [
+        ("prd", "did you mean prod"),
+        ("prod/lm", "did you mean prod/llm"),
+        ("environments/prod/jobs/lm.yaml", "did you mean prod/llm"),
+        ("x/y", "list jobs"),
+    ],
 )
 def test_what_matches_nothing_is_said_with_what_comes_near(pattern: str, hint: str) -> None:
     with pytest.raises(SelectionError, match=hint):

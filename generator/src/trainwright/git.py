@@ -198,6 +198,9 @@ class Repository:
 
     # --- remotes -------------------------------------------------------------------------------
 
+    def has_remote(self, name: str) -> bool:
+        return name in self.line("remote").split()
+
     def remote_tip(self, remote: str, branch: str) -> str:
         """The commit that a branch of a remote (a name, a URL or a path) is at; empty for none."""
         found = self.line("ls-remote", "--quiet", "--", remote, f"refs/heads/{branch}")
@@ -291,11 +294,15 @@ class Commit:
 
     @cached_property
     def _ahead(self) -> dict[str, bytes]:
-        """Every file's bytes, but for those of `later`, in one go: thousands cost one process."""
+        """Every file's bytes, but for those of `later`."""
+        return self.several(path for path in self._blobs if self._later not in path.split("/"))
+
+    def several(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """The bytes of those paths that are files, in one go: thousands cost one process."""
         wanted = {
-            path: blob
-            for path, (kind, blob) in self._blobs.items()
-            if kind == "file" and self._later not in path.split("/")
+            path: self._blobs[path][1]
+            for path in paths
+            if self._blobs.get(path, ("", b""))[0] == "file"
         }
         given = b"".join(blob + b"\n" for blob in wanted.values())
         answer = Repository(self._repository).git("cat-file", "--batch", given=given)

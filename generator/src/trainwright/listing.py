@@ -21,9 +21,11 @@ from trainwright.wiring import WIRINGS
 Rows: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]
 Root: TypeAlias = Callable[[], Path]  # asked only by lists that need the repository
 
+_UNRENDERED = "not rendered"
+
 
 def _jobs(root: Root) -> Rows:
-    return ("job", "object", "target", "source"), list(_job_rows(root()))
+    return ("job", "object", "state", "target", "source"), list(_job_rows(root()))
 
 
 def _job_rows(root: Path) -> Iterator[tuple[str, ...]]:
@@ -34,24 +36,24 @@ def _job_rows(root: Path) -> Iterator[tuple[str, ...]]:
         entries, finished = index.read(folder), ledger.read(tree, environment)
         for job in jobs:
             entry = entries.get(job.name)
-            known = (entry.object, entry.target) if entry else (_idle(reader, finished, job), "")
-            yield (str(job), *known, job.path)
+            object_, state = (entry.object, "rendered") if entry else _idle(reader, finished, job)
+            yield str(job), object_, state, entry.target if entry else "", job.path
 
 
-def _idle(reader: load.Reader, finished: ledger.Ledger, file: load.JobFile) -> str:
-    """Why a job has nothing rendered."""
+def _idle(reader: load.Reader, finished: ledger.Ledger, file: load.JobFile) -> tuple[str, str]:
+    """The object of a job that has nothing rendered, as far as there was one, and why."""
     loaded = reader.environment(file.environment)
     spec = reader.job(file, loaded).spec
     if loaded.document is None or spec is None:
-        return "(not rendered)"
+        return "", _UNRENDERED
     place = resolve.environment(file.environment, loaded.document)
     job = resolve.job(spec, place, file.path)
     if not isinstance(job, Job):
-        return "(not rendered)"
+        return "", _UNRENDERED
     name = names.object_name(job, names.spec_hash(job, place))
     if name in finished.runs:
-        return f"{name} (retired: {finished.runs[name].outcome})"
-    return "(cancelled)" if job.state == "cancelled" else "(not rendered)"
+        return name, f"retired: {finished.runs[name].outcome}"
+    return "", "cancelled" if job.state == "cancelled" else _UNRENDERED
 
 
 def _environments(root: Root) -> Rows:

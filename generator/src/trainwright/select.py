@@ -1,8 +1,9 @@
-"""What the user asked for, "prod", "prod/llm" or "*/mnist", as environments and jobs."""
+"""What the user asked for, "prod", "prod/llm", "*/mnist" or a file, as environments and jobs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -25,12 +26,16 @@ def select(
 ) -> tuple[Selection, ...]:
     """The selected environments in order of name; everything when there are no patterns.
 
+    The path of a job's file, from the root of the repository, stands for the job.
+
     Raises SelectionError for a pattern that matches nothing, naming what comes near.
     """
     chosen: dict[str, set[JobFile]] = {}
     whole: set[str] = set()
+    paths = {job.path: str(job) for jobs in available.values() for job in jobs}
     for pattern in patterns or ("*",):
-        environment_glob, slash, job_glob = pattern.strip("/").partition("/")
+        named = paths.get(pattern.removeprefix("./"), pattern)
+        environment_glob, slash, job_glob = named.strip("/").partition("/")
         hits = 0
         for environment, jobs in available.items():
             if not fnmatchcase(environment, environment_glob):
@@ -50,7 +55,13 @@ def select(
 
 
 def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]]) -> str:
-    names = [*available, *(str(job) for jobs in available.values() for job in jobs)]
-    near = get_close_matches(pattern, names, n=3, cutoff=0.6)
+    every = [job for jobs in available.values() for job in jobs]
+    near = _nearest(pattern, [*available, *map(str, every)])
     hint = f"did you mean {' or '.join(near)}?" if near else "see `trainwright list jobs`"
     return f'nothing matches "{pattern}"; {hint}'
+
+
+def _nearest(wanted: str, names: Sequence[str]) -> list[str]:
+    """The names that somebody may have meant, for a path of a job file too."""
+    short = re.sub(r"^(?:\./)?environments/|(?<=/)jobs/|\.ya?ml$", "", wanted)
+    return get_close_matches(short, names, n=3, cutoff=0.6)

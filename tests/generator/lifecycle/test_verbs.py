@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -131,7 +132,7 @@ def test_what_is_cancelled_leaves_the_tree_and_comes_back_only_as_a_new_run(
     before = rendered(repository, "prod/llm")["metadata"]["name"]
     fine(repository, "cancel", "prod/llm")
     assert not (repository.root / "environments/prod/rendered/llm").exists()
-    assert "(cancelled)" in repository.run("list").stdout
+    assert "  cancelled  " in repository.run("list").stdout
     assert "`trainwright rerun prod/llm`" in refused(repository, "resume", "prod/llm")
     assert "nothing of it is left" in refused(repository, "suspend", "prod/llm")
     fine(repository, "rerun", "prod/llm")
@@ -220,7 +221,7 @@ def test_a_retired_run_is_rendered_no_more_here_and_in_a_fresh_clone(
     name = rendered(repository, "prod/llm")["metadata"]["name"]
     fine(repository, "retire", "prod/llm", "--note", "accuracy 0.93", "--commit")
     assert not (repository.root / "environments/prod/rendered/llm").exists()
-    assert f"{name} (retired: succeeded)" in repository.run("list").stdout
+    assert re.search(rf"{name} +retired: succeeded ", repository.run("list").stdout)
     git(tmp_path, "clone", "--quiet", str(repository.root), "clone")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
     clone = Repository(tmp_path / "clone")

@@ -164,6 +164,12 @@ class _Publisher:
 
     def _pushed(self, branch: str, environments: tuple[str, ...]) -> Published:
         remote = self._options.remote
+        named = not {":", "/"} & set(remote)  # no URL and no path
+        if named and not self._repository.has_remote(remote):
+            raise PublishError(
+                f'there is no remote "{remote}": `git remote add {remote} URL`, or name another '
+                "with --remote"
+            )
         for attempt in range(self._options.attempts):
             time.sleep(min(_LONGEST_WAIT, _WAIT * 2**attempt) if attempt else 0)
             tip = self._remote_tip(branch)
