@@ -119,3 +119,9 @@ def test_an_empty_key_is_told_at_what_it_stands_in() -> None:
 def test_what_json_cannot_carry(wrong: dict[str, Data], message: str) -> None:
     data = {**yaml.safe_load(JOBS[0].read_text()), **wrong}
     assert any(message in violation.message for violation in schema.job_file().explain(data))
+
+
+def test_a_field_that_is_refused_whatever_it_holds() -> None:
+    refusing = Schema({"properties": {"type": False, "b": {"additionalProperties": False}}}, ())
+    found = refusing.explain({"type": 1, "b": {"c": 1}})
+    assert [(v.pointer, v.key) for v in found] == [("/b/c", "c"), ("/type", "")]

@@ -77,6 +77,7 @@ def violations(
 
 
 _KINDS = jsonschema_rs.ValidationErrorKind
+_CLOSING = ("additionalProperties", "unevaluatedProperties")
 
 
 def _failure(error: jsonschema_rs.ValidationError, look: Look) -> _Failure:
@@ -86,8 +87,11 @@ def _failure(error: jsonschema_rs.ValidationError, look: Look) -> _Failure:
     schema, keyword = _keyword(at, look.schemas)
     path = tuple(error.instance_path)
     instance = at.instance
-    if isinstance(kind, _KINDS.FalseSchema):  # it speaks of what is in the mapping instead
-        instance = lookup(look.data, _pointer(path)) or {}
+    if isinstance(kind, _KINDS.FalseSchema):
+        if keyword in _CLOSING:  # it speaks of what is in the mapping instead
+            instance = lookup(look.data, _pointer(path)) or {}
+        else:  # named after the field that must not be there
+            keyword = "false"
     # Where several alternatives are met, those that are not say nothing about it.
     branches = [] if isinstance(kind, _KINDS.OneOfMultipleValid) else getattr(kind, "context", [])
     return _Failure(
