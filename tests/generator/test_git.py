@@ -64,6 +64,15 @@ def test_later_changes_do_not_show_in_a_commit(folder: Path) -> None:
         tree.entries("b")
 
 
+def test_several_files_are_read_at_once_and_what_is_none_is_left_out(folder: Path) -> None:
+    fill(folder)
+    (folder / "other").symlink_to("a/one.yaml")
+    tree = Repository(folder).tree(git_repository.commit(folder), later="rendered")
+    asked = ["a/rendered/big", "a/one.yaml", "a", "other", "nowhere.yaml"]
+    assert tree.several(asked) == {"a/rendered/big": b"big\n", "a/one.yaml": b"1\n"}
+    assert tree.several([]) == {}
+
+
 def test_another_process_can_be_given_a_commit(folder: Path) -> None:
     fill(folder)
     tree = Repository(folder).tree(git_repository.commit(folder))

@@ -235,6 +235,41 @@ def test_what_was_rendered_comes_back_as_a_spec_of_the_same_run(path: Path) -> N
     assert {p for p in differing if not own.match(p)} == set()
 
 
+WITH_WHAT_IT_NEEDS = sorted(
+    path.parent
+    for path in (ROOT / "tests/golden").glob("*/expected/prod/rendered/*/*.yaml")
+    if path.name in {"podmonitor.yaml", "externalsecret.yaml", "configmap.yaml"}
+)
+
+
+@pytest.mark.parametrize(
+    "folder",
+    sorted(set(WITH_WHAT_IT_NEEDS)),
+    ids=lambda path: path.relative_to(ROOT / "tests/golden").as_posix(),
+)
+def test_what_is_rendered_beside_a_job_comes_back_as_fields_of_its_spec(
+    folder: Path, tmp_path: Path
+) -> None:
+    golden = folder.parents[3]
+    shutil.copytree(golden / "input/prod", tmp_path / "environments/prod")
+    found = Found()
+    found.files((str(folder),))
+    done = run(tmp_path, found, Options(environment="prod", name="again", write=False))
+    ((imported, _),) = done.imported
+    before = values(imported.source.run())
+    runtimes = tuple(m for m in imported.source.manifests() if m.kind.endswith("Runtime"))
+    after = Place(Folder(tmp_path), "prod", runtimes).run(imported.spec)
+    assert isinstance(after, Run)
+    differing = {p for p in {**before, **values(after)} if before.get(p) != values(after).get(p)}
+    own = re.compile(r"(.*\.)?(labels|annotations)\.|isolated$|beside\.(Net|Persistent|ServiceA)")
+    assert {p for p in differing if not own.match(p)} == set()
+    written = yaml.safe_load((golden / f"input/prod/jobs/{folder.name}.yaml").read_bytes())
+    for key in ("metrics", "entrypoint", "secrets"):
+        assert imported.spec.get(key) == written.get(key)
+    kinds = {left.field.partition("/")[0] for left in found.beside}
+    assert kinds.isdisjoint({"PodMonitor", "ExternalSecret", "ConfigMap"})
+
+
 # --- the command ---------------------------------------------------------------------------------
 
 JOB = """\
@@ -293,6 +328,46 @@ def test_a_command_line_of_its_own(repository: Repository) -> None:
     spec = yaml.safe_load(done.stdout)
     assert (spec["name"], spec["flags"]) == ("one", {"lr": 0.1})
     assert "--lr 0.1 is written as --lr=0.1" in done.stderr
+
+
+GPUS = "docker run --gpus {} --name one registry.example.com/a:1 python -u a.py"
+
+
+@pytest.mark.parametrize("asked", ["docker", "compose"])
+def test_all_gpus_of_a_machine_need_a_pool_that_says_how_many(
+    asked: str, repository: Repository, tmp_path: Path
+) -> None:
+    """Never a job that trains without any, because nobody counted them."""
+    compose = tmp_path / "compose.yaml"
+    compose.write_text(
+        "services: {one: {image: 'registry.example.com/a:1', entrypoint: [python, -u, a.py], deploy: "
+        "{resources: {reservations: {devices: [{count: all, capabilities: [gpu]}]}}}}}\n"
+    )
+    what = ["--command", GPUS.format("all")] if asked == "docker" else [str(compose)]
+    done = repository.run("import", "--env", "dev", *what)
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert (
+        "it takes all nvidia.com/gpu of its machine, and no pool of dev says how many"
+        in done.stderr
+    )
+    pool = re.search(r"`(pools: .*?)`", done.stderr)
+    assert pool is not None
+    repository.environment("dev", f"{pool[1]}\n")
+    again = repository.run("import", "--env", "dev", *what, "--pool", "gpus", "--dry-run")
+    assert again.exit_code == 0, again.stderr
+    assert yaml.safe_load(again.stdout)["resources"] == {"gpu": 8}
+    repository.environment("dev", "pools: {cpu: {}}\n")
+    anyway = repository.run("import", "--env", "dev", *what, "--pool", "cpu", "--dry-run")
+    assert anyway.exit_code == 0
+    assert "left" in anyway.stderr
+    assert "nvidia.com/gpu is not there: name a pool that has it with --pool" in anyway.stderr
+
+
+def test_a_number_of_gpus_needs_no_pool(repository: Repository) -> None:
+    done = repository.run("import", "--env", "dev", "--dry-run", "--command", GPUS.format("2"))
+    assert done.exit_code == 0
+    assert yaml.safe_load(done.stdout)["resources"] == {"extended": {"nvidia.com/gpu": 2}}
 
 
 @pytest.mark.parametrize(

@@ -228,6 +228,16 @@ def test_an_optional_old_self_is_asked_every_time() -> None:
     assert changed(schema, "3", "4") == []
 
 
+def test_whether_any_rule_compares_is_known_without_an_object() -> None:
+    plain = "{type: string, x-kubernetes-validations: [{rule: \"self != ''\"}]}"
+    field = f"{{type: string, x-kubernetes-validations: [{IMMUTABLE}]}}"
+    assert not cel.compares(crd(plain))
+    assert not cel.compares(crd("{type: string}"))
+    for around in ("{type: object, properties: {a: FIELD}}", "{type: array, items: FIELD}", "{type: object, additionalProperties: FIELD}", "FIELD"):  # fmt: skip
+        assert cel.compares(crd(around.replace("FIELD", field)))
+        assert not cel.compares(crd(around.replace("FIELD", plain)))
+
+
 # --- upstream -------------------------------------------------------------------------------------
 
 

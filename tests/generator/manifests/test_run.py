@@ -109,16 +109,36 @@ def test_kinds_without_a_schema_are_said_once(here: Path) -> None:
 
 
 def test_files_for_tools_are_not_held_against_the_cluster(here: Path) -> None:
-    (here / "kustomization.yaml").write_text(
-        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [a.yaml]"
-    )
+    kustomization = "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n"
+    (here / "kustomization.yaml").write_text(f"{kustomization}resources: [a.yaml]\n")
+    (here / "other.yaml").write_text(kustomization.replace("tion\n", "tor\n"))
     (here / "values.yaml").write_text("image: a\n")
     (here / "a.yaml").write_text(CONFIG)
-    assert [(f.rule, f.severity.value) for f in check(".", need_schemas=True)] == [
-        ("TW014", "note"),
-        ("TW005", "note"),
+    assert [(f.place.file, f.rule, f.severity.value) for f in check(".", need_schemas=True)] == [
+        ("other.yaml", "TW014", "note"),
+        ("values.yaml", "TW005", "note"),
     ]
     assert [f.severity.value for f in check("values.yaml")] == ["error"]  # asked for by name
+
+
+def test_nothing_is_said_of_what_we_render_beside_manifests(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert repository.run("render").exit_code == 0
+    rendered = repository.root / "environments/prod/rendered"
+    assert (rendered / "llm/values.yaml").exists()
+    for folder, path in ((repository.root, "."), (rendered, "."), (rendered.parent, str(rendered))):
+        monkeypatch.chdir(folder)
+        said = [f for f in check(path, need_schemas=True) if f.rule in {"TW005", "TW014"}]
+        assert [f.message for f in said if "JobSpec" not in f.message] == (
+            ["skipped: no schema for Environment of trainwright.io/v1alpha1, 2 objects"]
+            if folder == repository.root
+            else []
+        )
+    for name in ("stray/values.yaml", "llm/other.yaml", "llm/pytorchjob.yaml"):
+        (rendered / name).parent.mkdir(exist_ok=True)
+        (rendered / name).write_text("image: a\n")
+    assert [f.rule for f in check(str(rendered))] == ["TW005"] * 3
 
 
 def test_without_an_environment_nothing_is_held_against_one(here: Path) -> None:

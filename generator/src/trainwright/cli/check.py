@@ -70,6 +70,11 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
     help="With --manifests: CustomResourceDefinitions to hold them against, as files.",
 )
 @click.option(
+    "--against",
+    metavar="REF",
+    help="With --manifests: also what becomes of live objects that change since REF.",
+)
+@click.option(
     "--skip-missing-schemas/--need-schemas",
     "skip",
     default=True,
@@ -88,6 +93,7 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
     manifests: tuple[str, ...],
     env: str | None,
     crds: Path | None,
+    against: str | None,
     skip: bool,
     no_cache: bool,
     helm: str | None,
@@ -95,14 +101,20 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
     """Validate job specs and check what they render to, or check any Kubernetes manifests."""
     if manifests and selections:
         raise click.UsageError("--manifests and a selection of jobs exclude each other.")
-    if not manifests and (env or crds or not skip):
-        raise click.UsageError("--env, --crds and --need-schemas belong to --manifests.")
+    if not manifests and (env or crds or against or not skip):
+        raise click.UsageError("--env, --crds, --against and --need-schemas belong to --manifests.")
+    if against and "-" in manifests:
+        raise click.UsageError("--against needs files: git has no earlier standard input.")
     with errors():
         if manifests:
             from trainwright.manifests.run import Options
 
             options = Options(
-                today=today(), kubernetes=kubernetes or "", crds=crds, need_schemas=not skip
+                today=today(),
+                kubernetes=kubernetes or "",
+                crds=crds,
+                against=against or "",
+                need_schemas=not skip,
             )
             findings = _manifests(context, manifests, env, options, output)
         else:
@@ -127,6 +139,7 @@ def _manifests(
     words = ["trainwright", "check", *(f"--manifests {path}" for path in paths)]
     words += [f"--env {env}"] if env else []
     words += [f"--crds {options.crds}"] if options.crds else []
+    words += [f"--against {options.against}"] if options.against else []
     words += [f"--kubernetes-version {options.kubernetes}"] if options.kubernetes else []
     text = reports.write(
         checked.findings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import click
 
@@ -33,6 +34,11 @@ FORMATS = ("text", "json", "markdown")
     "--head", metavar="REF", help="The commit to merge. By default what is in the working tree."
 )
 @click.option(
+    "--crds",
+    type=click.Path(path_type=Path, exists=True),
+    help="CustomResourceDefinitions, as files: hold what changes against their rules, too.",
+)
+@click.option(
     "-o",
     "--output",
     type=click.Choice(FORMATS),
@@ -53,6 +59,7 @@ def plan(
     selections: tuple[str, ...],
     against: str,
     head: str | None,
+    crds: Path | None,
     output: str,
     link: str | None,
     helm: str | None,
@@ -69,12 +76,16 @@ def plan(
     from trainwright.review.format import Style
 
     with errors():
-        options = comparison.Options(against=against, head=head, today=today(), helm=helm)
+        options = comparison.Options(
+            against=against, head=head, today=today(), helm=helm, crds=crds
+        )
         review = comparison.review(context.root, selections, options)
         words = ["trainwright", "plan", *selections, "--against", against]
+        words += ["--head", head] if head else []
+        words += ["--crds", str(crds)] if crds else []
         style = Style(
             against=against,
-            command=" ".join(words + (["--head", head] if head else [])),
+            command=" ".join(words),
             link=_github() if link is None else link.rstrip("/"),
             marker=" ".join(("trainwright-plan", *selections)),
             paint=context.paint,

@@ -19,7 +19,7 @@ from trainwright.importing import (
     trainjob,
 )
 from trainwright.importing.commandline import CommandReader, Line, lines
-from trainwright.importing.reader import Reader, mapping
+from trainwright.importing.reader import Reader, mapping, with_beside
 from trainwright.importing.source import ImportingError, Left, Part, Source
 from trainwright.manifests import reading
 from trainwright.model import Finding, Place
@@ -97,7 +97,7 @@ class Found:
         metadata = mapping(part.body.get("metadata"))
         name = str(metadata.get("name") or metadata.get("generateName") or "job")
         try:
-            self.sources.append(reader.source(part, others, name))
+            self.sources.append(with_beside(reader.source(part, others, name), others))
         except ImportingError as error:
             self.problems.append(str(error))
 

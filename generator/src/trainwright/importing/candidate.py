@@ -4,44 +4,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from trainwright import credentials
 from trainwright.equivalence import Run
 from trainwright.equivalence.containers import places
-from trainwright.importing.source import ImportingError, Source
+from trainwright.importing import beside
+from trainwright.importing.choice import Choice
+from trainwright.importing.source import Source
 from trainwright.importing.trial import Place
 from trainwright.merge import merge
 from trainwright.model import Data, Environment, Pool
 from trainwright.operators import commands
 from trainwright.operators.operator import Mount, Pod
 from trainwright.targets import TARGETS
+from trainwright.yamlio import Block
 
 _API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
 _SHM = "/dev/shm"  # noqa: S108 - the path of it everywhere
 _TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
 _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """What there is more than one way to say: the pool, and whether the command is taken apart."""
-
-    pool: Pool | None
-    apart: bool
-
-
-def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]:
-    """The ways worth trying, the preferred first; on one pool only when one is wanted."""
-    if wanted and wanted not in environment.pools:
-        known = ", ".join(environment.pools) or "none"
-        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {known}')
-    asked = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
-    pools: list[Pool | None] = [p for p in environment.pools.values() if p.resource in asked]
-    pools += [p for p in environment.pools.values() if not p.resource]
-    for pool in [environment.pools[wanted]] if wanted else [*pools, None]:
-        for apart in (True, False):
-            yield Choice(pool=pool, apart=apart)
 
 
 def spec(source: Source, run: Run, place: Place, choice: Choice) -> dict[str, Data]:
@@ -60,10 +41,8 @@ def spec(source: Source, run: Run, place: Place, choice: Choice) -> dict[str, Da
         "resources": _resources(pod, choice.pool),
         "shm": _shared_memory(pod),
         "env": dict(_env(pod, source, place)),
-        "secrets": {
-            v.name: {"name": v.secret[0], "key": v.secret[1]} for v in pod.declared if v.secret
-        },
-        "volumes": dict(_volumes(pod)),
+        "secrets": beside.secrets(source.manifests(), pod),
+        "volumes": dict(_volumes(pod, run)),
         **_waiting(run, pod, place.environment),
         "maxDuration": duration(run.deadline),
         "retries": _retries(source, run),
@@ -74,6 +53,7 @@ def spec(source: Source, run: Run, place: Place, choice: Choice) -> dict[str, Da
         "annotations": dict(run.annotations),
         "serviceAccount": pod.service_account,
         "network": "isolated" if run.isolated else None,
+        "metrics": beside.metrics(source.manifests(), pod),
         "security": _security(run),
         "lattice": dict(run.own),
     }
@@ -156,8 +136,9 @@ def _program(words: tuple[str, ...], run: Run, *, apart: bool) -> dict[str, Data
     if not apart or command.program is None or launcher == "tool" or not plain:
         return {"entrypoint": {"argv": list(words)}}
     key = "module" if command.is_module else "script"
+    inline = beside.script(run)
     return {
-        "entrypoint": {key: words[command.program]},
+        "entrypoint": {"inline": Block(inline)} if inline else {key: words[command.program]},
         "launcher": launcher,
         "flags": _flags(words[command.program + 1 :]),
         "backend": command.options.get("backend"),
@@ -228,11 +209,13 @@ _SOURCES = {"configMap": "name", "secret": "secretName", "persistentVolumeClaim"
 _SHORT = {"persistentVolumeClaim": "claim"}
 
 
-def _volumes(pod: Pod) -> Iterator[tuple[str, Data]]:
+def _volumes(pod: Pod, run: Run) -> Iterator[tuple[str, Data]]:
     seen: dict[str, int] = {}
     for mount in pod.mounts:
         source = _source(mount)
         if source is None or (mount.path == _SHM and _shared_memory(pod) != "none"):
+            continue
+        if beside.script(run) and beside.is_of_script(mount, pod):
             continue
         name = "shm" if mount.volume == "dshm" else mount.volume
         seen[name] = seen.get(name, 0) + 1

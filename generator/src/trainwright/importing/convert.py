@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from trainwright import equivalence
 from trainwright.equivalence import Difference, Run
 from trainwright.equivalence.comparison import values
-from trainwright.importing import accounting, candidate, reasons, shortest
+from trainwright.importing import accounting, beside, candidate, reasons, shortest
 from trainwright.importing.accounting import Account
+from trainwright.importing.choice import choices
 from trainwright.importing.source import ImportingError, Left, Source, malformed
 from trainwright.importing.trial import Place, Refusal
 from trainwright.model import Data
@@ -47,8 +48,10 @@ def convert(source: Source, place: Place, pool: str = "") -> Imported:
             "what that is: say it with --entrypoint"
         )
     with malformed(f"{source.place}: {source.title}"):
-        choices = candidate.choices(place.environment, source.pod(), pool)
-        specs = [candidate.spec(source, run, place, choice) for choice in choices]
+        ways = choices(place.environment, source.pod(), pool)
+        # A command that is kept whole would look for its script where none is any more.
+        whole = not beside.script(run)
+        specs = [candidate.spec(source, run, place, c) for c in ways if c.apart or whole]
     attempts = [_attempt(spec, place) for spec in specs]
     found = [attempt for attempt in attempts if isinstance(attempt, _Made)]
     if not found:
@@ -156,6 +159,9 @@ def _said(attempt: _Made | Refusal) -> str:
 
 
 def _notes(source: Source, spec: Mapping[str, Data]) -> Iterator[str]:
+    path = beside.started(source.pod())
+    if "inline" in spec["entrypoint"] and path != beside.SCRIPT:
+        yield f"{path} is {beside.SCRIPT} in the rendered run"
     written = " ".join(source.pod().command)
     flags = spec.get("flags") or {}
     for name, value in flags.items():

@@ -6,7 +6,9 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainwright.importing.source import ImportingError, Left, Part, Source
+from trainwright import operators
+from trainwright.importing import beside
+from trainwright.importing.source import ImportingError, Left, Part, Source, malformed
 from trainwright.model import Data, Manifest
 from trainwright.targets import TARGETS
 
@@ -67,6 +69,18 @@ def with_entrypoint(source: Source, words: tuple[str, ...]) -> Source:
             container.setdefault(key, list(words))
         parts.append(replace(part, body=body))
     return replace(source, parts=tuple(parts))
+
+
+def with_beside(source: Source, others: Sequence[Part]) -> Source:
+    """The workload with the objects that are there for it, as far as a spec can ask for them."""
+    try:
+        with malformed(source.title):
+            _, workload = operators.find(source.manifests())
+            pod = source.pod()
+            found = [part for part in others if beside.belongs(part.body, workload, pod)]
+    except ImportingError:  # which is said where it is imported
+        return source
+    return replace(source, parts=(*source.parts, *(replace(p, beside=True) for p in found)))
 
 
 def _containers(body: Data, name: str) -> Iterator[dict[str, Data]]:

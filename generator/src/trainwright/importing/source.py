@@ -10,6 +10,7 @@ from trainwright import credentials, operators, schema
 from trainwright.equivalence import Run
 from trainwright.equivalence import of as run_of
 from trainwright.errors import TrainwrightError
+from trainwright.importing import beside
 from trainwright.model import Data, Manifest, Place
 from trainwright.operators.operator import Pod, Workload
 
@@ -65,6 +66,7 @@ class Part:
     body: Mapping[str, Data]
     place: Callable[[str], Place]  # of a JSON pointer
     called: Callable[[str], str] = str  # what people call it: the pointer itself, or an option
+    beside: bool = False  # no part of the workload, and there for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +110,7 @@ class Source:
         """
         for part in self.parts:
             manifest = Manifest(body=part.body)
-            if not manifest.identity[0]:  # a compose file
+            if part.beside or not manifest.identity[0]:  # a compose file
                 continue
             kind = manifest.kind.removeprefix("Cluster")  # a runtime of both is the same
             body = {**_said(part.body), "kind": kind}
@@ -164,4 +166,4 @@ def read(manifests: tuple[Manifest, ...], title: str) -> Run:
     for manifest in manifests:
         _refuse_many(manifest.body, title)
     with malformed(title):
-        return run_of(manifests)
+        return beside.settled(run_of(manifests), manifests)

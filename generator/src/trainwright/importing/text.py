@@ -18,6 +18,11 @@ _ALWAYS = (
     "labels.trainwright.io/*",
     "pods.*labels.app.kubernetes.io/*",
     "pods.*labels.trainwright.io/*",
+    "beside.*/run.labels.app.kubernetes.io/*",
+    "beside.*/run.labels.trainwright.io/*",
+    "beside.*/run.annotations.argocd.argoproj.io/*",
+    "beside.ConfigMap/run.immutable",
+    "beside.ConfigMap/run.readOnly",
     "annotations.argocd.argoproj.io/*",
     "annotations.kustomize.toolkit.fluxcd.io/*",
 )

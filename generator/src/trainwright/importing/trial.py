@@ -10,6 +10,7 @@ from functools import cached_property
 from trainwright import equivalence, helm, load, names, resolve, schema, values, yamlio
 from trainwright.equivalence import Run
 from trainwright.errors import SelectionError, SourceError
+from trainwright.importing import beside
 from trainwright.load import JobFile, LoadedEnvironment, Reader
 from trainwright.merge import Layer, Layered, stack
 from trainwright.model import Data, Environment, Finding, Job, Manifest
@@ -139,7 +140,8 @@ class Place:
         )
         lent = self.environment.targets[job.target].runtime
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
-        return equivalence.of((*manifests, *runtimes), name)
+        everything = (*manifests, *runtimes)
+        return beside.settled(equivalence.of(everything, name), everything)
 
     @cached_property
     def _engine(self) -> helm.Engine:

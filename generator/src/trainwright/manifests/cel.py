@@ -64,6 +64,18 @@ def transition(crd: Crd, old: Mapping[str, Data], new: Mapping[str, Data]) -> tu
     return tuple(walk.value(crd.root, crd.prepared(new), crd.prepared(old), ""))
 
 
+def compares(crd: Crd) -> bool:
+    """Whether any rule of a definition has something to say about a change."""
+    return _compares(crd.root)
+
+
+def _compares(schema: Structural) -> bool:
+    if not _has_rules(schema):
+        return False
+    rules = (str(rule.get("rule", "")) for rule in schema.get(_RULES, ()))
+    return any(map(_OLD.search, rules)) or any(map(_compares, _below(schema)))
+
+
 class _Nothing:
     """Stands for the old value where there is none; null may be one."""
 
@@ -75,12 +87,16 @@ _known: dict[int, tuple[Structural, bool]] = {}
 def _has_rules(schema: Structural) -> bool:
     """Whether the schema or anything below it has rules; asked at every step, so remembered."""
     if id(schema) not in _known:
-        below = [*schema.get("properties", {}).values()]
-        below += [schema[key] for key in ("items", "additionalProperties") if key in schema]
-        found = any(_has_rules(child) for child in below if isinstance(child, Mapping))
+        found = any(map(_has_rules, _below(schema)))
         # With the schema itself, whose id would otherwise be given to another one.
         _known[id(schema)] = (schema, found or bool(schema.get(_RULES)))
     return _known[id(schema)][1]
+
+
+def _below(schema: Structural) -> Iterator[Structural]:
+    fields = [*schema.get("properties", {}).values()]
+    fields += [schema[key] for key in ("items", "additionalProperties") if key in schema]
+    return (field for field in fields if isinstance(field, Mapping))
 
 
 @dataclass(frozen=True)

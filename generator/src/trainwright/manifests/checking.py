@@ -199,8 +199,8 @@ def _against(manifest: Manifest, known: Known, at: At, looked: Looked) -> Iterat
     for outcome in cel.creation(known.crd, manifest.body):
         if isinstance(outcome, cel.Broken):
             finding = dx.CEL.at(_NOWHERE, outcome.message)
-            sure = not _filled_in(manifest, outcome.pointer, outcome.rule)
-            yield _Remark(finding if sure else _unless(finding), outcome.pointer)
+            awaited = webhooks.awaited(manifest.kind, manifest.body, outcome.pointer, outcome.rule)
+            yield _Remark(webhooks.unless(finding) if awaited else finding, outcome.pointer)
         else:
             unknown = Unknown(manifest.api_version, manifest.kind, at, outcome.rule, outcome.reason)
             looked.unknown.append(unknown)
@@ -213,22 +213,8 @@ def _violation(manifest: Manifest, violation: Violation) -> _Remark:
     finding = dx.RENDERED_SCHEMA.at(_NOWHERE, message, remedy=violation.remedy)
     absent = f"{violation.pointer}/{violation.missing}"
     if violation.missing and webhooks.fills(manifest.kind, absent):
-        finding = _unless(finding)
+        finding = webhooks.unless(finding)
     return _Remark(finding, violation.pointer, bool(violation.key))
-
-
-def _filled_in(manifest: Manifest, pointer: str, rule: str) -> bool:
-    """Whether a rule speaks of a field that a webhook fills in and that is absent here."""
-    return any(
-        re.search(rf"\b{re.escape(name)}\b", rule)
-        and lookup(manifest.body, f"{pointer}/{name}") is None
-        for name in webhooks.names(manifest.kind)
-    )
-
-
-def _unless(finding: Finding) -> Finding:
-    softer = Severity.WARNING if finding.severity is Severity.ERROR else finding.severity
-    return replace(finding, severity=softer, message=f"{finding.message}, {webhooks.UNLESS}")
 
 
 # --- rules ---------------------------------------------------------------------------------------
@@ -242,7 +228,7 @@ def _ruled(manifest: Manifest, setting: Setting) -> Iterator[_Remark]:
         finding = _finding(rule, hit)
         absent = lookup(manifest.body, hit.pointer) is None
         if absent and webhooks.fills(manifest.kind, hit.pointer):
-            finding = _unless(finding)
+            finding = webhooks.unless(finding)
         yield _Remark(finding, hit.pointer)
 
 

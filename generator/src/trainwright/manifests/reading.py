@@ -207,3 +207,19 @@ def name_of(body: Mapping[str, Data]) -> str:
         return ""
     name = metadata.get("name") or metadata.get("generateName")
     return name if isinstance(name, str) else ""
+
+
+def data(chunk: Chunk) -> Iterator[tuple[int, Data]]:
+    """What is in a text, without positions: each document that can be read, with its number."""
+    glanced = glance(chunk)
+    if glanced is not None:
+        yield 0, glanced[0]
+        return
+    for number, document in enumerate(documents(chunk)):
+        if isinstance(document, Document):
+            yield number, document.data
+
+
+def is_manifest(path: str) -> bool:
+    """Whether a folder gives this file, by the file's path in it."""
+    return path.endswith(_SUFFIXES) and not any(name.startswith(".") for name in path.split("/"))

@@ -10,29 +10,31 @@ from pathlib import Path
 from trainwright import diagnostics as dx
 from trainwright import kube, rules
 from trainwright.errors import SelectionError
-from trainwright.manifests import checking, crds, reading
+from trainwright.manifests import checking, crds, excerpts, reading
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import DUPLICATE, FOR_TOOLS, Looked, Setting, Unknown
 from trainwright.manifests.crds import Crd
-from trainwright.manifests.reading import Chunk, Source
-from trainwright.manifests.spread import look_at_all
+from trainwright.manifests.reading import Chunk
+from trainwright.manifests.spread import look_at_all, undisturbed
 from trainwright.model import Environment, Finding, GitOps, Manifest, Place, Related, Severity
 from trainwright.rules.bundle import Bundle
+from trainwright.rules.tolerant import mapping
 from trainwright.settle import Judged, settle
-from trainwright.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How to check: `environment` gives facts and severities where there is one.
 
-    `kubernetes` is a minor version; empty for that of the environment, else the newest.
+    `kubernetes` is a minor version; empty for that of the environment, else the newest. `against`
+    is a git revision: what differs from it is held against the rules that compare.
     """
 
     today: str  # ISO date, for the expiry of waivers
     environment: Environment | None = None
     kubernetes: str = ""
     crds: Path | None = None
+    against: str = ""
     need_schemas: bool = False
 
 
@@ -45,6 +47,7 @@ class Checked:
     files: tuple[str, ...]
 
 
+@undisturbed()
 def check(paths: tuple[str, ...], options: Options) -> Checked:
     """Everything that is wrong with the manifests below the paths ("-" is standard input)."""
     environment = options.environment or nowhere(options.kubernetes or kube.NEWEST)
@@ -61,11 +64,18 @@ def check(paths: tuple[str, ...], options: Options) -> Checked:
     looked = list(look_at_all(chunks, setting))
     findings = [*problems, *(finding for one in looked for finding in one.findings)]
     findings += _duplicates(chunks, looked)
+    if options.against:
+        from trainwright.manifests import compared  # git and CEL, 30 ms that few need
+
+        since = compared.Since(paths, options.against, with_crds=options.crds is not None)
+        findings += compared.changed(since, chunks, looked, setting)
     findings += _unknown(chunks, looked, need=options.need_schemas)
+    values = frozenset(_values(chunks, looked))
+    findings = [f for f in findings if f.rule != dx.SHAPE.id or f.place.file not in values]
     findings = _settled(findings, environment, options.today)
     return Checked(
         findings=tuple(sorted(findings, key=lambda finding: finding.order)),
-        sources=dict(_lines(sources, findings)),
+        sources=dict(excerpts.lines(sources, findings)),
         files=tuple(source.file for source in sources),
     )
 
@@ -117,18 +127,10 @@ def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
     """The objects that others may refer to. Those that only train are left where they are."""
     for chunk in chunks:
         if not _LEAF.search(chunk.raw):
-            for data in _data(chunk):
+            for _, data in reading.data(chunk):
                 for item in reading.objects(data):
                     if isinstance(item.body, Mapping):
                         yield Manifest(body=item.body)
-
-
-def _data(chunk: Chunk) -> Iterator[object]:
-    glanced = reading.glance(chunk)
-    if glanced is not None:
-        yield glanced[0]
-        return
-    yield from (d.data for d in reading.documents(chunk) if isinstance(d, Document))
 
 
 def _duplicates(chunks: Sequence[Chunk], looked: Sequence[Looked]) -> Iterator[Finding]:
@@ -140,15 +142,14 @@ def _duplicates(chunks: Sequence[Chunk], looked: Sequence[Looked]) -> Iterator[F
             _, kind, _, name = seen.identity
             if not name:
                 continue
-            at = seen.at._replace(pointer=f"{seen.at.pointer}/metadata/name")
             if seen.identity not in first:
-                first[seen.identity] = (chunk, at)
+                first[seen.identity] = (chunk, seen.at)
                 continue
-            before = checking.place(*first[seen.identity])
+            before = _name_of(*first[seen.identity])
             yield Finding(
                 rule=rule.id,
                 severity=rule.severity,
-                place=checking.place(chunk, at),
+                place=_name_of(chunk, seen.at),
                 message=f"{kind}/{name} is described twice",
                 remedy=rule.remedy,
                 effect=rule.effect,
@@ -158,11 +159,45 @@ def _duplicates(chunks: Sequence[Chunk], looked: Sequence[Looked]) -> Iterator[F
             )
 
 
+def _name_of(chunk: Chunk, at: checking.At) -> Place:
+    return checking.place(chunk, at._replace(pointer=f"{at.pointer}/metadata/name"))
+
+
+# What lies beside manifests and is none: our own index, and what kustomize itself checks.
+_INDEX = ("trainwright.io", "RenderedIndex")
+_BESIDE = frozenset(
+    {
+        _INDEX,
+        ("kustomize.config.k8s.io", "Kustomization"),
+        ("kustomize.config.k8s.io", "Component"),
+    }
+)
+
+
+def _group_kind(unknown: Unknown) -> tuple[str, str]:
+    return unknown.api_version.partition("/")[0], unknown.kind
+
+
+def _values(chunks: Sequence[Chunk], looked: Sequence[Looked]) -> Iterator[str]:
+    """The files with the chart's values that an index of ours lists beside manifests."""
+    for chunk, one in zip(chunks, looked, strict=True):
+        if any(_group_kind(unknown) == _INDEX for unknown in one.unknown):
+            from trainwright.render import VALUES_FILE  # 60 ms, and most manifests are not ours
+
+            folder = chunk.file.rpartition("/")[0]
+            for _, data in reading.data(chunk):
+                for job, entry in mapping(mapping(data).get("jobs")).items():
+                    if VALUES_FILE in mapping(mapping(entry).get("files")):
+                        yield f"{folder}/{job}/{VALUES_FILE}".lstrip("/")
+
+
 def _unknown(chunks: Sequence[Chunk], looked: Sequence[Looked], *, need: bool) -> Iterator[Finding]:
     """Once a kind or rule: what could not be checked, and in how many objects."""
     found: dict[tuple[str, ...], list[tuple[Chunk, Unknown]]] = {}
     for chunk, one in zip(chunks, looked, strict=True):
         for unknown in one.unknown:
+            if _group_kind(unknown) in _BESIDE:
+                continue
             key = (unknown.api_version, unknown.kind, unknown.rule, unknown.reason)
             found.setdefault(key, []).append((chunk, unknown))
     for (api_version, kind, rule, reason), cases in found.items():
@@ -186,44 +221,3 @@ def _settled(findings: Sequence[Finding], environment: Environment, today: str) 
         by_name.setdefault(finding.manifest.rpartition("/")[2], []).append(finding)
     judged = [Judged(name, tuple(group), ()) for name, group in by_name.items()]
     return list(settle(environment, judged, today, whole=False))
-
-
-# --- the lines that findings point into ----------------------------------------------------------
-
-_SECRET = re.compile(rb"""["']?kind["']?:[ ]*["']?Secret\b""")
-_VALUE = re.compile(r"""^(\s*(?:- )?["']?(?!apiVersion|kind|name|namespace|type)[^:]*:).*\S.*$""")
-
-
-def _lines(
-    sources: Sequence[Source], findings: Sequence[Finding]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The lines of every file that a finding names: those alone, and nothing that Secrets hold.
-
-    The others are empty, as they are never shown and there may be a million.
-    """
-    named: dict[str, set[int]] = {}
-    for finding in findings:
-        for place in (finding.place, *(related.place for related in finding.related)):
-            if place is not None:
-                named.setdefault(place.file, set()).add(place.line)
-    for source in sources:
-        if source.file in named:
-            written = source.raw.split(b"\n")
-            lines = [""] * len(written)
-            secret = b"Secret" in source.raw
-            hidden = _secret_lines(source) if secret else frozenset()
-            for number in named[source.file]:
-                if number <= len(lines):
-                    line = written[number - 1].decode("utf-8", "replace").removesuffix("\r")
-                    lines[number - 1] = _VALUE.sub(r"\1 …", line) if number in hidden else line
-            yield source.file, tuple(lines)
-
-
-def _secret_lines(source: Source) -> frozenset[int]:
-    """The numbers of the lines of every Secret in a file."""
-    return frozenset(
-        number
-        for chunk in reading.split(source)
-        if _SECRET.search(chunk.raw)
-        for number in range(chunk.above + 1, chunk.above + chunk.raw.count(b"\n") + 2)
-    )

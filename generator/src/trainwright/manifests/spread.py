@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import Looked, Setting, look
@@ -20,6 +21,18 @@ _MAX_PROCESSES = 8
 # A fork has everything imported already, and nothing has made a thread before it. Elsewhere than on
 # Linux the system's own libraries may have.
 START = "fork" if sys.platform == "linux" else "spawn"
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Without the garbage collector: what is read has no cycles to look for."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def look_at_all(chunks: Sequence[Chunk], setting: Setting) -> Iterator[Looked]:

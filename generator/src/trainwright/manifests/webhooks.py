@@ -7,8 +7,13 @@ pkg/controller/jobframework. Kubeflow Trainer v2.3.0: pkg/webhooks.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
+
+from trainwright.merge import lookup
+from trainwright.model import Data, Finding, Severity
+from trainwright.rules.tolerant import escape
 
 UNLESS = "unless the webhook fills it"
 
@@ -48,3 +53,35 @@ def fills(kind: str, pointer: str) -> bool:
 def names(kind: str) -> Iterator[str]:
     """The name of every field that a webhook fills in an object of a kind."""
     return (field.rpartition("/")[2] for field in _FIELDS.get(kind, ()))
+
+
+def awaited(kind: str, body: Mapping[str, Data], pointer: str, rule: str) -> bool:
+    """Whether a rule about what is at a pointer names a field that a webhook has yet to fill in."""
+    return any(
+        re.search(rf"\b{re.escape(name)}\b", rule) and lookup(body, f"{pointer}/{name}") is None
+        for name in names(kind)
+    )
+
+
+def unless(finding: Finding) -> Finding:
+    """A finding that is not certain, since a webhook may have the last word: no error, then."""
+    softer = Severity.WARNING if finding.severity is Severity.ERROR else finding.severity
+    return replace(finding, severity=softer, message=f"{finding.message}, {UNLESS}")
+
+
+def completed(kind: str, body: Data, like: Data, pointer: str = "") -> Data:
+    """A body with every field that a webhook fills in and that only the other body has.
+
+    Whatever differs between two bodies that complete each other, no webhook can make equal.
+    """
+    if isinstance(body, Mapping) and isinstance(like, Mapping):
+        filled = {k: v for k, v in like.items() if fills(kind, f"{pointer}/{escape(str(k))}")}
+        own = {
+            key: completed(kind, value, like.get(key), f"{pointer}/{escape(str(key))}")
+            for key, value in body.items()
+        }
+        return {**filled, **own}
+    if isinstance(body, list) and isinstance(like, list) and len(body) == len(like):
+        pairs = enumerate(zip(body, like, strict=True))
+        return [completed(kind, one, two, f"{pointer}/{index}") for index, (one, two) in pairs]
+    return body

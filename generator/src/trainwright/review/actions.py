@@ -64,7 +64,7 @@ def _ended(before: Run, after: Run | None) -> Judgement:
 
 def _removed(before: Run) -> str:
     """What becomes of an object that leaves git."""
-    for manifest in _manifests(before).values():
+    for manifest in manifests(before).values():
         if manifest.name == before.object:
             for judgement in transitions.judge(manifest, None):
                 return f"{before.object}: {judgement.why}"
@@ -74,7 +74,7 @@ def _removed(before: Run) -> str:
 def _same_object(before: Run, after: Run, environment: Environment | None) -> Judgement:
     if before.files == after.files:
         return Action.UNCHANGED, ""
-    old, new = _manifests(before), _manifests(after)
+    old, new = manifests(before), manifests(after)
     judged = sorted(
         (
             judgement
@@ -95,7 +95,7 @@ def _same_object(before: Run, after: Run, environment: Environment | None) -> Ju
     return Action.IN_PLACE, "objects beside it come or go"
 
 
-def _manifests(run: Run) -> Mapping[tuple[str, str, str, str], Manifest]:
+def manifests(run: Run) -> Mapping[tuple[str, str, str, str], Manifest]:
     """The objects of a run by their identity, in order."""
     return {manifest.identity: manifest for manifest in _read(run)}
 

@@ -14,7 +14,16 @@ from trainwright.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.model import Finding, Job, Place, Severity
 from trainwright.render import Rendered
 from trainwright.review import actions, affected, causes, fits
-from trainwright.review.model import Action, Blast, Cause, Change, EnvironmentReview, Review, Run
+from trainwright.review.model import (
+    Action,
+    Blast,
+    Cause,
+    Change,
+    EnvironmentReview,
+    Review,
+    Run,
+    Told,
+)
 from trainwright.review.sides import Side
 from trainwright.select import select
 from trainwright.settle import Judged, distinct, settle
@@ -29,6 +38,7 @@ class Options:
     head: str | None
     today: str  # ISO date, for the expiry of waivers
     helm: str | None = None
+    crds: Path | None = None  # definitions whose rules about changes are asked, too
 
 
 def review(root: Path, patterns: tuple[str, ...], options: Options) -> Review:
@@ -108,8 +118,18 @@ class _Comparison:
     @cached_property
     def changes(self) -> tuple[Change, ...]:
         """What happens to each job to which anything happens."""
+        return self._told.changes
+
+    @cached_property
+    def _told(self) -> Told:
+        """The changes, with what the definitions that were given say about them."""
         found = map(self._change, self._files)
-        return tuple(change for change in found if change.action is not Action.UNCHANGED)
+        changes = tuple(change for change in found if change.action is not Action.UNCHANGED)
+        if self._options.crds is None:
+            return Told(changes, ())
+        from trainwright.review import definitions  # 0.2 s, and few plans are given any
+
+        return definitions.ask(self._options.crds, changes)
 
     def _change(self, file: JobFile) -> Change:
         was, now = self._before.get(file), self._after.get(file)
@@ -199,7 +219,7 @@ class _Comparison:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong with the jobs that the merge touches, after severities and waivers."""
-        found = (*self.after.survey.findings, *self._settled)
+        found = (*self.after.survey.findings, *self._settled, *self._told.findings)
         return tuple(sorted(distinct(found), key=lambda finding: finding.order))
 
     @cached_property

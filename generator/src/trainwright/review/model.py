@@ -98,6 +98,14 @@ class Change:
         return (self.action.risk, str(self.file))
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Changes as they are once the definitions of their objects were asked, and what these say."""
+
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
     """Whether all active jobs of an environment fit something that is finite.

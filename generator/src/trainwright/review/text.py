@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import Severity
+from trainwright import diagnostics as dx
+from trainwright.model import Finding, Severity
 from trainwright.present import table
 from trainwright.review import words
 from trainwright.review.format import Format, Style
@@ -33,11 +34,14 @@ def _lines(review: Review, style: Style) -> Iterator[str]:
     for change in review.changes:
         yield ""
         yield from _change(change, style)
-    errors = [finding for finding in review.findings if finding.severity is Severity.ERROR]
-    if errors:
+    findings = [finding for finding in review.findings if _said(finding)]
+    if findings:
         yield ""
-    for finding in errors:
-        rule = style.paint(f"error[{finding.rule}]", "red")
+    for finding in findings:
+        severity = finding.severity.value
+        rule = style.paint(
+            f"{severity}[{finding.rule}]", "red" if severity == "error" else "yellow"
+        )
         yield f"{rule}: {finding.message}  ({finding.place})"
     if review.blast:
         yield ""
@@ -52,6 +56,11 @@ def _lines(review: Review, style: Style) -> Iterator[str]:
     if fits:
         yield ""
         yield table(("environment", "finite", "when all run"), fits, color=style.color).rstrip("\n")
+
+
+def _said(finding: Finding) -> bool:
+    """Errors, and everything that definitions say of a change: no other verb would tell."""
+    return finding.severity is Severity.ERROR or finding.rule in (dx.CEL.id, dx.CEL_SKIPPED.id)
 
 
 def _change(change: Change, style: Style) -> Iterator[str]:

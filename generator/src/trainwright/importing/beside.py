@@ -1,0 +1,187 @@
+"""What stands beside a workload and a spec has fields for: monitors, fetched secrets, a script.
+
+A normal form has such objects whole, by their names. Here they are said as a spec says them, for
+the workload and for the rendered run alike, so that each of their values can be accounted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from trainwright import credentials, operators
+from trainwright.equivalence import Run, containers, form, programs
+from trainwright.importing import fetched, monitors
+from trainwright.importing.fetched import Fetched
+from trainwright.launch import SCRIPT_FILE, SCRIPT_FOLDER
+from trainwright.model import Data, Manifest
+from trainwright.operators.operator import Mount, Pod
+from trainwright.rules.tolerant import mapping
+
+SCRIPT = f"{SCRIPT_FOLDER}/{SCRIPT_FILE}"  # where a script that the spec holds is rendered to
+_MOST = 131_072  # characters of such a script
+_CONFIG = ("", "ConfigMap")
+_MONITOR = (monitors.GROUP, monitors.KIND)
+_FETCHED = (fetched.GROUP, fetched.KIND)
+_INSTANCE = "app.kubernetes.io/instance"  # another one in every run
+
+
+def belongs(body: Mapping[str, Data], workload: Manifest, pod: Pod) -> bool:
+    """Whether an object is there for a workload, and a spec can ask for what it does."""
+    beside = Manifest(body=body)
+    if beside.namespace and workload.namespace not in ("", beside.namespace):
+        return False
+    kind = beside.identity[:2]
+    if kind == _MONITOR:
+        numbers = {str(port.number) for port in pod.ports}
+        ours = monitors.selects(body, pod, workload.name)
+        return ours and not numbers.isdisjoint(monitors.scraped(body, (pod,)))
+    if kind == _FETCHED:
+        return _makes_variables(body, pod)
+    return kind == _CONFIG and _is_script(beside, pod)
+
+
+def _makes_variables(body: Mapping[str, Data], pod: Pod) -> bool:
+    """Whether an ExternalSecret fetches the values of variables, all of them, and nothing else.
+
+    A Secret that is used otherwise as well, or has other keys than those that are named, stays.
+    """
+    secret = fetched.secret_of(body)
+    keys = {v.secret for v in pod.declared if v.secret and v.secret[0] == secret}
+    mounted = {str((mount.source.get("secret") or {}).get("secretName")) for mount in pod.mounts}
+    elsewhere = secret in mounted or secret in pod.pull_secrets
+    plain = {key.secret for key in fetched.fetched(body) if key.store and key.key}
+    return bool(keys) and keys <= plain and not elsewhere and not fetched.is_templated(body)
+
+
+# --- the script ----------------------------------------------------------------------------------
+
+
+def _is_script(config: Manifest, pod: Pod) -> bool:
+    """Whether a ConfigMap holds the program of a pod, which a spec can hold itself, and no more."""
+    data = mapping(config.body.get("data"))
+    if len(data) != 1 or config.body.get("binaryData"):
+        return False
+    text = dict(containers.files(pod, {config.name: data})).get(started(pod))
+    fits = isinstance(text, str) and 0 < len(text) <= _MOST and "\0" not in text
+    return fits and credentials.redact(str(text)) == text
+
+
+def started(pod: Pod) -> str:
+    """The path of the file that a pod starts as a spec would start a script; empty otherwise."""
+    program = programs.program(pod)
+    plain = program.interpreter in ((), ("python",)) and not program.words
+    if program.is_module or program.launcher in ("image", "tool") or not plain:
+        return ""
+    return str(PurePosixPath(program.path)) if program.path else ""
+
+
+def script(run: Run) -> str:
+    """The text of the script that a run starts, where it is known."""
+    pod = run.pods[0]
+    return pod.files.get(SCRIPT, "") if pod.program.path == SCRIPT else ""
+
+
+def is_of_script(mount: Mount, pod: Pod) -> bool:
+    """Whether a mount is there for the script that a pod starts."""
+    path = PurePosixPath(started(pod))
+    return "configMap" in mount.source and PurePosixPath(mount.path) in (path, *path.parents)
+
+
+# --- what a spec asks for ------------------------------------------------------------------------
+
+
+def secrets(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
+    """Where each variable has its value from that is a secret."""
+    found: dict[str, Data] = {}
+    stores = _external(manifests)
+    for variable in pod.declared:
+        if variable.secret in stores:
+            found[variable.name] = {"external": stores[variable.secret].spec}
+        elif variable.secret:
+            found[variable.name] = {"name": variable.secret[0], "key": variable.secret[1]}
+    return found
+
+
+def _external(manifests: Sequence[Manifest]) -> dict[tuple[str, str] | None, Fetched]:
+    """What External Secrets fetches, by name and key of the Secret that it is put into."""
+    bodies = (m.body for m in manifests if m.identity[:2] == _FETCHED)
+    return {found.secret: found for body in bodies for found in fetched.fetched(body)}
+
+
+def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
+    """The first of the ports that are scraped, or the one that our own metrics are told to take."""
+    bodies = [m.body for m in manifests if m.identity[:2] == _MONITOR]
+    named = [number for body in bodies for number in monitors.scraped(body, (pod,))]
+    named += [value for name, value in pod.env if name == monitors.VARIABLE]
+    numbers = [int(number) for number in named if number.isdecimal()]
+    return {"port": min(numbers)} if numbers else {}
+
+
+# --- the normal form -----------------------------------------------------------------------------
+
+
+def settled(run: Run, manifests: Sequence[Manifest]) -> Run:
+    """A run with what stands beside it said as a spec says it, whatever it is called there."""
+    _, workload = operators.find(tuple(manifests))
+    pods = operators.pods(tuple(manifests))
+    stores = _external(manifests)
+    used = frozenset(v.secret for v in pods[0].declared if v.secret)
+    others = {k: v for k, v in run.beside.items() if k.partition("/")[0] not in _SAID_HERE}
+    return replace(
+        run,
+        pods=tuple(_pod(known, pod, stores) for known, pod in zip(run.pods, pods, strict=False)),
+        beside={**others, **dict(_said(manifests, workload, pods, used))},
+    )
+
+
+_SAID_HERE = (monitors.KIND, fetched.KIND)
+
+
+def _pod(known: form.Pod, pod: Pod, stores: Mapping[tuple[str, str] | None, Fetched]) -> form.Pod:
+    found = {v.name: str(stores[v.secret]) for v in pod.declared if v.secret in stores}
+    secrets = {name: found.get(name, source) for name, source in known.secrets.items()}
+    path = started(pod)
+    if path not in known.files:
+        return replace(known, secrets=secrets)
+    files = {SCRIPT if name == path else name: text for name, text in known.files.items()}
+    program = replace(known.program, path=SCRIPT)
+    return replace(known, secrets=secrets, files=files, program=program)
+
+
+def _said(
+    manifests: Sequence[Manifest],
+    workload: Manifest,
+    pods: Sequence[Pod],
+    used: frozenset[tuple[str, str]],
+) -> Iterator[tuple[str, Data]]:
+    """Each object by its kind; of a second one what differs, as there is one in a rendered run."""
+    found: dict[str, list[dict[str, Data]]] = {}
+    for manifest in manifests:
+        kind, body = manifest.identity[:2], manifest.body
+        said: dict[str, Data] = {}
+        if kind == _MONITOR:
+            said = monitors.remainder(body, pods, workload)
+        elif kind == _FETCHED:
+            said = fetched.remainder(body, used)
+        elif kind == _CONFIG and _is_script(manifest, pods[0]):
+            mounts = [mount for pod in pods for mount in pod.mounts if is_of_script(mount, pod)]
+            locked = all(mount.read_only for mount in mounts)
+            said = {"immutable": body.get("immutable"), "readOnly": locked}
+        if said:
+            said |= _described(body)
+            entry = {key: value for key, value in said.items() if value not in (None, "", {}, [])}
+            found.setdefault(manifest.kind, []).append(entry)
+    for name, (first, *others) in found.items():
+        yield f"{name}/run", first
+        for number, entry in enumerate(others, 2):
+            more = {key: value for key, value in entry.items() if first.get(key) != value}
+            if more:
+                yield f"{name}/run-{number}", more
+
+
+def _described(body: Mapping[str, Data]) -> dict[str, Data]:
+    metadata = mapping(body.get("metadata"))
+    labels = {k: v for k, v in mapping(metadata.get("labels")).items() if k != _INSTANCE}
+    return {"labels": labels, "annotations": mapping(metadata.get("annotations"))}

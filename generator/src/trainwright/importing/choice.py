@@ -1,0 +1,50 @@
+"""What there is more than one way to say of a run, and so is tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trainwright.importing.source import ImportingError
+from trainwright.model import Environment, Pool
+from trainwright.operators.operator import Pod
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """What there is more than one way to say: the pool, and whether the command is taken apart."""
+
+    pool: Pool | None
+    apart: bool
+
+
+def choices(environment: Environment, pod: Pod, wanted: str) -> Iterator[Choice]:
+    """The ways worth trying, the preferred first; on one pool only when one is wanted."""
+    if wanted and wanted not in environment.pools:
+        known = ", ".join(environment.pools) or "none"
+        raise ImportingError(f'{environment.name} has no pool "{wanted}"; its pools: {known}')
+    asked = {**pod.resources.get("requests", {}), **pod.resources.get("limits", {})}
+    if not wanted:
+        _refuse_uncounted(environment, asked)
+    pools: list[Pool | None] = [p for p in environment.pools.values() if p.resource in asked]
+    pools += [p for p in environment.pools.values() if not p.resource]
+    for pool in [environment.pools[wanted]] if wanted else [*pools, None]:
+        for apart in (True, False):
+            yield Choice(pool=pool, apart=apart)
+
+
+def _refuse_uncounted(environment: Environment, asked: Mapping[str, str]) -> None:
+    """A job that takes all accelerators of its machine would come to one that has none.
+
+    Unless a pool says how many that are, or is named although it has none.
+    """
+    counted = {pool.resource for pool in environment.pools.values()}
+    for resource in (name for name, count in asked.items() if count == "all"):
+        if resource not in counted:
+            file = f"environments/{environment.name}/environment.yaml"
+            raise ImportingError(
+                f"it takes all {resource} of its machine, and no pool of {environment.name} says "
+                f"how many these are: write one into {file}, such as `pools: {{gpus: {{resource: "
+                f"{resource}, gpusPerNode: 8}}}}`, and import it again with --pool gpus; or give "
+                "their number instead of all"
+            )

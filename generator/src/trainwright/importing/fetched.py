@@ -1,0 +1,96 @@
+"""ExternalSecrets: which variables of a workload have their values from which store.
+
+Defaults are those of the definition: https://external-secrets.io/latest/api/externalsecret/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trainwright.model import Data
+from trainwright.resolve import seconds
+from trainwright.rules.tolerant import mapping, mappings, text
+
+GROUP, KIND = "external-secrets.io", "ExternalSecret"
+_POLICIES = {"creationPolicy": "Owner", "deletionPolicy": "Retain"}
+_HOW = {"conversionStrategy": "Default", "decodingStrategy": "None", "metadataPolicy": "None"}
+_DURATION = re.compile(r"(?:\d+h)?(?:\d+m)?(?:\d+s)?")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """One key of the Secret that an ExternalSecret makes, and where its value comes from.
+
+    `how` is what a spec cannot say of that.
+    """
+
+    secret: tuple[str, str]  # name and key
+    store: str
+    kind: str
+    key: str
+    part: str  # of the key, where it has several
+    how: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.remote} of {self.kind} {self.store}"
+
+    @property
+    def remote(self) -> str:
+        """What it is in its store."""
+        return f"{self.key}, property {self.part}" if self.part else self.key
+
+    @property
+    def spec(self) -> dict[str, Data]:
+        """As `external` of a variable."""
+        found = {"store": self.store, "key": self.key, "property": self.part}
+        kind = {} if self.kind == "SecretStore" else {"kind": self.kind}
+        return {**kind, **{name: value for name, value in found.items() if value}}
+
+
+def secret_of(body: Mapping[str, Data]) -> str:
+    """The name of the Secret that an ExternalSecret makes: its own, unless it says another."""
+    target = mapping(mapping(body.get("spec")).get("target"))
+    return text(target.get("name")) or text(mapping(body.get("metadata")).get("name"))
+
+
+def is_templated(body: Mapping[str, Data]) -> bool:
+    """Whether the keys of the Secret are made from what is fetched, rather than being that."""
+    template = mapping(mapping(mapping(body.get("spec")).get("target")).get("template"))
+    return not {"data", "templateFrom"}.isdisjoint(template)
+
+
+def fetched(body: Mapping[str, Data]) -> Iterator[Fetched]:
+    """Every key that an ExternalSecret names."""
+    spec = mapping(body.get("spec"))
+    for entry in mappings(spec.get("data")):
+        own = mapping(mapping(entry.get("sourceRef")).get("storeRef"))
+        store = own or mapping(spec.get("secretStoreRef"))
+        remote = mapping(entry.get("remoteRef"))
+        known = ("key", "property")
+        how = {k: v for k, v in remote.items() if k not in known and v != _HOW.get(k)}
+        yield Fetched(
+            secret=(secret_of(body), text(entry.get("secretKey"))),
+            store=text(store.get("name")),
+            kind=text(store.get("kind")) or "SecretStore",
+            key=text(remote.get("key")),
+            part=text(remote.get("property")),
+            how=tuple(f"{name} {value}" for name, value in sorted(how.items())),
+        )
+
+
+def remainder(body: Mapping[str, Data], used: frozenset[tuple[str, str]]) -> dict[str, Data]:
+    """What an ExternalSecret says beyond the keys that are used, defaults written out."""
+    spec = mapping(body.get("spec"))
+    known = ("target", "refreshInterval", "secretStoreRef", "data")
+    target = {**_POLICIES, **mapping(spec.get("target"))}
+    interval = text(spec.get("refreshInterval")) or "1h"
+    keys = tuple(fetched(body))
+    return {
+        **{name: value for name, value in spec.items() if name not in known},
+        **{f"target {name}": value for name, value in target.items() if name != "name"},
+        "refreshInterval": f"{seconds(interval)}s" if _DURATION.fullmatch(interval) else interval,
+        "unused": {key.secret[1]: key.remote for key in keys if key.secret not in used},
+        "how": [list(key.how) for key in keys],
+    }

@@ -1,0 +1,60 @@
+"""PodMonitors: the ports of a workload that are scraped for metrics.
+
+https://prometheus-operator.dev/docs/api-reference/api/#monitoring.coreos.com/v1.PodMonitor
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trainwright.model import Data, Manifest
+from trainwright.operators.operator import Pod
+from trainwright.rules.tolerant import mapping, mappings, text
+
+GROUP, KIND = "monitoring.coreos.com", "PodMonitor"
+VARIABLE = "TRAINWRIGHT_METRICS_PORT"
+# Labels that operators give to the pods of an object, whose name they are.
+_OF_OPERATORS = (
+    "training.kubeflow.org/job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+)
+_DEFAULTS = {"path": "/metrics", "scheme": "http"}
+
+
+def selects(body: Mapping[str, Data], pod: Pod, name: str) -> bool:
+    """Whether a PodMonitor is about the pods of one object, by its name."""
+    selector = mapping(mapping(body.get("spec")).get("selector"))
+    wanted = mapping(selector.get("matchLabels"))
+    labels = {**dict.fromkeys(_OF_OPERATORS, name), **pod.labels}
+    return set(selector) == {"matchLabels"} and len(wanted) > 0 and wanted.items() <= labels.items()
+
+
+def scraped(body: Mapping[str, Data], pods: Sequence[Pod]) -> tuple[str, ...]:
+    """The numbers of the ports; the name where the pods do not all have the one port of a name."""
+    ports = [{port.name: str(port.number) for port in pod.ports} for pod in pods]
+    found = []
+    for endpoint in _endpoints(body):
+        name = text(endpoint.get("port"))
+        numbers = {known.get(name, name) for known in ports}
+        found.append(numbers.pop() if len(numbers) == 1 else name)
+    return tuple(found)
+
+
+def _endpoints(body: Mapping[str, Data]) -> Sequence[Mapping[str, Data]]:
+    return mappings(mapping(body.get("spec")).get("podMetricsEndpoints"))
+
+
+def remainder(body: Mapping[str, Data], pods: Sequence[Pod], workload: Manifest) -> dict[str, Data]:
+    """What a PodMonitor says, the ports by their numbers, without what says whose they are."""
+    rest = {k: v for k, v in mapping(body.get("spec")).items() if k != "podMetricsEndpoints"}
+    if all(selects(body, pod, workload.name) for pod in pods):
+        rest.pop("selector")
+    if mapping(rest.get("namespaceSelector")) == {"matchNames": [workload.namespace]}:
+        rest.pop("namespaceSelector")
+    settings = [
+        {k: v for k, v in endpoint.items() if k != "port" and v != _DEFAULTS.get(k)}
+        for endpoint in _endpoints(body)
+    ]
+    return {**rest, "ports": dict.fromkeys(scraped(body, pods), True), "settings": settings}

@@ -1,0 +1,70 @@
+"""A change to an object, held against the rules of its definition that compare (`oldSelf`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainwright import diagnostics as dx
+from trainwright.credentials import redact
+from trainwright.manifests import cel, webhooks
+from trainwright.manifests.catalog import Catalog
+from trainwright.manifests.cel import Broken, Skipped
+from trainwright.manifests.crds import Crd
+from trainwright.model import Finding, Manifest, Place
+
+REMEDY = "Leave it as it was, or make another object under another name."
+_ALL = "the rules that compare with the object before"
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """What a change breaks; not `sure` where a webhook may fill in what makes it good.
+
+    Definitions may put values into `message`: what looks like a credential is hidden in it.
+    """
+
+    pointer: str
+    message: str
+    sure: bool
+
+    def finding(self, place: Place, said: str, remedy: str) -> Finding:
+        """The finding of it, `said` in words that hold the message."""
+        found = dx.CEL.at(place, said, remedy=remedy)
+        return found if self.sure else webhooks.unless(found)
+
+
+def judge(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:
+    """What its definition says about an object that stays the same one and is changed.
+
+    Without the definition it cannot be asked, which is said for all kinds that have one. What is
+    no valid object, before or after, is refused for that or has never been there.
+    """
+    known = catalog.find(after.api_version, after.kind)
+    if known is None or known.own:
+        yield Skipped(_ALL, f"no definition of {after.api_version} was given")
+    elif known.crd is None or not cel.compares(known.crd):
+        return
+    elif before.api_version != after.api_version:
+        moved = f"from {before.api_version} to {after.api_version}"
+        yield Skipped(_ALL, f"it moves {moved}, and only the cluster can convert it")
+    elif not known.violations(after.body) and not known.violations(before.body):
+        yield from _asked(known.crd, before, after)
+
+
+def _asked(crd: Crd, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:
+    outcomes = cel.transition(crd, before.body, after.body)
+    if not outcomes:
+        return
+    # What is still broken when each side has what a webhook may have given it, is broken.
+    old = webhooks.completed(after.kind, before.body, after.body)
+    new = webhooks.completed(after.kind, after.body, before.body)
+    certain = {(o.pointer, o.rule) for o in cel.transition(crd, old, new) if isinstance(o, Broken)}
+    for outcome in outcomes:
+        if isinstance(outcome, Skipped):
+            yield outcome
+        else:
+            pointer, rule = outcome.pointer, outcome.rule
+            awaited = webhooks.awaited(after.kind, after.body, pointer, rule)
+            sure = (pointer, rule) in certain and not awaited
+            yield Refusal(pointer, redact(outcome.message), sure)

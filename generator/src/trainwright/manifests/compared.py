@@ -1,0 +1,91 @@
+"""Findings about objects that are other than at a git revision: what becomes of live ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from trainwright.manifests import changes, checking, earlier
+from trainwright.manifests.checking import Looked, Setting, Unknown
+from trainwright.manifests.earlier import Pair
+from trainwright.manifests.reading import Chunk
+from trainwright.model import Finding, Manifest, Place
+from trainwright.rules import transitions
+from trainwright.rules.transition import Verdict
+from trainwright.rules.transitions import Judgement
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """The revision that the files at some paths are compared with, by definitions too or not."""
+
+    paths: tuple[str, ...]
+    revision: str
+    with_crds: bool
+
+
+def changed(
+    since: Since, chunks: Sequence[Chunk], looked: Sequence[Looked], setting: Setting
+) -> Iterator[Finding]:
+    """What our rules and definitions say about each change of an object that stays the same one.
+
+    What could not be asked is added to what is unknown of the text.
+    """
+    for pair in earlier.pairs(since.paths, chunks, since.revision):
+        if not (_taken(pair.before, setting) and _taken(pair.after, setting)):
+            continue  # what is no valid object has never been there, or is refused for that
+        found = tuple(_refused(pair, since, chunks, looked, setting)) if since.with_crds else ()
+        yield from found
+        said = tuple(f"{finding.pointer}/" for finding in found)
+        for judgement in transitions.judge(pair.before, pair.after, setting.environment):
+            known = f"{judgement.pointer}/".startswith(said)  # a definition refuses all around it
+            if judgement.verdict is not Verdict.IN_PLACE and not known:
+                place = _place(pair, judgement.pointer, chunks)
+                yield _becomes(judgement, pair.after, place, since.revision)
+
+
+def _taken(manifest: Manifest, setting: Setting) -> bool:
+    known = setting.catalog.find(manifest.api_version, manifest.kind)
+    return known is None or not known.violations(manifest.body)
+
+
+def _refused(
+    pair: Pair,
+    since: Since,
+    chunks: Sequence[Chunk],
+    looked: Sequence[Looked],
+    setting: Setting,
+) -> Iterator[Finding]:
+    after = pair.after
+    for outcome in changes.judge(setting.catalog, pair.before, after):
+        if isinstance(outcome, changes.Refusal):
+            said = f"{outcome.message} (compared with {since.revision})"
+            place = _place(pair, outcome.pointer, chunks)
+            finding = outcome.finding(place, said, changes.REMEDY)
+            yield replace(finding, manifest=_title(after), pointer=outcome.pointer)
+        else:
+            rule = Unknown(after.api_version, after.kind, pair.at, outcome.rule, outcome.reason)
+            looked[pair.chunk].unknown.append(rule)
+
+
+def _becomes(judgement: Judgement, after: Manifest, place: Place, revision: str) -> Finding:
+    transition = judgement.transition
+    return Finding(
+        rule=transition.id,
+        severity=transition.severity,
+        place=place,
+        message=f"{judgement.why} (compared with {revision})",
+        remedy=transition.remedy,
+        effect=transition.effect,
+        manifest=_title(after),
+        pointer=judgement.pointer,
+    )
+
+
+def _title(manifest: Manifest) -> str:
+    return f"{manifest.kind}/{manifest.name}"
+
+
+def _place(pair: Pair, pointer: str, chunks: Sequence[Chunk]) -> Place:
+    at = pair.at._replace(pointer=pair.at.pointer + pointer)
+    return checking.place(chunks[pair.chunk], at)

@@ -1,0 +1,96 @@
+"""What manifests were at a commit: each object that has changed since, beside what it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright import git
+from trainwright.manifests import reading
+from trainwright.manifests.checking import At
+from trainwright.manifests.reading import Chunk, Source
+from trainwright.model import Manifest
+
+_Identity = tuple[str, str, str, str]
+_Key = tuple[Path, _Identity]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One object before and after, and where it is now: in which text, and where in that."""
+
+    before: Manifest
+    after: Manifest
+    chunk: int
+    at: At
+
+
+def pairs(paths: tuple[str, ...], chunks: Sequence[Chunk], against: str) -> Iterator[Pair]:
+    """Every object that is other than it was at the newest commit shared with a revision.
+
+    An object is the same in the same file. One that left a file is the same as one that came into
+    another, if there is a single one of each. Raises GitError.
+    """
+    were = {file: raw for path in paths for file, raw in _differing(Path(path), against)}
+    old: dict[_Key, Manifest] = {}
+    for file, raw in were.items():
+        for _, manifest in _objects(reading.split(Source("", raw))):
+            old.setdefault((file, manifest.identity), manifest)
+    new: dict[_Key, tuple[Manifest, int, At]] = {}
+    for number, chunk in enumerate(chunks):
+        lies = _absolute(Path(chunk.file))
+        if lies in were:
+            for at, manifest in _objects([chunk]):
+                new.setdefault((lies, manifest.identity), (manifest, number, at))
+    for was, now in _matched(old, new):
+        before, (after, number, at) = old[was], new[now]
+        if before.body != after.body:
+            yield Pair(before, after, number, at)
+
+
+def _differing(path: Path, against: str) -> Iterator[tuple[Path, bytes]]:
+    """Each file at a path that differs from the commit, and what it held there if it was there."""
+    folder = path if path.is_dir() else path.parent
+    repository, inside = git.find(folder)
+    base = repository.merge_base(against, "HEAD")
+    changed = repository.changed(base, inside)
+    wanted = filter(reading.is_manifest, changed) if path.is_dir() else changed & {path.name}
+    in_commit = {f"{inside}/{file}" if inside else file: file for file in sorted(wanted)}
+    were = repository.tree(base).several(in_commit) if in_commit else {}
+    for name, file in in_commit.items():
+        yield folder.resolve() / file, were.get(name, b"")
+
+
+def _absolute(file: Path) -> Path:
+    """Where a file lies, itself not followed if it is a link."""
+    return file.parent.resolve() / file.name
+
+
+def _objects(chunks: Iterable[Chunk]) -> Iterator[tuple[At, Manifest]]:
+    for chunk in chunks:
+        for document, data in reading.data(chunk):
+            for found in reading.objects(data):
+                if isinstance(found.body, Mapping):
+                    manifest = Manifest(body=found.body)
+                    if manifest.name:
+                        yield At(document, found.prefix), manifest
+
+
+def _matched(old: Iterable[_Key], new: Iterable[_Key]) -> Iterator[tuple[_Key, _Key]]:
+    """The keys of each object that is on both sides."""
+    left, came = dict.fromkeys(old), dict.fromkeys(new)
+    yield from ((key, key) for key in left if key in came)
+    gone, fresh = _by_identity(left, came), _by_identity(came, left)
+    for identity, keys in gone.items():
+        if len(keys) == len(fresh.get(identity, ())) == 1:
+            yield keys[0], fresh[identity][0]
+
+
+def _by_identity(keys: Iterable[_Key], others: Container[_Key]) -> dict[_Identity, list[_Key]]:
+    """The keys that are not among others."""
+    found: dict[_Identity, list[_Key]] = {}
+    for key in keys:
+        if key not in others:
+            found.setdefault(key[1], []).append(key)
+    return found
