@@ -3,7 +3,9 @@
     .venv/bin/python benchmarks/elastic.py [steps|recovery|goodput|position] ... [--runs 3]
 
 Every figure is a median. Workers are processes of this machine over gloo; where a step must not
-compete for the cores with workers that start, it sleeps as it would wait for a GPU.
+compete for the cores with workers that start, it sleeps as it would wait for a GPU. Steps of DDP
+and of the elastic API are timed in turns, a block of each, and compared round by round: on a
+machine that others use too, two runs one after the other differ by more than what is looked for.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ from trainwright_runtime.elastic.audit import AuditLog
 from trainwright_runtime.elastic.cursor import Cursor
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.progress import Progress
+from trainwright_runtime.elastic.source import Source
 from trainwright_runtime.machine import free_port
 
 WORKER = Path(__file__).with_name("elastic_worker.py")
@@ -51,13 +55,29 @@ class Worker:
 
     process: subprocess.Popen[bytes]
     path: Path
+    read: int = 0
+    """Bytes of the file that `news` has handed out."""
 
-    def steps(self) -> list[Step]:
-        lines = [line.split() for line in self.path.read_text().splitlines()]
+    def steps(self, since: int = 0) -> list[Step]:
+        lines = [line.split() for line in self.path.read_text()[since:].splitlines()]
         return [
             Step(float(a), int(b), int(c), float(d))
             for a, b, c, d in (line for line in lines if len(line) == 4)
         ]
+
+    @property
+    def has_news(self) -> bool:
+        return self.path.stat().st_size > self.read
+
+    def news(self) -> list[Step]:
+        found = self.steps(self.read)
+        self.read = self.path.stat().st_size
+        return found
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        self.process.stdin.flush()
 
 
 @dataclass
@@ -74,6 +94,7 @@ class Lab:
             process = subprocess.Popen(
                 argv,
                 env={**os.environ, "OMP_NUM_THREADS": "1", **environ},
+                stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=log,
                 start_new_session=True,
@@ -86,12 +107,13 @@ class Lab:
         argv = [sys.executable, "-m", "trainwright_runtime", "coordinator", f"--port={port}"]
         self.others.append(subprocess.Popen(argv, stdout=subprocess.DEVNULL))
 
-    def elastic(self, port: int, *options: str) -> Worker:
+    def elastic(self, port: int, *options: str, together: int = 1) -> Worker:
         return self.start(
             [sys.executable, str(WORKER), "elastic", *options],
             TRAINWRIGHT_COORDINATOR=f"127.0.0.1:{port}",
             TRAINWRIGHT_REPLICA=f"w{len(self.workers)}",
             TRAINWRIGHT_BACKEND="gloo",
+            TRAINWRIGHT_MIN_REPLICAS=str(together),
             TRAINWRIGHT_AUDIT_DIR=str(self.folder / "audit"),
         )
 
@@ -137,45 +159,89 @@ def say(name: str, figure: str, wanted: str = "") -> None:
 # Steps
 
 
-def step_seconds(mode: str, size: str, batch: int, steps: int) -> float:
-    """The median step of two workers, the first fifth left out."""
-    options = [f"--size={size}", f"--batch={batch}", f"--steps={steps}"]
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A training whose steps are timed, in blocks of some steps."""
+
+    size: str
+    batch: int
+    compute: float
+    block: int
+    wanted: str = ""
+
+
+CASES = (
+    Case("small", 64, 0.0016, 20, "at most 1.05"),
+    Case("medium", 512, 0.0, 20, "at most 1.05"),
+    Case("large", 256, 0.0, 10, "at most 1.05"),
+    Case("small", 64, 0.0, 100),
+)
+WARM = 3
+"""Steps at the begin of a block that do not count."""
+
+
+def pair(here: Lab, mode: str, case: Case) -> list[Worker]:
+    """Two workers that have trained a block, and wait to be told to train the next one."""
+    options = [f"--size={case.size}", f"--batch={case.batch}", f"--compute={case.compute}"]
+    options += [f"--block={case.block}", "--steps=1000000"]
+    port = free_port()
+    if mode == "elastic":
+        here.coordinator(port)
+        workers = [here.elastic(port, *options, together=2) for _ in range(2)]
+    else:
+        workers = [
+            here.start(
+                [sys.executable, str(WORKER), mode, *options],
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=str(port),
+                WORLD_SIZE="2",
+                RANK=str(rank),
+            )
+            for rank in range(2)
+        ]
+    here.wait(lambda: all(worker.has_news for worker in workers))
+    for worker in workers:
+        worker.news()
+    return workers
+
+
+def train_block(here: Lab, workers: list[Worker]) -> list[float]:
+    """What the steps of one more block take, those at its beginning left out."""
+    for worker in workers:
+        worker.go_on()
+    here.wait(lambda: all(worker.has_news for worker in workers))
+    return [step.seconds for worker in workers for step in worker.news()[WARM:]]
+
+
+def compare(case: Case, rounds: int) -> list[tuple[float, float]]:
+    """Median steps of DDP and of the elastic API for each round: a block of each, in turns.
+
+    One waits while the other trains, so that both see the same machine: what else runs on it
+    changes from second to second. What waits costs next to nothing (a heartbeat each 0.1 s).
+    """
     with lab() as here:
-        port = free_port()
-        if mode == "elastic":
-            here.coordinator(port)
-            for _ in range(2):
-                here.elastic(port, *options)
-        else:
-            for rank in range(2):
-                here.start(
-                    [sys.executable, str(WORKER), mode, *options],
-                    MASTER_ADDR="127.0.0.1",
-                    MASTER_PORT=str(port),
-                    WORLD_SIZE="2",
-                    RANK=str(rank),
-                )
-        here.wait(lambda: all(worker.process.poll() is not None for worker in here.workers))
-        measured = [s for worker in here.workers for s in worker.steps() if s.world == 2]
-        return statistics.median(s.seconds for s in measured if s.number > steps // 5)
+        workers = {mode: pair(here, mode, case) for mode in ("ddp", "elastic")}
+        found = []
+        for number in range(rounds):
+            order = list(workers) if number % 2 else list(workers)[::-1]
+            times = {mode: statistics.median(train_block(here, workers[mode])) for mode in order}
+            found.append((times["ddp"], times["elastic"]))
+    return found
 
 
 def steps(runs: int) -> None:
-    for size, batch, count, wanted in (
-        ("large", 256, 40, "at most 1.05"),
-        ("medium", 512, 80, "at most 1.05"),
-        ("small", 64, 600, ""),
-    ):
-        pairs = [
-            (step_seconds("ddp", size, batch, count), step_seconds("elastic", size, batch, count))
-            for _ in range(runs)
-        ]
-        plain, ours = (statistics.median(times) for times in zip(*pairs, strict=True))
+    for case in CASES:
+        found = compare(case, 8 * runs)
+        plain, ours = (statistics.median(times) for times in zip(*found, strict=True))
+        low, ratio, high = statistics.quantiles([b / a for a, b in found], n=4)
+        kind = "asleep as for a GPU" if case.compute else "of CPU"
         say(
-            f"step of {1000 * plain:.1f} ms: elastic over raw DDP",
-            f"{statistics.median(b / a for a, b in pairs):.3f}",
-            wanted,
+            f"step of {1000 * plain:.1f} ms {kind}: elastic over raw DDP",
+            f"{ratio:.3f}",
+            case.wanted,
         )
+        say("  quartiles of the rounds", f"{low:.3f} to {high:.3f}")
+        say("  ratio of the medians", f"{ours / plain:.3f}")
         say("  milliseconds more", f"{1000 * (ours - plain):.2f}")
 
 
@@ -319,7 +385,13 @@ def goodput(runs: int) -> None:
 
 
 def position(runs: int) -> None:
-    """The cost of knowing where one is, of one process, in shares of a small step."""
+    """The cost of knowing where one is, of one process, in shares of a small step.
+
+    Between two measurements a model is trained, so that caches are as cold as in a training.
+    """
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 512), torch.nn.ReLU(), torch.nn.Linear(512, 10))
+    images = torch.randn(BATCH // 2, 64)
     data = TensorDataset(torch.randn(200_000, 64), torch.randint(10, (200_000,)))
     alone = Members(quorum=0, rank=0, names=("w0",))
     count = 2000
@@ -333,19 +405,21 @@ def position(runs: int) -> None:
                     break
             return (time.perf_counter() - start) / count
 
-        def bookkeeping(source: Cursor | Leases) -> float:
-            """Without reading the samples: what a step adds to reading them."""
-            source.begin(0)
-            spent = 0.0
+        def bookkeeping(source: Source) -> tuple[float, float]:
+            """What a step adds to reading the samples: its median and its mean."""
+            progress = Progress({"train": source}, ())
+            progress.begin(0)
+            spent = []
             for step in range(count):
                 start = time.perf_counter()
                 share, _ = source.take(alone, BATCH)
-                log.share(step, alone, share, source.digest(share))
-                source.commit(alone, BATCH, source.report(alone, share))
-                log.commit({"step": step, "records": BATCH, "lineage": "0" * 16, "parent": ""})
-                spent += time.perf_counter() - start
-                time.sleep(0.0005)  # the step, while which the next samples are read
-            return spent / count
+                log.share(step, alone, share)
+                reports = source.report(alone, share)
+                log.commit(progress.commit(alone, BATCH, "train", reports, ()))
+                spent.append(time.perf_counter() - start)
+                torch.autograd.backward(model(images).sum())
+            source.close()
+            return statistics.median(spent), statistics.fmean(spent)
 
         class Nothing:
             def __len__(self) -> int:
@@ -361,12 +435,15 @@ def position(runs: int) -> None:
         cursor = [bookkeeping(Cursor(Nothing(), seed=0, shuffle=True)) for _ in range(runs)]
         leases = [bookkeeping(Leases(shards, seed=0, shuffle=True)) for _ in range(runs)]
         reading = [loader() for _ in range(runs)]
-    step = step_seconds("elastic", "small", BATCH, 600)
+    with lab() as here:
+        case = Case("small", BATCH, 0.0, 100)
+        workers = pair(here, "elastic", case)
+        step = statistics.median(t for _ in range(2 * runs) for t in train_block(here, workers))
     for name, times in (("global cursor", cursor), ("leased shards", leases)):
-        cost = statistics.median(times)
+        cost, mean = (statistics.median(column) for column in zip(*times, strict=True))
         say(f"{name} and audit log, share of a step of {1000 * step:.1f} ms",
             f"{cost / step:.1%}", "at most 2 %" if name.startswith("global") else "")  # fmt: skip
-        say("  microseconds a step", f"{1e6 * cost:.0f}")
+        say("  microseconds a step, and their mean", f"{1e6 * cost:.0f}, {1e6 * mean:.0f}")
     say("  beside a DataLoader's own time for the batch", f"{1e6 * statistics.median(reading):.0f}")
 
 

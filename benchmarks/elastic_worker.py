@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="global")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--compute", type=float, default=0.0, help="seconds a record, asleep")
+    parser.add_argument("--block", type=int, default=1, help="steps for a line of stdin")
     parser.add_argument("--snapshot", type=Path, help="torchrun: where the last step is kept")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -44,10 +45,16 @@ def main() -> None:
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     loops = {"ddp": _ddp, "torchrun": _ddp, "elastic": _elastic}
+    lines = []
     began = time.perf_counter()
     for step, world in loops[options.mode](model, optimizer, data, options):
-        sys.stdout.write(f"{time.time():.6f} {step} {world} {time.perf_counter() - began:.6f}\n")
-        sys.stdout.flush()
+        lines.append(f"{time.time():.6f} {step} {world} {time.perf_counter() - began:.6f}\n")
+        if step % options.block == 0:
+            sys.stdout.write("".join(lines))
+            sys.stdout.flush()
+            lines.clear()
+            if options.block > 1:
+                sys.stdin.readline()
         began = time.perf_counter()
     sys.stdout.flush()
     os._exit(0)  # the C++ threads of gloo may end a process that is done in SIGABRT

@@ -201,6 +201,21 @@ def test_a_loop_that_is_left_does_not_commit_its_step() -> None:
     assert run.step == 3
 
 
+def test_sparse_gradients_train_as_dense_ones_do() -> None:
+    weights = []
+    for sparse in (True, False):
+        torch.manual_seed(0)
+        model = torch.nn.Embedding(10, 3, sparse=sparse)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        data = [torch.tensor(n) for n in (1, 2, 2, 7)]
+        with elastic.training(model, optimizer, data, batch_size=4, micro_batch=2) as run:
+            for _ in run.epochs():
+                for words in run.batches():
+                    run.backward(model(words).square().mean())
+        weights.append(model.weight.detach().clone())
+    assert torch.equal(*weights)
+
+
 def test_datasets_are_read_in_their_order() -> None:
     both = {"train": Numbers(), "validation": Numbers()}
     with elastic.training(*_line(), both, batch_size=4) as run:

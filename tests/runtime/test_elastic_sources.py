@@ -160,6 +160,24 @@ def test_datasets_that_can_fetch_many_samples_at_once_are_asked_to() -> None:
     assert cursor.take(Members(quorum=0, rank=0, names=("w0",)), 2)[1] == [("many", 0), ("many", 1)]
 
 
+def test_a_record_that_cannot_be_read_is_told_to_who_asks_for_it() -> None:
+    class Torn(Numbers):
+        def __getitem__(self, index: int) -> Record:
+            if index == 5:
+                raise OSError("record 5")
+            return super().__getitem__(index)
+
+    alone = Members(quorum=0, rank=0, names=("w0",))
+    cursor = Cursor(Torn(10), seed=0, shuffle=False)
+    cursor.take(alone, 4)
+    cursor.commit(alone, 4, [])
+    with pytest.raises(OSError, match="record 5"):  # read ahead
+        cursor.take(alone, 4)
+    two = Members(quorum=1, rank=0, names=("w0", "w1"))
+    assert [index for _, index in cursor.take(two, 2)[1]] == [4]
+    cursor.close()
+
+
 @pytest.mark.parametrize("names", [[], ["a", "a"]])
 def test_shards_have_names_of_their_own(names: list[str]) -> None:
     with pytest.raises(ValueError, match="shards need names"):

@@ -24,15 +24,20 @@ from trainwright_runtime.elastic.source import Share
 VERSION = 1
 Line = dict[str, Any]
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
 
 class AuditLog:
-    """Appends to `directory`; each line leaves with a single write, so that a kill cannot take it.
+    """Appends to `directory`; without one it does nothing.
 
-    Without a directory it does nothing.
+    A share is on its way to the disk when `share` returns: others may commit it though this worker
+    is killed. A commit may wait for the next share, since a worker that is killed before it takes
+    the commit's weights along; who keeps them elsewhere calls `flush` first.
     """
 
     def __init__(self, directory: Path | None, replica: str) -> None:
         self._file = None
+        self._waiting = b""
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
             # A new file for each life of a worker: the last line of a killed one may be half.
@@ -41,11 +46,12 @@ class AuditLog:
 
     def start(self, datasets: Mapping[str, Mapping[str, Any]]) -> None:
         """What the datasets are, by what their sources describe."""
-        self._write({"kind": "start", "version": VERSION, "datasets": datasets})
+        self._add({"kind": "start", "version": VERSION, "datasets": datasets})
+        self.flush()
 
-    def share(self, step: int, members: Members, share: Share, digest: int) -> None:
+    def share(self, step: int, members: Members, share: Share) -> None:
         """This replica is about to contribute these records to this step."""
-        self._write(
+        self._add(
             {
                 "kind": "share",
                 "step": step,
@@ -56,20 +62,28 @@ class AuditLog:
                 "first": share.first,
                 "last": share.last,
                 "ended": share.ended,
-                "digest": digest,
+                "digest": share.digest,
             }
         )
+        self.flush()
 
     def commit(self, line: Line) -> None:
-        self._write({"kind": "commit", **line})
+        self._add({"kind": "commit", **line})
+
+    def flush(self) -> None:
+        """One write, since a kill between two may leave half a line."""
+        if self._file is not None:
+            self._file.write(self._waiting)
+            self._waiting = b""
 
     def close(self) -> None:
         if self._file is not None:
+            self.flush()
             self._file.close()
 
-    def _write(self, line: Line) -> None:
+    def _add(self, line: Line) -> None:
         if self._file is not None:
-            self._file.write(json.dumps(line, separators=(",", ":")).encode() + b"\n")
+            self._waiting += _encode(line).encode() + b"\n"
 
 
 def descend(parent: str, step: int, members: Members, dataset: str, epoch: int) -> str:

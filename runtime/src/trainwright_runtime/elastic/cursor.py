@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Protocol
 
 import torch
 
+from trainwright_runtime.elastic.ahead import Ahead
 from trainwright_runtime.elastic.membership import Members
 from trainwright_runtime.elastic.source import Share
+
+Span = tuple[int, int, int]
+"""An epoch, and positions in its order: the first, and the one after the last."""
+Found = tuple[list[Any], int]
+"""Samples, and a checksum of which records they are."""
 
 
 class MapDataset(Protocol):
@@ -34,11 +40,9 @@ class Cursor:
     def __init__(self, dataset: MapDataset, *, seed: int, shuffle: bool) -> None:
         if not len(dataset):
             raise ValueError("a dataset for elastic training must have at least one record")
-        self._dataset, self._seed, self._shuffle = dataset, seed, shuffle
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="elastic-reader")
-        self._ahead: tuple[object, Future[list[Any]]] | None = None
-        self._order = torch.empty(0, dtype=torch.int64)
-        self._order_of = -1
+        self._seed, self._shuffle, self._length = seed, shuffle, len(dataset)
+        # One thread alone touches the dataset: few are made for more.
+        self._reader = Ahead(_Records(dataset, seed, shuffle).read)
         self.epoch = self.position = 0
 
     def begin(self, epoch: int) -> None:
@@ -46,29 +50,28 @@ class Cursor:
 
     @property
     def finished(self) -> bool:
-        return self.position >= len(self._dataset)
+        return self.position >= self._length
 
     def take(self, members: Members, batch: int) -> tuple[Share, list[Any]]:
-        share = self._share(members, batch, self.position)
-        samples = self._read(share)
-        following = self._share(members, batch, self.position + batch)
-        indices = self._indices(following)
-        self._ahead = (self._key(following), self._reader.submit(_fetch, self._dataset, indices))
-        return share, samples
+        span = self._span(members, batch, self.position)
+        samples, digest = self._read(span)
+        self._reader.ask(self._span(members, batch, self.position + batch))
+        _, first, last = span
+        return Share(unit="", first=first, last=last, digest=digest), samples
 
     def report(self, members: Members, share: Share) -> list[int]:
         return []
 
     def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
         before = self.position
-        self.position = min(before + batch, len(self._dataset))
+        self.position = min(before + batch, self._length)
         return self.position - before
 
-    def digest(self, share: Share) -> int:
-        return zlib.crc32(self._indices(share).numpy().tobytes())
+    def close(self) -> None:
+        self._reader.close()
 
     def describe(self) -> dict[str, Any]:
-        return {"records": len(self._dataset), "seed": self._seed, "shuffle": self._shuffle}
+        return {"records": self._length, "seed": self._seed, "shuffle": self._shuffle}
 
     def state_dict(self) -> dict[str, Any]:
         return {"epoch": self.epoch, "position": self.position, **self.describe()}
@@ -82,30 +85,37 @@ class Cursor:
                 )
         self.epoch, self.position = state["epoch"], state["position"]
 
-    def _share(self, members: Members, batch: int, position: int) -> Share:
+    def _read(self, span: Span) -> Found:
+        if self._reader.asked != span:
+            if self._reader.asked is not None:
+                with suppress(Exception):  # of another world: whatever it was, it is not wanted
+                    self._reader.fetch()
+            self._reader.ask(span)
+        return self._reader.fetch()
+
+    def _span(self, members: Members, batch: int, position: int) -> Span:
         """Contiguous and as equal as can be: the remainder goes to the later ranks."""
-        total = max(0, min(batch, len(self._dataset) - position))
+        total = max(0, min(batch, self._length - position))
         first = position + total * members.rank // members.world
         last = position + total * (members.rank + 1) // members.world
-        return Share(unit="", first=first, last=last)
+        return self.epoch, first, last
 
-    def _read(self, share: Share) -> list[Any]:
-        """One thread only ever touches the dataset: few are made for more."""
-        ahead, self._ahead = self._ahead, None
-        if ahead and ahead[0] == self._key(share):
-            return ahead[1].result()
-        return self._reader.submit(_fetch, self._dataset, self._indices(share)).result()
 
-    def _key(self, share: Share) -> object:
-        return self.epoch, share.first, share.last
+class _Records:
+    """What lies at the positions of an epoch's order."""
 
-    def _indices(self, share: Share) -> torch.Tensor:
-        if not self._shuffle:
-            return torch.arange(share.first, share.last)
-        if self._order_of != self.epoch:
-            self._order = permutation(len(self._dataset), self._seed, self.epoch)
-            self._order_of = self.epoch
-        return self._order[share.first : share.last]
+    def __init__(self, dataset: MapDataset, seed: int, shuffle: bool) -> None:
+        self._dataset, self._seed, self._shuffle = dataset, seed, shuffle
+        self._order = torch.arange(len(dataset))
+        self._order_of = -1
+
+    def read(self, span: Span) -> Found:
+        epoch, first, last = span
+        if self._shuffle and self._order_of != epoch:
+            self._order = permutation(len(self._dataset), self._seed, epoch)
+            self._order_of = epoch
+        indices = self._order[first:last]
+        return _fetch(self._dataset, indices.tolist()), zlib.crc32(indices.numpy().tobytes())
 
 
 def permutation(records: int, seed: int, epoch: int) -> torch.Tensor:
@@ -114,8 +124,7 @@ def permutation(records: int, seed: int, epoch: int) -> torch.Tensor:
     return torch.randperm(records, generator=generator)
 
 
-def _fetch(dataset: MapDataset, indices: torch.Tensor) -> list[Any]:
+def _fetch(dataset: MapDataset, wanted: list[int]) -> list[Any]:
     """The samples; by one call where the dataset can (torch's `__getitems__` convention)."""
-    wanted = indices.tolist()
     together = getattr(dataset, "__getitems__", None)
     return list(together(wanted)) if together else [dataset[i] for i in wanted]

@@ -2,8 +2,9 @@
 
 torch's own DistributedDataParallel keeps a reducer that is built for one process group and one
 world for its whole life; here the world changes between steps. The buckets are what DDP's paper
-describes (https://arxiv.org/abs/2006.15704, section 3.2): the gradients are views of them, a bucket
-is sent as soon as its last gradient is there, and always in the same order on every replica.
+describes (https://arxiv.org/abs/2006.15704, section 3.2): a gradient is moved into its bucket when
+backward has made it, and is a view of it from then on; a bucket is sent as soon as its last one is
+there, and always in the same order on every replica.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 import torch
 
 BUCKET_BYTES = 25 * 1024 * 1024
-"""DDP's default: large enough to fill the wire, small enough to begin early."""
+FIRST_BUCKET_BYTES = 1024 * 1024
+"""DDP's defaults: large enough to fill the wire, small enough to begin early."""
 
 Reduce = Callable[[torch.Tensor], Any]
 
@@ -32,11 +34,11 @@ class Gradients:
         self._next = 0
         self._works: list[Any] = []
         for bucket in self._buckets:
-            for parameter in bucket.parameters:
+            for parameter in bucket.views:
                 parameter.register_post_accumulate_grad_hook(self._hook(bucket))  # type: ignore[no-untyped-call]
 
     def clear(self) -> None:
-        """Begin a step: zero gradients, nothing sent yet."""
+        """Begin a step: no gradients, nothing sent yet."""
         self._sending, self._next, self._works = False, 0, []
         for bucket in self._buckets:
             bucket.clear()
@@ -57,8 +59,9 @@ class Gradients:
         for bucket in self._buckets if by != 1 else ():
             bucket.flat.div_(by)
 
-    def _hook(self, bucket: _Bucket) -> Callable[[torch.Tensor], None]:
-        def arrived(parameter: torch.Tensor) -> None:
+    def _hook(self, bucket: _Bucket) -> Callable[[torch.nn.Parameter], None]:
+        def arrived(parameter: torch.nn.Parameter) -> None:
+            bucket.take(parameter)
             if self._sending:
                 bucket.missing -= 1
                 while self._next < len(self._buckets) and not self._buckets[self._next].missing:
@@ -102,30 +105,37 @@ class _Bucket:
     """Some parameters' gradients in one flat tensor."""
 
     def __init__(self, parameters: list[torch.nn.Parameter]) -> None:
-        self.parameters = parameters
         first = parameters[0]
         self.flat = torch.zeros(
             sum(p.numel() for p in parameters), dtype=first.dtype, device=first.device
         )
         ends = torch.tensor([p.numel() for p in parameters]).cumsum(0).tolist()
-        self._views = [
-            self.flat[end - p.numel() : end].view_as(p)
+        self.views = {
+            p: self.flat[end - p.numel() : end].view_as(p)
             for p, end in zip(parameters, ends, strict=True)
-        ]
+        }
         self.missing = 0
 
     def clear(self) -> None:
-        self.flat.zero_()
-        self.missing = len(self.parameters)
-        for parameter, view in zip(self.parameters, self._views, strict=True):
+        """Without gradients the first backward makes new ones: cheaper than adding to zeros."""
+        self.missing = len(self.views)
+        for parameter in self.views:
+            parameter.grad = None
+
+    def take(self, parameter: torch.nn.Parameter) -> None:
+        """Move a gradient that lies elsewhere into the bucket; zeros if there is none."""
+        view = self.views[parameter]
+        gradient = parameter.grad
+        if gradient is not view:
+            if gradient is None:
+                view.zero_()
+            else:
+                view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
             parameter.grad = view
 
     def gather(self) -> None:
-        """Take gradients that somebody's `zero_grad` has moved out of the bucket back into it."""
-        for parameter, view in zip(self.parameters, self._views, strict=True):
-            if parameter.grad is not view:
-                view.zero_() if parameter.grad is None else view.copy_(parameter.grad)
-                parameter.grad = view
+        for parameter in self.views:
+            self.take(parameter)
 
 
 def _grouped(parameters: Iterable[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
@@ -134,12 +144,12 @@ def _grouped(parameters: Iterable[torch.nn.Parameter]) -> Iterator[list[torch.nn
     kinds = dict.fromkeys((p.device, p.dtype) for p in trained)
     for kind in kinds:
         bucket: list[torch.nn.Parameter] = []
-        size = 0
+        size, limit = 0, FIRST_BUCKET_BYTES
         for parameter in reversed([p for p in trained if (p.device, p.dtype) == kind]):
             bucket.append(parameter)
             size += parameter.numel() * parameter.element_size()
-            if size >= BUCKET_BYTES:
+            if size >= limit:
                 yield bucket
-                bucket, size = [], 0
+                bucket, size, limit = [], 0, BUCKET_BYTES
         if bucket:
             yield bucket

@@ -87,8 +87,10 @@ class Leases:
         reader.fill(wanted)
         samples = reader.pending[:wanted]
         first = reader.position
+        last = first + len(samples)
         ended = reader.dry and len(reader.pending) <= wanted
-        return Share(unit=shard, first=first, last=first + len(samples), ended=ended), samples
+        digest = zlib.crc32(f"{shard}:{first}:{last}".encode())
+        return Share(unit=shard, first=first, last=last, ended=ended, digest=digest), samples
 
     def report(self, members: Members, share: Share) -> list[int]:
         """For each rank: how many records it read, and whether its shard ended."""
@@ -110,8 +112,8 @@ class Leases:
                 del self._leases[name]
         return sum(reports[::2])
 
-    def digest(self, share: Share) -> int:
-        return zlib.crc32(f"{share.unit}:{share.first}:{share.last}".encode())
+    def close(self) -> None:
+        self._reader = None
 
     def describe(self) -> dict[str, Any]:
         return {"shards": list(self._shards.names), "seed": self._seed, "shuffle": self._shuffle}

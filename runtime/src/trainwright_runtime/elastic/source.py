@@ -19,6 +19,8 @@ class Share:
     last: int
     ended: bool = False
     """The unit has no record after `last`."""
+    digest: int = 0
+    """A checksum of the identities of the records, for the audit log."""
 
     def __len__(self) -> int:
         return self.last - self.first
@@ -46,8 +48,8 @@ class Source(Protocol):
         Answers how many records the step had.
         """
 
-    def digest(self, share: Share) -> int:
-        """A checksum of the identities of the share's records, for the audit log."""
+    def close(self) -> None:
+        """Read no more."""
 
     def describe(self) -> dict[str, Any]:
         """What an auditor must know to recompute what an epoch holds."""

@@ -123,8 +123,11 @@ class Training:
         self._sums = dict.fromkeys(progress.totals(self._trained), 0.0)
         self._members: Members | None = None
         self._last: Members | None = None
+        self._stopping = False
         self._group = membership(os.environ, dump=self._dump, load=self._load)
         resources.callback(self._group.leave)
+        for source in progress.sources.values():
+            resources.callback(source.close)
         self._gradients = learner.gradients(self._group)
         self._averages = learner.averages(self._group)
         self._metrics = resources.enter_context(Metrics.from_environment())
@@ -202,7 +205,7 @@ class Training:
         source, batch = self._progress.sources[name], self._steps.records(members.world)
         share, samples = source.take(members, batch)
         began = time.perf_counter()
-        self._audit.share(self.step, members, share, source.digest(share))
+        self._audit.share(self.step, members, share)
         yield from self._offer(samples, batch)
         if not self._finish(name, members, share):
             return
@@ -247,6 +250,9 @@ class Training:
             return False
         batch = self._steps.records(members.world)
         line = self._progress.commit(members, batch, name, [int(n) for n in reports], sums)
+        self._stopping = self._stop.agreed() if self._group.together else self._stop.noted
+        if self._at(name) and not (self._stopping or self._saving(members)):
+            self._group.ask_ahead()
         if trained and line["records"]:
             self._gradients.divide(line["records"] / batch)
             self._averages.adopt(line["records"])
@@ -268,14 +274,18 @@ class Training:
         In an elastic world all hold the same state: the first of the quorum saves it, and who is
         told to stop goes alone. Whoever goes last is the first of its quorum: nothing is lost.
         """
-        stopping = self._stop.agreed() if self._group.together else self._stop.noted
-        saving = self._group.together or members.rank == 0
-        if saving and (stopping or self._checkpoints.due(self.step)):
+        if self._saving(members):
+            self._audit.flush()
             with self._metrics.stall():
-                self._checkpoints.save(self.step, self._parts(), wait=stopping)
-        if stopping:
+                self._checkpoints.save(self.step, self._parts(), wait=self._stopping)
+        if self._stopping:
             log.info("stopped by SIGTERM after step %d", self.step)
             sys.exit(STOPPED)
+
+    def _saving(self, members: Members) -> bool:
+        """Whether this worker saves after the step that was just committed."""
+        one_of_them = self._group.together or members.rank == 0
+        return one_of_them and (self._stopping or self._checkpoints.due(self.step))
 
     def _join(self) -> Members:
         """Who takes the next step; settled once a step.
