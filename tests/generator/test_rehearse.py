@@ -662,6 +662,18 @@ def test_temporary_folders_are_gone(repository: Repository, code: Path) -> None:
     assert not folder.parent.parent.exists()
 
 
+def test_rehearsals_side_by_side_have_a_coordinator_each(
+    repository: Repository, code: Path
+) -> None:
+    (code / "train.py").write_text("import os; print(os.environ['TRAINWRIGHT_COORDINATOR_PORT'])")
+    _job(repository)
+    ports = [{line.split()[-1] for line in _run(repository).stdout.splitlines()} for _ in range(2)]
+    assert [len(found) for found in ports] == [1, 1]  # all pods of one agree on it
+    assert ports[0] != ports[1]
+    (told,) = (line.split()[-1] for line in _run(repository, "--nodes=1", "--env", "TRAINWRIGHT_COORDINATOR_PORT=4000").stdout.splitlines())  # fmt: skip
+    assert told == "4000"
+
+
 # --- names and volumes ---------------------------------------------------------------------------
 
 

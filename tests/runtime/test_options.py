@@ -44,6 +44,14 @@ def test_the_log_format_comes_from_the_environment_unless_it_is_given() -> None:
     assert parse(["--log-format=text", "--", "t.py"], environ).log_format == "text"
 
 
+def test_the_coordinators_port_comes_from_the_environment_unless_it_is_given() -> None:
+    environ = {"TRAINWRIGHT_COORDINATOR_PORT": "4000"}
+    assert parse(["--", "t.py"], environ).coordinator_port == 4000
+    assert parse(["--coordinator-port=4001", "--", "t.py"], environ).coordinator_port == 4001
+    with pytest.raises(UsageError, match="--coordinator-port"):
+        parse(["--", "t.py"], {"TRAINWRIGHT_COORDINATOR_PORT": "http"})
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [
@@ -112,7 +120,7 @@ def test_every_rendered_command_line_is_understood() -> None:
 def option_rows() -> list[str]:
     """The rows of the table of options in docs/runtime.md."""
     rows = []
-    for action in argument_parser()._actions:
+    for action in argument_parser({})._actions:
         if action.dest == "help":
             continue
         value = "|".join(action.choices) if action.choices else str(action.metavar)

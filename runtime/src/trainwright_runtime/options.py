@@ -70,8 +70,7 @@ class _Parser(argparse.ArgumentParser):
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Options:
     """Options from the arguments after the program's name; `environ` gives defaults."""
     own, program = _split(argv)
-    parser = argument_parser(environ.get("TRAINWRIGHT_LOG_FORMAT", "text"))
-    found = parser.parse_args(own)
+    found = argument_parser(environ).parse_args(own)
     if found.recovery == "none" and found.max_restarts:
         raise UsageError("--max-restarts restarts nothing with --recovery=none, choose restart")
     if found.log_format not in LOG_FORMATS:  # argparse does not check defaults
@@ -101,8 +100,8 @@ def _program(argv: Sequence[str]) -> Program:
     return Program(script=argv[0], module="", arguments=tuple(argv[1:]))
 
 
-def argument_parser(log_format: str = "text") -> argparse.ArgumentParser:
-    """The parser of what stands before `--`; `log_format` is the default of --log-format."""
+def argument_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
+    """The parser of what stands before `--`; `environ` gives some defaults."""
     parser = _Parser(
         prog="trainwright_runtime",
         usage="python -m trainwright_runtime [options] -- script.py|-m module [arguments]",
@@ -127,9 +126,11 @@ def argument_parser(log_format: str = "text") -> argparse.ArgumentParser:
         help=f"before giving up ({DEFAULT_RESTARTS}, or what the launcher says)")
     add("--rendezvous-timeout", type=_seconds, default=600.0, metavar="SECONDS",
         help="longest wait for the master's name and port (%(default)g)")
-    add("--coordinator-port", type=_port, default=None, metavar="PORT",
-        help="of the coordinator of --recovery=live (29511; a free one on a single node)")
-    add("--log-format", choices=LOG_FORMATS, default=log_format,
+    add("--coordinator-port", type=_port, metavar="PORT",
+        default=environ.get("TRAINWRIGHT_COORDINATOR_PORT"),
+        help="of the coordinator of --recovery=live (TRAINWRIGHT_COORDINATOR_PORT, or 29511; a "
+        "free one on a single node)")
+    add("--log-format", choices=LOG_FORMATS, default=environ.get("TRAINWRIGHT_LOG_FORMAT", "text"),
         help="of the log (TRAINWRIGHT_LOG_FORMAT, or text)")
     # fmt: on
     return parser

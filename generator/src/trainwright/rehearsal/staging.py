@@ -18,6 +18,7 @@ from trainwright.rehearsal.volumes import Volumes
 
 MARK = "TRAINWRIGHT_REHEARSAL"  # in the env of every process, however far it strays
 REPORTS = "TRAINWRIGHT_REPORT_DIR"
+COORDINATOR = "TRAINWRIGHT_COORDINATOR_PORT"  # another one in every rehearsal on this machine
 _SHORTEST_SECRET = 4  # characters; hiding shorter ones would only garble the output
 
 _Item = TypeVar("_Item")
@@ -86,8 +87,9 @@ def stage(
     volumes = Volumes(machine.volumes, pods, configs)
     # So many OpenMP threads that together the processes ask for no more than there is.
     threads = max(1, machine.cores // max(1, len(foreseen)))
+    shared = {"OMP_NUM_THREADS": str(threads), COORDINATOR: str(machine.free_ports(1))}
     staged = [_Staged(pod, names, volumes, machine, extra) for pod in pods]
-    processes = tuple(process for one in staged for process in one.processes(threads))
+    processes = tuple(process for one in staged for process in one.processes(shared))
     return Staging(
         processes=processes,
         folders=(
@@ -142,15 +144,20 @@ class _Staged:
         self._command = commands.read(argv)
         self._argv = self._localised((*argv, *extra))
 
-    def processes(self, threads: int) -> Iterator[LocalProcess]:
-        """The processes that start in the pod: one, or as many as the operator's agent starts."""
+    def processes(self, shared: Mapping[str, str]) -> Iterator[LocalProcess]:
+        """The processes that start in the pod: one, or as many as the operator's agent starts.
+
+        `shared` is what the env of all processes of all pods has here.
+        """
         if not self._pod.agent:
-            yield self._process(self._pod.name, {}, threads)
+            yield self._process(self._pod.name, {}, shared)
         for local, variables in enumerate(self._pod.agent):
             added = {variable.name: variable.value for variable in variables}
-            yield self._process(f"{self._pod.name}/{local}", added, threads)
+            yield self._process(f"{self._pod.name}/{local}", added, shared)
 
-    def _process(self, label: str, added: Mapping[str, str], threads: int) -> LocalProcess:
+    def _process(
+        self, label: str, added: Mapping[str, str], shared: Mapping[str, str]
+    ) -> LocalProcess:
         machine = self._machine
         env = self._names.env(self._pod, {**self._env, **added})
         env = {name: self._volumes.path(self._pod, value) for name, value in env.items()}
@@ -164,7 +171,7 @@ class _Staged:
                 **machine.inherited,
                 "HOSTNAME": hostname,
                 "PYTHONUNBUFFERED": "1",
-                "OMP_NUM_THREADS": str(threads),
+                **shared,
                 **env,
                 **machine.given,
                 "PATH": f"{Path(machine.python).parent}:{machine.inherited.get('PATH', '')}",
