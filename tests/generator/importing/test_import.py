@@ -480,6 +480,20 @@ def test_a_field_that_nobody_knows_is_listed(case: str, tmp_path: Path) -> None:
         assert len(fates) >= 2
 
 
+COUNTS = ("replicas", "numNodes", "maxSize", "completions")
+
+
+@pytest.mark.parametrize("case", WHOLE)
+def test_pods_by_the_million_are_a_mistake_and_never_built(case: str, tmp_path: Path) -> None:
+    bodies = _documents(case)
+    counts = [(body, at) for body in bodies for at, _ in leaves(body) if at.endswith(COUNTS)]
+    for body, pointer in counts:
+        above, _, key = pointer.rpartition("/")
+        lookup(body, above)[key] = 10**9
+    done = _import(tmp_path / "many.yaml", bodies)
+    assert not counts or any("that many pods are a mistake" in said for said in done.problems)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_whatever_is_broken_is_a_problem_and_no_crash(seed: int, tmp_path: Path) -> None:

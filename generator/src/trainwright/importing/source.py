@@ -120,8 +120,10 @@ class Source:
                     raise ImportingError(f"{place}: {violation.message}. {violation.remedy}")
 
     def workload(self) -> Workload:
-        """The pods that the operator makes of it."""
-        return operators.workload(self.manifests())
+        """The pods that the operator makes of it. Raises ImportingError for millions of them."""
+        manifests = self.manifests()
+        _refuse_millions(manifests, self.title)
+        return operators.workload(manifests)
 
     def pod(self) -> Pod:
         """The first of them."""
@@ -149,8 +151,13 @@ _COUNTS = frozenset(
 _MOST_PODS = 10_000
 
 
+def _refuse_millions(manifests: tuple[Manifest, ...], title: str) -> None:
+    """No run has so many pods, and a typing error is not worth building them."""
+    for manifest in manifests:
+        _refuse_many(manifest.body, title)
+
+
 def _refuse_many(data: Data, title: str) -> None:
-    """No run has millions of pods, and a typing error is not worth building them."""
     if isinstance(data, list):
         for item in data:
             _refuse_many(item, title)
@@ -163,7 +170,6 @@ def _refuse_many(data: Data, title: str) -> None:
 
 def read(manifests: tuple[Manifest, ...], title: str) -> Run:
     """The normal form of objects that may be malformed in any way."""
-    for manifest in manifests:
-        _refuse_many(manifest.body, title)
+    _refuse_millions(manifests, title)
     with malformed(title):
         return beside.settled(run_of(manifests), manifests)
