@@ -140,11 +140,11 @@ def profile(folder: Path) -> None:
     wrong = [body for body in bodies if known.violations(body)]
     mark("hold against the schema")
     environment = run.nowhere("1.37")
+    setting = checking.Setting(environment=environment, catalog=catalog)
     for body in bodies:
-        for _ in rules.run(Subject(Manifest(body=body), environment)):
+        for _ in rules.run(Subject(Manifest(body=body), environment, None, setting.around)):
             pass
     mark(f"{len(rules.RULES)} rules")
-    setting = checking.Setting(environment=environment, catalog=catalog)
     careful = chunks[:50]
     for chunk in careful:
         checking.look_carefully(chunk, setting)

@@ -328,3 +328,18 @@ def test_no_format_shows_what_a_secret_holds(here: Path) -> None:
         assert done.exit_code == 1
         assert "stringData.a must be a string" in done.output.replace("\\", "")
         assert "31337" not in done.output
+
+
+@pytest.mark.parametrize("output", command.FORMATS)
+def test_a_value_that_its_name_gives_away_is_in_no_report(here: Path, output: str) -> None:
+    flow = "[{name: pytorch, tty: 1, env: [{name: DB_PASSWORD, value: correct-horse-7}]"
+    (here / "flow.yaml").write_text(JOB.replace("[{name: pytorch", flow))
+    block = "\n        - name: DB_PASSWORD\n          value: correct-horse-8\n"
+    (here / "block.yaml").write_text(
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {template: {spec: {containers: [{name: a}]}}}\n"
+        .replace("spec: {template: {spec: {containers: [{name: a}]}}}", "spec:\n  template:\n    spec:\n      containers:\n      - name: a\n        env:" + block)
+    )  # fmt: skip
+    done = invoke("--manifests", "flow.yaml", "--manifests", "block.yaml", "-o", output)
+    assert done.exit_code == 1
+    assert done.output.count("TW710") >= 2
+    assert "correct-horse" not in done.output

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from trainwright.credentials import HIDDEN
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Source
-from trainwright.model import Finding
+from trainwright.model import Finding, Place
+from trainwright.rules.secrets import CREDENTIAL
 
 _SECRET = re.compile(rb"""["']?kind["']?:[ ]*["']?Secret\b""")
 _VALUE = re.compile(r"""^(\s*(?:- )?["']?(?!apiVersion|kind|name|namespace|type)[^:]*:).*\S.*$""")
@@ -26,6 +28,10 @@ def lines(
         for place in (finding.place, *(related.place for related in finding.related)):
             if place is not None:
                 named.setdefault(place.file, set()).add(place.line)
+    given: dict[str, list[Place]] = {}
+    for finding in findings:
+        if finding.rule == CREDENTIAL and finding.pointer.endswith("/value"):
+            given.setdefault(finding.place.file, []).append(finding.place)
     for source in sources:
         if source.file in named:
             numbers = named[source.file]
@@ -34,6 +40,9 @@ def lines(
             for number, raw in _written(source.raw, sorted(numbers)):
                 line = raw.decode("utf-8", "replace").removesuffix("\r")
                 shown[number - 1] = _VALUE.sub(r"\1 …", line) if number in hidden else line
+            for place in given.get(source.file, ()):  # the name that gives it away is elsewhere
+                before = shown[place.line - 1][: place.column - 1]
+                shown[place.line - 1] = f"{before}{HIDDEN}"
             yield source.file, tuple(shown)
 
 

@@ -16,6 +16,7 @@ from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import Container
 from trainwright.rules.tolerant import escape, mapping, text
 
+CREDENTIAL = "TW710"
 _BY_NAME = "what its name says is a credential"
 _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
@@ -67,7 +68,7 @@ def _in_words(words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
 
 
 D10 = Rule(
-    id="TW710",
+    id=CREDENTIAL,
     name="no-inline-secret",
     severity=Severity.ERROR,
     summary="No credential stands in a variable, an argument, a URL or a mounted file.",
