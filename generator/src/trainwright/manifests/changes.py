@@ -48,8 +48,17 @@ def judge(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Refus
     elif before.api_version != after.api_version:
         moved = f"from {before.api_version} to {after.api_version}"
         yield Skipped(_ALL, f"it moves {moved}, and only the cluster can convert it")
-    elif not known.violations(after.body) and not known.violations(before.body):
+    elif is_valid(catalog, before) and is_valid(catalog, after):
         yield from _asked(known.crd, before, after)
+
+
+def is_valid(catalog: Catalog, manifest: Manifest) -> bool:
+    """Whether the server takes an object by its schema, as far as that is known.
+
+    What is not has never been there, or is refused for that alone.
+    """
+    known = catalog.find(manifest.api_version, manifest.kind)
+    return known is None or not known.violations(manifest.body)
 
 
 def _asked(crd: Crd, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:

@@ -32,8 +32,8 @@ def changed(
     What could not be asked is added to what is unknown of the text.
     """
     for pair in earlier.pairs(since.paths, chunks, since.revision):
-        if not (_taken(pair.before, setting) and _taken(pair.after, setting)):
-            continue  # what is no valid object has never been there, or is refused for that
+        if not all(changes.is_valid(setting.catalog, m) for m in (pair.before, pair.after)):
+            continue
         found = tuple(_refused(pair, since, chunks, looked, setting)) if since.with_crds else ()
         yield from found
         said = tuple(f"{finding.pointer}/" for finding in found)
@@ -42,11 +42,6 @@ def changed(
             if judgement.verdict is not Verdict.IN_PLACE and not known:
                 place = _place(pair, judgement.pointer, chunks)
                 yield _becomes(judgement, pair.after, place, since.revision)
-
-
-def _taken(manifest: Manifest, setting: Setting) -> bool:
-    known = setting.catalog.find(manifest.api_version, manifest.kind)
-    return known is None or not known.violations(manifest.body)
 
 
 def _refused(
