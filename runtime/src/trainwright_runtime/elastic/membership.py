@@ -45,12 +45,6 @@ class Membership(Protocol):
         The state of the others is loaded before it returns if they are ahead.
         """
 
-    def ask_ahead(self) -> None:
-        """Ask who takes the next step, right after a commit, so that `join` knows it sooner.
-
-        `join` must follow soon: the others wait for whoever has asked.
-        """
-
     def reduce(self, tensor: torch.Tensor) -> Work:
         """Start summing over the members, in place. A failure shows in `commit`."""
 
@@ -74,8 +68,6 @@ class Alone:
 
     def join(self) -> Members:
         return self._members
-
-    def ask_ahead(self) -> None: ...
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         return _Done()
@@ -101,8 +93,6 @@ class Gang:
 
     def join(self) -> Members:
         return self._members
-
-    def ask_ahead(self) -> None: ...
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         work: Work = dist.all_reduce(tensor, async_op=True)

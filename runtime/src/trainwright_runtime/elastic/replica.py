@@ -27,7 +27,6 @@ from torchft.checkpointing.http_transport import HTTPTransport
 from torchft.process_group import ProcessGroup, create_store_client
 
 from trainwright_runtime.elastic import sockets
-from trainwright_runtime.elastic.ahead import Ahead
 from trainwright_runtime.elastic.membership import Members, State, Work
 from trainwright_runtime.elastic.sockets import Socket
 from trainwright_runtime.errors import Unreachable
@@ -78,8 +77,7 @@ class Replica:
         while True:
             try:
                 manager = self._manager or self._connect()
-                if not self._client.as_before():
-                    manager.start_quorum()
+                manager.start_quorum()
             except (TimeoutError, RuntimeError, dist.DistError) as error:
                 if time.monotonic() > deadline:
                     raise Unreachable(
@@ -95,10 +93,6 @@ class Replica:
                 return members
             # The group could not be formed or the state not fetched, for a peer died meanwhile.
             self.commit()
-
-    def ask_ahead(self) -> None:
-        assert self._manager is not None
-        self._client.ask_ahead(self._manager.current_step())
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         assert self._manager is not None
@@ -124,7 +118,6 @@ class Replica:
         if self._manager is not None:
             self._steps = self._manager.current_step()
             self._manager.shutdown(wait=False)
-            self._client.close()
         self._manager = None
 
     def _connect(self) -> Manager:
@@ -139,9 +132,8 @@ class Replica:
             load_state_dict=self._load,
             state_dict=self._dump,
             min_replica_size=address.min_replicas,
-            # The slice of a step depends on who takes part: the quorum comes first, and newcomers
-            # have the state of the others before it begins. `ask_ahead` hides most of the
-            # millisecond that this costs while nobody comes or goes.
+            # The slice of a step depends on who takes part: the quorum comes first. It costs about
+            # a millisecond while nobody comes or goes.
             use_async_quorum=False,
             timeout=collective,
             quorum_timeout=quorum,
@@ -156,7 +148,7 @@ class Replica:
             checkpoint_transport=_Transport(host, collective),
         )
         manager.load_state_dict({"step": self._steps, "batches_committed": 0})
-        manager._client = self._client = _Client(manager._client)
+        manager._client = _OfOneProcess(manager._client)
         self._store, self._manager = store, manager  # the store ends with its last reference
         return manager
 
@@ -187,51 +179,18 @@ class _Reduction:
             self._manager.report_error(error)
 
 
-class _Client:
-    """torchft's client of a replica's own server, with two shortcuts.
+class _OfOneProcess:
+    """torchft's client of a replica's own server, where the replica is one process.
 
-    A step counts when all processes of the replica say so, and torchft asks its server for that.
-    Here the replica is one process: 0.6 ms a step to hear one's own answer. And a quorum can be
-    asked for before it is needed; where it is the one before, torchft has nothing to do.
+    A step counts when all processes of the replica say so, and torchft asks its server for that:
+    0.6 ms a step to hear one's own answer.
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._ahead = Ahead[dict[str, Any], Any](lambda arguments: client._quorum(**arguments))
-        self._arguments: dict[str, Any] = {}
-        self._quorum_id: int | None = None
-        self._answer: Any = None
 
     def should_commit(self, rank: int, step: int, vote: bool, timeout: timedelta) -> bool:
         return vote
-
-    def ask_ahead(self, step: int) -> None:
-        """Ask for the quorum of a step that follows a committed one."""
-        self._ahead.ask({**self._arguments, "step": step, "commit_failures": 0})
-
-    def as_before(self) -> bool:
-        """Whether the quorum was asked for ahead, and nobody came, went, or wants our state.
-
-        If it is another, `_quorum` hands it out.
-        """
-        if self._ahead.asked is None:
-            return False
-        answer = self._ahead.fetch()
-        same = answer.quorum_id == self._quorum_id
-        if same and not answer.heal and not answer.recover_dst_replica_ranks:
-            return True
-        self._answer = answer
-        return False
-
-    def _quorum(self, **arguments: Any) -> Any:
-        answer, self._answer = self._answer, None
-        if answer is None:
-            answer = self._client._quorum(**arguments)
-        self._arguments, self._quorum_id = arguments, answer.quorum_id
-        return answer
-
-    def close(self) -> None:
-        self._ahead.close(patience=1)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)

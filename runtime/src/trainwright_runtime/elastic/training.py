@@ -251,8 +251,6 @@ class Training:
         batch = self._steps.records(members.world)
         line = self._progress.commit(members, batch, name, [int(n) for n in reports], sums)
         self._stopping = self._stop.agreed() if self._group.together else self._stop.noted
-        if self._at(name) and not (self._stopping or self._saving(members)):
-            self._group.ask_ahead()
         if trained and line["records"]:
             self._gradients.divide(line["records"] / batch)
             self._averages.adopt(line["records"])
