@@ -21,12 +21,13 @@ from trainwright_runtime.machine import free_port
 ROOT = Path(__file__).parents[2]
 
 TRAIN = """
-import os, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 dist.init_process_group(os.environ["TRAINWRIGHT_BACKEND"])
 total = torch.ones(1)
 dist.all_reduce(total)
 names = "RANK LOCAL_RANK WORLD_SIZE LOCAL_WORLD_SIZE GROUP_RANK OMP_NUM_THREADS".split()
-print(int(total), *(os.environ[name] for name in names))
+# One write: under torchrun both processes write to one pipe, unbuffered where the caller says so.
+sys.stdout.write(" ".join([str(int(total)), *(os.environ[name] for name in names)]) + "\\n")
 """
 FAILS = """
 import torch, torch.distributed as dist
