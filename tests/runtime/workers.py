@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import torch
 from sklearn.datasets import load_digits
@@ -43,8 +44,10 @@ class Workers:
                 "trainwright_runtime",
                 "coordinator",
                 f"--port={self.port}",
+                f"--min-replicas={self.environ.get('TRAINWRIGHT_MIN_REPLICAS', 1)}",
             ],
             cwd=self.folder,
+            env={**os.environ, **self.environ},
             stdout=subprocess.DEVNULL,
         )
 
@@ -78,6 +81,12 @@ class Workers:
                 if committed and process.poll() is None:
                     steps[name] = json.loads(committed[-1])["step"]
         return steps
+
+    def committed(self) -> list[dict[str, Any]]:
+        """The lines of all commits so far, of all workers."""
+        texts = [path.read_bytes() for path in self.audit.glob("*.jsonl")]
+        lines = [json.loads(line) for text in texts for line in text.split(b"\n")[:-1]]
+        return [line for line in lines if line["kind"] == "commit"]
 
     def wait_for_commit(self, beyond: int = -1, workers: int = 1, timeout: float = 120) -> int:
         """Until so many workers have committed a step beyond this one; answers the last step."""

@@ -12,17 +12,13 @@ import signal
 import threading
 from collections.abc import Sequence
 
+from trainwright_runtime.timeouts import Timeouts
+
 DEFAULT_PORT = 29511
-
-# torchft's own defaults wait 5 s for a heartbeat and 60 s for stragglers: a killed worker then
-# costs 5 s. With these it costs 0.2 s. A replica's heartbeat comes every 0.1 s from a thread that
-# needs no Python lock, so that 1 s without one means a dead or a paused process.
-HEARTBEAT_TIMEOUT_MS = 1000
-JOIN_TIMEOUT_MS = 100
-QUORUM_TICK_MS = 50
+_TICK_MS = 20
 
 
-def serve(port: int, min_replicas: int) -> None:
+def serve(port: int, min_replicas: int, timeouts: Timeouts) -> None:
     """Run the lighthouse on all interfaces until SIGTERM or SIGINT."""
     # A line for every request of every step otherwise; torchft reads it at import.
     os.environ.setdefault("RUST_LOG", "error")
@@ -34,9 +30,9 @@ def serve(port: int, min_replicas: int) -> None:
     lighthouse = LighthouseServer(
         bind=f"[::]:{port}",
         min_replicas=min_replicas,
-        join_timeout_ms=JOIN_TIMEOUT_MS,
-        quorum_tick_ms=QUORUM_TICK_MS,
-        heartbeat_timeout_ms=HEARTBEAT_TIMEOUT_MS,
+        join_timeout_ms=round(timeouts.join * 1000),
+        quorum_tick_ms=_TICK_MS,
+        heartbeat_timeout_ms=round(timeouts.heartbeat * 1000),
     )
     print(f"coordinator: {lighthouse.address()}, quorum of at least {min_replicas}", flush=True)
     ended.wait()
@@ -53,5 +49,5 @@ def main(argv: Sequence[str]) -> int:
         "--min-replicas", type=int, default=1, help="no step without so many (%(default)s)"
     )
     options = parser.parse_args(argv)
-    serve(options.port, options.min_replicas)
+    serve(options.port, options.min_replicas, Timeouts.of(os.environ))
     return 0

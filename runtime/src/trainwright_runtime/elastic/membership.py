@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
+from trainwright_runtime.timeouts import Timeouts
+
 State = dict[str, Any]
 
 
@@ -31,6 +33,10 @@ class Members:
         return len(self.names)
 
 
+class StoppedWaiting(Exception):
+    """The worker was told to stop while it waited for others."""
+
+
 class Work(Protocol):
     def wait(self) -> Any: ...
 
@@ -42,7 +48,8 @@ class Membership(Protocol):
     def join(self) -> Members:
         """Wait until it is settled who takes the next step.
 
-        The state of the others is loaded before it returns if they are ahead.
+        The state of the others is loaded before it returns if they are ahead. Raises StoppedWaiting
+        when the worker was told to stop meanwhile.
         """
 
     def reduce(self, tensor: torch.Tensor) -> Work:
@@ -112,9 +119,16 @@ class _Done:
 
 
 def membership(
-    environ: Mapping[str, str], *, dump: Callable[[], State], load: Callable[[State], None]
+    environ: Mapping[str, str],
+    *,
+    dump: Callable[[], State],
+    load: Callable[[State], None],
+    stopping: Callable[[], bool],
 ) -> Membership:
-    """What the environment asks for: a coordinator, a fixed world, or neither."""
+    """What the environment asks for: a coordinator, a fixed world, or neither.
+
+    `dump` and `load` are the state that newcomers get; `stopping` says whether to give up waiting.
+    """
     backend = environ.get("TRAINWRIGHT_BACKEND") or (
         "nccl" if torch.cuda.is_available() else "gloo"
     )
@@ -127,11 +141,9 @@ def membership(
             name=worker_name(environ),
             min_replicas=int(environ.get("TRAINWRIGHT_MIN_REPLICAS", "1")),
             backend=backend,
-            collective_timeout=float(environ.get("TRAINWRIGHT_COLLECTIVE_TIMEOUT", "10")),
-            quorum_timeout=float(environ.get("TRAINWRIGHT_QUORUM_TIMEOUT", "15")),
-            patience=float(environ.get("TRAINWRIGHT_COORDINATOR_PATIENCE", "600")),
+            timeouts=Timeouts.of(environ),
         )
-        return Replica(address, dump=dump, load=load)
+        return Replica(address, dump=dump, load=load, stopping=stopping)
     if int(environ.get("WORLD_SIZE", "1")) > 1:
         return Gang(backend)
     return Alone(worker_name(environ))

@@ -27,42 +27,43 @@ from torchft.checkpointing.http_transport import HTTPTransport
 from torchft.process_group import ProcessGroup, create_store_client
 
 from trainwright_runtime.elastic import sockets
-from trainwright_runtime.elastic.membership import Members, State, Work
+from trainwright_runtime.elastic.membership import Members, State, StoppedWaiting, Work
 from trainwright_runtime.elastic.sockets import Socket
 from trainwright_runtime.errors import Unreachable
+from trainwright_runtime.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the coordinator is, who this worker is, and how patient it is. Times in seconds."""
+    """Where the coordinator is, who this worker is, and how patient it is."""
 
     coordinator: str
     """host:port"""
     name: str
     min_replicas: int
     backend: str
-    collective_timeout: float
-    """A peer that hangs without dying (a paused process, a lost network) costs this long."""
-    quorum_timeout: float
-    """Without an answer for so long the coordinator is taken for gone and is looked for again."""
-    patience: float
-    """A coordinator that stays away for so long ends the worker with a retryable exit code."""
+    timeouts: Timeouts
 
 
 class Replica:
-    """Joins quorums and reduces over them. `dump` and `load` are the state that newcomers get."""
+    """Joins quorums and reduces over them; see `membership` for the functions."""
 
     together = False
 
     def __init__(
-        self, address: Address, *, dump: Callable[[], State], load: Callable[[State], None]
+        self,
+        address: Address,
+        *,
+        dump: Callable[[], State],
+        load: Callable[[State], None],
+        stopping: Callable[[], bool],
     ) -> None:
         self._address = address
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
-        self._dump, self._load = dump, load
+        self._dump, self._load, self._stopping = dump, load, stopping
         # Committed in the company of others. A process that is new, or that comes from a
         # checkpoint, begins at none: whoever is under way is ahead of it and gives it their state,
         # since a checkpoint may hold a step that nobody else committed.
@@ -73,19 +74,24 @@ class Replica:
 
     def join(self) -> Members:
         """Raises Unreachable when there is no coordinator for longer than the address says."""
-        deadline = time.monotonic() + self._address.patience
+        patience = self._address.timeouts.coordinator
+        deadline = time.monotonic() + patience
+        told = False
         while True:
             try:
-                manager = self._manager or self._connect()
-                manager.start_quorum()
+                manager = self._ask()
             except (TimeoutError, RuntimeError, dist.DistError) as error:
+                self.leave()
+                if self._stopping():
+                    raise StoppedWaiting from None
                 if time.monotonic() > deadline:
                     raise Unreachable(
                         f"no quorum at coordinator {self._address.coordinator} within "
-                        f"{self._address.patience:g} s: {_first_line(error)}"
+                        f"{patience:g} s: {_first_line(error)}"
                     ) from None
-                log.warning("no quorum, connecting anew: %s", _first_line(error))
-                self.leave()
+                if not told:
+                    log.warning("no quorum yet, asking on: %s", _first_line(error))
+                    told = True
                 time.sleep(0.2)
                 continue
             if manager.errored() is None and self._group.members is not None:
@@ -93,6 +99,13 @@ class Replica:
                 return members
             # The group could not be formed or the state not fetched, for a peer died meanwhile.
             self.commit()
+
+    def _ask(self) -> Manager:
+        timeouts = self._address.timeouts
+        patience = timeouts.newcomer if self._manager is None else timeouts.quorum
+        manager = self._manager or self._connect()
+        manager.start_quorum(timeout=timedelta(seconds=patience))
+        return manager
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         assert self._manager is not None
@@ -124,8 +137,8 @@ class Replica:
         address = self._address
         host = _own_address(address.coordinator)
         store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
-        collective = timedelta(seconds=address.collective_timeout)
-        quorum = timedelta(seconds=address.quorum_timeout)
+        collective = timedelta(seconds=address.timeouts.collective)
+        quorum = timedelta(seconds=address.timeouts.quorum)
         self._group = _GROUPS[address.backend](self._name, collective)
         manager = Manager(
             pg=self._group,
@@ -138,6 +151,7 @@ class Replica:
             timeout=collective,
             quorum_timeout=quorum,
             connect_timeout=quorum,
+            heartbeat_interval=timedelta(seconds=address.timeouts.heartbeat / 4),
             rank=0,
             world_size=1,
             store_addr=host,

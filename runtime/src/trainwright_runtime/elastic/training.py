@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch.optim.lr_scheduler import LRScheduler
@@ -22,7 +22,13 @@ from trainwright_runtime.elastic.audit import AuditLog
 from trainwright_runtime.elastic.cursor import Cursor, MapDataset
 from trainwright_runtime.elastic.learner import Learner
 from trainwright_runtime.elastic.leases import Leases, Shards
-from trainwright_runtime.elastic.membership import Members, State, membership, worker_name
+from trainwright_runtime.elastic.membership import (
+    Members,
+    State,
+    StoppedWaiting,
+    membership,
+    worker_name,
+)
 from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.source import Share, Source
 from trainwright_runtime.metrics import Metrics
@@ -123,8 +129,9 @@ class Training:
         self._sums = dict.fromkeys(progress.totals(self._trained), 0.0)
         self._members: Members | None = None
         self._last: Members | None = None
-        self._stopping = False
-        self._group = membership(os.environ, dump=self._dump, load=self._load)
+        self._group = membership(
+            os.environ, dump=self._dump, load=self._load, stopping=lambda: self._stop.noted
+        )
         resources.callback(self._group.leave)
         for source in progress.sources.values():
             resources.callback(source.close)
@@ -250,7 +257,6 @@ class Training:
             return False
         batch = self._steps.records(members.world)
         line = self._progress.commit(members, batch, name, [int(n) for n in reports], sums)
-        self._stopping = self._stop.agreed() if self._group.together else self._stop.noted
         if trained and line["records"]:
             self._gradients.divide(line["records"] / batch)
             self._averages.adopt(line["records"])
@@ -272,18 +278,23 @@ class Training:
         In an elastic world all hold the same state: the first of the quorum saves it, and who is
         told to stop goes alone. Whoever goes last is the first of its quorum: nothing is lost.
         """
-        if self._saving(members):
-            self._audit.flush()
-            with self._metrics.stall():
-                self._checkpoints.save(self.step, self._parts(), wait=self._stopping)
-        if self._stopping:
-            log.info("stopped by SIGTERM after step %d", self.step)
-            sys.exit(STOPPED)
-
-    def _saving(self, members: Members) -> bool:
-        """Whether this worker saves after the step that was just committed."""
+        stopping = self._stop.agreed()
+        if stopping and not self._group.together:
+            self._group.leave()  # the others do not wait while this one saves
         one_of_them = self._group.together or members.rank == 0
-        return one_of_them and (self._stopping or self._checkpoints.due(self.step))
+        if one_of_them and (stopping or self._checkpoints.due(self.step)):
+            self._write(wait=stopping)
+        if stopping:
+            self._end()
+
+    def _write(self, *, wait: bool) -> None:
+        self._audit.flush()
+        with self._metrics.stall():
+            self._checkpoints.save(self.step, self._parts(), wait=wait)
+
+    def _end(self) -> NoReturn:
+        log.info("stopped by SIGTERM after step %d", self.step)
+        sys.exit(STOPPED)
 
     def _join(self) -> Members:
         """Who takes the next step; settled once a step.
@@ -292,7 +303,14 @@ class Training:
         it was: `epochs` and `batches` look where the training is before they go on.
         """
         if self._members is None:
-            self._members = self._last = self._group.join()
+            try:
+                self._members = self._last = self._group.join()
+            except StoppedWaiting:
+                # All are told to stop some seconds apart: those who went first made the others
+                # wait for them, and were not the first of their quorum, who saves.
+                if self._last is not None and self.step > (self._checkpoints.latest() or 0):
+                    self._write(wait=True)
+                self._end()
         return self._members
 
     @property

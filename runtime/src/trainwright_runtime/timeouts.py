@@ -1,0 +1,63 @@
+"""How long the workers and the coordinator of an elastic training wait for each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+from trainwright_runtime.errors import EnvironmentMistake
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timeouts:
+    """Seconds. TRAINWRIGHT_HEARTBEAT_TIMEOUT and so on, for all workers and the coordinator."""
+
+    heartbeat: float = 0.3
+    """Whoever is silent for so long is dead or paused: steps go on without it. Heartbeats come from
+    a thread that needs no Python lock."""
+    collective: float = 10
+    """A peer that hangs in a step without dying (a lost network) costs this long."""
+    quorum: float = 15
+    """Without an answer for so long the coordinator is taken for gone and is looked for again."""
+    coordinator: float = 600
+    """A coordinator that stays away for so long ends the worker with a retryable exit code."""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Timeouts:
+        """Raises EnvironmentMistake for what is not a number of seconds above 0."""
+        names = {field.name: f"TRAINWRIGHT_{field.name.upper()}_TIMEOUT" for field in fields(cls)}
+        return cls(
+            **{
+                field: _seconds(name, environ[name])
+                for field, name in names.items()
+                if name in environ
+            }
+        )
+
+    @property
+    def join(self) -> float:
+        """For so long a step waits for whoever is alive, but does something else.
+
+        torchft counts from the first who asks for the step, and a newcomer asks while the step
+        before is under way. If that takes longer, the first member to be ready is put together with
+        the newcomer and the others are shut out; these wait for the next step, and so on: a world
+        of three stays one of two. So it is long, and a newcomer does not wait as long as that.
+        https://github.com/pytorch/torchft/blob/main/src/lighthouse.rs (quorum_compute)
+        """
+        return self.quorum * 2 / 3
+
+    @property
+    def newcomer(self) -> float:
+        """For so long a newcomer waits for the next step before it asks again."""
+        return self.quorum / 3
+
+
+def _seconds(name: str, text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise EnvironmentMistake(name, text, "a number of seconds above 0")
+    return seconds
