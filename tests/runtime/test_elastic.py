@@ -20,7 +20,10 @@ from workers import SCRIPT, digits, workers
 
 from trainwright_runtime import elastic
 from trainwright_runtime.elastic import audit
+from trainwright_runtime.elastic.membership import StoppedWaiting
+from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.machine import free_port
+from trainwright_runtime.timeouts import Timeouts
 
 EXACT = 1e-9
 # Sums of float32 gradients in another order; seen: 2e-6 after 3 epochs.
@@ -74,7 +77,7 @@ def test_a_newcomer_to_long_steps_shuts_nobody_out(tmp_path: Path) -> None:
 
 
 def test_a_step_waits_for_all_its_members_though_a_newcomer_has_waited_long(tmp_path: Path) -> None:
-    with workers(tmp_path, "") as group, ThreadPoolExecutor() as threads:
+    with ThreadPoolExecutor() as threads, workers(tmp_path, "") as group:
         client = Coordinator(group.port)
         client.beat(0.1, "a", "b")
         first, second = threads.submit(client.ask, "a"), threads.submit(client.ask, "b")
@@ -86,6 +89,32 @@ def test_a_step_waits_for_all_its_members_though_a_newcomer_has_waited_long(tmp_
         assert not first.done()
         second = threads.submit(client.ask, "b")
         assert first.result() == second.result() == newcomer.result() == ["a", "b", "c"]
+
+
+def test_a_newcomer_waits_through_steps_longer_than_others_are_waited_for(tmp_path: Path) -> None:
+    environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3"}  # a member that is alive is waited for for 2 s
+    with ThreadPoolExecutor() as threads, workers(tmp_path, "", environ=environ) as group:
+        client = Coordinator(group.port)
+        client.beat(0.1, "a", "b")
+        first, second = threads.submit(client.ask, "a"), threads.submit(client.ask, "b")
+        assert first.result() == second.result() == ["a", "b"]
+        newcomer = Replica(
+            Address(
+                coordinator=f"127.0.0.1:{group.port}", name="c", min_replicas=1, backend="gloo",
+                timeouts=Timeouts.of(environ),
+            ),
+            dump=dict, load=print, stopping=lambda: True,
+        )  # fmt: skip
+        joined = threads.submit(newcomer.join)
+        client.beat(2.8, "a", "b")  # a step
+        first = threads.submit(client.ask, "a")
+        client.beat(0.2, "a", "b")
+        assert not first.done()
+        second = threads.submit(client.ask, "b")
+        assert [name[0] for name in first.result()] == ["a", "b", "c"]
+        assert first.result() == second.result()
+        # The others are no workers, and are gone: it asks on until it may stop.
+        assert isinstance(joined.exception(20), StoppedWaiting)
 
 
 class Coordinator:

@@ -79,7 +79,8 @@ class Replica:
         told = False
         while True:
             try:
-                manager = self._ask()
+                manager = self._manager or self._connect()
+                manager.start_quorum()
             except (TimeoutError, RuntimeError, dist.DistError) as error:
                 self.leave()
                 if self._stopping():
@@ -99,13 +100,6 @@ class Replica:
                 return members
             # The group could not be formed or the state not fetched, for a peer died meanwhile.
             self.commit()
-
-    def _ask(self) -> Manager:
-        timeouts = self._address.timeouts
-        patience = timeouts.newcomer if self._manager is None else timeouts.quorum
-        manager = self._manager or self._connect()
-        manager.start_quorum(timeout=timedelta(seconds=patience))
-        return manager
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         assert self._manager is not None
@@ -162,7 +156,8 @@ class Replica:
             checkpoint_transport=_Transport(host, collective),
         )
         manager.load_state_dict({"step": self._steps, "batches_committed": 0})
-        manager._client = _OfOneProcess(manager._client)
+        newcomer = timedelta(seconds=address.timeouts.newcomer)
+        manager._client = _Client(manager._client, newcomer)
         self._store, self._manager = store, manager  # the store ends with its last reference
         return manager
 
@@ -193,17 +188,33 @@ class _Reduction:
             self._manager.report_error(error)
 
 
-class _OfOneProcess:
-    """torchft's client of a replica's own server, where the replica is one process.
+class _Client:
+    """torchft's client of a replica's own server, where the replica is one process."""
 
-    A step counts when all processes of the replica say so, and torchft asks its server for that:
-    0.6 ms a step to hear one's own answer.
-    """
-
-    def __init__(self, client: Any) -> None:
+    def __init__(self, client: Any, newcomer: timedelta) -> None:
         self._client = client
+        self._newcomer = newcomer
+        self._member = False
+
+    def _quorum(self, *, timeout: timedelta, **question: Any) -> Any:
+        """Ask who takes the next step, as a newcomer again and again: see `Timeouts.join`."""
+        while not self._member and timeout > self._newcomer:
+            try:
+                return self._ask(self._newcomer, question)
+            except TimeoutError:
+                timeout -= self._newcomer
+        return self._ask(timeout, question)
+
+    def _ask(self, timeout: timedelta, question: dict[str, Any]) -> Any:
+        answer = self._client._quorum(timeout=timeout, **question)
+        self._member = True
+        return answer
 
     def should_commit(self, rank: int, step: int, vote: bool, timeout: timedelta) -> bool:
+        """A step counts when all processes of the replica say so.
+
+        torchft asks its server for that: 0.6 ms a step to hear one's own answer.
+        """
         return vote
 
     def __getattr__(self, name: str) -> Any:
