@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from trainwright_runtime.timeouts import Timeouts
 
 DEFAULT_PORT = 29511
-_TICK_MS = 20
+_TICK_MS = 50
 
 
 def serve(port: int, min_replicas: int, timeouts: Timeouts) -> None:

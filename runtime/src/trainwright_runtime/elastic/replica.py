@@ -145,7 +145,7 @@ class Replica:
             timeout=collective,
             quorum_timeout=quorum,
             connect_timeout=quorum,
-            heartbeat_interval=timedelta(seconds=address.timeouts.heartbeat / 4),
+            heartbeat_interval=timedelta(seconds=address.timeouts.heartbeat / 3),
             rank=0,
             world_size=1,
             store_addr=host,
