@@ -332,6 +332,21 @@ def test_a_worker_s_own_error_ends_training(entrypoint: Entrypoint) -> None:
     assert done.stderr.splitlines()[-1].endswith("replica host-1 failed: exit code 7")
 
 
+@pytest.mark.parametrize(
+    "argv", [("--recovery=live", "--", "train.py"), ("coordinator",)], ids=["live", "coordinator"]
+)
+def test_a_time_out_that_is_none_is_told_once(
+    entrypoint: Entrypoint, argv: tuple[str, ...]
+) -> None:
+    entrypoint.script("train.py", "print('trained')")
+    done = entrypoint.run(*argv, env={"TRAINWRIGHT_QUORUM_TIMEOUT": "15s"})
+    assert done.returncode == errors.USAGE
+    assert done.stdout == ""
+    expected = "TRAINWRIGHT_QUORUM_TIMEOUT is '15s', expected a number of seconds above 0"
+    assert done.stderr.count(expected) == 1
+    assert "Traceback" not in done.stderr
+
+
 def test_restarts_are_counted(entrypoint: Entrypoint) -> None:
     done = _live(entrypoint, "if replica == 'host-1': os.kill(os.getpid(), 9)", "--max-restarts=1")
     assert done.returncode == 137

@@ -38,11 +38,11 @@ RECOVERIES = {
 
 def main(argv: Sequence[str]) -> int:
     """Run the command line; the exit code is the container's."""
-    if argv and argv[0] in COMMANDS:
-        code: int = importlib.import_module(COMMANDS[argv[0]]).main(argv[1:])
-        return code
     logs.configure("text", {})
     try:
+        if argv and argv[0] in COMMANDS:
+            code: int = importlib.import_module(COMMANDS[argv[0]]).main(argv[1:])
+            return code
         with _stoppable():
             return _train(options.parse(argv, os.environ), os.environ)
     except errors.RuntimeFailure as failure:

@@ -29,6 +29,7 @@ from trainwright_runtime.processes import (
     signals_to,
     stop,
 )
+from trainwright_runtime.timeouts import Timeouts
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ _RANKS = ("RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     """Train until the first worker is done and the others have followed."""
+    Timeouts.of(environ)  # a mistake is told once, not by each worker and each new coordinator
     where = layout.placement
     port = options.coordinator_port or (
         coordinator.DEFAULT_PORT if where.master_port else free_port()
