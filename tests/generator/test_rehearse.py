@@ -19,7 +19,7 @@ from click.testing import Result
 from repository import Repository
 from trainwright.cli.run import run
 from trainwright.operators.operator import Mount, Pod, Port, Restart
-from trainwright.rehearsal import RehearsalError, processes
+from trainwright.rehearsal import RehearsalError, processes, staging
 from trainwright.rehearsal.names import Names
 from trainwright.rehearsal.volumes import Volumes
 
@@ -660,6 +660,26 @@ def test_what_a_pod_leaves_behind_ends_with_it(repository: Repository, code: Pat
     pids = [int(line.split()[-1]) for line in done.stdout.splitlines()]
     assert len(pids) == 2
     assert _gone(pids)
+
+
+def test_a_stray_that_becomes_another_program_all_the_time_is_found(tmp_path: Path) -> None:
+    """In the moment of exec a process shows no env, by which it is known."""
+    script = tmp_path / "again.sh"
+    script.write_text("exec sh again.sh\n")
+    ended = subprocess.Popen(["true"], start_new_session=True)
+    ended.wait()
+    for number in range(20):  # one look at them missed one of six
+        mark = f"{tmp_path.name}-{number}"
+        environ = {**os.environ, staging.MARK: mark}
+        with subprocess.Popen(
+            ["sh", script.name], cwd=tmp_path, env=environ, start_new_session=True
+        ) as stray:
+            time.sleep(0.02)
+            processes._kill(ended, mark)
+            try:
+                assert stray.wait(1) == -signal.SIGKILL
+            finally:
+                stray.kill()
 
 
 def test_temporary_folders_are_gone(repository: Repository, code: Path) -> None:

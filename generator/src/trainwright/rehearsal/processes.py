@@ -22,8 +22,10 @@ from trainwright.rehearsal.staging import MARK, LocalProcess
 # one training end within moments of each other.
 _LINGER = 10.0
 # A process that is being killed still shows its env, and may have forked before: look again, but
-# not for ever, since one that waits for a dead disk cannot be killed.
+# not for ever, since one that waits for a dead disk cannot be killed. And one shows no env for the
+# moment in which it becomes another program: only several looks in a row say that none is left.
 _ROUNDS, _ROUND = 100, 0.02  # and seconds
+_LOOKS = 3
 _DRAIN = 5.0  # seconds for the last output of a process that has ended
 
 
@@ -257,9 +259,11 @@ def _kill(started: subprocess.Popen[bytes], mark: str) -> None:
     """SIGKILL to a process group, and to descendants that left it, as torchrun's workers do."""
     with suppress(ProcessLookupError):
         os.killpg(started.pid, signal.SIGKILL)
+    empty = 0
     for _ in range(_ROUNDS):
         found = list(_marked(f"{MARK}={mark}".encode()))
-        if not found:
+        empty = 0 if found else empty + 1
+        if empty == _LOOKS:
             return
         for pid in found:
             with suppress(ProcessLookupError):
