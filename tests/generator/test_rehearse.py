@@ -596,14 +596,6 @@ def _alive(pids: list[int]) -> list[int]:
     return [pid for pid in pids if runs(pid)]
 
 
-def _gone(pids: list[int]) -> bool:
-    """Whether all have ended: one that is killed has lost its memory and env a moment before."""
-    deadline = time.monotonic() + 5
-    while _alive(pids) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    return not _alive(pids)
-
-
 @pytest.mark.parametrize(
     ("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
@@ -616,7 +608,7 @@ def test_a_signal_ends_everything(
     assert _alive(pids) == pids
     started.send_signal(number)
     _, stderr = started.communicate(timeout=PATIENCE)
-    assert _gone(pids)
+    assert _alive(pids) == []
     assert started.returncode == exit_code
     assert stderr.splitlines()[-1] == (
         f"trainwright: dev/mnist was stopped by signal {number:d}: exit code {exit_code}"
@@ -631,7 +623,7 @@ def test_who_does_not_listen_is_killed_after_its_grace_period(
     started, pids = _start(repository)
     started.send_signal(signal.SIGINT)
     _, stderr = started.communicate(timeout=PATIENCE)
-    assert _gone(pids)
+    assert _alive(pids) == []
     assert started.returncode == 130
     assert "out of time: killing" in stderr
     assert "137" in stderr
@@ -648,7 +640,7 @@ def test_a_second_ctrl_c_does_not_wait(repository: Repository, code: Path) -> No
     assert set(pids[::2]) <= set(_alive(pids))
     started.send_signal(signal.SIGINT)
     started.communicate(timeout=PATIENCE)
-    assert _gone(pids)
+    assert _alive(pids) == []
     assert started.returncode == 130
 
 
@@ -659,7 +651,7 @@ def test_what_a_pod_leaves_behind_ends_with_it(repository: Repository, code: Pat
     assert done.exit_code == 0, done.output
     pids = [int(line.split()[-1]) for line in done.stdout.splitlines()]
     assert len(pids) == 2
-    assert _gone(pids)
+    assert _alive(pids) == []
 
 
 def test_a_stray_that_becomes_another_program_all_the_time_is_found(tmp_path: Path) -> None:
