@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 class Ahead(Generic[Question, Answer]):
     """Answers one question at a time, all of them in the same thread.
 
-    Two queues, since the futures of an executor cost several times as much, twice a step.
+    Two queues, since the futures of an executor cost several times as much.
     """
 
     def __init__(self, answer: Callable[[Question], Answer]) -> None:
@@ -44,11 +44,11 @@ class Ahead(Generic[Question, Answer]):
             raise answer
         return answer
 
-    def close(self, patience: float | None = None) -> None:
+    def close(self) -> None:
         """End the thread: the interpreter must not end while one is inside of a native library."""
         if self._thread is not None:
             self._questions.put(None)
-            self._thread.join(patience)
+            self._thread.join()
 
 
 def _work(

@@ -140,7 +140,7 @@ class Replica:
             state_dict=self._dump,
             min_replica_size=address.min_replicas,
             # The slice of a step depends on who takes part: the quorum comes first. It costs about
-            # a millisecond while nobody comes or goes.
+            # two milliseconds while nobody comes or goes.
             use_async_quorum=False,
             timeout=collective,
             quorum_timeout=quorum,
