@@ -329,6 +329,39 @@ def flavor(name: str, quota: str) -> str:
     return f"{{name: {name}, resources: [{{name: nvidia.com/gpu, {quota}}}]}}"
 
 
+def grouped_of(*pods: str) -> str:
+    """A PyTorchJob with a Master, workers, ..., each of the Kueue annotations `podset-…: …`."""
+    roles = ("Master", "Worker", "Other")
+    sets = []
+    for role, asked in zip(roles, pods, strict=False):
+        replicas = 1 if role == "Master" else 3
+        written = ", ".join(f"kueue.x-k8s.io/podset-{a}" for a in asked.split(", ") if a)
+        metadata = f"metadata: {{annotations: {{{written}}}}}"
+        sets.append(f"{role}: {{replicas: {replicas}, template: {{{metadata}}}}}")
+    return f"kind: PyTorchJob\nspec: {{pytorchReplicaSpecs: {{{', '.join(sets)}}}}}"
+
+
+RACK, PREFER, GROUP = "required-topology: rack", "preferred-topology: rack", "group-name: a"
+
+TOPOLOGIES = [
+    ("TW610", grouped_of(RACK, RACK), 1),
+    ("TW610", grouped_of(PREFER, PREFER), 1),
+    ("TW610", grouped_of(RACK, "required-topology: block"), 0),
+    ("TW610", grouped_of("", RACK), 0),
+    ("TW610", grouped_of(f"{RACK}, {GROUP}", f"{RACK}, {GROUP}"), 0),
+    ("TW610", grouped_of(*[f"{RACK}, slice-required-topology: host, slice-size: 1"] * 2), 0),
+    ("TW604", grouped_of(f"{RACK}, {GROUP}", f"{RACK}, {GROUP}"), 0),
+    ("TW604", grouped_of(f"{RACK}, {GROUP}, slice-required-topology: host, slice-size: 1"), 1),
+    ("TW604", grouped_of(f"{RACK}, {GROUP}, slice-required-topology-constraints: '[]'"), 1),
+    ("TW604", grouped_of(GROUP), 1),
+    ("TW604", grouped_of(f"{RACK}, group-name: '42'"), 1),
+    ("TW611", grouped_of(f"{RACK}, {GROUP}", f"{RACK}, {GROUP}"), 0),
+    ("TW611", grouped_of(f"{RACK}, {GROUP}", f"{RACK}, group-name: b"), 2),
+    ("TW611", grouped_of(f"{RACK}, {GROUP}", f"{RACK}, {GROUP}", f"{RACK}, {GROUP}"), 1),
+    ("TW611", grouped_of("", f"{RACK}, {GROUP}", f"{RACK}, {GROUP}"), 1),
+    ("TW611", grouped_of(f"{RACK}, {GROUP}", f"{PREFER}, {GROUP}"), 1),
+]
+
 POOLS = "pools: {{h100: {{resource: nvidia.com/gpu{}}}}}"
 
 FITS = [
@@ -448,6 +481,7 @@ PODS = [
 @pytest.mark.parametrize(
     ("rule", "manifest", "keys", "expected"),
     [*TRAINJOB, *RUNTIMES, *JOBS, *FITS, *DELIVERY, *PODS,
+     *((rule, manifest, "", expected) for rule, manifest, expected in TOPOLOGIES),
      *(("TW719", manifest, "", expected) for manifest, expected in SCRATCH_CHECKPOINTS)],
 )  # fmt: skip
 def test_where_a_rule_begins_and_ends(rule: str, manifest: str, keys: str, expected: int) -> None:

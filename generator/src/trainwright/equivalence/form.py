@@ -105,8 +105,14 @@ _PART_OF_THE_WORKLOAD = frozenset(
 )
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
-# How pods say which group they start with, which `gang` says already.
-_MEMBERSHIP = frozenset({"scheduling.k8s.io/group-name", "scheduling.x-k8s.io/pod-group"})
+# How pods say which group they start with or are placed with, which `gang` and the topology say.
+_MEMBERSHIP = frozenset(
+    {
+        "scheduling.k8s.io/group-name",
+        "scheduling.x-k8s.io/pod-group",
+        "kueue.x-k8s.io/podset-group-name",
+    }
+)
 
 
 def of(manifests: tuple[Manifest, ...], name: str = "") -> Run:

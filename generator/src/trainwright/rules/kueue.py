@@ -9,6 +9,7 @@ from trainwright.model import Severity
 from trainwright.rules.gitops import sync_options
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
+from trainwright.rules.template import PodTemplate
 from trainwright.rules.tolerant import dig, escape, mapping, sequence, text
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
@@ -92,6 +93,8 @@ _TOPOLOGY = tuple(
     for which in ("required", "preferred", "unconstrained")
 )
 _SLICE = ("kueue.x-k8s.io/podset-slice-required-topology", "kueue.x-k8s.io/podset-slice-size")
+_LAYERS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
+_GROUP = "kueue.x-k8s.io/podset-group-name"
 
 
 def _k04(subject: Subject) -> Iterator[Hit]:
@@ -105,6 +108,20 @@ def _k04(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"{template.role} has {' and '.join(asked)}")
         if sum(name in annotations for name in _SLICE) == 1:
             yield Hit(pointer, f"{template.role} has only one of {' and '.join(_SLICE)}")
+        if _GROUP in annotations:
+            yield from (Hit(pointer, message) for message in _ungroupable(template))
+
+
+def _ungroupable(template: PodTemplate) -> Iterator[str]:
+    """Why the group that a template names is not a valid one."""
+    annotations = template.annotations
+    sliced = [name for name in (*_SLICE, _LAYERS) if name in annotations]
+    if sliced:
+        yield f"{template.role} has both {_GROUP} and {sliced[0]}"
+    if not any(name in annotations for name in _TOPOLOGY[:2]):
+        yield f"{template.role} has {_GROUP}, but neither {' nor '.join(_TOPOLOGY[:2])}"
+    if str(annotations[_GROUP]).isdecimal():
+        yield f"{template.role} has {_GROUP} {str(annotations[_GROUP])!r}, which is a number"
 
 
 K04 = Rule(
@@ -126,6 +143,82 @@ K04 = Rule(
         "{annotations: {kueue.x-k8s.io/podset-required-topology: rack, "
         "kueue.x-k8s.io/podset-preferred-topology: rack}}}}}}"
     ),
+)
+
+
+def _k10(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates[1:]:
+        for name in _TOPOLOGY[:2]:
+            level = template.annotations.get(name)
+            alone = _GROUP not in template.annotations and not any(map(_sliced, subject.templates))
+            if level and alone and subject.templates[0].annotations.get(name) == level:
+                message = f"{subject.templates[0].role} and {template.role} may get a {level} each"
+                yield Hit(f"{template.pointer}/metadata/annotations", message)
+
+
+def _sliced(template: PodTemplate) -> bool:
+    return any(name in template.annotations for name in (*_SLICE, _LAYERS))
+
+
+_PAIR = "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: %s, Worker: %s}}"
+
+
+def _grouped(*annotations: str, replicas: int = 1) -> str:
+    written = ", ".join(f"kueue.x-k8s.io/podset-{annotation}" for annotation in annotations)
+    return f"{{replicas: {replicas}, template: {{metadata: {{annotations: {{{written}}}}}}}}}"
+
+
+_RACK, _RANKS = "required-topology: rack", "group-name: ranks"
+
+K10 = Rule(
+    id="TW610",
+    name="pod-sets-in-one-domain",
+    severity=Severity.WARNING,
+    summary="Master and workers that ask for one topology domain are one group of pod sets.",
+    effect="Kueue places each pod set by itself: the ranks may talk from one rack to another.",
+    remedy=f"Annotate both pod templates with {_GROUP} and one value.",
+    kinds=("PyTorchJob",),
+    spec="topology",
+    source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",
+    run=_k10,
+    passing=Sample(_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS))),
+    failing=Sample(_PAIR % (_grouped(_RACK), _grouped(_RACK))),
+)
+
+
+def _k11(subject: Subject) -> Iterator[Hit]:
+    groups: dict[str, list[PodTemplate]] = {}
+    for template in subject.templates:
+        if _GROUP in template.annotations:
+            groups.setdefault(str(template.annotations[_GROUP]), []).append(template)
+    for name, members in groups.items():
+        why = _unfit_group(members)
+        if why:
+            yield Hit(f"{members[0].pointer}/metadata/annotations", f'the group "{name}" {why}')
+
+
+def _unfit_group(members: list[PodTemplate]) -> str:
+    if len(members) != 2:
+        return f"has {len(members)} pod set{'' if len(members) == 1 else 's'}, not two"
+    one, other = members
+    if any(one.annotations.get(n) != other.annotations.get(n) for n in _TOPOLOGY[:2]):
+        return "asks for two topologies"
+    if 1 not in (one.replicas, other.replicas):
+        return f"has {one.replicas} and {other.replicas} pods, but one of the two must be one pod"
+    return ""
+
+
+K11 = Rule(
+    id="TW611",
+    name="pod-set-group",
+    severity=Severity.ERROR,
+    summary="A group of pod sets is two of them, one of a single pod, with the same topology.",
+    effect="Kueue refuses the object, or never admits it.",
+    remedy=f"Give {_GROUP} to exactly two pod templates, or remove it.",
+    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
+    run=_k11,
+    passing=Sample(_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS, replicas=3))),
+    failing=Sample(_PAIR % (_grouped(_RACK), _grouped(_RACK, _RANKS, replicas=3))),
 )
 
 
@@ -225,4 +318,4 @@ K07 = Rule(
     passing=Sample("apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue"),
     failing=Sample("apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue"),
 )
-RULES = (K01, K03, K04, K05, K06, K07)
+RULES = (K01, K03, K04, K05, K06, K07, K10, K11)

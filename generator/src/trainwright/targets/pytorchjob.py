@@ -29,6 +29,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "ports": [{"name": "pytorchjob-port", "containerPort": PORT, "protocol": "TCP"}],
         "restartPolicy": launch.restart_policy(job),
         "runPolicy": _run_policy(job, environment),
+        **({"podAnnotations": queueing.ONE_GROUP} if _split(job) and job.topology else {}),
     }
     if job.elastic:
         values["elastic"] = {
@@ -40,6 +41,11 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         if job.elastic.recovery:
             values["command"] = launch.command(job, options=_live(job.elastic))
     return values
+
+
+def _split(job: Job) -> bool:
+    """Whether Kueue sees two pod sets, the master and its workers."""
+    return not job.elastic and job.nodes > 1
 
 
 def _live(elastic: Elastic) -> tuple[str, ...]:
@@ -71,6 +77,8 @@ def _longest_suffix(job: Job) -> str:
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from queueing.unsuspendable(job, environment)
     yield from one_process(job)
+    if _split(job):
+        yield from queueing.ungroupable(job, environment)
     if job.elastic and job.launcher == "python" and not job.entrypoint.argv:
         yield Unsupported(
             "launcher",

@@ -10,6 +10,12 @@ from trainwright.targets.target import Unsupported
 # The scheduler's name as each project's own chart installs it.
 _SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
 
+# Kueue places each pod set by itself, and two of one group in one domain of the topology.
+# https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
+_GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
+ONE_GROUP = {_GROUP_NAME: "ranks"}
+_GROUPS_SINCE = (0, 13)
+
 
 def in_kueue(job: Job, environment: Environment) -> bool:
     """Whether Kueue decides when the job starts."""
@@ -34,6 +40,19 @@ def unsuspendable(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "state",
             "a job in a Kueue queue cannot be suspended from git: Kueue owns the field",
             "Use state: cancelled, or stop the queue (stopPolicy of the LocalQueue).",
+        )
+
+
+def ungroupable(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """Refuses a topology for two pod sets where Kueue cannot place them together."""
+    asked = environment.kueue_version if job.topology else ""
+    version = tuple(int(part) for part in asked.split(".") if part)
+    if version and version < _GROUPS_SINCE:
+        yield Unsupported(
+            "topology",
+            f"Kueue {environment.kueue_version} places the master and the workers each by itself: "
+            f"{_GROUP_NAME} came with 0.13",
+            "Use target trainjob or jobset, whose pods are one set, or a newer Kueue.",
         )
 
 
