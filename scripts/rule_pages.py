@@ -111,10 +111,10 @@ def _facts(rule: Any) -> Iterator[str]:
     yield f"* Severity: {rule.severity.value}"
     if isinstance(rule, Transition):
         yield f"* Verdict: {rule.verdict.value}"
-        kinds = sorted({kind for field in rule.fields for kind in field.kinds})
+        kinds = sorted({str(kind) for field in rule.fields for kind in field.kinds})
         yield f"* Looks at changes of: {', '.join(kinds) or 'any object'}"
     elif isinstance(rule, Rule):
-        yield f"* Looks at: {', '.join(rule.kinds) or 'any object'}"
+        yield f"* Looks at: {', '.join(map(str, rule.kinds)) or 'any object'}"
         if rule.spec:
             yield f"* Decided by: `{rule.spec}` of a job spec"
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from trainwright.groupkind import GroupKind
+
 # Plain data as YAML and JSON know it. `Any` stops here: everything past `resolve` is typed.
 Data: TypeAlias = Any
 
@@ -81,6 +83,10 @@ class Manifest:
     @property
     def kind(self) -> str:
         return _text(self.body.get("kind"))
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind.of(self.api_version, self.kind)
 
     @property
     def name(self) -> str:

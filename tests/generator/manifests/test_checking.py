@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from mutated import mutations
+from trainwright import groupkind
+from trainwright.groupkind import GroupKind
 from trainwright.manifests import checking, crds, reading, run, webhooks
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import Looked, Setting
@@ -169,16 +171,17 @@ def test_a_rule_about_a_field_that_a_webhook_fills_in_is_not_certain_either() ->
 @pytest.mark.parametrize(
     ("kind", "pointer", "filled"),
     [
-        ("JobSet", "/spec/failurePolicy/rules/0/name", True),
-        ("JobSet", "/spec/failurePolicy/rules/0/action", False),
-        ("JobSet", "/spec/replicatedJobs/3/template/spec/completionMode", True),
-        ("TrainJob", "/spec/runtimePatches/0/time", True),
-        ("PyTorchJob", "/metadata/labels/kueue.x-k8s.io~1queue-name", True),
-        ("PyTorchJob", "/spec/nprocPerNode", False),
-        ("Pod", "/spec/suspend", False),
+        (groupkind.JOBSET, "/spec/failurePolicy/rules/0/name", True),
+        (groupkind.JOBSET, "/spec/failurePolicy/rules/0/action", False),
+        (groupkind.JOBSET, "/spec/replicatedJobs/3/template/spec/completionMode", True),
+        (groupkind.TRAINJOB, "/spec/runtimePatches/0/time", True),
+        (groupkind.PYTORCHJOB, "/metadata/labels/kueue.x-k8s.io~1queue-name", True),
+        (groupkind.PYTORCHJOB, "/spec/nprocPerNode", False),
+        (GroupKind("", "Pod"), "/spec/suspend", False),
+        (GroupKind("batch.volcano.sh", "Job"), "/spec/suspend", False),
     ],
 )
-def test_fields_that_webhooks_fill_in(kind: str, pointer: str, filled: bool) -> None:
+def test_fields_that_webhooks_fill_in(kind: GroupKind, pointer: str, filled: bool) -> None:
     assert webhooks.fills(kind, pointer) is filled
 
 

@@ -517,3 +517,30 @@ def test_rendered_pods_are_judged_alike() -> None:
             subject = Subject(Manifest(body=body), environment)
             found = [(rule.id, hit.pointer, hit.message) for rule, hit in rules.run(subject)]
             assert found == _plainly(subject), file
+
+
+@pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
+def test_a_kind_of_another_group_is_not_the_kind_that_a_rule_is_about(rule: Rule) -> None:
+    """Volcano has a Job, SageMaker a TrainingJob: only the name is the same."""
+    environment = _environment(rule.failing.environment)
+    for body in yaml.safe_load_all(rule.failing.manifest):
+        known = Manifest(body=body).group_kind
+        if known in kinds.WITH_PODS and known in (rule.kinds or kinds.WITH_PODS):
+            foreign = Manifest(body={**body, "apiVersion": "training.example.com/v1"})
+            subject = Subject(foreign, environment, None, Bundle([foreign]))
+            assert not subject.templates
+            assert rule.id not in {found.id for found, _ in rules.run(subject)} or not rule.kinds
+
+
+@pytest.mark.parametrize(
+    ("manifest", "rule"),
+    [
+        ("apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nspec: {ttlSecondsAfterFinished: 9}", "TW502"),
+        ("apiVersion: sagemaker.services.k8s.aws/v1alpha1\nkind: TrainingJob\nspec: {a: b}", "TW401"),
+        ("apiVersion: example.com/v1\nkind: TrainJob\nspec: {image: a}", "TW210"),
+        ("apiVersion: batch/v1beta1\nkind: PyTorchJob\nspec: {nprocPerNode: 8}", "TW105"),
+    ],
+)  # fmt: skip
+def test_kinds_of_others_with_a_name_that_is_known(manifest: str, rule: str) -> None:
+    subject = Subject(Manifest(body=yaml.safe_load(manifest)), _environment())
+    assert rule not in {found.id for found, _ in rules.run(subject)}

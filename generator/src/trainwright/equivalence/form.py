@@ -14,6 +14,7 @@ from typing import Literal
 from trainwright import operators
 from trainwright.equivalence import containers, programs
 from trainwright.equivalence.programs import Process, Program
+from trainwright.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
 from trainwright.model import Data, Manifest
 from trainwright.operators.operator import Pod as OperatedPod
 from trainwright.operators.operator import Restart as OperatedRestart
@@ -100,9 +101,7 @@ class Run:
 
 
 # What a workload's own operator reads, and so is already in the pods.
-_PART_OF_THE_WORKLOAD = frozenset(
-    {"Service", "PodGroup", "TrainingRuntime", "ClusterTrainingRuntime"}
-)
+_PART_OF_THE_WORKLOAD = frozenset((SERVICE, *PODGROUPS, *RUNTIMES))
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _PRIORITY = "kueue.x-k8s.io/priority-class"
 # How pods say which group they start with or are placed with, which `gang` and the topology say.
@@ -146,7 +145,7 @@ def of(manifests: tuple[Manifest, ...], name: str = "") -> Run:
         queue=labels.get(_QUEUE) or _scheduler_queue(workload),
         queue_priority=labels.get(_PRIORITY, ""),
         gang=gang.members if gang else None,
-        isolated=workload.isolated or any(m.kind == "NetworkPolicy" for m in manifests),
+        isolated=workload.isolated or any(m.group_kind == NETWORKPOLICY for m in manifests),
         labels={k: value for k, value in labels.items() if k not in (_QUEUE, _PRIORITY)},
         annotations=metadata.get("annotations") or {},
         beside=dict(_beside(manifest, manifests, shown[0])),
@@ -231,6 +230,6 @@ def _beside(
 ) -> Iterator[tuple[str, Data]]:
     mounted = {(m.source.get("configMap") or {}).get("name") for m in pod.mounts}
     for other in manifests:
-        shown = other.kind == "ConfigMap" and other.name in mounted
-        if other is not manifest and other.kind not in _PART_OF_THE_WORKLOAD and not shown:
+        shown = other.group_kind == CONFIGMAP and other.name in mounted
+        if other is not manifest and other.group_kind not in _PART_OF_THE_WORKLOAD and not shown:
             yield f"{other.kind}/{other.name}", other.body

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trainwright import diagnostics as dx
+from trainwright.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
 from trainwright.importing import (
     compose,
     docker,
@@ -22,21 +23,20 @@ from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import Reader, mapping, with_beside
 from trainwright.importing.source import ImportingError, Left, Part, Source
 from trainwright.manifests import reading
-from trainwright.model import Finding, Place
+from trainwright.model import Finding, Manifest, Place
 from trainwright.yamlio import Document
 
-READERS: dict[tuple[str, str], Reader] = {
-    (module.READER.group, module.READER.kind): module.READER
+READERS: dict[GroupKind, Reader] = {
+    GroupKind(module.READER.group, module.READER.kind): module.READER
     for module in (pytorchjob, trainingjob, trainjob, jobset, job)
 }
 COMMANDS: tuple[CommandReader, ...] = (docker.COMMAND, elasticdl.COMMAND)
 
 # What operators or targets make themselves, so that nobody misses it.
 _REPLACED = {
-    "Service": "the operator or the target makes the services of a run",
-    "PodGroup": "the target makes it when the spec asks for a gang",
-    "TrainingRuntime": "a run brings a runtime of its own",
-    "ClusterTrainingRuntime": "a run brings a runtime of its own",
+    SERVICE: "the operator or the target makes the services of a run",
+    **dict.fromkeys(PODGROUPS, "the target makes it when the spec asks for a gang"),
+    **dict.fromkeys(RUNTIMES, "a run brings a runtime of its own"),
 }
 
 
@@ -104,14 +104,13 @@ class Found:
     def _say_beside(self, parts: Sequence[Part]) -> None:
         used = {id(used.body) for source in self.sources for used in source.parts}
         for part in parts:
-            group, kind = _kind(part)
-            if (group, kind) in READERS or compose.is_file(part.body) or id(part.body) in used:
+            kind = _kind(part)
+            if kind in READERS or compose.is_file(part.body) or id(part.body) in used:
                 continue
             name = mapping(part.body.get("metadata")).get("name", "")
             why = _REPLACED.get(kind, "it is no training workload: keep applying it as it is")
-            self.beside.append(
-                Left(field=f"{kind or 'document'}/{name}", place=part.place(""), value="", why=why)
-            )
+            field = f"{kind.kind or 'document'}/{name}"
+            self.beside.append(Left(field=field, place=part.place(""), value="", why=why))
 
 
 def _reader(words: tuple[str, ...]) -> CommandReader | None:
@@ -145,6 +144,5 @@ def _placed(document: Document, prefix: str) -> Callable[[str], Place]:
     return lambda pointer: document.place(f"{prefix}{pointer}")
 
 
-def _kind(part: Part) -> tuple[str, str]:
-    group = str(part.body.get("apiVersion", "")).rpartition("/")[0]
-    return group, str(part.body.get("kind", ""))
+def _kind(part: Part) -> GroupKind:
+    return Manifest(body=part.body).group_kind

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainwright.errors import OutputError
+from trainwright.groupkind import RUNTIMES
 from trainwright.importing import Found, text
 from trainwright.importing.convert import Imported, convert, job_name
 from trainwright.importing.reader import with_entrypoint
@@ -67,7 +68,7 @@ def _convert(source: Source, place: Place, options: Options) -> Imported:
         source = with_entrypoint(source, options.entrypoint)
     name = job_name(options.name or source.name)
     there = replace(
-        place, runtimes=tuple(m for m in source.manifests() if m.kind.endswith("Runtime"))
+        place, runtimes=tuple(m for m in source.manifests() if m.group_kind in RUNTIMES)
     )
     return convert(replace(source, name=name), there, options.pool)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.groupkind import PODGROUPS
 from trainwright.importing.reader import Read, Reader, mapping
 from trainwright.importing.source import Left, Part, shown
-from trainwright.model import Data
+from trainwright.model import Data, Manifest
 
 _GROUPS = "/spec/replicatedJobs"
 ONE_GROUP = "a job spec is one group of pods: run it as a job of its own"
@@ -70,7 +71,7 @@ def _put(body: Mapping[str, Data], keys: list[str], value: Data) -> dict[str, Da
 
 def pod_groups(others: Sequence[Part]) -> tuple[Part, ...]:
     """Gangs that were given with it; the operator's model knows which one is its."""
-    return tuple(other for other in others if other.body.get("kind") == "PodGroup")
+    return tuple(part for part in others if Manifest(body=part.body).group_kind in PODGROUPS)
 
 
 READER = Reader(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from trainwright.groupkind import TRAINJOB, GroupKind
 from trainwright.importing.jobset import only_group
 from trainwright.importing.reader import Read, Reader, mapping
 from trainwright.importing.source import Left, Part
@@ -18,10 +19,8 @@ def _read(part: Part, others: Sequence[Part]) -> Read:
     kind = str(reference.get("kind", "ClusterTrainingRuntime"))
     name = str(reference.get("name", ""))
     for other in others:
-        if (
-            other.body.get("kind") == kind
-            and mapping(other.body.get("metadata")).get("name") == name
-        ):
+        manifest = Manifest(body=other.body)
+        if (manifest.group_kind, manifest.name) == (GroupKind(TRAINJOB.group, kind), name):
             jobset = mapping(mapping(mapping(other.body.get("spec")).get("template")).get("spec"))
             runtime, left = only_group(other, _GROUPS, jobset, _trains)
             return Read(parts=(part, runtime), left=left)

@@ -66,14 +66,14 @@ def _asked(crd: Crd, before: Manifest, after: Manifest) -> Iterator[Refusal | Sk
     if not outcomes:
         return
     # What is still broken when each side has what a webhook may have given it, is broken.
-    old = webhooks.completed(after.kind, before.body, after.body)
-    new = webhooks.completed(after.kind, after.body, before.body)
+    old = webhooks.completed(after.group_kind, before.body, after.body)
+    new = webhooks.completed(after.group_kind, after.body, before.body)
     certain = {(o.pointer, o.rule) for o in cel.transition(crd, old, new) if isinstance(o, Broken)}
     for outcome in outcomes:
         if isinstance(outcome, Skipped):
             yield outcome
         else:
             pointer, rule = outcome.pointer, outcome.rule
-            awaited = webhooks.awaited(after.kind, after.body, pointer, rule)
+            awaited = webhooks.awaited(after.group_kind, after.body, pointer, rule)
             sure = (pointer, rule) in certain and not awaited
             yield Refusal(pointer, redact(outcome.message), sure)

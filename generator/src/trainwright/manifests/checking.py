@@ -199,7 +199,8 @@ def _against(manifest: Manifest, known: Known, at: At, looked: Looked) -> Iterat
     for outcome in cel.creation(known.crd, manifest.body):
         if isinstance(outcome, cel.Broken):
             finding = dx.CEL.at(_NOWHERE, outcome.message)
-            awaited = webhooks.awaited(manifest.kind, manifest.body, outcome.pointer, outcome.rule)
+            pointer, rule = outcome.pointer, outcome.rule
+            awaited = webhooks.awaited(manifest.group_kind, manifest.body, pointer, rule)
             yield _Remark(webhooks.unless(finding) if awaited else finding, outcome.pointer)
         else:
             unknown = Unknown(manifest.api_version, manifest.kind, at, outcome.rule, outcome.reason)
@@ -212,7 +213,7 @@ def _violation(manifest: Manifest, violation: Violation) -> _Remark:
         message = message.partition(", found")[0]  # the rest would show the value
     finding = dx.RENDERED_SCHEMA.at(_NOWHERE, message, remedy=violation.remedy)
     absent = f"{violation.pointer}/{violation.missing}"
-    if violation.missing and webhooks.fills(manifest.kind, absent):
+    if violation.missing and webhooks.fills(manifest.group_kind, absent):
         finding = webhooks.unless(finding)
     return _Remark(finding, violation.pointer, bool(violation.key))
 
@@ -227,7 +228,7 @@ def _ruled(manifest: Manifest, setting: Setting) -> Iterator[_Remark]:
             continue
         finding = _finding(rule, hit)
         absent = lookup(manifest.body, hit.pointer) is None
-        if absent and webhooks.fills(manifest.kind, hit.pointer):
+        if absent and webhooks.fills(manifest.group_kind, hit.pointer):
             finding = webhooks.unless(finding)
         yield _Remark(finding, hit.pointer)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
+from trainwright.groupkind import JOB, JOBSET, PYTORCHJOB, TRAINJOB, GroupKind
 from trainwright.merge import lookup
 from trainwright.model import Data, Finding, Severity
 from trainwright.rules.tolerant import escape
@@ -19,7 +20,7 @@ UNLESS = "unless the webhook fills it"
 
 _QUEUE = "/metadata/labels/kueue.x-k8s.io~1queue-name"  # where a LocalQueue is named default
 _FIELDS = {
-    "JobSet": (
+    JOBSET: (
         _QUEUE,
         "/spec/suspend",
         "/spec/successPolicy",
@@ -33,29 +34,29 @@ _FIELDS = {
         "/spec/replicatedJobs/*/template/spec/completionMode",
         "/spec/replicatedJobs/*/template/spec/template/spec/restartPolicy",
     ),
-    "TrainJob": (_QUEUE, "/spec/suspend", "/spec/runtimePatches/*/time"),
-    "PyTorchJob": (_QUEUE, "/spec/runPolicy/suspend"),
-    "Job": (_QUEUE, "/spec/suspend"),
+    TRAINJOB: (_QUEUE, "/spec/suspend", "/spec/runtimePatches/*/time"),
+    PYTORCHJOB: (_QUEUE, "/spec/runPolicy/suspend"),
+    JOB: (_QUEUE, "/spec/suspend"),
 }
 
 
 @cache
-def _pattern(kind: str) -> re.Pattern[str]:
+def _pattern(kind: GroupKind) -> re.Pattern[str]:
     fields = (re.escape(field).replace(r"\*", "[^/]+") for field in _FIELDS.get(kind, ()))
     return re.compile("|".join(fields) or r"(?!)")
 
 
-def fills(kind: str, pointer: str) -> bool:
+def fills(kind: GroupKind, pointer: str) -> bool:
     """Whether a webhook gives the field at a pointer a value when it has none."""
     return _pattern(kind).fullmatch(pointer) is not None
 
 
-def names(kind: str) -> Iterator[str]:
+def names(kind: GroupKind) -> Iterator[str]:
     """The name of every field that a webhook fills in an object of a kind."""
     return (field.rpartition("/")[2] for field in _FIELDS.get(kind, ()))
 
 
-def awaited(kind: str, body: Mapping[str, Data], pointer: str, rule: str) -> bool:
+def awaited(kind: GroupKind, body: Mapping[str, Data], pointer: str, rule: str) -> bool:
     """Whether a rule about what is at a pointer names a field that a webhook has yet to fill in."""
     return any(
         re.search(rf"\b{re.escape(name)}\b", rule) and lookup(body, f"{pointer}/{name}") is None
@@ -69,7 +70,7 @@ def unless(finding: Finding) -> Finding:
     return replace(finding, severity=softer, message=f"{finding.message}, {UNLESS}")
 
 
-def completed(kind: str, body: Data, like: Data, pointer: str = "") -> Data:
+def completed(kind: GroupKind, body: Data, like: Data, pointer: str = "") -> Data:
     """A body with every field that a webhook fills in and that only the other body has.
 
     Whatever differs between two bodies that complete each other, no webhook can make equal.

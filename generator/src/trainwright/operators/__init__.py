@@ -6,6 +6,7 @@ its line here.
 
 from collections.abc import Mapping
 
+from trainwright.groupkind import CONFIGMAP
 from trainwright.model import Manifest
 from trainwright.operators import compose, job, jobset, pytorchjob, trainingjob, trainjob
 from trainwright.operators.operator import ManifestError, Operator, Pod, Workload
@@ -55,7 +56,7 @@ def configs(manifests: tuple[Manifest, ...]) -> dict[str, Mapping[str, str]]:
     found: dict[str, Mapping[str, str]] = {
         manifest.name: manifest.body.get("data") or {}
         for manifest in manifests
-        if manifest.kind == "ConfigMap"
+        if manifest.group_kind == CONFIGMAP
     }
     operator, manifest = find(manifests)
     return {**found, **operator.configs(manifest)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
 from trainwright.model import Data, Manifest
 from trainwright.operators import template
 from trainwright.operators.operator import (
@@ -116,9 +117,12 @@ _POD_GROUP = "scheduling.x-k8s.io/pod-group"  # label of scheduler-plugins
 def pod_group(pods: tuple[Pod, ...], together: Sequence[Manifest]) -> Gang | None:
     """The PodGroup that the pods say they belong to, if it is among the manifests."""
     first = pods[0]
-    name = first.annotations.get(_GROUP) or first.labels.get(_POD_GROUP)
+    named = {
+        PODGROUP_OF_VOLCANO: first.annotations.get(_GROUP),
+        PODGROUP_OF_PLUGINS: first.labels.get(_POD_GROUP),
+    }
     for other in together:
-        if other.kind == "PodGroup" and other.name == name:
+        if other.name and other.name == named.get(other.group_kind):
             spec = other.body["spec"]
             return Gang(spec["minMember"], spec.get("queue", ""))
     return None

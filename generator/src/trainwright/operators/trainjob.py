@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright import quantity
+from trainwright.groupkind import RUNTIMES, TRAINJOB, GroupKind
 from trainwright.model import Data, Manifest
 from trainwright.operators import indexed, template
 from trainwright.operators.operator import Gang, ManifestError, Operator, Workload
@@ -18,7 +19,6 @@ from trainwright.operators.operator import Gang, ManifestError, Operator, Worklo
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 _CONTAINER = "node"
 _PORT = 29500
-_RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
 _QUEUE = "scheduling.volcano.sh/queue-name"
 _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
@@ -49,9 +49,10 @@ def _gang(runtime: Mapping[str, Data], pods: int) -> Gang | None:
 
 def _runtime(manifest: Manifest, together: Sequence[Manifest]) -> Mapping[str, Data]:
     reference = manifest.body["spec"]["runtimeRef"]
-    kind = reference.get("kind", "ClusterTrainingRuntime")
+    group = reference.get("apiGroup", TRAINJOB.group)
+    kind = GroupKind(group, reference.get("kind", "ClusterTrainingRuntime"))
     for other in together:
-        if other.kind in _RUNTIMES and (other.kind, other.name) == (kind, reference["name"]):
+        if kind in RUNTIMES and (other.group_kind, other.name) == (kind, reference["name"]):
             spec: Mapping[str, Data] = other.body["spec"]
             return spec
     raise ManifestError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from trainwright.groupkind import GroupKind
 from trainwright.rules import (
     delivery,
     gitops,
@@ -51,7 +52,7 @@ RULES: dict[str, Rule] = {
 
 
 @lru_cache(maxsize=256)  # kinds are anybody's text
-def _for(kind: str) -> tuple[Rule, ...]:
+def _for(kind: GroupKind) -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES.values() if not rule.kinds or kind in rule.kinds)
 
 

@@ -8,8 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.groupkind import (
+    APPLICATION,
+    APPLICATIONSET,
+    CONFIGMAP,
+    HELMRELEASE,
+    JOB,
+    JOBSET,
+    KUSTOMIZATION,
+    PYTORCHJOB,
+    TRAINING,
+    TRAININGJOB,
+    TRAINJOB,
+    GroupKind,
+)
 from trainwright.model import Data, Severity
-from trainwright.rules.kinds import TRAINING
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.tolerant import dig, mapping, mappings, sequence, text
@@ -19,14 +32,14 @@ _COMPARE = "argocd.argoproj.io/compare-options"
 _SPECS = "https://fluxcd.io/flux/components"
 # Kinds that Argo CD and Flux have no health of their own for; a batch Job they both wait for.
 _SILENT = {
-    "PyTorchJob": "kubeflow.org_PyTorchJob",
-    "TrainingJob": "breezeml.ai_TrainingJob",
-    "TrainJob": "trainer.kubeflow.org_TrainJob",
-    "JobSet": "jobset.x-k8s.io_JobSet",
+    PYTORCHJOB: "kubeflow.org_PyTorchJob",
+    TRAININGJOB: "breezeml.ai_TrainingJob",
+    TRAINJOB: "trainer.kubeflow.org_TrainJob",
+    JOBSET: "jobset.x-k8s.io_JobSet",
 }
 
 
-def _present(subject: Subject) -> list[str]:
+def _present(subject: Subject) -> list[GroupKind]:
     return [kind for kind in TRAINING if kind in subject.around.by_kind]
 
 
@@ -44,7 +57,7 @@ def _holds_training(subject: Subject, *sources: Mapping[str, Data]) -> bool:
 
 def _application(subject: Subject) -> tuple[str, Mapping[str, Data]]:
     """An Application's specification, or that of an ApplicationSet's template, and where it is."""
-    if subject.kind == "ApplicationSet":
+    if subject.kind == APPLICATIONSET:
         return "/spec/template/spec", mapping(dig(subject.spec, "template", "spec"))
     return "/spec", subject.spec
 
@@ -83,7 +96,7 @@ G08 = Rule(
     effect="Defaults and what Kueue writes look like drift for ever, and self-heal fights them.",
     remedy=f"Annotate it with {_COMPARE}: ServerSideDiff=true, or list what controllers write in "
     "ignoreDifferences with the sync option RespectIgnoreDifferences=true.",
-    kinds=("Application", "ApplicationSet"),
+    kinds=(APPLICATION, APPLICATIONSET),
     source="argoproj/argo-cd:docs/user-guide/diff-strategies.md",
     run=_g08,
     passing=Sample(_APP % _SERVER),
@@ -116,7 +129,7 @@ G09 = Rule(
     summary="A HelmRelease neither waits for training to end nor undoes it when it takes long.",
     effect="Flux uninstalls the release between its attempts, and the running job with it.",
     remedy="Set disableWaitForJobs: true, and remediation.retries: 0 or strategy RetryOnFailure.",
-    kinds=("HelmRelease",),
+    kinds=(HELMRELEASE,),
     source=f"{_SPECS}/helm/helmreleases/",
     run=_g09,
     passing=Sample(_RELEASE % "disableWaitForJobs: true, remediation: {retries: 3}"),
@@ -125,11 +138,9 @@ G09 = Rule(
 
 
 def _g10(subject: Subject) -> Iterator[Hit]:
-    if not subject.manifest.api_version.startswith("kustomize.toolkit.fluxcd.io/"):
-        return  # a kustomization.yaml is no object of Flux
     ours = _rendered(subject.spec.get("path")) and "job" in subject.environment.targets
     own = [check.get("kind") for check in mappings(subject.spec.get("healthCheckExprs"))]
-    if ("Job" not in subject.around.by_kind and not ours) or "Job" in own:
+    if (JOB not in subject.around.by_kind and not ours) or "Job" in own:
         return  # an expression of its own may call a Job that runs current
     if subject.spec.get("wait") is True:
         yield Hit("/spec/wait", "wait holds every reconciliation until the Jobs are done")
@@ -148,7 +159,7 @@ G10 = Rule(
     summary="A Flux Kustomization does not wait for Jobs that train for hours.",
     effect="It times out, is never Ready, and what depends on it is never applied.",
     remedy="Set wait: false, or add healthCheckExprs by which a Job that runs is current.",
-    kinds=("Kustomization",),
+    kinds=(KUSTOMIZATION,),
     source=f"{_SPECS}/kustomize/kustomizations/",
     run=_g10,
     passing=Sample(_KUSTOMIZATION % "false" + _A_JOB),
@@ -180,7 +191,7 @@ G13 = Rule(
     summary="Argo CD's settings have a health check for each kind that trains.",
     effect="A failed training shows a Healthy application, and a promotion goes ahead.",
     remedy="Add resource.customizations.health.<group>_<kind> to argocd-cm.",
-    kinds=("ConfigMap",),
+    kinds=(CONFIGMAP,),
     source="argoproj/argo-cd@v3.5.1:resource_customizations",
     run=_g13,
     passing=Sample(_SETTINGS % f"{_HEALTH}: 'return hs'"),

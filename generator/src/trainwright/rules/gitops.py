@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.groupkind import (
+    CONFIGMAP,
+    JOB,
+    JOBSET,
+    LOCALQUEUE,
+    PERSISTENTVOLUMECLAIM,
+    PYTORCHJOB,
+    RUNTIMES,
+    SECRET,
+    SERVICEACCOUNT,
+    TRAINING,
+    TRAININGJOB,
+    TRAINJOB,
+    GroupKind,
+)
 from trainwright.model import Data, Manifest, Severity
 from trainwright.rules.bundle import runtime_of
-from trainwright.rules.kinds import RUNTIMES, TRAINING
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.tolerant import dig, escape, mapping, mappings, sequence, text
@@ -51,7 +65,7 @@ G02 = Rule(
     summary="Objects that a GitOps engine applies do not delete themselves.",
     effect="The engine sees the object missing and creates it again: the model is trained again.",
     remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
-    kinds=("PyTorchJob", "TrainingJob", "Job", "JobSet"),
+    kinds=(PYTORCHJOB, TRAININGJOB, JOB, JOBSET),
     source="https://github.com/argoproj/argo-cd/issues/8586",
     run=_g02,
     passing=Sample("kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}"),
@@ -180,14 +194,14 @@ def _wave(manifest: Manifest) -> int:
     return int(wave) if wave.removeprefix("-").isdigit() else 0
 
 
-def _needed(subject: Subject) -> Iterator[tuple[str, str, str]]:
+def _needed(subject: Subject) -> Iterator[tuple[GroupKind, str, str]]:
     """Kind and name of what has to be there first, and where the object refers to it."""
-    if subject.kind == "TrainJob":
+    if subject.kind == TRAINJOB:
         yield *runtime_of(subject.manifest), "/spec/runtimeRef"
-    yield "LocalQueue", text(subject.labels.get(_QUEUE)), f"/metadata/labels/{escape(_QUEUE)}"
+    yield LOCALQUEUE, text(subject.labels.get(_QUEUE)), f"/metadata/labels/{escape(_QUEUE)}"
     for template in subject.templates:
         pointer = f"{template.pointer}/spec"
-        yield "ServiceAccount", text(template.spec.get("serviceAccountName")), pointer
+        yield SERVICEACCOUNT, text(template.spec.get("serviceAccountName")), pointer
         for where, volume in template.volumes:
             for source, (kind, key) in _VOLUMES.items():
                 if source in volume:
@@ -199,17 +213,15 @@ def _needed(subject: Subject) -> Iterator[tuple[str, str, str]]:
 
 
 _VOLUMES = {
-    "persistentVolumeClaim": ("PersistentVolumeClaim", "claimName"),
-    "configMap": ("ConfigMap", "name"),
-    "secret": ("Secret", "secretName"),
+    "persistentVolumeClaim": (PERSISTENTVOLUMECLAIM, "claimName"),
+    "configMap": (CONFIGMAP, "name"),
+    "secret": (SECRET, "secretName"),
 }
-_VALUES = {"secretKeyRef": "Secret", "configMapKeyRef": "ConfigMap"}
+_VALUES = {"secretKeyRef": SECRET, "configMapKeyRef": CONFIGMAP}
 # Argo CD sorts what it knows before custom resources even inside a wave, and among those the
 # name of the kind decides. A claim that waits for its first pod would block a wave of its own.
-_AFTER_ITSELF = ("LocalQueue", *RUNTIMES)
-_NEEDED = frozenset(
-    ("ServiceAccount", "Secret", "ConfigMap", "PersistentVolumeClaim", *_AFTER_ITSELF)
-)
+_AFTER_ITSELF = (LOCALQUEUE, *RUNTIMES)
+_NEEDED = frozenset((SERVICEACCOUNT, SECRET, CONFIGMAP, PERSISTENTVOLUMECLAIM, *_AFTER_ITSELF))
 
 
 def _g07(subject: Subject) -> Iterator[Hit]:

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from trainwright.groupkind import (
+    CONFIGMAP,
+    JOB,
+    JOBSET,
+    PERSISTENTVOLUMECLAIM,
+    PYTORCHJOB,
+    SECRET,
+    TRAINJOB,
+    GroupKind,
+)
 from trainwright.model import Severity
 from trainwright.rules.tolerant import dig, mapping
 from trainwright.rules.trainjob import installed_minor
@@ -54,7 +64,7 @@ def _no_growth(change: Change, path: Path) -> bool:
     return path[:3] != ("spec", "resources", "requests")
 
 
-def _fields(kind: str, source: str, why: str, *paths: str) -> tuple[Field, ...]:
+def _fields(kind: GroupKind, source: str, why: str, *paths: str) -> tuple[Field, ...]:
     return tuple(
         Field(path=("spec", *path.split(".")), kinds=(kind,), why=why, source=source)
         for path in paths
@@ -62,15 +72,15 @@ def _fields(kind: str, source: str, why: str, *paths: str) -> tuple[Field, ...]:
 
 
 _IMMUTABLE = (
-    *_fields("TrainJob", _TRAINJOB, _CEL, "runtimeRef", "managedBy"),
+    *_fields(TRAINJOB, _TRAINJOB, _CEL, "runtimeRef", "managedBy"),
     *(
-        Field(path=("spec", name), kinds=("TrainJob",), why=_CEL, source=_TRAINJOB, holds=fixed)
+        Field(path=("spec", name), kinds=(TRAINJOB,), why=_CEL, source=_TRAINJOB, holds=fixed)
         for name in ("trainer", "initializer", "activeDeadlineSeconds")
     ),
     *(
         Field(
             path=("spec", name),
-            kinds=("TrainJob",),
+            kinds=(TRAINJOB,),
             why="Trainer's webhook refuses it while the job is not suspended",
             source=_PATCHES,
             holds=_running,
@@ -78,7 +88,7 @@ _IMMUTABLE = (
         for name in ("runtimePatches", "podTemplateOverrides", "podSpecOverrides")
     ),
     *_fields(
-        "JobSet",
+        JOBSET,
         _JOBSET,
         _CEL,
         *("network", "successPolicy", "failurePolicy", "startupPolicy"),
@@ -86,24 +96,22 @@ _IMMUTABLE = (
     ),
     Field(
         path=("spec", "replicatedJobs"),
-        kinds=("JobSet",),
+        kinds=(JOBSET,),
         why="JobSet's webhook refuses it: replicated jobs are immutable",
         source=_JOBSET,
         holds=_no_directive,
     ),
     *_fields(
-        "Job",
+        JOB,
         _JOB,
         _CEL,
         *("selector", "completionMode", "podFailurePolicy"),
         *("backoffLimitPerIndex", "managedBy", "successPolicy"),
     ),
-    Field(
-        path=("spec", "template"), kinds=("Job",), why=_CEL, source=_JOB, holds=_no_job_directive
-    ),
-    Field(path=("spec", "completions"), kinds=("Job",), why=_CEL, source=_JOB, holds=_not_resized),
+    Field(path=("spec", "template"), kinds=(JOB,), why=_CEL, source=_JOB, holds=_no_job_directive),
+    Field(path=("spec", "completions"), kinds=(JOB,), why=_CEL, source=_JOB, holds=_not_resized),
     *_fields(
-        "PyTorchJob",
+        PYTORCHJOB,
         "kubeflow/trainer@v1.9.4:manifests/base/crds/kubeflow.org_pytorchjobs.yaml",
         _CEL,
         "runPolicy.schedulingPolicy.queue",
@@ -111,7 +119,7 @@ _IMMUTABLE = (
     *(
         Field(
             path=(name,),
-            kinds=("ConfigMap", "Secret"),
+            kinds=(CONFIGMAP, SECRET),
             why="the API server refuses it: the object says that it is immutable",
             source=_CORE,
             holds=_sealed,
@@ -120,7 +128,7 @@ _IMMUTABLE = (
     ),
     Field(
         path=("spec",),
-        kinds=("PersistentVolumeClaim",),
+        kinds=(PERSISTENTVOLUMECLAIM,),
         why="the API server refuses it: a claim may only grow",
         source=_CORE,
         holds=_no_growth,

@@ -6,16 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from trainwright.groupkind import JOB, JOBSET, RUNTIMES, SERVICE
 from trainwright.model import Data, Severity
-from trainwright.rules.kinds import RUNTIMES, replicated
+from trainwright.rules.kinds import replicated
 from trainwright.rules.launching import addresses, options, torchruns, trains_together
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import PodTemplate
 from trainwright.rules.tolerant import dig, integer, mapping, mappings, text
 
-KIND = ("Job", "JobSet")
-EVERYWHERE = ("Job", "JobSet", *RUNTIMES)
+KIND = (JOB, JOBSET)
+EVERYWHERE = (JOB, JOBSET, *RUNTIMES)
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 _EXAMPLES = "kubernetes-sigs/jobset@v0.12.0:site/static/examples/pytorch"
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
@@ -39,7 +40,7 @@ class BatchJob:
 
 def batch_jobs(subject: Subject) -> Iterator[BatchJob]:
     """The Jobs of an object: itself, or those that a JobSet or a runtime makes."""
-    if subject.kind == "Job":
+    if subject.kind == JOB:
         yield BatchJob("/spec", subject.manifest.name, subject.spec, subject.templates[0])
         return
     jobset, above = subject.spec, "/spec"
@@ -72,7 +73,7 @@ def _j01(subject: Subject) -> Iterator[Hit]:
             continue
         parallelism, completions = job.spec.get("parallelism"), job.spec.get("completions")
         # JobSet's webhook fills in Indexed, and completions then have to be written.
-        mode = job.spec.get("completionMode", "Indexed" if subject.kind == "JobSet" else None)
+        mode = job.spec.get("completionMode", "Indexed" if subject.kind == JOBSET else None)
         if mode != "Indexed":
             found = "left out" if mode is None else mode
             yield Hit(job.pointer, f"completionMode is {found}: no pod has an index")
@@ -97,7 +98,7 @@ J01 = Rule(
 
 
 def _j02(subject: Subject) -> Iterator[Hit]:
-    if subject.kind == "JobSet":
+    if subject.kind == JOBSET:
         network = mapping(subject.spec.get("network"))
         for field in ("enableDNSHostnames", "publishNotReadyAddresses"):
             if network.get(field) is False and any(map(trains_together, subject.templates)):
@@ -119,11 +120,11 @@ def _service(subject: Subject, template: PodTemplate) -> Iterator[Hit]:
             yield Hit("/spec/template/spec", message)
         return
     namespace = subject.manifest.namespace
-    service = subject.around.named("Service", subdomain, namespace)
+    service = subject.around.named(SERVICE, subdomain, namespace)
     if service is not None:
         yield from _unfit(mapping(service.body.get("spec")), subdomain, name, template)
     elif subject.job or any(
-        s.namespace == namespace for s in subject.around.by_kind.get("Service", ())
+        s.namespace == namespace for s in subject.around.by_kind.get(SERVICE, ())
     ):
         yield Hit("/spec/template/spec/subdomain", f"there is no Service {subdomain}")
 
@@ -170,7 +171,7 @@ def _j03(subject: Subject) -> Iterator[Hit]:
         return
     for job in batch_jobs(subject):
         completions = integer(job.spec.get("completions")) or 1
-        if subject.kind == "Job":
+        if subject.kind == JOB:
             longest = f"{name}-{completions - 1}" if job.indexed else name
             valid = bool(_LABEL.fullmatch(name)) or not job.indexed
         else:
@@ -211,7 +212,7 @@ def _j04(subject: Subject) -> Iterator[Hit]:
         policy = job.template.spec.get("restartPolicy")
         pointer = f"{job.template.pointer}/spec"
         strict = job.spec.get("podFailurePolicy") is not None
-        if policy is None and (strict or subject.kind == "Job"):
+        if policy is None and (strict or subject.kind == JOB):
             needed = "Never, as podFailurePolicy needs" if strict else "Never or OnFailure"
             yield Hit(pointer, f"restartPolicy is left out, it must be {needed}")
         elif policy not in (None, "Never", "OnFailure"):
@@ -319,7 +320,7 @@ J09 = Rule(
     summary="A JobSet restarts its ranks together.",
     effect="One lost pod is started again alone, and the others hang with the rank that is gone.",
     remedy="Set backoffLimit: 0 on the job and failurePolicy.maxRestarts on the JobSet.",
-    kinds=("JobSet",),
+    kinds=(JOBSET,),
     spec="retries",
     source=_EXAMPLES,
     run=_j09,

@@ -5,9 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.groupkind import (
+    JOB,
+    JOBSET,
+    PYTORCHJOB,
+    RUNTIMES,
+    TRAINING,
+    TRAININGJOB,
+    TRAINJOB,
+    GroupKind,
+)
 from trainwright.model import Data, Severity
 from trainwright.rules.jobs import EVERYWHERE, BatchJob, batch_jobs, pods
-from trainwright.rules.kinds import RUNTIMES
 from trainwright.rules.launching import SHELLS
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
@@ -20,12 +29,12 @@ _WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
 
 _REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 # What each controller declares in every container itself.
-_GIVEN: dict[str, tuple[str, ...]] = {
-    "PyTorchJob": ("PET_", "MASTER_", "WORLD_SIZE", "RANK", "PYTHONUNBUFFERED"),
-    "TrainingJob": ("LATTICE_",),
-    "TrainJob": ("PET_", "JOB_COMPLETION_INDEX", "JOBSET_", "JOB_"),
-    "JobSet": ("JOB_COMPLETION_INDEX", "JOBSET_", "JOB_"),
-    "Job": ("JOB_COMPLETION_INDEX",),
+_GIVEN: dict[GroupKind, tuple[str, ...]] = {
+    PYTORCHJOB: ("PET_", "MASTER_", "WORLD_SIZE", "RANK", "PYTHONUNBUFFERED"),
+    TRAININGJOB: ("LATTICE_",),
+    TRAINJOB: ("PET_", "JOB_COMPLETION_INDEX", "JOBSET_", "JOB_"),
+    JOBSET: ("JOB_COMPLETION_INDEX", "JOBSET_", "JOB_"),
+    JOB: ("JOB_COMPLETION_INDEX",),
 }
 _OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_.*)?|PORT(?:_.*)?)")
 
@@ -63,7 +72,7 @@ J07 = Rule(
     summary="Variables in a command line are declared in the same container.",
     effect="The kubelet passes the text on as it is: the program gets the word $(NAME).",
     remedy="Declare the variable under env, or write $$(NAME) if the text is meant.",
-    kinds=("PyTorchJob", "TrainingJob", "TrainJob", "JobSet", "Job"),
+    kinds=TRAINING,
     spec="entrypoint",
     source="https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/",
     per_pod=True,
@@ -84,7 +93,7 @@ def _j08(subject: Subject) -> Iterator[Hit]:
     if subject.kind in RUNTIMES:
         jobset = mapping(dig(subject.spec, "template", "spec"))
         yield from _jobset(jobset, "/spec/template/spec")
-    elif subject.kind == "JobSet":
+    elif subject.kind == JOBSET:
         yield from _jobset(subject.spec, "/spec")
     for job in batch_jobs(subject):
         yield from _limits(job)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from trainwright.groupkind import (
+    CLUSTERTRAININGRUNTIME,
+    COMPOSE,
+    JOB,
+    JOBSET,
+    PYTORCHJOB,
+    TRAININGJOB,
+    TRAININGRUNTIME,
+    TRAINJOB,
+    GroupKind,
+)
 from trainwright.model import Data, Manifest
 from trainwright.rules.bundle import Bundle, runtime_of
 from trainwright.rules.template import PodTemplate
 from trainwright.rules.tolerant import dig, escape, integer, mapping, mappings, sequence, text
 
-RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
 _JOB_BACKOFF_LIMIT = 6  # batch/v1's default
 
 Finder = Callable[[Manifest, Bundle], Iterator[PodTemplate]]
@@ -17,7 +27,7 @@ Finder = Callable[[Manifest, Bundle], Iterator[PodTemplate]]
 
 def templates(manifest: Manifest, around: Bundle) -> tuple[PodTemplate, ...]:
     """Every pod template of an object, whatever its kind; `around` are the objects beside it."""
-    finder = _FINDERS.get(manifest.kind)
+    finder = _FINDERS.get(manifest.group_kind)
     return tuple(finder(manifest, around)) if finder else ()
 
 
@@ -77,7 +87,7 @@ def _jobset(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
 
 def _runtime(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     """The pods of a runtime, unless a job here uses it: they are then looked at as its own."""
-    if (manifest.kind, manifest.name) not in around.used_runtimes:
+    if (manifest.group_kind, manifest.name) not in around.used_runtimes:
         jobset = mapping(dig(_spec(manifest), "template", "spec"))
         yield from replicated(jobset, "/spec/template/spec")
 
@@ -253,16 +263,14 @@ def _environment(value: Data) -> Iterator[tuple[str, Data]]:
         yield name, given
 
 
-_FINDERS: dict[str, Finder] = {
-    "PyTorchJob": _pytorchjob,
-    "TrainingJob": _trainingjob,
-    "TrainJob": _trainjob,
-    "TrainingRuntime": _runtime,
-    "ClusterTrainingRuntime": _runtime,
-    "JobSet": _jobset,
-    "Job": _job,
-    "Compose": _compose,
+_FINDERS: dict[GroupKind, Finder] = {
+    PYTORCHJOB: _pytorchjob,
+    TRAININGJOB: _trainingjob,
+    TRAINJOB: _trainjob,
+    TRAININGRUNTIME: _runtime,
+    CLUSTERTRAININGRUNTIME: _runtime,
+    JOBSET: _jobset,
+    JOB: _job,
+    COMPOSE: _compose,
 }
-# What trains: the kinds that rules about training objects look at.
-TRAINING = ("PyTorchJob", "TrainingJob", "TrainJob", "JobSet", "Job")
 WITH_PODS = tuple(_FINDERS)

@@ -5,6 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.groupkind import (
+    APPLICATION,
+    CLUSTERQUEUE,
+    LOCALQUEUE,
+    PYTORCHJOB,
+    RESOURCEFLAVOR,
+    TRAINJOB,
+    GroupKind,
+)
 from trainwright.model import Severity
 from trainwright.rules.gitops import sync_options
 from trainwright.rules.rule import Rule, Sample
@@ -15,14 +24,11 @@ from trainwright.rules.tolerant import dig, escape, mapping, sequence, text
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OBJECTS = (
-    "LocalQueue",
-    "ClusterQueue",
-    "ResourceFlavor",
-    "Workload",
-    "WorkloadPriorityClass",
-    "Topology",
-    "AdmissionCheck",
-    "Cohort",
+    *(LOCALQUEUE, CLUSTERQUEUE, RESOURCEFLAVOR),
+    *(
+        GroupKind(LOCALQUEUE.group, kind)
+        for kind in ("Workload", "WorkloadPriorityClass", "Topology", "AdmissionCheck", "Cohort")
+    ),
 )
 _CONSTANTS = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/constants"
 
@@ -229,7 +235,7 @@ def _k05(subject: Subject) -> Iterator[Hit]:
     applied = "ServerSideApply=true"
     whole = any(
         applied in sequence(dig(app.body, "spec", "syncPolicy", "syncOptions"))
-        for app in subject.around.by_kind.get("Application", ())
+        for app in subject.around.by_kind.get(APPLICATION, ())
     )
     argocd = subject.environment.gitops.engine == "argocd"
     if argocd and not whole and applied not in sync_options(subject.annotations):
@@ -244,7 +250,7 @@ K05 = Rule(
     summary="A queued TrainJob with patches of its own is applied on the server's side.",
     effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
     remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
-    kinds=("TrainJob",),
+    kinds=(TRAINJOB,),
     spec="annotations",
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
     run=_k05,
@@ -280,7 +286,7 @@ K06 = Rule(
     effect="Nothing admits the job, or it starts past the queue: the integration goes with 0.20.",
     remedy="Use target trainjob or jobset.",
     by_hand="Use a TrainJob or a JobSet.",
-    kinds=("PyTorchJob",),
+    kinds=(PYTORCHJOB,),
     spec="target",
     source="kubernetes-sigs/kueue@v0.19.2:site/content/en/docs/tasks/run/kubeflow/pytorchjobs.md",
     run=_k06,

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from trainwright.groupkind import (
+    JOB,
+    PERSISTENTVOLUMECLAIM,
+    PYTORCHJOB,
+    RUNTIMES,
+    TRAINING,
+    TRAININGJOB,
+    TRAINJOB,
+)
 from trainwright.model import Data, Manifest, Severity
 from trainwright.rules.gitops import sync_options
 from trainwright.rules.immutability import fixed, image, job
-from trainwright.rules.kinds import RUNTIMES, TRAINING
 from trainwright.rules.tolerant import dig, mapping
 from trainwright.rules.transition import Change, Field, Path, Step, Transition, Verdict
 
@@ -65,7 +73,7 @@ SILENT = Transition(
     fields=tuple(
         Field(
             path=path,
-            kinds=("PyTorchJob",),
+            kinds=(PYTORCHJOB,),
             why="accepted, but the pods that run stay as they are and no others are made",
             source=_OPERATOR,
             holds=_never_again,
@@ -92,7 +100,7 @@ MIXED = Transition(
         *(
             Field(
                 path=path,
-                kinds=("PyTorchJob",),
+                kinds=(PYTORCHJOB,),
                 why="pods that run keep the old version, one that is made again has the new one",
                 source=_OPERATOR,
                 holds=_made_again,
@@ -101,7 +109,7 @@ MIXED = Transition(
         ),
         Field(
             path=("spec", "pytorchReplicaSpecs", "*", "replicas"),
-            kinds=("PyTorchJob",),
+            kinds=(PYTORCHJOB,),
             why="pods are added or deleted, and those that run keep the old WORLD_SIZE",
             source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go",
             holds=_fixed_world,
@@ -137,7 +145,7 @@ RUNTIME = Transition(
         *(
             Field(
                 path=("spec", name),
-                kinds=("TrainJob",),
+                kinds=(TRAINJOB,),
                 why="accepted before 2.2, but the JobSet that runs is not changed",
                 source=_PATCHES,
                 holds=_before_2_2,
@@ -170,7 +178,7 @@ RESIZED = Transition(
     fields=tuple(
         Field(
             path=("spec", name),
-            kinds=("Job",),
+            kinds=(JOB,),
             why="pods are added or deleted, and those that run keep the old number of ranks",
             source=_JOB,
             holds=_world_of_a_job,
@@ -198,7 +206,7 @@ LATTICE = Transition(
     fields=tuple(
         Field(
             path=("spec", name),
-            kinds=("TrainingJob",),
+            kinds=(TRAININGJOB,),
             why="workers that run keep the old version, those that are started later have the new",
             source=_LATTICE,
         )
@@ -213,7 +221,7 @@ LATTICE = Transition(
 
 # --- what goes away ------------------------------------------------------------------------------
 
-_LASTING = (*TRAINING, "PersistentVolumeClaim")
+_LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 
 def _kept(manifest: Manifest) -> str:
@@ -228,9 +236,9 @@ def _kept(manifest: Manifest) -> str:
 
 
 def _deleted(manifest: Manifest) -> str:
-    if manifest.kind not in _LASTING or _kept(manifest):
+    if manifest.group_kind not in _LASTING or _kept(manifest):
         return ""
-    what = "the data in it" if manifest.kind == "PersistentVolumeClaim" else "what it runs"
+    what = "the data in it" if manifest.group_kind == PERSISTENTVOLUMECLAIM else "what it runs"
     return f"the object is deleted at the next sync that prunes, and {what} with it"
 
 
@@ -263,7 +271,7 @@ KEPT = Transition(
     effect="It goes on running and costing, and no change in git reaches it.",
     remedy="Delete it by hand, or confirm the deletion, when it is no longer needed.",
     source=_PRUNE,
-    removal=lambda manifest: _kept(manifest) if manifest.kind in _LASTING else "",
+    removal=lambda manifest: _kept(manifest) if manifest.group_kind in _LASTING else "",
     passing=Step(_annotated("ServerSideApply=true")),
     failing=Step(_annotated("Prune=false")),
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.groupkind import PYTORCHJOB
 from trainwright.model import Data, Environment, Severity
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import Container, PodTemplate
 from trainwright.rules.tolerant import count, dig, escape, mapping, text
 
-KIND = ("PyTorchJob",)
+KIND = (PYTORCHJOB,)
 ROLES = ("Master", "Worker")
 WEBHOOK = "kubeflow/trainer@v1.9.4:pkg/webhooks/pytorch/pytorchjob_webhook.go"
 ENVVAR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.groupkind import PYTORCHJOB, TRAININGJOB
 from trainwright.model import Severity
 from trainwright.rules.launching import launches
 from trainwright.rules.pytorchjob import (
@@ -78,7 +79,7 @@ P11 = Rule(
     effect="The operator appends its own value, which wins without a word.",
     remedy="Remove the variable; nodes, procsPerNode and elastic decide it.",
     by_hand="Remove the variable; replicas and processes a node decide it.",
-    kinds=("PyTorchJob", "TrainingJob"),  # elsewhere the manifest has to set them
+    kinds=(PYTORCHJOB, TRAININGJOB),  # elsewhere the manifest has to set them
     spec="env",
     source=ENVVAR,
     per_pod=True,

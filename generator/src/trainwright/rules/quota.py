@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from trainwright import quantity
 from trainwright.demand import shortage
+from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA, TRAINING
 from trainwright.model import Data, Manifest, Pool, Severity
-from trainwright.rules.kinds import TRAINING
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import PodTemplate
@@ -93,10 +93,10 @@ D22 = Rule(
 
 def _cluster_queue(subject: Subject) -> Manifest | None:
     name = text(subject.labels.get(_QUEUE))
-    local = subject.around.named("LocalQueue", name, subject.manifest.namespace) if name else None
+    local = subject.around.named(LOCALQUEUE, name, subject.manifest.namespace) if name else None
     if local is None:
         return None
-    return subject.around.named("ClusterQueue", text(dig(local.body, "spec", "clusterQueue")))
+    return subject.around.named(CLUSTERQUEUE, text(dig(local.body, "spec", "clusterQueue")))
 
 
 def _flavors(queue: Manifest) -> Iterator[tuple[str, Mapping[str, Data]]]:
@@ -112,7 +112,7 @@ def _k08(subject: Subject) -> Iterator[Hit]:
     if queue is None:
         return
     named = [name for name, _ in _flavors(queue)]
-    flavors = [subject.around.named("ResourceFlavor", name) for name in named]
+    flavors = [subject.around.named(RESOURCEFLAVOR, name) for name in named]
     for template in subject.templates:
         selector = mapping(template.spec.get("nodeSelector"))
         against = [_contradicts(selector, flavor) for flavor in flavors if flavor is not None]
@@ -213,7 +213,7 @@ K09 = Rule(
 
 def _d23(subject: Subject) -> Iterator[Hit]:
     namespace = subject.manifest.namespace
-    quotas = subject.around.by_kind.get("ResourceQuota", ())
+    quotas = subject.around.by_kind.get(RESOURCEQUOTA, ())
     total = asked(subject) if quotas else {}
     for quota in quotas:
         if quota.namespace != namespace or dig(quota.body, "spec", "scopeSelector"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainwright import quantity
+from trainwright.groupkind import PYTORCHJOB, TRAINING, TRAINJOB
 from trainwright.model import Severity
-from trainwright.rules.kinds import TRAINING
 from trainwright.rules.launching import options
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
@@ -123,8 +123,8 @@ D03 = Rule(
 def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str]:
     """How many processes a pod is told to start, and where that is said."""
     told = {
-        "PyTorchJob": ("/spec/nprocPerNode", subject.spec.get("nprocPerNode")),
-        "TrainJob": (
+        PYTORCHJOB: ("/spec/nprocPerNode", subject.spec.get("nprocPerNode")),
+        TRAINJOB: (
             "/spec/trainer/numProcPerNode",
             dig(subject.spec, "trainer", "numProcPerNode"),
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from trainwright.groupkind import GroupKind
 from trainwright.model import Severity
 from trainwright.rules.subject import Hit, Subject
 
@@ -40,7 +41,7 @@ class Rule:
     effect: str
     remedy: str
     by_hand: str = ""
-    kinds: tuple[str, ...] = ()
+    kinds: tuple[GroupKind, ...] = ()
     spec: str = ""
     source: str = ""  # where the fact was read, a URL or repository path
     per_pod: bool = False

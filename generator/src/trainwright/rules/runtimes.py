@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from trainwright.groupkind import RUNTIMES, TRAININGRUNTIME
 from trainwright.model import Data, Manifest, Severity
 from trainwright.rules.bundle import runtime_of
-from trainwright.rules.kinds import RUNTIMES, patches
+from trainwright.rules.kinds import patches
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.tolerant import dig, mapping, mappings, text
@@ -171,7 +172,7 @@ def _t05(subject: Subject) -> Iterator[Hit]:
     if not name:
         yield Hit("/spec", "runtimeRef names no runtime")
     elif kind not in RUNTIMES:
-        message = f"runtimeRef.kind is {kind!r}, it must be {' or '.join(RUNTIMES)}"
+        message = f"runtimeRef.kind is {str(kind)!r}, it must be {' or '.join(map(str, RUNTIMES))}"
         yield Hit("/spec/runtimeRef/kind", message)
     elif subject.around.named(kind, name, namespace) is None:
         other = RUNTIMES[1 - RUNTIMES.index(kind)]
@@ -179,7 +180,7 @@ def _t05(subject: Subject) -> Iterator[Hit]:
             left_out = "kind" not in mapping(subject.spec.get("runtimeRef"))
             meant = f"{kind} is meant when kind is left out" if left_out else f"not a {kind}"
             yield Hit("/spec/runtimeRef", f"{name} is a {other} here, {meant}")
-        elif kind == "TrainingRuntime" and _brings_runtimes(subject):
+        elif kind == TRAININGRUNTIME and _brings_runtimes(subject):
             message = f"no TrainingRuntime is named {name} in the namespace {namespace!r}"
             yield Hit("/spec/runtimeRef/name", message)
 
@@ -187,7 +188,7 @@ def _t05(subject: Subject) -> Iterator[Hit]:
 def _brings_runtimes(subject: Subject) -> bool:
     """Whether the namespace's runtimes are among the objects, so that one can be missing."""
     namespace = subject.manifest.namespace
-    runtimes = subject.around.by_kind.get("TrainingRuntime", ())
+    runtimes = subject.around.by_kind.get(TRAININGRUNTIME, ())
     return subject.job is not None or any(r.namespace == namespace for r in runtimes)
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.credentials import RANDOM, kind, named, shows, suspicious
+from trainwright.groupkind import CONFIGMAP
 from trainwright.model import Severity
 from trainwright.rules.kinds import WITH_PODS
 from trainwright.rules.rule import Rule, Sample, pod
@@ -22,7 +23,7 @@ _FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
 def _d10(subject: Subject) -> Iterator[Hit]:
-    if subject.kind == "ConfigMap":
+    if subject.kind == CONFIGMAP:
         yield from _in_files(subject)
     for container in subject.containers:
         told = [text(entry.get(key)) for entry in container.env for key in ("name", "value")]
@@ -75,7 +76,7 @@ D10 = Rule(
     effect="It is in git for ever, and everybody who can read the repository has it.",
     remedy="Revoke it, put the new one into a Secret, and name that under secrets.",
     by_hand="Revoke it, put the new one into a Secret, and refer to that by secretKeyRef.",
-    kinds=(*WITH_PODS, "ConfigMap"),
+    kinds=(*WITH_PODS, CONFIGMAP),
     spec="env",
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
     per_pod=True,

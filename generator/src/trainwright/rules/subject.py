@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Job, Manifest
 from trainwright.rules import kinds
 from trainwright.rules.bundle import Bundle
@@ -43,9 +44,9 @@ class Subject:
     job: Job | None = None
     siblings: Sequence[Manifest] = field(default=(), repr=False)
 
-    @property
-    def kind(self) -> str:
-        return self.manifest.kind
+    @cached_property
+    def kind(self) -> GroupKind:
+        return self.manifest.group_kind
 
     @cached_property
     def around(self) -> Bundle:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.groupkind import TRAININGJOB
 from trainwright.model import Severity
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.tolerant import count
 
-KIND = ("TrainingJob",)
+KIND = (TRAININGJOB,)
 _TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go"
 _SPEC_KEYS = frozenset(
     ["runPolicy", "replicaSpecs", "minSize", "maxSize", "injectLattice", "framework", "priority"]

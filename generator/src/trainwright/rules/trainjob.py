@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from trainwright.groupkind import TRAINJOB
 from trainwright.model import Environment, Manifest, Severity
 from trainwright.rules.bundle import runtime_of
 from trainwright.rules.kinds import patches
@@ -13,7 +14,7 @@ from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.tolerant import dig, integer, mapping, mappings, text
 
-KIND = ("TrainJob",)
+KIND = (TRAINJOB,)
 _TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"
 _TORCH = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/torch/torch.go"
 _JOBSET = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"

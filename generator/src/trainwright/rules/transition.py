@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Manifest, Severity
 from trainwright.rules.tolerant import mapping
 
@@ -105,14 +106,14 @@ class Field:
     """
 
     path: Path
-    kinds: tuple[str, ...] = ()  # empty: any
+    kinds: tuple[GroupKind, ...] = ()  # empty: any
     why: str
     source: str
     holds: Callable[[Change, Path], bool] = _always
 
     def covers(self, change: Change, path: Path) -> bool:
         """Whether a difference is one of these."""
-        if self.kinds and change.before.kind not in self.kinds:
+        if self.kinds and change.before.group_kind not in self.kinds:
             return False
         if len(path) < len(self.path):
             return False

@@ -1,0 +1,68 @@
+"""The kinds of objects that Trainwright knows, each by its API group and its name.
+
+The name alone does not say what an object is: Volcano has a Job, SageMaker a TrainingJob.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class GroupKind(NamedTuple):
+    """A kind of a Kubernetes API; "" is the group of Kubernetes' core. Versions do not matter."""
+
+    group: str
+    kind: str
+
+    def __str__(self) -> str:
+        return self.kind
+
+    @classmethod
+    def of(cls, api_version: str, kind: str) -> GroupKind:
+        """The kind of an object; one without apiVersion is of the kind that is known here."""
+        if not api_version:
+            return _KNOWN.get(kind, cls("", kind))
+        return cls(api_version.rpartition("/")[0], kind)
+
+
+# What trains.
+PYTORCHJOB = GroupKind("kubeflow.org", "PyTorchJob")
+TRAININGJOB = GroupKind("breezeml.ai", "TrainingJob")
+TRAINJOB = GroupKind("trainer.kubeflow.org", "TrainJob")
+JOBSET = GroupKind("jobset.x-k8s.io", "JobSet")
+JOB = GroupKind("batch", "Job")
+COMPOSE = GroupKind("", "Compose")  # a file, which has no API
+# What it refers to, and what is beside it.
+TRAININGRUNTIME = GroupKind("trainer.kubeflow.org", "TrainingRuntime")
+CLUSTERTRAININGRUNTIME = GroupKind("trainer.kubeflow.org", "ClusterTrainingRuntime")
+SERVICE = GroupKind("", "Service")
+SERVICEACCOUNT = GroupKind("", "ServiceAccount")
+CONFIGMAP = GroupKind("", "ConfigMap")
+SECRET = GroupKind("", "Secret")
+PERSISTENTVOLUMECLAIM = GroupKind("", "PersistentVolumeClaim")
+RESOURCEQUOTA = GroupKind("", "ResourceQuota")
+NETWORKPOLICY = GroupKind("networking.k8s.io", "NetworkPolicy")
+LOCALQUEUE = GroupKind("kueue.x-k8s.io", "LocalQueue")
+CLUSTERQUEUE = GroupKind("kueue.x-k8s.io", "ClusterQueue")
+RESOURCEFLAVOR = GroupKind("kueue.x-k8s.io", "ResourceFlavor")
+PODGROUP_OF_VOLCANO = GroupKind("scheduling.volcano.sh", "PodGroup")
+PODGROUP_OF_PLUGINS = GroupKind("scheduling.x-k8s.io", "PodGroup")
+# What applies it.
+APPLICATION = GroupKind("argoproj.io", "Application")
+APPLICATIONSET = GroupKind("argoproj.io", "ApplicationSet")
+KUSTOMIZATION = GroupKind("kustomize.toolkit.fluxcd.io", "Kustomization")
+HELMRELEASE = GroupKind("helm.toolkit.fluxcd.io", "HelmRelease")
+
+TRAINING = (PYTORCHJOB, TRAININGJOB, TRAINJOB, JOBSET, JOB)
+RUNTIMES = (TRAININGRUNTIME, CLUSTERTRAININGRUNTIME)
+PODGROUPS = (PODGROUP_OF_VOLCANO, PODGROUP_OF_PLUGINS)
+
+_KNOWN = {
+    known.kind: known
+    for known in (
+        *TRAINING,
+        *RUNTIMES,
+        *(LOCALQUEUE, CLUSTERQUEUE, RESOURCEFLAVOR),
+        *(APPLICATION, APPLICATIONSET, KUSTOMIZATION, HELMRELEASE),
+    )
+}
