@@ -537,3 +537,31 @@ def test_two_racing_clones_lose_nothing(rounds: int, branch: str, remote: Path) 
     held = files(judge, tip, "environments/prod/rendered")
     for racer in racers:
         assert f"--round={rounds}" in held[f"{racer.root.name}/values.yaml"]
+
+
+# --- a sparse checkout ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("branch", ["", "env/{env}"])
+def test_what_a_sparse_checkout_leaves_out_is_published_too(branch: str, remote: Path) -> None:
+    whole, sparse = clone(remote, "whole"), clone(remote, "sparse")
+    git(sparse.root, "sparse-checkout", "set", "environments/dev")
+    assert not (sparse.root / "environments/prod").exists()
+    options = ("--branch", branch) if branch else ()
+    publish(whole, *options)
+    publish(sparse, *options)
+    for commit in ("env/dev", "env/prod") if branch else ("main",):
+        assert files(sparse.root, commit) == files(whole.root, commit)
+    assert not (sparse.root / "environments/prod").exists()
+    assert git(sparse.root, "status", "--porcelain") == ""
+    publish(sparse, "prod", *options)
+
+
+def test_a_sparse_checkout_without_environments_publishes(remote: Path) -> None:
+    repository = clone(remote, "here")
+    (repository.root / "README.md").write_text("specs\n")
+    git_repository.commit(repository.root)
+    git(repository.root, "sparse-checkout", "set", "--no-cone", "/README.md")
+    assert not (repository.root / "environments").exists()
+    publish(repository, "--branch", "env/{env}")
+    assert "llm/pytorchjob.yaml" in str(sorted(files(repository.root, "env/prod")))

@@ -15,14 +15,14 @@ from pathlib import Path
 from trainwright import filetree, git, index, load, plan
 from trainwright.errors import SelectionError
 from trainwright.git import GitError
-from trainwright.load import ENVIRONMENTS, RENDERED
+from trainwright.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.publish import traces
 from trainwright.publish.holding import Change, Holding, listed
 from trainwright.publish.model import Options, Published, PublishError, Unsound
 from trainwright.publish.traces import Source
 from trainwright.select import select
-from trainwright.tree import Folder
 
+_SPARSE = "core.sparseCheckout"
 _WAIT, _LONGEST_WAIT = 0.1, 3.0  # seconds between two attempts
 
 
@@ -32,7 +32,7 @@ def publish(root: Path, patterns: tuple[str, ...], options: Options) -> Iterator
     Raises PublishError, GitError and, when the specs of a commit have errors, Unsound.
     """
     publisher = _Publisher(root, options)
-    chosen = select(patterns, load.survey(Folder(root)).jobs)
+    chosen = select(patterns, publisher.survey())
     for selection in chosen:
         if not selection.whole:
             name = selection.environment
@@ -55,6 +55,12 @@ class _Publisher:
         self._repository, self._inside = git.find(root)
         self._head = self._repository.commit("HEAD")
         self._texts: dict[tuple[str, str], Mapping[str, str]] = {}
+
+    def survey(self) -> Mapping[str, tuple[JobFile, ...]]:
+        """The environments of HEAD, those too that a sparse checkout leaves out on disk."""
+        specs = self._repository.tree(self._head, self._inside, later=RENDERED)
+        there = specs.kind(ENVIRONMENTS) == "folder"
+        return load.survey(specs).jobs if there else {}
 
     def _from_top(self, path: str) -> str:
         return f"{self._inside}/{path}" if self._inside else path
@@ -264,6 +270,8 @@ class _Publisher:
             folders = [self._from_top(f"{ENVIRONMENTS}/{n}/{RENDERED}") for n in done.environments]
             put = ("restore", f"--source={done.commit}", "--staged", "--worktree", "--")
             self._repository.git(*put, *folders)
+            if self._repository.line("config", "--type=bool", "--default=false", _SPARSE) == "true":
+                self._repository.git("sparse-checkout", "reapply")  # restored what it leaves out
             told = ("-m", "trainwright publish")
             self._repository.git("update-ref", *told, "HEAD", done.commit, self._head)
             return
