@@ -105,3 +105,109 @@ def test_odd_file_names_are_findings_in_every_format(output: str, repository: Re
         results = json.loads(done.stdout)["report"]["results"]
         assert [r["rule"] for r in results] == ["TW008"] * (len(ODD) + 1)
     assert len(repository.run("list", "jobs").stdout.splitlines()) == 4
+
+
+# --- names that nearly are those that are read ---------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["enviroment.yaml", "environment.yml", "Environment.yaml", "environment.json"]
+)
+@pytest.mark.parametrize("selection", [(), ("prod",), ("prod/llm",)], ids=" ".join)
+def test_an_environment_whose_file_is_misspelt_does_not_vanish(
+    name: str, selection: tuple[str, ...], repository: Repository
+) -> None:
+    path = repository.root / "environments/prod/environment.yaml"
+    path.rename(path.with_name(name))
+    (found,) = _findings(repository, *selection)
+    assert found == (
+        "TW008 environments/prod/environment.yaml: environments/prod/environment.yaml does not "
+        f"exist; did you mean {name}?"
+    )
+    assert repository.run("check", *selection).exit_code == 1
+    assert f"Rename environments/prod/{name} to environment.yaml." in repository.run("check").stdout
+
+
+@pytest.mark.parametrize("trace", ["jobs/llm.yaml", "rendered/index.json", "ledger.yaml"])
+def test_an_environment_without_its_file_is_an_error(trace: str, repository: Repository) -> None:
+    repository.write(f"staging/{trace}", "")
+    (found,) = _findings(repository)
+    assert found.endswith("environments/staging/environment.yaml does not exist")
+    assert repository.run("check").exit_code == 1
+
+
+@pytest.mark.parametrize("extends", ["extends: common/half\n", '"extends": "common/half"\n'])
+def test_a_folder_that_is_extended_needs_no_environment(
+    extends: str, repository: Repository
+) -> None:
+    repository.write("common/jobs/half.yaml", HEAD + "name: half\nnodes: 3\n")
+    assert len(_findings(repository)) == 1
+    repository.job("prod/llm", extends)
+    assert _findings(repository) == []
+
+
+MISSPELT = {
+    "ledger.yml": "prod/ledger.yml",
+    "defaults.yml": "defaults.yml",
+    "default.yaml": "default.yaml",
+    "Images.lock.yaml": "Images.lock.yaml",
+}
+
+
+@pytest.mark.parametrize("path", MISSPELT.values(), ids=MISSPELT)
+def test_a_misspelt_file_is_not_left_unread_silently(path: str, repository: Repository) -> None:
+    repository.write(path, "")
+    (found,) = _findings(repository)
+    assert found.startswith(f"TW008 environments/{path}: ")
+    assert "is not read: did you mean" in found
+
+
+def test_a_misspelt_folder_of_jobs_is_a_finding(repository: Repository) -> None:
+    repository.environment("staging")
+    assert _findings(repository) == []
+    repository.write("staging/job/x.yaml", "")
+    (found,) = _findings(repository)
+    assert found == "TW008 environments/staging/job: job is not read: did you mean jobs?"
+
+
+def test_a_job_with_another_suffix_is_told_its_name(repository: Repository) -> None:
+    path = repository.root / "environments/prod/jobs/llm.yaml"
+    path.rename(path.with_suffix(".yml"))
+    done = repository.run("check")
+    assert done.exit_code == 1
+    assert "Rename it to llm.yaml." in done.stdout
+
+
+def test_a_base_that_is_nearly_there_is_named(repository: Repository) -> None:
+    repository.write("base/jobs/half.yml", HEAD + "name: half\n")
+    repository.job("prod/llm", "extends: base/half\n")
+    (found,) = _findings(repository)
+    assert found.endswith("base/jobs/half.yaml does not exist; did you mean half.yml?")
+
+
+@pytest.mark.parametrize("name", ["jobs", "rendered"])
+def test_an_environment_is_not_called_as_a_folder_inside_one(
+    name: str, repository: Repository
+) -> None:
+    repository.environment(name)
+    repository.job(f"{name}/llm")
+    (found,) = _findings(repository)
+    assert found.startswith(f'TW008 environments/{name}: "{name}" cannot be the name')
+    assert repository.run("render").exit_code == 1
+
+
+def test_an_environment_may_be_called_base(repository: Repository) -> None:
+    repository.environment("base")
+    repository.job("base/half")
+    repository.job("prod/llm", "extends: base/half\n")
+    assert repository.run("render").exit_code == 0
+    assert "base/rendered/half/pytorchjob.yaml" in repository.tree()
+    assert repository.run("render", "--check").exit_code == 0
+
+
+@pytest.mark.parametrize("verb", ["check", "render", "diff", "suspend"])
+def test_nothing_to_select_from_is_said(verb: str, tmp_path: Path) -> None:
+    (tmp_path / "environments").mkdir()
+    done = Repository(tmp_path).run(verb, *(["prod"] if verb == "suspend" else []))
+    assert done.exit_code == 2
+    assert done.stderr.startswith("trainwright: no environment below environments/")

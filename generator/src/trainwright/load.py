@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
@@ -18,11 +20,20 @@ from trainwright.tree import Tree
 from trainwright.yamlio import Document, parse
 
 ENVIRONMENTS = "environments"
+ENVIRONMENT_FILE = "environment.yaml"
 RENDERED = "rendered"
 BUILT_IN = "built-in"
 _MAX_BASES = 8
 _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SPEC = re.compile(rf"{_NAME.pattern}\.yaml")
+_BASE = "base"  # by convention the folder of specs that are only extended
+_ENVIRONMENT_FILES = ("ledger.yaml", "jobs")  # environment.yaml is asked for by name
+_SHARED_FILES = ("defaults.yaml", "images.lock.yaml")
+_RESERVED = frozenset({"jobs", RENDERED})
+_TRACES = frozenset({RENDERED, "ledger.yaml"})  # of what once was rendered as an environment
+_NEAR = 0.8  # how like two names are where one is a slip of the other
+_EXTENDS = re.compile(rb"""\bextends["']?\s*:\s*["']?([a-z0-9][-a-z0-9]*)/""")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,7 +53,7 @@ class JobFile:
 
 def environment_path(name: str) -> str:
     """Where an environment's own file is."""
-    return f"{ENVIRONMENTS}/{name}/environment.yaml"
+    return f"{ENVIRONMENTS}/{name}/{ENVIRONMENT_FILE}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,24 +76,94 @@ def find_root(start: Path) -> Path:
 
 
 def survey(tree: Tree) -> Survey:
-    """Every environment and job file, sorted by name, without opening any of them."""
+    """Every environment and job file, sorted by name; specs are not read.
+
+    A folder whose environment.yaml is missing is an environment too where nothing else explains
+    it, so that a misspelt file name is a finding and not an environment that nobody renders.
+    """
     jobs: dict[str, tuple[JobFile, ...]] = {}
-    findings: list[Finding] = []
+    findings = list(_misspelt(tree, ENVIRONMENTS, _SHARED_FILES))
+    extended = _Extended(tree)
     for folder in tree.entries(ENVIRONMENTS):
         inside = f"{ENVIRONMENTS}/{_printable(folder.name)}"
-        is_environment = tree.kind(environment_path(folder.name)) in ("file", "link")
         if folder.kind == "link":
             findings.append(_link(inside))
-        elif is_environment and not _NAME.fullmatch(folder.name):
-            name = _printable(folder.name)
-            message = f'"{name}" is no name for an environment: it becomes a label'
-            remedy = "Rename the folder to lower-case letters, digits and dashes."
-            findings.append(dx.LAYOUT.at(Place(inside), message, remedy=remedy))
-        elif is_environment:
+        elif folder.kind == "folder" and _is_environment(tree, folder.name, extended):
+            if problem := _unusable_name(folder.name):
+                remedy = "Rename the folder to lower-case letters, digits and dashes."
+                findings.append(dx.LAYOUT.at(Place(inside), problem, remedy=remedy))
+                continue
             names, misplaced = _job_names(tree, f"{inside}/jobs")
             jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
-            findings.extend(misplaced)
+            findings.extend((*misplaced, *_misspelt(tree, inside, _ENVIRONMENT_FILES)))
     return Survey(jobs, tuple(findings))
+
+
+def _unusable_name(name: str) -> str:
+    """Why an environment cannot have a name; empty when it can."""
+    if name in _RESERVED:
+        return f'"{name}" cannot be the name of an environment: it is that of a folder inside one'
+    if not _NAME.fullmatch(name):
+        return f'"{_printable(name)}" is no name for an environment: it becomes a label'
+    return ""
+
+
+def _is_environment(tree: Tree, name: str, extended: _Extended) -> bool:
+    if tree.kind(environment_path(name)):
+        return True
+    inside = f"{ENVIRONMENTS}/{name}"
+    there = {entry.name for entry in tree.entries(inside)}
+    if _TRACES & there or any(_meant(other, (ENVIRONMENT_FILE,)) for other in there):
+        return True
+    specs = tree.kind(f"{inside}/jobs") == "folder" and any(
+        entry.name.endswith((".yaml", ".yml")) for entry in tree.entries(f"{inside}/jobs")
+    )
+    return specs and name != _BASE and name not in extended.folders
+
+
+class _Extended:
+    """The folders from which specs are extended; looked for only where it matters."""
+
+    def __init__(self, tree: Tree):
+        self._tree = tree
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        return frozenset(
+            folder.decode() for raw in self._specs() for folder in _EXTENDS.findall(raw)
+        )
+
+    def _specs(self) -> Iterator[bytes]:
+        for folder in self._tree.entries(ENVIRONMENTS):
+            inside = f"{ENVIRONMENTS}/{folder.name}/jobs"
+            if folder.kind == "folder" and self._tree.kind(inside) == "folder":
+                for entry in self._tree.entries(inside):
+                    if entry.kind == "file":
+                        with suppress(OSError, SourceError):
+                            yield self._tree.read(f"{inside}/{entry.name}")
+
+
+def _misspelt(tree: Tree, folder: str, wanted: tuple[str, ...]) -> Iterator[Finding]:
+    """Names that would be read if they were spelt as one that is missing."""
+    names = [entry.name for entry in tree.entries(folder)]
+    missing = tuple(name for name in wanted if name not in names)
+    for name in names:
+        if name not in wanted and (meant := _meant(name, missing)):
+            path = f"{folder}/{_printable(name)}"
+            message = f"{_printable(name)} is not read: did you mean {meant}?"
+            yield dx.LAYOUT.at(Place(path), message, remedy=f"Rename it to {meant}.")
+
+
+def _meant(name: str, wanted: Sequence[str]) -> str:
+    """The name that is wanted and nearly this one, or nothing."""
+    if name in wanted:
+        return ""
+    return next(iter(get_close_matches(_usual(name), wanted, n=1, cutoff=_NEAR)), "")
+
+
+def _usual(name: str) -> str:
+    """A file name in the letters and with the suffix that names of ours have."""
+    return re.sub(r"\.(yml|json)$", ".yaml", name.lower())
 
 
 def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
@@ -98,11 +179,16 @@ def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
         stem = entry.name.removesuffix(".yaml")
         if entry.kind == "link":
             findings.append(_link(path))
+        elif entry.kind == "special":
+            findings.append(_special(path))
         elif stem != entry.name and entry.kind == "file" and _NAME.fullmatch(stem):
             names.append(stem)
         else:
             message = f"{_printable(entry.name)} is no job spec: <job>.yaml is expected here"
-            findings.append(dx.LAYOUT.at(Place(path), message, remedy=_FILE_NAME))
+            usual = _usual(entry.name)
+            misnamed = entry.kind == "file" and _SPEC.fullmatch(usual)
+            remedy = f"Rename it to {usual}." if misnamed else _FILE_NAME
+            findings.append(dx.LAYOUT.at(Place(path), message, remedy=remedy))
     return names, findings
 
 
@@ -116,6 +202,14 @@ def _link(path: str) -> Finding:
         Place(path),
         f"{path} is a symbolic link, which could lead out of {ENVIRONMENTS}/",
         remedy="Replace it by a real file; share specs with `extends`.",
+    )
+
+
+def _special(path: str) -> Finding:
+    return dx.LAYOUT.at(
+        Place(path),
+        f"{path} is not a regular file: pipes, sockets and devices are not read",
+        remedy="Replace it by a regular file, or remove it.",
     )
 
 
@@ -161,12 +255,25 @@ class Reader:
         folder = path.rpartition("/")[0]
         if "link" in map(self._tree.kind, (path, folder, folder.rpartition("/")[0])):
             return _link(path)
+        if self._tree.kind(path) == "special":
+            return _special(path)
         try:
             return self._tree.read(path)
         except (FileNotFoundError, NotADirectoryError):
-            return dx.LAYOUT.at(Place(path), f"{path} does not exist", remedy="Create the file.")
+            return self._missing(path)
         except (OSError, ValueError) as error:
-            return dx.LAYOUT.at(Place(path), f"{path} cannot be read: {error}")
+            reason = getattr(error, "strerror", None) or str(error)
+            return dx.LAYOUT.at(Place(path), f"{path} cannot be read: {reason}")
+
+    def _missing(self, path: str) -> Finding:
+        folder, _, name = path.rpartition("/")
+        there = self._tree.entries(folder) if self._tree.kind(folder) == "folder" else ()
+        near = [entry.name for entry in there if _meant(entry.name, (name,))]
+        if not near:
+            return dx.LAYOUT.at(Place(path), f"{path} does not exist", remedy="Create the file.")
+        found = _printable(near[0])
+        message = f"{path} does not exist; did you mean {found}?"
+        return dx.LAYOUT.at(Place(path), message, remedy=f"Rename {folder}/{found} to {name}.")
 
     def digest(self, path: str) -> str:
         """SHA-256 of a file's bytes, or of nothing when there is no such file."""

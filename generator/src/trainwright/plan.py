@@ -83,7 +83,8 @@ def plan(
     tree = specs or Folder(root)
     found = survey(tree)
     reader = Reader(tree)
-    selected = select(patterns, found.jobs)
+    nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
+    selected = () if nothing else select(patterns, found.jobs)
     ledgers = {s.environment: ledger.read(tree, s.environment) for s in selected}
     work = [_Work(root, reader, s, ledgers[s.environment], options) for s in selected]
     _render(tree, work, options)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from trainwright.errors import SelectionError
-from trainwright.load import JobFile
+from trainwright.load import ENVIRONMENT_FILE, ENVIRONMENTS, JobFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,14 @@ def select(
 
     The path of a job's file, from the root of the repository, stands for the job.
 
-    Raises SelectionError for a pattern that matches nothing, naming what comes near.
+    Raises SelectionError for a pattern that matches nothing, naming what comes near, and where
+    there is nothing to select from.
     """
+    if not available:
+        raise SelectionError(
+            f"no environment below {ENVIRONMENTS}/: <env>/{ENVIRONMENT_FILE} makes one, see "
+            "`trainwright init`"
+        )
     chosen: dict[str, set[JobFile]] = {}
     whole: set[str] = set()
     paths = {job.path: str(job) for jobs in available.values() for job in jobs}
@@ -46,7 +52,7 @@ def select(
             if matching or not slash:
                 hits += 1
                 chosen.setdefault(environment, set()).update(matching)
-        if not hits and (patterns or available):
+        if not hits:
             raise SelectionError(_nothing(pattern, available))
     return tuple(
         Selection(environment, tuple(sorted(chosen[environment])), environment in whole)

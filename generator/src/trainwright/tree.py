@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Mapping
@@ -11,7 +12,10 @@ from typing import Literal, Protocol
 
 from trainwright.errors import SourceError
 
-Kind = Literal["file", "folder", "link", ""]  # empty: nothing there, or nothing that can be read
+# special: a pipe, a socket or a device, which are never opened. Empty: nothing there, or nothing
+# that can be read.
+Kind = Literal["file", "folder", "link", "special", ""]
+MAX_BYTES = 64 * 1024 * 1024  # far above every file people write or that is rendered
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,10 +62,12 @@ class Folder:
             return ""
         if stat.S_ISLNK(mode):
             return "link"
-        return "folder" if stat.S_ISDIR(mode) else "file"
+        if stat.S_ISDIR(mode):
+            return "folder"
+        return "file" if stat.S_ISREG(mode) else "special"
 
     def read(self, path: str) -> bytes:
-        return (self.root / path).read_bytes()
+        return read_regular(f"{self.root}/{path}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +98,25 @@ class Edited:
 def _kind(entry: os.DirEntry[str]) -> Kind:
     if entry.is_symlink():
         return "link"
-    return "folder" if entry.is_dir() else "file"
+    if entry.is_dir():
+        return "folder"
+    return "file" if entry.is_file() else "special"
+
+
+def read_regular(path: str | os.PathLike[str], *, follow: bool = True) -> bytes:
+    """The bytes of a regular file; anything else is an OSError, and never waited for.
+
+    Opening a pipe that nobody writes to would block; `follow` says whether a link may be read.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file", str(path))
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
+    return raw
