@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.errors import OutputError
+from trainwright.tree import read_regular
 
 _TEMPORARY = ".trainwright-"  # prefix of files being written; left-overs are swept by `apply`
 _WRITERS = 4  # fsync waits for the disk, not for the processor
@@ -34,7 +36,15 @@ class Changes:
 
 def digest(text: str) -> str:
     """SHA-256 of a text as it is on disk."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest_of(text.encode())
+
+
+def digest_of(raw: bytes) -> str:
+    """SHA-256 of a file's bytes with the line ends of a rendered text.
+
+    Git converts them to CRLF in a working tree (core.autocrlf), which nobody did by hand.
+    """
+    return hashlib.sha256(raw.replace(b"\r\n", b"\n")).hexdigest()
 
 
 def listing(folder: Path) -> tuple[str, ...]:
@@ -57,16 +67,12 @@ def _walk(folder: Path, prefix: str) -> Iterator[str]:
 
 
 def hashes(folder: Path, paths: tuple[str, ...]) -> dict[str, str]:
-    """SHA-256 by path of the files that can be read; a link or a vanished file has none."""
+    """Digest by path of the regular files that can be read; a link or a vanished one has none."""
     found = {}
     for path in paths:
         full = os.path.join(folder, path)  # noqa: PTH118 - thousands of files, and Path is slow
-        try:
-            descriptor = os.open(full, os.O_RDONLY | os.O_NOFOLLOW)
-        except OSError:
-            continue
-        with os.fdopen(descriptor, "rb") as file:
-            found[path] = hashlib.sha256(file.read()).hexdigest()
+        with contextlib.suppress(OSError):
+            found[path] = digest_of(read_regular(full, follow=False))
     return found
 
 

@@ -14,6 +14,7 @@ from trainwright.load import ENVIRONMENTS, JobFile
 from trainwright.model import Data
 from trainwright.render import VALUES_FILE, Rendered
 from trainwright.targets import TARGETS
+from trainwright.tree import read_regular
 
 INDEX_FILE = "index.json"
 KUSTOMIZATION_FILE = "kustomization.yaml"
@@ -91,7 +92,7 @@ def read(folder: Path) -> dict[str, Entry]:
     A broken index costs only the knowledge of what was hand-edited: it is written anew.
     """
     try:
-        return parse((folder / INDEX_FILE).read_bytes())
+        return parse(read_regular(folder / INDEX_FILE))
     except FileNotFoundError:
         return {}
     except OSError as error:
@@ -111,5 +112,5 @@ def parse(raw: bytes) -> dict[str, Entry]:
             )
             for name, e in data["jobs"].items()
         }
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

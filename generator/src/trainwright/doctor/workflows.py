@@ -23,7 +23,8 @@ def workflows(root: Path, _options: Options) -> Iterator[Diagnosis]:
     repository, _ = git.find(root)
     folder = repository.folder / WORKFLOWS
     own = _is_the_action(repository.folder / "action.yml")
-    uses = [use for path in sorted(folder.glob("*.y*ml")) for use in _uses(path, own)]
+    files = sorted(path for path in folder.glob("*.y*ml") if path.is_file())
+    uses = [use for path in files for use in _uses(path, own)]
     reviews = [use for use in uses if use.reviews]
     if not reviews:
         yield Diagnosis(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from trainwright import index
+from trainwright import filetree, index
 from trainwright.git import Repository
 from trainwright.publish.model import PublishError
 from trainwright.publish.traces import METADATA
@@ -59,7 +58,7 @@ class Holding:
             for path, raw in self.files.items()
             if self._is_ours(path)
             and path not in _OWN
-            and self._hashes.get(path) != hashlib.sha256(raw).hexdigest()
+            and self._hashes.get(path) != filetree.digest_of(raw)
         )
 
     def refuse_edits(self, branch: str) -> None:
