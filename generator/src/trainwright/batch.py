@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
 from trainwright import helm, ledger, render, resolve
-from trainwright.load import ENVIRONMENTS, JobFile, LoadedEnvironment, Reader, environment_path
+from trainwright.load import JobFile, LoadedEnvironment, Reader, environment_files
 from trainwright.model import Environment
 from trainwright.processors import processors
 from trainwright.tree import Tree
@@ -17,7 +17,7 @@ _WORTH_A_PROCESS = 150
 _CHUNK = 50
 _MAX_PROCESSES = 4  # each holds a Helm engine and schemas, some 90 MB
 
-Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the hashes of what was read
+Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the states of its inputs
 
 
 def run(
@@ -53,17 +53,19 @@ class Renderer:
         self._ledgers: dict[str, ledger.Ledger] = {}
 
     def render(self, file: JobFile) -> Outcome:
-        """One job, and the hash by path of each file that was read for it."""
+        """One job, and the state by path of each file that decided what it came to."""
         loaded, environment = self._environment(file.environment)
         if environment is None:  # it broke since the plan began
-            return render.Rendered(file=file, usable=False, findings=loaded.findings), {}
+            rendered = render.Rendered(file=file, usable=False, findings=loaded.findings)
+            return rendered, self._states(environment_files(file.environment))
         runs = self._ledger(file.environment).runs
         rendered = render.job(self._reader.job(file, loaded), environment, self._engine, runs)
-        shared = f"{ENVIRONMENTS}/defaults.yaml", environment_path(file.environment)
-        paths = sorted({*rendered.inputs, *shared})
-        inputs = {path: self._reader.digest(path) for path in paths}
+        inputs = self._states(rendered.inputs)
         self._reader.forget(file.path)
         return rendered, inputs
+
+    def _states(self, paths: Iterable[str]) -> dict[str, str]:
+        return {path: self._reader.state(path) for path in sorted(paths)}
 
     def _environment(self, name: str) -> tuple[LoadedEnvironment, Environment | None]:
         if name not in self._environments:

@@ -24,7 +24,7 @@ _PACKAGE = Path(__file__).parent
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """The outcome of one job: what it read (hashes by path) and what came of it."""
+    """The outcome of one job: the states of its inputs by path (see load), and what came of it."""
 
     inputs: Mapping[str, str]
     usable: bool

@@ -51,9 +51,17 @@ class JobFile:
         return f"{self.environment}/{self.name}"
 
 
+DEFAULTS = f"{ENVIRONMENTS}/defaults.yaml"
+
+
 def environment_path(name: str) -> str:
     """Where an environment's own file is."""
     return f"{ENVIRONMENTS}/{name}/{ENVIRONMENT_FILE}"
+
+
+def environment_files(name: str) -> tuple[str, ...]:
+    """The files that every job of an environment depends on, there or not."""
+    return DEFAULTS, environment_path(name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +236,10 @@ class LoadedEnvironment:
 
 @dataclass(frozen=True, slots=True)
 class LoadedJob:
-    """A job's merged spec, or None with the findings that prevented it; `files` were read."""
+    """A job's merged spec, or None with the findings that prevented it.
+
+    `files` decide what it is, also those that are missing or broken.
+    """
 
     file: JobFile
     spec: Layered | None
@@ -275,10 +286,10 @@ class Reader:
         message = f"{path} does not exist; did you mean {found}?"
         return dx.LAYOUT.at(Place(path), message, remedy=f"Rename {folder}/{found} to {name}.")
 
-    def digest(self, path: str) -> str:
-        """SHA-256 of a file's bytes, or of nothing when there is no such file."""
+    def state(self, path: str) -> str:
+        """SHA-256 of a file's bytes, or why there are none: what a reader makes of it follows."""
         raw = self.raw(path)
-        return hashlib.sha256(b"" if isinstance(raw, Finding) else raw).hexdigest()
+        return raw.message if isinstance(raw, Finding) else hashlib.sha256(raw).hexdigest()
 
     def document(self, path: str) -> Document | tuple[Finding, ...]:
         """A parsed file, or what is wrong with it."""
@@ -291,6 +302,7 @@ class Reader:
         """Drop a file that nothing else reads, so that thousands of jobs stay small in memory."""
         self._raw.pop(path, None)
         self._parsed.pop(path, None)
+        self._shared.pop(path, None)
 
     def lines(self, path: str) -> tuple[str, ...]:
         """The text of a file for showing it, line by line."""
@@ -311,9 +323,8 @@ class Reader:
         """environment.yaml, checked, with the layers built-in < defaults.yaml < its defaults."""
         layers = [self.built_in]
         findings: list[Finding] = []
-        shared = f"{ENVIRONMENTS}/defaults.yaml"
-        if self._tree.kind(shared):
-            document = self._checked(shared, schema.defaults_file(), findings)
+        if isinstance(self.raw(DEFAULTS), bytes) or self._tree.kind(DEFAULTS):
+            document = self._checked(DEFAULTS, schema.defaults_file(), findings)
             if document:
                 layers.append(Layer("defaults", document, "/defaults"))
         path = environment_path(name)
@@ -338,13 +349,14 @@ class Reader:
 
     def job(self, file: JobFile, environment: LoadedEnvironment) -> LoadedJob:
         """A job with everything it inherits, merged and checked against the schema."""
-        paths = [layer.document.file for layer in environment.layers[1:]]
         findings: list[Finding] = []
         chain: list[Layer] = []
-        for layer_path, document in self.chain(file, findings):
-            paths.append(layer_path)
-            chain.append(Layer("job" if layer_path == file.path else "base", document))
-        if findings or not chain:
+        paths = [*environment_files(environment.name)]
+        for path, document in self.chain(file, findings):
+            paths.append(path)
+            if document:
+                chain.append(Layer("job" if path == file.path else "base", document))
+        if findings:
             return LoadedJob(file, None, tuple(findings), tuple(paths))
         own = chain[0].document
         findings.extend(_name_agrees(file, own))
@@ -352,29 +364,40 @@ class Reader:
         findings.extend(violations(schema.effective_job(), spec, str(file)))
         return LoadedJob(file, None if findings else spec, tuple(findings), tuple(paths))
 
-    def chain(self, file: JobFile, findings: list[Finding]) -> Iterator[tuple[str, Document]]:
-        """The job's document, the one it extends, and so on; what breaks the chain is a finding."""
+    def chain(
+        self, file: JobFile, findings: list[Finding]
+    ) -> Iterator[tuple[str, Document | None]]:
+        """The job's file, the one it extends, and so on, each path with its document.
+
+        What breaks the chain is a finding; a file that does so ends it, without a document.
+        """
         path, seen = file.path, [str(file)]
         while True:
             document = self.document(path)
             if not isinstance(document, Document):
                 findings.extend(document)
+                yield path, None
                 return
             if path != file.path and self._broken(path, document):
                 findings.extend(self._shared[path])
+                yield path, None
                 return
             yield path, document
             base = document.data.get("extends")
             if base is None:
                 return
-            problem = self._cannot_extend(base, seen)
-            if problem:
-                place = document.place("/extends")
+            place = document.place("/extends")
+            if problem := _cannot_extend(base, seen):
                 findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path="extends"))
                 return
             seen.append(base)
             folder, _, name = base.partition("/")
             path = JobFile(folder, name).path
+            if isinstance(raw := self.raw(path), Finding):
+                problem = f'"{base}" cannot be used: {raw.message}'
+                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path="extends"))
+                yield path, None
+                return
 
     def _broken(self, path: str, document: Document) -> bool:
         """Whether a base file breaks the schema of written files; checked once a file."""
@@ -383,20 +406,17 @@ class Reader:
             self._shared[path] = violations(schema.job_file(), layered, path)
         return bool(self._shared[path])
 
-    def _cannot_extend(self, base: object, seen: list[str]) -> str:
-        if not isinstance(base, str):
-            return "extends must be a string"
-        folder, slash, name = base.partition("/")
-        parts = (folder, name)
-        if not slash or not all(p and p.replace("-", "").isalnum() and p.isascii() for p in parts):
-            return f'"{base}" is no <folder>/<job> under {ENVIRONMENTS}/'
-        if base in seen:
-            return f"extends goes round in a circle: {' -> '.join([*seen, base])}"
-        if len(seen) > _MAX_BASES:
-            return f"more than {_MAX_BASES} specs extend each other"
-        target = JobFile(folder, name).path
-        raw = self.raw(target)
-        return f'"{base}" cannot be used: {raw.message}' if isinstance(raw, Finding) else ""
+
+def _cannot_extend(base: object, seen: list[str]) -> str:
+    if not isinstance(base, str):
+        return "extends must be a string"
+    folder, slash, name = base.partition("/")
+    parts = (folder, name)
+    if not slash or not all(p and p.replace("-", "").isalnum() and p.isascii() for p in parts):
+        return f'"{base}" is no <folder>/<job> under {ENVIRONMENTS}/'
+    if base in seen:
+        return f"extends goes round in a circle: {' -> '.join([*seen, base])}"
+    return f"more than {_MAX_BASES} specs extend each other" if len(seen) > _MAX_BASES else ""
 
 
 def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
@@ -438,6 +458,7 @@ def one_job(tree: Tree, name: str) -> Layered:
     chain = [
         Layer("job" if path == file.path else "base", document)
         for path, document in reader.chain(file, findings)
+        if document
     ]
     if findings:
         first = findings[0]

@@ -144,9 +144,10 @@ def shared(
         if not complete:
             files = [file for file in files if file == environment_path(name)]
         found[name] = tuple(
-            _shadowed_everywhere(reader, file, pointer, times, name)
+            _shadowed_everywhere(document, pointer, times, name)
             for file in files
             if not _is_job(file, known)
+            if isinstance(document := reader.document(file), Document)  # else just edited
             for pointer, times in across[file].items()
             if times > 1  # of one job there is no telling who will inherit from the file next
         )
@@ -169,11 +170,7 @@ def _is_job(file: str, environments: Iterable[str]) -> bool:
     return any(file.startswith(f"{ENVIRONMENTS}/{name}/jobs/") for name in environments)
 
 
-def _shadowed_everywhere(
-    reader: Reader, file: str, pointer: str, jobs: int, environment: str
-) -> Finding:
-    document = reader.document(file)
-    assert isinstance(document, Document), "a layer was made of it"
+def _shadowed_everywhere(document: Document, pointer: str, jobs: int, environment: str) -> Finding:
     root = "" if pointer in document.places else "/defaults"
     path = path_of(pointer)
     message = f"{path} decides nothing in any of the {jobs} jobs that inherit it"

@@ -19,7 +19,7 @@ from trainwright.load import (
 from trainwright.model import Finding, Severity
 from trainwright.select import Selection, select
 from trainwright.settle import Judged, distinct, settle
-from trainwright.tree import Folder, Tree
+from trainwright.tree import Folder, Snapshot, Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +80,7 @@ def plan(
 
     `specs` are read instead of those on disk: a commit's, say, or edited ones.
     """
-    tree = specs or Folder(root)
+    tree = Snapshot(specs or Folder(root))
     found = survey(tree)
     reader = Reader(tree)
     nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
@@ -157,7 +157,7 @@ class _Work:
         return tuple(file for file in self._selection.jobs if file.name not in self._outcomes)
 
     def _still_true(self, job: str, known: Remembered) -> bool:
-        if any(self._reader.digest(path) != sha for path, sha in known.inputs.items()):
+        if any(self._reader.state(path) != state for path, state in known.inputs.items()):
             return False
         if known.retired != (known.run in self._ledger.runs):
             return False

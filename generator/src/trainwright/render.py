@@ -26,8 +26,9 @@ class Rendered:
     """What became of one job: its files by name, or nothing, and every finding.
 
     `files` is empty for a cancelled job, for one whose run is `retired`, and for one whose
-    findings prevent rendering; `usable` tells the last apart. `inputs` are the files that were
-    read for it. `idle` are values of files that decide nothing here; None when there is no spec.
+    findings prevent rendering; `usable` tells the last apart. `inputs` are the files that decide
+    what it comes to, there or not. `idle` are values of files that decide nothing here; None when
+    there is no spec.
     """
 
     file: JobFile

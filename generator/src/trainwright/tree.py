@@ -95,6 +95,40 @@ class Edited:
         return self.files[path] if path in self.files else self.below.read(path)
 
 
+class Snapshot:
+    """Another tree in which every path is looked at once: edits meanwhile change nothing.
+
+    What is hashed is then what was parsed, and what is shown of a file what was found in it.
+    """
+
+    def __init__(self, below: Tree):
+        self._below = below
+        self._entries: dict[str, tuple[Entry, ...]] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._read: dict[str, bytes | OSError | ValueError] = {}
+
+    def entries(self, folder: str) -> tuple[Entry, ...]:
+        if folder not in self._entries:
+            self._entries[folder] = self._below.entries(folder)
+        return self._entries[folder]
+
+    def kind(self, path: str) -> Kind:
+        if path not in self._kinds:
+            self._kinds[path] = self._below.kind(path)
+        return self._kinds[path]
+
+    def read(self, path: str) -> bytes:
+        if path not in self._read:
+            try:
+                self._read[path] = self._below.read(path)
+            except (OSError, ValueError) as error:
+                self._read[path] = error.with_traceback(None)
+        found = self._read[path]
+        if isinstance(found, bytes):
+            return found
+        raise found
+
+
 def _kind(entry: os.DirEntry[str]) -> Kind:
     if entry.is_symlink():
         return "link"

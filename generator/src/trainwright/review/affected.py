@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright import ledger
-from trainwright.load import ENVIRONMENTS, RENDERED, JobFile, environment_path
-from trainwright.review.sides import Known, Side
+from trainwright.load import RENDERED, JobFile
+from trainwright.review.sides import Side
 
 
 def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFile]:
@@ -23,7 +23,7 @@ def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFil
     touched = {
         file
         for file, known in after.known.items()
-        if (file.environment, file.name) in rendered or not changed.isdisjoint(inputs(file, known))
+        if (file.environment, file.name) in rendered or not changed.isdisjoint(known.loaded.files)
     }
     touched |= {file for file in _retired(before, after, changed) if file in after.known}
     gone = {
@@ -39,9 +39,3 @@ def _retired(before: Side, after: Side, changed: frozenset[str]) -> Iterator[Job
             old, new = before.ledger(name).runs, after.ledger(name).runs
             for run in {*old} ^ {*new}:
                 yield JobFile(name, (new.get(run) or old[run]).job)
-
-
-def inputs(file: JobFile, known: Known) -> tuple[str, ...]:
-    """Every path whose content decides what a job is rendered to, there or not."""
-    shared = (f"{ENVIRONMENTS}/defaults.yaml", environment_path(file.environment))
-    return (*known.loaded.files, *shared)

@@ -207,7 +207,7 @@ class _Comparison:
         readers: dict[str, list[Change]] = {}
         for change in self.changes:
             known = self.after.known.get(change.file)
-            read = affected.inputs(change.file, known) if known else ()
+            read = known.loaded.files if known else ()
             for path in {*read} & self._changed - {change.file.path}:
                 readers.setdefault(path, []).append(change)
         for path, changes in sorted(readers.items()):

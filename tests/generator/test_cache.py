@@ -1,0 +1,368 @@
+"""The cache must say what no cache says: after any edits, in any order, also while a verb runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from repository import ENVIRONMENT, JOB, Repository
+from trainwright import helm, plan
+from trainwright.errors import TrainwrightError
+from trainwright.tree import Entry, Folder, Kind
+
+_HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
+_OPTIONS = plan.Options(today="2026-06-01")
+
+
+# What nothing can be made of, whichever file it is in.
+BROKEN = (b"", b"a: [", b"- 1\n", b"\xff\xfe", b"kind: Nothing\n", b"a: 1\na: 2\n")
+DERIVED = (_HEAD + "JobSpec\nname: NAME\nextends: base/common\n").encode()
+JOBS = tuple(
+    text.encode()
+    for text in (
+        JOB,
+        JOB + "flags: {lr: 0.1}\n",
+        JOB + "state: cancelled\n",
+        JOB + "launcher: python\nprocsPerNode: 2\n",
+        JOB + "nodez: 1\n",
+        JOB + "extends: base/common\n",
+        JOB + "extends: base/deeper\n",
+        JOB + "extends: prod/b\n",
+    )
+)
+ENVIRONMENTS = tuple(
+    text.encode()
+    for text in (
+        ENVIRONMENT,
+        ENVIRONMENT + "defaults: {nodes: 3}\n",
+        ENVIRONMENT.replace("1.31", "1.33"),
+        ENVIRONMENT + "severity: {TW021: error}\n",
+    )
+)
+DEFAULTS = tuple(
+    f"{_HEAD}Defaults\n{more}".encode()
+    for more in ("", "defaults: {labels: {team: one}}\n", "defaults: {nodes: 2}\n")
+)
+LEDGERS = (
+    (_HEAD + "Ledger\nruns: {}\n").encode(),
+    b"RETIRED",  # the run that prod/a is rendered to, where it is
+)
+CONTENTS = {
+    "defaults.yaml": DEFAULTS,
+    "dev/environment.yaml": ENVIRONMENTS,
+    "prod/environment.yaml": ENVIRONMENTS,
+    "prod/ledger.yaml": LEDGERS,
+    "base/jobs/common.yaml": (DERIVED.replace(b"common", b"deeper"), *JOBS),
+    "base/jobs/deeper.yaml": JOBS,
+    "prod/jobs/a.yaml": (DERIVED, *JOBS),
+    "prod/jobs/b.yaml": JOBS,
+    "dev/jobs/a.yaml": JOBS,
+}
+FOLDERS = ("base", "base/jobs", "prod/jobs", "dev")
+RENDERED = (
+    "prod/rendered/a/values.yaml",
+    "prod/rendered/a/pytorchjob.yaml",
+    "prod/rendered/b/values.yaml",
+    "prod/rendered/index.json",
+    "prod/rendered/stray.yaml",
+)
+VERBS = (("check", "-o", "json"), ("check",), ("render", "--check"), ("diff",))
+SELECTIONS = ((), ("prod",), ("prod/a",), ("dev/*",))
+
+paths = st.sampled_from(sorted(CONTENTS))
+edits = paths.flatmap(
+    lambda path: st.tuples(
+        st.just(path), st.sampled_from(CONTENTS[path]) | st.sampled_from((*BROKEN, None))
+    )
+)
+
+
+@dataclass
+class Racing:
+    """The files on disk, and somebody who edits them when a number of them have been read."""
+
+    root: Path
+    after: int
+    edit: Callable[[], None]
+    below: Folder = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.below = Folder(self.root)
+
+    def _step(self) -> None:
+        self.after -= 1
+        if self.after == 0:
+            self.edit()
+
+    def entries(self, folder: str) -> tuple[Entry, ...]:
+        self._step()
+        return self.below.entries(folder)
+
+    def kind(self, path: str) -> Kind:
+        self._step()
+        return self.below.kind(path)
+
+    def read(self, path: str) -> bytes:
+        raw = self.below.read(path)
+        self._step()
+        return raw
+
+
+class Edits(RuleBasedStateMachine):
+    """A repository that people edit, and what is said of it with and without the cache."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._temporary = TemporaryDirectory()
+        self._was = os.environ.get("XDG_CACHE_HOME")
+        root = Path(self._temporary.name).resolve()
+        os.environ["XDG_CACHE_HOME"] = str(root / "cache")
+        self.repository = Repository(root / "repository")
+        self.base = self.repository.root / "environments"
+        self.base.mkdir(parents=True)
+        self.start_again()
+        self.repository.run("render")
+
+    def teardown(self) -> None:
+        if self._was is not None:
+            os.environ["XDG_CACHE_HOME"] = self._was
+        self._temporary.cleanup()
+
+    def _clear(self, path: str) -> Path:
+        """Make room at a path, wherever a file, a folder or a link is in the way."""
+        full = self.base
+        *parents, last = path.split("/")
+        for part in parents:
+            full = full / part
+            if full.is_symlink() or full.is_file():
+                full.unlink()
+            full.mkdir(exist_ok=True)
+        full = full / last
+        if full.is_dir() and not full.is_symlink():
+            shutil.rmtree(full)
+        else:
+            full.unlink(missing_ok=True)
+        return full
+
+    def _write(self, path: str, content: bytes | None) -> None:
+        """A file with a content, or none."""
+        full = self._clear(path)
+        if content == b"RETIRED":
+            content = self._retired()
+        if content is not None:
+            full.write_bytes(content.replace(b"NAME", full.stem.encode()))
+
+    def _content(self, path: str) -> bytes | None:
+        return (self.base / path).read_bytes() if (self.base / path).is_file() else None
+
+    def _retired(self) -> bytes:
+        found = plan.plan(self.repository.root, (), plan.Options(today="", use_cache=False))
+        names = (e.entries["a"].object for e in found.environments if "a" in e.entries)
+        name = next(names, "a-00000000")
+        run = f"{{job: a, spec: {name.rpartition('-')[2]}, outcome: succeeded}}"
+        return f"{_HEAD}Ledger\nruns: {{{name}: {run}}}\n".encode()
+
+    # --- edits ------------------------------------------------------------------------------------
+
+    @rule(edit=edits)
+    def write(self, edit: tuple[str, bytes | None]) -> None:
+        self._write(*edit)
+
+    @rule(edit=edits)
+    def write_and_undo(self, edit: tuple[str, bytes | None]) -> None:
+        """The mistake of a minute: seen by a verb, then put right."""
+        path, content = edit
+        before = self._content(path)
+        self._write(path, content)
+        self.the_cache_says_what_no_cache_says()
+        self._write(path, before)
+
+    @rule()
+    def start_again(self) -> None:
+        """What `git checkout` does."""
+        for path, contents in CONTENTS.items():
+            self._write(path, contents[0])
+
+    @rule(path=paths, to=st.sampled_from(["prod/jobs/c.yaml", "prod/jobs/a.yaml", "old.yaml"]))
+    def move(self, path: str, to: str) -> None:
+        if (self.base / path).is_file() and path != to:
+            there = (self.base / path).read_bytes()
+            self._clear(path)
+            self._clear(to).write_bytes(there)
+
+    @rule(path=paths, what=st.sampled_from(["folder", "link", "dangling link"]))
+    def replace(self, path: str, what: str) -> None:
+        full = self._clear(path)
+        if what == "folder":
+            full.mkdir()
+        else:
+            full.symlink_to(self.base / ("prod/jobs/b.yaml" if what == "link" else "nowhere"))
+
+    @rule(folder=st.sampled_from(FOLDERS))
+    def link_folder(self, folder: str) -> None:
+        """A folder that lies elsewhere now."""
+        elsewhere = self.repository.root / "elsewhere"
+        shutil.rmtree(elsewhere, ignore_errors=True)
+        if (self.base / folder).is_dir() and not (self.base / folder).is_symlink():
+            (self.base / folder).rename(elsewhere)
+            (self.base / folder).symlink_to(elsewhere)
+
+    @rule(path=st.sampled_from(RENDERED), content=st.sampled_from([b"", b"{", b"a: 1\n", None]))
+    def edit_rendered(self, path: str, content: bytes | None) -> None:
+        if (self.base / "prod/rendered").is_dir():
+            self._write(path, content)
+
+    # --- verbs ------------------------------------------------------------------------------------
+
+    @rule(selection=st.sampled_from(SELECTIONS))
+    def render(self, selection: tuple[str, ...]) -> None:
+        self.repository.run("render", *selection)
+
+    @rule(edit=edits, after=st.integers(1, 40), selection=st.sampled_from(SELECTIONS))
+    def race(self, edit: tuple[str, bytes | None], after: int, selection: tuple[str, ...]) -> None:
+        """An edit while everything is being read, as by an editor that empties and rewrites."""
+        racing = Racing(self.repository.root, after, lambda: self._write(*edit))
+        with suppress(TrainwrightError):
+            plan.plan(self.repository.root, selection, _OPTIONS, specs=racing)
+
+    @rule(path=paths, after=st.integers(1, 40))
+    def empty_and_rewrite(self, path: str, after: int) -> None:
+        before = self._content(path)
+        self._write(path, b"")
+        self.race((path, before), after, ())
+
+    @rule()
+    def every_verb_agrees(self) -> None:
+        for verb in VERBS:
+            with_it, without = (self.repository.run(*verb, *how) for how in ((), ("--no-cache",)))
+            assert (with_it.exit_code, with_it.output) == (without.exit_code, without.output)
+
+    @invariant()
+    def the_cache_says_what_no_cache_says(self) -> None:
+        """The plan is all that verbs print from."""
+        for selection in ((), ("prod/a",)):
+            with_it, without = (self._planned(selection, use_cache=use) for use in (True, False))
+            assert with_it == without
+
+    def _planned(self, selection: tuple[str, ...], *, use_cache: bool) -> object:
+        options = replace(_OPTIONS, use_cache=use_cache)
+        try:
+            return plan.plan(self.repository.root, selection, options)
+        except TrainwrightError as error:
+            return str(error)
+
+
+def _run(examples: int, steps: int) -> None:
+    run_state_machine_as_test(
+        Edits,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.generate, Phase.shrink),
+        ),
+    )
+
+
+@pytest.fixture(autouse=True)
+def _one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Helm's start is most of the time, and the same for everybody."""
+    monkeypatch.setattr(helm, "engine", cache(helm.engine))
+
+
+def test_the_cache_says_what_no_cache_says() -> None:
+    _run(8, 10)
+
+
+@pytest.mark.slow
+def test_the_cache_says_what_no_cache_says_after_many_edits() -> None:
+    _run(200, 25)
+
+
+# --- single mistakes ------------------------------------------------------------------------------
+
+MISTAKES = {
+    "job": ("prod/jobs/llm.yaml", b"a: ["),
+    "empty job": ("prod/jobs/llm.yaml", b""),
+    "base": ("base/jobs/common.yaml", b"a: ["),
+    "base with a field that is not known": ("base/jobs/common.yaml", b"nodez: 1\n"),
+    "missing base": ("base/jobs/common.yaml", None),
+    "defaults": ("defaults.yaml", b"a: ["),
+    "environment": ("prod/environment.yaml", b"a: ["),
+    "ledger": ("prod/ledger.yaml", b"a: ["),
+}
+
+
+@pytest.fixture
+def inheriting(repository: Repository) -> Repository:
+    """prod/llm extends base/common, and every file that can decide something is there."""
+    repository.write("base/jobs/common.yaml", JOB.replace("NAME", "common"))
+    repository.write("prod/jobs/llm.yaml", DERIVED.decode().replace("NAME", "llm"))
+    repository.write("defaults.yaml", DEFAULTS[0].decode())
+    repository.write("prod/ledger.yaml", LEDGERS[0].decode())
+    return repository
+
+
+@pytest.mark.parametrize("rendered_before", [True, False])
+@pytest.mark.parametrize(("path", "broken"), MISTAKES.values(), ids=MISTAKES)
+def test_what_was_broken_once_is_read_again(
+    path: str, broken: bytes | None, rendered_before: bool, inheriting: Repository
+) -> None:
+    if rendered_before:
+        assert inheriting.run("render").exit_code == 0
+    file = inheriting.root / "environments" / path
+    right = file.read_bytes()
+    if broken is None:
+        file.unlink()
+    else:
+        file.write_bytes(broken)
+    assert inheriting.run("check").exit_code == 1
+    file.write_bytes(right)
+    for verb in ("check", "render", "check"):
+        assert inheriting.run(verb).exit_code == 0, verb
+    assert inheriting.run("render", "--check").exit_code == 0
+    assert inheriting.run("diff").output == ""
+
+
+@pytest.mark.parametrize("path", [path for path, broken in MISTAKES.values() if broken == b"a: ["])
+def test_an_editor_that_empties_a_file_and_rewrites_it_leaves_no_trace(
+    path: str, inheriting: Repository
+) -> None:
+    file = inheriting.root / "environments" / path
+    right = file.read_bytes()
+    for after in range(1, 40):
+        file.write_bytes(b"")
+        racing = Racing(inheriting.root, after, lambda: file.write_bytes(right))
+        plan.plan(inheriting.root, (), _OPTIONS, specs=racing)
+        file.write_bytes(right)
+        racing = Racing(inheriting.root, after, lambda: file.write_bytes(b""))
+        plan.plan(inheriting.root, (), _OPTIONS, specs=racing)
+        file.write_bytes(right)
+        assert not plan.plan(inheriting.root, (), _OPTIONS).failed, after
+
+
+def test_a_plan_reads_each_file_once(inheriting: Repository) -> None:
+    read: list[str] = []
+
+    class Noting(Racing):
+        def read(self, path: str) -> bytes:
+            read.append(path)
+            return super().read(path)
+
+    noting = Noting(inheriting.root, 0, lambda: None)
+    plan.plan(inheriting.root, (), _OPTIONS, specs=noting)
+    assert sorted(read) == sorted(set(read))
