@@ -544,3 +544,97 @@ def test_a_kind_of_another_group_is_not_the_kind_that_a_rule_is_about(rule: Rule
 def test_kinds_of_others_with_a_name_that_is_known(manifest: str, rule: str) -> None:
     subject = Subject(Manifest(body=yaml.safe_load(manifest)), _environment())
     assert rule not in {found.id for found, _ in rules.run(subject)}
+
+
+STARTING = [
+    "torchrun train.py",
+    "cd /data; pip install -r requirements.txt; python3 train_distributed.py",
+    "apt-get update -qq && apt-get install -y libibverbs1\nexport A=$(hostname)\ntorchrun \\\n  train.py",
+    "NCCL_DEBUG=INFO python -u main.py --lr 0.1",
+    "python3.11 -m torch.distributed.run train.py",
+    "nsys profile -o report torchrun train.py",
+    "/opt/bin/scripts/train-script-gpu.sh 2>&1 | tee /data/training.log",
+    "if [ $RANK == 0 ]; then accelerate launch train.py; fi",
+    "mpirun -n 8 python train.py",
+    "bash -x finetune.sh",
+    "python - <<'EOF'\nprint(\"it's\")\nEOF\ntorchrun train.py",
+]
+IDLE = [
+    "sleep infinity",
+    "date; echo Hello from the Kubernetes cluster",
+    "exit 1",
+    "echo 'torchrun train.py' && sleep 10",
+    "git clone https://github.com/a/distributed-workloads /data/train",
+    "pip install accelerate deepspeed torchrun",
+    "python -m pip install -r requirements.txt",
+    "python -c 'import torch; print(torch.__version__)'",
+    "which torchrun; ls /opt/train.sh",
+    "while true; do sleep 3600; done",
+    "# torchrun train.py\nsleep 1",
+    'for i in $(seq 1 1000)\ndo\n  echo "$i"\n  sleep 1\ndone\n',
+    "mkdir -p /tmp/.ssh && /usr/sbin/sshd -D -f /tmp/sshd_config",
+]
+
+
+def _shell(script: str, *flags: str) -> set[str]:
+    container = {"name": "pytorch", "command": ["/bin/bash", *(flags or ("-c",)), script]}
+    replica = {"template": {"spec": {"containers": [container]}}}
+    body: dict[str, Data] = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "spec": {"pytorchReplicaSpecs": {"Worker": replica}},
+    }
+    return {rule.id for rule, _ in rules.run(Subject(Manifest(body=body), _environment()))}
+
+
+@pytest.mark.parametrize("script", STARTING)
+def test_a_shell_that_starts_a_training_has_to_replace_itself(script: str) -> None:
+    assert "TW712" in _shell(script)
+    assert "TW712" in _shell(script, "-xc")
+    assert "TW712" in _shell(script, "-c", "--")
+    assert "TW712" not in _shell(f"true; exec {script}")
+
+
+@pytest.mark.parametrize("script", IDLE)
+def test_a_shell_that_starts_no_training_may_stay(script: str) -> None:
+    assert "TW712" not in _shell(script)
+
+
+_POLICIES = ["mpi: {numProcPerNode: 1}", "flux: {numProcPerNode: 1}", "jax: {}", "xgboost: {}"]
+
+
+@pytest.mark.parametrize("rule", ["TW203", "TW206", "TW213"])
+@pytest.mark.parametrize("policy", [*_POLICIES, "torch: {}"])
+def test_what_is_said_of_torch_is_not_said_of_other_frameworks(policy: str, rule: str) -> None:
+    trainer = {
+        "TW203": "",
+        "TW206": "trainer: {env: [{name: PET_NNODES, value: '2'}]}, ",
+        "TW213": "trainer: {numNodes: 2, command: [python, a.py]}, ",
+    }[rule]
+    containers = "spec: {template: {spec: {containers: [{name: node, image: a}]}}}"
+    jobs = f"replicatedJobs: [{{name: node, template: {{{containers}}}}}]"
+    head = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind:"
+    sample = Sample(
+        f"{head} TrainJob\nspec: {{{trainer}runtimeRef: {{name: mine}}}}\n---\n"
+        f"{head} ClusterTrainingRuntime\nmetadata: {{name: mine}}\n"
+        f"spec: {{mlPolicy: {{{policy}}}, template: {{spec: {{{jobs}}}}}}}"
+    )
+    assert bool(_hits(RULES[rule], sample)) is (policy == "torch: {}")
+
+
+@pytest.mark.parametrize(
+    ("name", "by_torch"),
+    [
+        ("torch-distributed", True),
+        ("ours", True),
+        ("mpi-distributed", False),
+        ("deepspeed-distributed", False),
+        ("mlx-distributed", False),
+        ("flux-runtime", False),
+    ],
+)
+def test_a_runtime_that_is_not_there_is_known_by_its_name(name: str, by_torch: bool) -> None:
+    command = "trainer: {numNodes: 2, command: [python, a.py]}"
+    head = f"apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: {{runtimeRef: {{name: {name}}}"
+    assert bool(_hits(RULES["TW203"], Sample(f"{head}}}"))) is by_torch
+    assert bool(_hits(RULES["TW213"], Sample(f"{head}, {command}}}"))) is by_torch

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from trainwright.rules.template import Container, PodTemplate
 
@@ -57,3 +60,86 @@ def trains_together(template: PodTemplate) -> bool:
         launches(container.command_line) or any(name in container.variables for name in _ADDRESSES)
         for container in template.trains
     )
+
+
+# --- what a script of a shell starts --------------------------------------------------------------
+
+# Programs that start ranks, beside those that read PET_*.
+_STARTERS = frozenset(
+    ("torchrun", "accelerate", "deepspeed", "dlrover-run", "composer", "colossalai", "tune")
+    + ("mpirun", "mpiexec", "horovodrun", "llamafactory-cli", "axolotl")
+)
+_PYTHON = re.compile(r"python[\d.]*")
+_TRAINS = re.compile(r"train|tun(?:e|ing)", re.IGNORECASE)  # "pretrain.sh", "run_finetuning"
+# Modules of Python that are tools: "python -m pip install" trains nothing.
+_TOOLS = frozenset({"pip", "venv", "ensurepip", "http.server", "json.tool", "compileall"})
+# Programs that start the one which is named behind their own options.
+_WRAPPERS = frozenset(
+    ("env", "time", "timeout", "nohup", "nice", "numactl", "taskset", "stdbuf", "sudo", "command")
+    + ("nsys", "ncu", "if", "then", "else", "do", "while", "!", "{", "exec")
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_COMMENT = re.compile(r"^[ \t]*#.*$", re.MULTILINE)
+_BETWEEN = ";&|()\n"
+
+
+def script_trains(script: str) -> bool:
+    """Whether a script of a shell starts a training, as far as its text says."""
+    return any(map(_starts, _commands(script)))
+
+
+def _commands(script: str) -> Iterator[list[str]]:
+    """The words of each simple command, without the variables that are set for it."""
+    words: list[str] = []
+    for token in _tokens(_COMMENT.sub("", script.replace("\\\n", " "))):
+        if token.strip(_BETWEEN):
+            words += [token] if words or not _ASSIGNMENT.fullmatch(token) else []
+        else:
+            yield words
+            words = []
+    yield words
+
+
+def _tokens(script: str) -> list[str]:
+    lexer = shlex.shlex(script, posix=True, punctuation_chars=_BETWEEN)
+    lexer.whitespace, lexer.commenters, lexer.whitespace_split = " \t\r", "", True
+    try:
+        return list(lexer)
+    except ValueError:  # a quote that is not closed, as in the text of a here-document
+        return [
+            token for token in re.split(rf"([{re.escape(_BETWEEN)}])|[ \t\r]+", script) if token
+        ]
+
+
+def _starts(words: list[str]) -> bool:
+    """Whether a command, or the one that it wraps, starts a training."""
+    for index, word in enumerate(words):
+        name, rest = PurePosixPath(word).name, words[index + 1 :]
+        if _is_training(name, rest):
+            return True
+        wrapped = words[0] in _WRAPPERS
+        if not wrapped:
+            return False
+    return False
+
+
+def _is_training(name: str, arguments: list[str]) -> bool:
+    if name in _STARTERS:
+        return True
+    if _PYTHON.fullmatch(name):
+        return _python_trains(arguments)
+    if SHELLS.fullmatch(name) or name in ("source", "."):
+        name = next((PurePosixPath(a).name for a in arguments if not a.startswith("-")), "")
+    return name.endswith((".sh", ".py")) and _TRAINS.search(name) is not None
+
+
+def _python_trains(arguments: list[str]) -> bool:
+    """Whether Python is given a program of the image's: a file, or a module that is not a tool."""
+    for index, argument in enumerate(arguments):
+        if argument == "-m":
+            return arguments[index + 1 : index + 2] not in ([tool] for tool in _TOOLS)
+        if not argument.startswith("-"):
+            return PurePosixPath(argument).name != "setup.py"
+        if argument == "-c":
+            return False
+    return False

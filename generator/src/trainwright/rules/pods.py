@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainwright.model import Severity
-from trainwright.rules.launching import SHELLS
+from trainwright.rules.launching import SHELLS, script_trains
 from trainwright.rules.quota import candidates
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
@@ -60,12 +60,18 @@ def _d12(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for container in template.trains:
             words = container.command_line
-            if len(words) < 3 or not SHELLS.fullmatch(words[0]):
+            if not words or not SHELLS.fullmatch(words[0]):
                 continue
-            flags = [i for i, word in enumerate(words[1:3], 1) if re.fullmatch("-[a-z]*c", word)]
-            script = words[flags[0] + 1] if flags and flags[0] + 1 < len(words) else "exec "
-            if not _EXEC.search(script):
+            script = _script(words[1:])
+            if script_trains(script) and not _EXEC.search(script):
                 yield Hit(container.pointer, f"{words[0]} -c runs the training without exec")
+
+
+def _script(words: Sequence[str]) -> str:
+    """What a shell is given to run with -c, by its options and arguments."""
+    flags = [i for i, word in enumerate(words[:2]) if re.fullmatch("-[a-z]*c", word)]
+    after = [word for word in words[flags[0] + 1 :] if word != "--"] if flags else []
+    return after[0] if after else ""
 
 
 D12 = Rule(

@@ -123,12 +123,24 @@ def runtime(subject: Subject) -> Manifest | None:
     return subject.around.named(*runtime_of(subject.manifest), subject.manifest.namespace)
 
 
-def _t03(subject: Subject) -> Iterator[Hit]:
-    if subject.spec.get("trainer") is not None:
-        return
+# What the runtimes of other frameworks than PyTorch are called, upstream and by most.
+_OTHER_FRAMEWORKS = frozenset({"mpi", "deepspeed", "mlx", "flux", "jax", "xgboost", "horovod"})
+
+
+def _by_torch(subject: Subject) -> bool:
+    """Whether Trainer tells the ranks their places by PET_*, which it does for torch alone.
+
+    A runtime that is not among the objects is one for torch, unless its name says otherwise.
+    """
     found = runtime(subject)
-    policy = mapping(dig(found.body, "spec", "mlPolicy")) if found else {"torch": {}}
-    if "torch" in policy:
+    if found is not None:
+        return "torch" in mapping(dig(found.body, "spec", "mlPolicy"))
+    name = runtime_of(subject.manifest)[1]
+    return _OTHER_FRAMEWORKS.isdisjoint(re.split(r"[-.]", name))
+
+
+def _t03(subject: Subject) -> Iterator[Hit]:
+    if subject.spec.get("trainer") is None and _by_torch(subject):
         yield Hit("/spec", "there is no trainer, so no variable of torchrun is set")
 
 
@@ -185,9 +197,10 @@ _OWNED = frozenset({"node", "dataset-initializer", "model-initializer"})
 
 
 def _t06(subject: Subject) -> Iterator[Hit]:
+    by_torch = _by_torch(subject)
     for index, entry in enumerate(mappings(dig(subject.spec, "trainer", "env"))):
         name = text(entry.get("name"))
-        if name in _RESERVED:
+        if name in _RESERVED and by_torch:
             yield Hit(f"/spec/trainer/env/{index}", f"{name} is set", spec=f"env.{name}")
     for pointer, _, pod in patches(subject.spec):
         for container in mappings(dig(pod, "spec", "containers")):
@@ -249,6 +262,8 @@ T10 = Rule(
 
 
 def _t13(subject: Subject) -> Iterator[Hit]:
+    if not _by_torch(subject):
+        return
     for template in subject.templates:
         processes = integer(dig(subject.spec, "trainer", "numProcPerNode")) or 1
         container = next((c for c in template.trains if c.name == "node"), None)
