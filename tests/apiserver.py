@@ -73,6 +73,9 @@ class ApiServer:
     refused: dict[str, dict[str, Any]] = field(default_factory=dict)  # status by object name
     logs: dict[str, list[str]] = field(default_factory=dict)  # timestamped, by pod[/previous]
     not_started: dict[str, str] = field(default_factory=dict)  # message by pod
+    lost_logs: dict[str, str] = field(
+        default_factory=dict
+    )  # message by pod, of a node that is gone
     open_logs: set[str] = field(default_factory=set)  # pods that still write
     drop: list[str] = field(default_factory=list)  # streams to break once: "watch", "log"
     expire_continue: int = 0
@@ -187,6 +190,13 @@ def _selected(body: dict[str, Any], query: dict[str, str]) -> bool:
     return True
 
 
+def _listed(body: dict[str, Any]) -> dict[str, Any]:
+    """An item of a list: of built-in kinds without apiVersion and kind, which the list has."""
+    group = body["apiVersion"].rpartition("/")[0]
+    built_in = "." not in group or group.endswith(".k8s.io")
+    return {k: v for k, v in body.items() if not built_in or k not in ("apiVersion", "kind")}
+
+
 def status(
     code: int, reason: str, message: str, causes: tuple[dict[str, str], ...] = ()
 ) -> dict[str, Any]:
@@ -292,8 +302,9 @@ class Handler(BaseHTTPRequestHandler):
         size = min(self.api.page, int(query.get("limit", "500")))
         more = {"continue": str(start + size)} if start + size < len(found) else {}
         metadata = {"resourceVersion": str(self.api.version), **more}
-        return self._json(200, {"kind": f"{kind}List", "metadata": metadata,
-                                "items": found[start : start + size]})  # fmt: skip
+        page = [_listed(body) for body in found[start : start + size]]
+        return self._json(200, {"kind": f"{kind}List", "apiVersion": gv,
+                                "metadata": metadata, "items": page})  # fmt: skip
 
     def _apply(self, stored: Stored | None, text: str, query: dict[str, str]) -> None:
         body = yaml.safe_load(text)
@@ -342,6 +353,8 @@ class Handler(BaseHTTPRequestHandler):
     def _log(self, pod: str, query: dict[str, str]) -> None:
         if pod in self.api.not_started:
             return self._json(400, status(400, "BadRequest", self.api.not_started[pod]))
+        if pod in self.api.lost_logs:
+            return self._json(500, status(500, "InternalError", self.api.lost_logs[pod]))
         key = f"{pod}/previous" if query.get("previous") == "true" else pod
         if key not in self.api.logs:
             return self._json(404, status(404, "NotFound", f'pods "{pod}" not found'))

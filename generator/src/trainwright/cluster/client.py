@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -98,7 +98,7 @@ class Cluster:
             except Expired:  # the list is older than what etcd keeps: read it anew
                 items, page, more = [], {}, ""
                 continue
-            items += page.get("items") or ()
+            items += map(_typed(page), page.get("items") or ())
             more = page["metadata"].get("continue") or ""
         return items, page["metadata"].get("resourceVersion") or ""
 
@@ -218,6 +218,16 @@ class Cluster:
             raise unreachable(self.where, error.reason) from None
         except HTTPError as error:
             raise unreachable(self.where, error) from None
+
+
+def _typed(page: Mapping[str, Data]) -> Callable[[Mapping[str, Data]], Data]:
+    """Items with the apiVersion and kind that those of built-in kinds leave to their list.
+
+    https://kubernetes.io/docs/reference/using-api/api-concepts/#collections
+    """
+    kind = (page.get("kind") or "").removesuffix("List")
+    head = {"apiVersion": page.get("apiVersion") or "", "kind": kind}
+    return lambda item: {**head, **item}
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
