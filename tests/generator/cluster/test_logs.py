@@ -100,6 +100,21 @@ def test_a_container_that_has_not_started_is_a_note_and_not_an_error(
     assert "rank 1" not in done.stdout
 
 
+@pytest.mark.parametrize("options", [(), ("-f",)], ids=["read", "follow"])
+def test_a_log_whose_node_is_gone_is_a_note_and_the_others_are_read(
+    run: Run, running: dict[str, Any], api: ApiServer, options: tuple[str, ...]
+) -> None:
+    name = running["metadata"]["name"]
+    api.put({**running, "status": conditions("Created", "Failed")})
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "finishedAt": "2026-11-21T03:05:00Z"}}
+    api.put(pod(running, f"{name}-worker-0", phase="Failed", **container(ended)))
+    api.lost_logs[f"{name}-worker-0"] = "dial tcp: lookup node-a: no such host"
+    done = run("logs", "prod/llm", *options)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.splitlines() == [f"rank 0    | master says {i}" for i in range(3)]
+    assert "rank 1    | the log cannot be read: dial tcp: lookup node-a" in done.stderr
+
+
 def test_what_is_not_applied_names_the_runs_that_are(
     repository: Repository, run: Run, running: dict[str, Any], api: ApiServer
 ) -> None:

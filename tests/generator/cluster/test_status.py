@@ -36,7 +36,8 @@ def test_what_is_not_applied_says_so(run: Run) -> None:
 def test_one_list_call_a_kind_however_many_jobs(run: Run, applied: Applied, api: ApiServer) -> None:
     for job in ("prod/llm", "prod/mnist"):
         body = applied(job, conditions("Created", "Running"))
-        api.put(pod(body, f"{body['metadata']['name']}-master-0", **RUNNING))
+        for role in ("master", "worker"):
+            api.put(pod(body, f"{body['metadata']['name']}-{role}-0", **RUNNING))
     run("status", "prod")
     asked = [(request.verb, request.resource) for request in api.requests]
     assert asked == [("list", "pytorchjobs"), ("list", "pods")]
@@ -212,6 +213,38 @@ def test_one_job_shows_its_pods_and_the_last_lines(
     assert "\x1b" not in done.output
 
 
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        (
+            lambda api, pod: api.lost_logs.update({pod: "dial tcp: lookup node-a: no such host"}),
+            "the log cannot be read: dial tcp: lookup node-a: no such host",
+        ),
+        (lambda api, pod: None, "the pod is gone, and its log with it"),
+        (lambda api, pod: api.not_started.update({pod: "is waiting to start"}), "waiting to start"),
+        (lambda api, pod: api.forbidden.add(("get", "pods/log")), "not allowed to get pods/log"),
+    ],
+    ids=["node is gone", "pod is gone", "not started", "forbidden"],
+)
+def test_a_log_that_cannot_be_read_hides_nothing_else(
+    run: Run,
+    applied: Applied,
+    api: ApiServer,
+    trouble: Callable[[ApiServer, str], None],
+    said: str,
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Failed"))
+    name = f"{body['metadata']['name']}-master-0"
+    api.put(pod(body, name, **failed()))
+    trouble(api, name)
+    done = run("status", "prod/llm")
+    assert done.exit_code == 0, done.output
+    assert "rank 0 ended with exit code 1" in done.stdout
+    assert name in done.stdout
+    assert "no last lines of the rank that failed first: " in done.stdout
+    assert said in done.stdout.splitlines()[-1]
+
+
 def test_restarting_counts_and_says_why(run: Run, applied: Applied, api: ApiServer) -> None:
     body = applied("prod/llm", conditions("Created", "Running"))
     name = body["metadata"]["name"]
@@ -237,6 +270,10 @@ def test_suspended_is_somebodys_wish_and_queued_is_kueues(
     assert (item["git"], item["cluster"]) == ("suspended", "suspended")
 
 
+UNSAID = (
+    "Kueue gives no reason: it has not evaluated it yet, or a workload of the same shape waits and "
+    "this one waits with it"
+)
 WORKLOADS: dict[str, tuple[dict[str, Any] | None, str, str]] = {
     "no Workload": (None, "NoWorkload", "Kueue has taken no notice of it, in the queue team"),
     "quota": (
@@ -245,7 +282,7 @@ WORKLOADS: dict[str, tuple[dict[str, Any] | None, str, str]] = {
             "message": "couldn't assign flavors to pod set master: insufficient unused quota for "
             "nvidia.com/gpu in flavor h100, 4 more needed",
         }]}},
-        "Quota",
+        "WaitingForQuota",
         "couldn't assign flavors to pod set master: insufficient unused quota for nvidia.com/gpu "
         "in flavor h100, 4 more needed",
     ),
@@ -269,7 +306,46 @@ WORKLOADS: dict[str, tuple[dict[str, Any] | None, str, str]] = {
         "provisioning: waiting for 3 nodes",
     ),
     "somebody held it": ({"spec": {"active": False}}, "Deactivated", "its Workload is not active"),
-    "not looked at": ({}, "Queued", "Kueue has not looked at it yet, in the queue team"),
+    "granular": (
+        {"status": {"conditions": [
+            {"type": "QuotaReserved", "status": "False", "reason": "TopologyPlacementFailed",
+             "message": 'topology "rack" doesn\'t allow to fit any of 2 pod(s)'},
+            {"type": "Admitted", "status": "False", "reason": "NoReservation"},
+        ]}},
+        "TopologyPlacementFailed",
+        'topology "rack" doesn\'t allow to fit any of 2 pod(s)',
+    ),
+    "more than there ever is": (
+        {"status": {"conditions": [{
+            "type": "QuotaReserved", "status": "False", "reason": "Pending",
+            "message": "couldn't assign flavors to pod set worker: insufficient quota for "
+            "nvidia.com/gpu in flavor h100, previously considered podsets requests (0) + current "
+            "podset request (16) > maximum capacity (8)",
+        }]}},
+        "ExceedsMaxQuota",
+        "couldn't assign flavors to pod set worker: insufficient quota for nvidia.com/gpu in flavor "
+        "h100, previously considered podsets requests (0) + current podset request (16) > maximum "
+        "capacity (8)",
+    ),
+    "taints": (
+        {"status": {"conditions": [{
+            "type": "QuotaReserved", "status": "False", "reason": "Pending",
+            "message": "couldn't assign flavors to pod set main: untolerated taint {gpu  NoSchedule "
+            "<nil>} in flavor h100",
+        }]}},
+        "NoMatchingFlavor",
+        "couldn't assign flavors to pod set main: untolerated taint {gpu NoSchedule <nil>} in "
+        "flavor h100",
+    ),
+    "held for a reason of its own": (
+        {"status": {"conditions": [{
+            "type": "QuotaReserved", "status": "False", "reason": "Pending",
+            "message": "Workload no longer fits after processing another workload",
+        }]}},
+        "Pending",
+        "Workload no longer fits after processing another workload",
+    ),
+    "nothing said": ({}, "Queued", UNSAID),
 }  # fmt: skip
 
 
@@ -302,6 +378,52 @@ def test_queued_is_said_in_kueues_words(
     assert (item["cluster"], item["reason"], item["message"]) == ("queued", reason, message)
     assert item["ready"] == 0
     assert item["drift"] == [], "Kueue's suspend is no difference"
+
+
+SHORT = "insufficient unused quota for nvidia.com/gpu in flavor h100, 2 more needed"
+OTHER = {"nodeSelector": {"pool": "a100"}}
+LIKE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "alike": ({}, {}, f"{SHORT} (said of other, a workload of the same shape)"),
+    "bypassed": (
+        {}, {"reason": "PendingEvaluation", "message":
+             "Bypassed scheduling evaluation because an equivalent workload recently failed"},
+        f"{SHORT} (said of other, a workload of the same shape)",
+    ),
+    "elsewhere": ({"queueName": "else"}, {}, UNSAID),
+    "other pods": ({"podSets": [{"name": "main", "count": 2, "template": {"spec": OTHER}}]}, {}, UNSAID),
+    "fewer pods": ({"podSets": [{"name": "main", "count": 1}]}, {}, UNSAID),
+    "more urgent": ({"priority": 9}, {}, UNSAID),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LIKE)
+def test_a_workload_that_kueue_did_not_evaluate_waits_for_what_its_like_waits_for(
+    repository: Repository, run: Run, api: ApiServer, case: str
+) -> None:
+    differs, told, message = LIKE[case]
+    repository.environment("prod", "queueing: kueue\nqueues: {team: {}}\n")
+    repository.job("prod/llm", "queue: team\n")
+    repository.run("render", "prod")
+    body = manifest(repository, "prod/llm")
+    body["spec"]["runPolicy"]["suspend"] = True
+    body = api.put({**body, "status": conditions("Created", "Suspended")})
+    spec = {"queueName": "team", "podSets": [{"name": "main", "count": 2}]}
+    waits = {"type": "QuotaReserved", "status": "False"}
+    for name, more, condition in (
+        ("other", differs, {**waits, "reason": "WaitingForQuota", "message": SHORT}),
+        ("own", {}, {**waits, **told} if told else {"type": "PodsReady", "status": "False"}),
+    ):
+        owner = {"uid": body["metadata"]["uid"] if name == "own" else "u", "controller": True}
+        api.put(
+            {
+                "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
+                "metadata": {"name": name, "ownerReferences": [owner]},
+                "spec": {**spec, **more}, "status": {"conditions": [condition]},
+            }
+        )  # fmt: skip
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["message"]) == ("queued", message)
+    assert item["reason"] == ("WaitingForQuota" if SHORT in message else "Queued")
 
 
 def test_what_git_no_longer_has(repository: Repository, run: Run, applied: Applied) -> None:

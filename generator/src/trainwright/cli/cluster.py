@@ -114,7 +114,7 @@ def status(
     with errors():
         reach = Reach(kubeconfig, kube_context, namespace)
         runs: list[Run] = []
-        last: tuple[str, ...] = ()
+        last = asking.LastLines()
         found = [place for place in intent.places(context.root, selections) if place.kinds]
         single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
         for place in found:

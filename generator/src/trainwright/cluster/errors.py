@@ -6,6 +6,7 @@ ClusterError
 ├── Expired          410: the version is older than what the API server remembers
 ├── Unreachable      no answer, or one that broke off: what runs for long tries again
 ├── Waiting          400: the container whose log is asked for has not started
+├── NoLog            5xx: the kubelet that has the log does not answer
 └── Refused          the API server does not accept an object
 """
 
@@ -44,6 +45,10 @@ class Unreachable(ClusterError):
 
 class Waiting(ClusterError):
     """A container has not started, and has no log."""
+
+
+class NoLog(ClusterError):
+    """The log of a pod cannot be had, since its node is gone or its kubelet does not answer."""
 
 
 @dataclass(slots=True)
@@ -88,8 +93,8 @@ def failed(answer: Answer, status: int, body: object, where: str) -> ClusterErro
     if answer.judged and 400 <= status < 500 and status != 429:
         causes = (said.get("details") or {}).get("causes") or ()
         return Refused(message, tuple(c["field"] for c in causes if c.get("field")))
-    if status == 400 and answer.resource == LOG:
-        return Waiting(message)
+    if answer.resource == LOG and (status == 400 or status >= 500):
+        return Waiting(message) if status == 400 else NoLog(f"the log cannot be read: {message}")
     known = {404: Unknown, 410: Expired}
     words = f"{where} answers {status} when asked to {answer}: {message}"
     return known.get(status, ClusterError)(words)

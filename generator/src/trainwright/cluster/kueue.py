@@ -1,6 +1,7 @@
 """Why a run waits in a Kueue queue, from the Workload that Kueue keeps of it, in Kueue's words.
 
-Facts: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2/workload_types.go.
+Facts: kubernetes-sigs/kueue v0.19.2, apis/kueue/v1beta2/workload_types.go and, for workloads that
+are alike, pkg/workload/workload.go and pkg/cache/queue/cluster_queue.go.
 """
 
 from __future__ import annotations
@@ -36,12 +37,18 @@ def of(body: Mapping[str, Data], found: Sequence[Mapping[str, Data]]) -> Mapping
     return None
 
 
-def reason(workload: Mapping[str, Data] | None, queue: str) -> tuple[str, str]:
-    """Why it is not admitted, as a word and a sentence; empty when it is."""
+def reason(
+    workload: Mapping[str, Data] | None, queue: str, all_: Sequence[Mapping[str, Data]] = ()
+) -> tuple[str, str]:
+    """Why it is not admitted, as a word and a sentence; empty when it is.
+
+    `all_` are the Workloads of its namespace: of those with one shape Kueue evaluates the first,
+    and leaves the others without a condition.
+    """
     if workload is None:
         return "NoWorkload", f"Kueue has taken no notice of it, in the queue {queue}"
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
-    said = {c["type"]: c for c in status.get("conditions") or ()}
+    said = _conditions(workload)
 
     def holds(name: str) -> bool:
         return bool(said.get(name, {}).get("status") == "True")
@@ -53,19 +60,84 @@ def reason(workload: Mapping[str, Data] | None, queue: str) -> tuple[str, str]:
         found = "Deactivated", _message(said, "Evicted") or "its Workload is not active"
     elif holds("QuotaReserved"):
         found = "AdmissionChecks", _checks(status) or "quota is reserved, checks are not done"
-    elif quota.get("message"):
+    elif quota.get("message") and _BYPASSED not in quota["message"]:
         found = _word(quota), clean(quota["message"])
     elif holds("Evicted"):
         found = said["Evicted"].get("reason") or "Evicted", _message(said, "Evicted")
     else:
-        found = "Queued", f"Kueue has not looked at it yet, in the queue {queue}"
+        found = _of_its_like(workload, all_) or (_word(quota) if quota else "Queued", _UNSAID)
     return found
 
 
+# Kueue does not evaluate a workload of a shape that has just failed (0.17 and later).
+_BYPASSED = "an equivalent workload"
+_UNSAID = (
+    "Kueue gives no reason: it has not evaluated it yet, or a workload of the same shape waits "
+    "and this one waits with it"
+)
+
+
+def _of_its_like(
+    workload: Mapping[str, Data], others: Sequence[Mapping[str, Data]]
+) -> tuple[str, str] | None:
+    """Why a workload of the same shape in the same queue waits, which holds for this one too."""
+    wanted = _shape(workload)
+    for other in others:
+        said = _conditions(other).get("QuotaReserved", {})
+        message = said.get("message") or ""
+        told = said.get("status") == "False" and message and _BYPASSED not in message
+        if told and _shape(other) == wanted:
+            name = other["metadata"]["name"]
+            return _word(said), clean(f"{message} (said of {name}, a workload of the same shape)")
+    return None
+
+
+# What Kueue compares of the pods. pkg/util/pod/pod.go, SpecShape
+_PLACED = ("nodeSelector", "affinity", "tolerations", "runtimeClassName", "priority",
+           "topologySpreadConstraints", "overhead", "resourceClaims", "resources")  # fmt: skip
+
+
+def _shape(workload: Mapping[str, Data]) -> Data:
+    """What decides whether a workload fits: its queue, its priority, what its pods ask for."""
+    spec = workload.get("spec") or {}
+    return (
+        spec.get("queueName"),
+        spec.get("priority"),
+        [_of_set(s) for s in spec.get("podSets") or ()],
+    )
+
+
+def _of_set(pods: Mapping[str, Data]) -> Data:
+    spec = (pods.get("template") or {}).get("spec") or {}
+    counted = [pods.get(key) for key in ("name", "count", "minCount", "topologyRequest")]
+    asked = [
+        [((c.get("resources") or {}).get("requests"), c.get("ports")) for c in spec.get(kind) or ()]
+        for kind in ("initContainers", "containers")
+    ]
+    return counted, asked, [spec.get(field) for field in _PLACED]
+
+
+# Where Kueue's feature gate UnadmittedWorkloadsObservability is off the reason is only `Pending`,
+# and the message shows which of the gate's reasons it is. pkg/scheduler/flavorassigner
+_GRANULAR = (
+    ("insufficient unused quota", "WaitingForQuota"),
+    ("> maximum capacity", "ExceedsMaxQuota"),
+    ("doesn't allow to fit", "TopologyPlacementFailed"),
+    ("doesn't match node affinity", "NoMatchingFlavor"),
+    ("untolerated taint", "NoMatchingFlavor"),
+)
+
+
 def _word(quota: Mapping[str, Data]) -> str:
-    """Kueue's `Pending` says less than the message; other reasons say more."""
     found: str = quota.get("reason") or "Pending"
-    return "Quota" if found == "Pending" else found
+    if found != "Pending":
+        return found
+    message = quota.get("message") or ""
+    return next((word for part, word in _GRANULAR if part in message), found)
+
+
+def _conditions(workload: Mapping[str, Data]) -> dict[str, Mapping[str, Data]]:
+    return {c["type"]: c for c in (workload.get("status") or {}).get("conditions") or ()}
 
 
 def _message(said: Mapping[str, Mapping[str, Data]], name: str) -> str:

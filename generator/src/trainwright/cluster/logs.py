@@ -9,13 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from trainwright.cluster.client import Cluster
-from trainwright.cluster.errors import ClusterError, Unknown, Unreachable, Waiting
+from trainwright.cluster.errors import ClusterError, NoLog, Unknown, Unreachable, Waiting
 from trainwright.cluster.pods import LivePod
 from trainwright.credentials import redact
 
 _PAUSE = 2.0  # seconds before a container that has not started is asked again
 _LOOK = 15.0  # seconds without a line before the pods are looked at again
 _PATIENCE = 30  # broken connections in a row before giving up, about a minute
+GONE = "the pod is gone, and its log with it"
 _QUEUE = 1000  # lines that may wait for a slow terminal
 
 
@@ -70,7 +71,9 @@ def read(
         except Waiting as error:
             yield Line(pod, pod.message or str(error), note=True)
         except Unknown:
-            yield Line(pod, "the pod is gone, and its log with it", note=True)
+            yield Line(pod, GONE, note=True)
+        except NoLog as error:
+            yield Line(pod, str(error), note=True)
 
 
 def follow(
@@ -130,34 +133,51 @@ def _until_one_ends(
         yield line
 
 
+@dataclass(slots=True)
+class _Position:
+    """Up to where a log has been read, and how many attempts in a row brought nothing."""
+
+    last: str = ""
+    lost: int = 0
+
+
 def _stream(
     cluster: Cluster, namespace: str, pod: LivePod, wanted: Wanted, stop: threading.Event
 ) -> Iterator[Line]:
     """One container's log to its end."""
-    options, last, lost = wanted.options(pod.container), "", 0
-    said = ""
+    options, position, said = wanted.options(pod.container), _Position(), ""
     while not stop.is_set():
         try:
-            for at, text in cluster.log(namespace, pod.name, options, follow=True):
-                lost = 0
-                # A stream goes on from whole seconds, so it repeats what was seen.
-                if at > last:
-                    last = at
-                    yield Line(pod, redact(text))
+            yield from _after(cluster, namespace, pod, options, position)
             return
         except Unknown:
             return
-        except Waiting as error:
-            if pod.message != said:
-                said = pod.message
-                yield Line(pod, said or str(error), note=True)
+        except (Waiting, NoLog) as error:
+            words = pod.message if isinstance(error, Waiting) else str(error)
+            if words != said:
+                said = words
+                yield Line(pod, words, note=True)
+            position.lost += isinstance(error, NoLog)
+            if position.lost > (_PATIENCE if pod.ending is None else 0):
+                return
             stop.wait(_PAUSE)
         except Unreachable:
-            lost += 1
-            if lost > _PATIENCE:
+            position.lost += 1
+            if position.lost > _PATIENCE:
                 raise
-            options = _from(options, last)
-            stop.wait(min(lost / 2, _PAUSE))
+            options = _from(options, position.last)
+            stop.wait(min(position.lost / 2, _PAUSE))
+
+
+def _after(
+    cluster: Cluster, namespace: str, pod: LivePod, options: Mapping[str, str], position: _Position
+) -> Iterator[Line]:
+    """Lines that were not read before: a stream goes on from whole seconds and repeats some."""
+    for at, text in cluster.log(namespace, pod.name, options, follow=True):
+        position.lost = 0
+        if at > position.last:
+            position.last = at
+            yield Line(pod, redact(text))
 
 
 def _from(options: Mapping[str, str], last: str) -> dict[str, str]:

@@ -26,6 +26,19 @@ _TELLING = (
     "ContainerCreating",
     "PodInitializing",
 )
+# Of these every pod is on its way; what keeps it from starting is something else.
+_STARTING = ("Init", "ContainerCreating", "PodInitializing", "Pending", "NotReady", "Terminating")
+# Pods that were only told to stop are the consequence, not the cause.
+_STOPPED = (130, 143)
+_NOT_MADE = "FailedCreate"  # of Jobs; the training operator says FailedCreatePod
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning of a controller: its event's reason, and the sentence."""
+
+    reason: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +48,8 @@ class Sight:
     body: Mapping[str, Data]
     pods: tuple[LivePod, ...] = ()
     workload: Mapping[str, Data] | None = None
-    warnings: tuple[str, ...] = ()  # messages of events, the newest last
+    workloads: Sequence[Mapping[str, Data]] = ()  # all of the namespace
+    notices: tuple[Notice, ...] = ()  # about it and what it makes, the newest last
 
 
 def judge(kind: Kind, sight: Sight) -> State:
@@ -58,7 +72,7 @@ def _queued(told: State, sight: Sight) -> State:
     queue = (sight.body["metadata"].get("labels") or {}).get(kueue.QUEUE_LABEL, "")
     if not queue:
         return replace(told, ready=0)
-    reason, message = kueue.reason(sight.workload, queue)
+    reason, message = kueue.reason(sight.workload, queue, sight.workloads)
     waiting = replace(told, phase=Phase.QUEUED, ready=0)
     if not reason:
         return replace(waiting, reason="Admitted", message="Kueue lets it start")
@@ -68,36 +82,75 @@ def _queued(told: State, sight: Sight) -> State:
 def _by_its_pods(told: State, sight: Sight) -> State:
     pods = current(sight.pods)
     if not pods:
-        warning = sight.warnings[-1] if sight.warnings else ""
-        if told.phase is Phase.PENDING and warning:
-            return replace(told, reason="Warning", message=clean(warning))
-        return told
-    ready = sum(pod.ready for pod in pods)
-    done = sum(pod.phase == "Succeeded" for pod in pods)
+        return _without_pods(told, sight.notices)
+    attempts = max(told.restarts, *(pod.attempt for pod in pods))
     seen = replace(
         told,
-        ready=ready,
+        ready=sum(pod.ready for pod in pods),
         total=max(len(pods), told.total or 0),
-        restarts=told.restarts + sum(pod.restarts for pod in pods),
+        restarts=attempts + sum(pod.restarts for pod in pods),
     )
-    broken = [pod for pod in pods if pod.reason == "CrashLoopBackOff" or _down(pod)]
-    if broken or told.phase is Phase.RESTARTING:
-        failing = first_failure(broken or pods)
-        if failing:
-            why, message = failure(*failing)
-            return replace(seen, phase=Phase.RESTARTING, reason=why, message=message)
-        return replace(seen, phase=Phase.RESTARTING)
+    broken = tuple(pod for pod in pods if pod.reason == "CrashLoopBackOff" or _down(pod))
+    again = told.phase is Phase.PENDING and any(pod.attempt for pod in pods)
+    if broken or again or told.phase is Phase.RESTARTING:
+        return _restarting(replace(seen, phase=Phase.RESTARTING), sight, broken)
+    why = _delays(seen, sight.notices, pods)
+    if not why:
+        return replace(seen, phase=Phase.RUNNING if seen.ready else told.phase)
+    return _explained(replace(seen, phase=Phase.RUNNING if seen.ready else Phase.PENDING), why)
+
+
+def _without_pods(told: State, notices: Sequence[Notice]) -> State:
+    if not notices or told.phase not in (Phase.PENDING, Phase.RESTARTING):
+        return told
+    return replace(told, reason=notices[-1].reason, message=notices[-1].message)
+
+
+def _restarting(seen: State, sight: Sight, broken: Sequence[LivePod]) -> State:
+    """What ended pods, and what keeps those from starting that replace them."""
+    pods = current(sight.pods)
+    failing = first_failure(broken or pods) or _last_failure(sight.pods)
+    cause = failure(*failing) if failing else (seen.reason, seen.message)
+    causes = [cause] if any(cause) else []
+    others = [pod for pod in pods if pod not in broken]
+    stuck = [why for why in _delays(seen, sight.notices, others) if not _is_starting(why[0])]
+    why = [*causes, *stuck] if broken else [*stuck, *causes]
+    return _explained(seen, why or _delays(seen, sight.notices, pods))
+
+
+def _explained(state: State, why: Sequence[tuple[str, str]]) -> State:
+    """A state with several reasons: the word of the first, the sentences of all."""
+    if not why:
+        return state
+    return replace(state, reason=why[0][0], message="; ".join(m for _, m in why if m))
+
+
+def _delays(
+    seen: State, notices: Sequence[Notice], pods: Sequence[LivePod]
+) -> list[tuple[str, str]]:
+    """What keeps pods from being ready, and others from being made."""
     held_up = sorted((pod for pod in pods if pod.reason), key=_weight)
-    if held_up and ready + done < len(pods):
-        phase = Phase.RUNNING if ready else Phase.PENDING
-        why, message = _held_up(held_up)
-        return replace(seen, phase=phase, reason=why, message=message)
-    return replace(seen, phase=Phase.RUNNING if ready else told.phase)
+    over = sum(pod.ready or pod.phase == "Succeeded" for pod in pods)
+    found = [_held_up(held_up)] if held_up and over < len(pods) else []
+    refused = [notice for notice in notices if notice.reason.startswith(_NOT_MADE)]
+    if refused and lacks_pods(seen.total, pods):
+        found.append((refused[-1].reason, refused[-1].message))
+    return found
+
+
+def lacks_pods(total: int | None, pods: Sequence[LivePod]) -> bool:
+    """Whether fewer pods are there than there should be; those that failed need another."""
+    alive = sum(not _down(pod) for pod in pods)
+    return alive < (total or 1)
+
+
+def _is_starting(reason: str) -> bool:
+    return reason.removeprefix("Init:") in _STARTING
 
 
 def current(pods: Sequence[LivePod]) -> tuple[LivePod, ...]:
     """The newest pod of each seat: Jobs keep the failed ones beside those that replace them."""
-    newest = {pod.seat.name if pod.seat else pod.name: pod for pod in pods}
+    newest = {pod.place: pod for pod in pods}
     return tuple(newest.values())
 
 
@@ -135,9 +188,13 @@ def first_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Ending] | None:
     now = [(pod, pod.ending) for pod in pods if pod.ending and pod.ending.failed]
     # What a container ended with before it was started again is old news where one is down now.
     endings = now or [(pod, pod.before) for pod in pods if pod.before and pod.before.failed]
-    # Pods that were only told to stop are the consequence, not the cause.
-    stopped = (130, 143)
-    return min(endings, key=lambda e: (e[1].code in stopped, e[1].at), default=None)
+    return min(endings, key=lambda e: (e[1].code in _STOPPED, e[1].at), default=None)
+
+
+def _last_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Ending] | None:
+    """The pod that failed last, of those that others have replaced."""
+    endings = [(pod, pod.ending) for pod in pods if pod.ending and pod.ending.failed]
+    return max(endings, key=lambda e: (e[1].code not in _STOPPED, e[1].at), default=None)
 
 
 def failure(pod: LivePod, ending: Ending) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from trainwright.operators import operator, ranks, workload
 
 RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+_ATTEMPT_LABEL = "jobset.sigs.k8s.io/restart-attempt"
 _MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"  # mesh injectors set it
 _SUFFIX = re.compile(r"-[a-z0-9]{5}$")  # what the Job controller appends to a pod's name
 
@@ -56,7 +57,9 @@ class Ending:
 class LivePod:
     """One pod. `reason` and `message` say what it waits for; `ending` is of its current container.
 
-    `before` is how the container ended that this one replaces.
+    `before` is how the container ended that this one replaces; `attempt` counts how often a JobSet
+    has made all its pods anew. `origin` is the part of the name that a Job gives all pods of one
+    index.
     """
 
     name: str
@@ -72,11 +75,18 @@ class LivePod:
     ending: Ending | None = None
     before: Ending | None = None
     index: int = 0
+    attempt: int = 0
+    origin: str = ""
     seat: Seat | None = None
 
     @property
     def label(self) -> str:
         return self.seat.label if self.seat else f"node {self.index}"
+
+    @property
+    def place(self) -> str:
+        """What a pod shares with the one that replaces it."""
+        return self.seat.name if self.seat else self.origin or self.name
 
     @property
     def order(self) -> tuple[int, str]:
@@ -131,7 +141,6 @@ def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
     found = {c["name"]: c for c in status.get("containerStatuses") or ()}
     container: Mapping[str, Data] = found.get(name, {})
     reason, message = _waiting(metadata, spec, status, container, kind)
-    index = labels.get(_INDEX_LABEL, "")
     return LivePod(
         name=metadata["name"],
         run=labels.get(RUN_LABEL) or labels.get(kind.carrier) or "",
@@ -145,8 +154,15 @@ def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
         message=clean(message),
         ending=_ending(container.get("state"), status),
         before=_ending(container.get("lastState"), {}),
-        index=int(index) if index.isdigit() else 0,
+        index=_count(labels, _INDEX_LABEL),
+        attempt=_count(labels, _ATTEMPT_LABEL),
+        origin=metadata.get("generateName", "").rstrip("-") if _INDEX_LABEL in labels else "",
     )
+
+
+def _count(labels: Mapping[str, str], name: str) -> int:
+    written = labels.get(name, "")
+    return int(written) if written.isdigit() else 0
 
 
 def clean(text: str) -> str:
@@ -198,6 +214,9 @@ def _waiting(
     unscheduled = _condition(status, "PodScheduled", "False")
     if unscheduled:
         return unscheduled.get("reason") or "Unschedulable", unscheduled.get("message") or ""
+    if not (spec.get("nodeName") or status.get("conditions") or container):
+        scheduler = spec.get("schedulerName") or "default-scheduler"
+        return "Unscheduled", f"the scheduler {scheduler} has not considered it"
     for init in status.get("initContainerStatuses") or ():
         held = _held_up(init, kind.waits.get(init["name"], "has not ended"))
         if held and not _is_sidecar(spec, init["name"]):

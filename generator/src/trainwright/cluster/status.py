@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from trainwright.cluster import kueue, observe
 from trainwright.cluster.client import EVENTS, PODS, Cluster, Resource
 from trainwright.cluster.drift import drift
-from trainwright.cluster.errors import NoKind, Unknown, Waiting
+from trainwright.cluster.errors import ClusterError, NoKind, Unknown
 from trainwright.cluster.intent import CANCELLED, NOT_IN_GIT, RETIRED, Intent, Place
-from trainwright.cluster.observe import Sight
-from trainwright.cluster.pods import RUN_LABEL, LivePod, read, seats, take
+from trainwright.cluster.logs import GONE
+from trainwright.cluster.observe import Notice, Sight, current, lacks_pods
+from trainwright.cluster.pods import RUN_LABEL, LivePod, clean, read, seats, take
 from trainwright.cluster.states import Kind, Phase, State
 from trainwright.credentials import redact
 from trainwright.model import Data, Manifest
@@ -20,6 +21,7 @@ JOB_LABEL = "app.kubernetes.io/name"
 _DONE = (CANCELLED, RETIRED)
 _BROKEN = (Phase.FAILED, Phase.RESTARTING)
 _LAST_LINES = 10
+_POD_GROUP = "PodGroup"  # of a gang, which has the name of the run
 _NAMES = 100  # in one selector, which is part of a URL
 _OURS = "app.kubernetes.io/managed-by=trainwright,trainwright.io/environment="
 
@@ -127,22 +129,34 @@ def others(cluster: Cluster, place: Place, intent: Intent, namespace: str) -> tu
     return tuple(sorted(one.name for one in _objects(cluster, place, namespace, selector)))
 
 
-def last_lines(cluster: Cluster, namespace: str, runs: Sequence[Run]) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastLines:
+    """What a rank wrote last, or why that cannot be read."""
+
+    lines: tuple[str, ...] = ()
+    missing: str = ""
+
+
+def last_lines(cluster: Cluster, namespace: str, runs: Sequence[Run]) -> LastLines:
     """What the rank wrote last that failed the first of these runs; empty where it says so itself.
 
     A container whose terminationMessagePolicy falls back to its log has those lines as message.
+    That a log cannot be read is part of the answer, and hides nothing else.
     """
     failed = next((run for run in runs if run.state.phase in _BROKEN), None)
     found = observe.first_failure(failed.pods) if failed else None
     if found is None or found[1].message:
-        return ()
+        return LastLines()
     pod, ending = found
     previous = {"previous": "true"} if ending is pod.before else {}
     options = {"container": pod.container, "tailLines": str(_LAST_LINES), **previous}
     try:
-        return tuple(redact(line) for _, line in cluster.log(namespace, pod.name, options))
-    except (Unknown, Waiting):
-        return ()
+        log = cluster.log(namespace, pod.name, options)
+        return LastLines(lines=tuple(redact(line) for _, line in log))
+    except Unknown:
+        return LastLines(missing=GONE)
+    except ClusterError as error:
+        return LastLines(missing=str(error))
 
 
 def resource_of(kind: Kind) -> Resource:
@@ -183,7 +197,10 @@ def _sights(
         own = [read(pod, one.kind) for pod in pods.get(one.name, ())]
         places = seats(one.kind, one.body, beside.get(one.name, ()))
         sights[one.kind.kind, one.name] = Sight(
-            body=one.body, pods=take(own, places), workload=kueue.of(one.body, workloads)
+            body=one.body,
+            pods=take(own, places),
+            workload=kueue.of(one.body, workloads),
+            workloads=workloads,
         )
     return _explained(cluster, namespace, live, sights)
 
@@ -220,21 +237,36 @@ def _explained(
     live: Sequence[Live],
     sights: dict[tuple[str, str], Sight],
 ) -> dict[tuple[str, str], Sight]:
-    """The warnings about runs that wait without pods: nothing else says why they have none."""
-    silent = {
-        key
-        for one in live
-        for key in [(one.kind.kind, one.name)]
-        if not sights[key].pods and one.kind.judge(one.body).phase is Phase.PENDING
-    }
-    events = cluster.all(EVENTS, namespace, field_selector="type=Warning") if silent else []
-    for event in sorted(events, key=lambda e: e.get("lastTimestamp") or e.get("eventTime") or ""):
-        about = event.get("involvedObject") or {}
-        key = (about.get("kind", ""), about.get("name", ""))
-        if key in silent:
-            said = (*sights[key].warnings, event.get("message") or "")
-            sights[key] = replace(sights[key], warnings=said)
+    """The warnings about runs that lack pods: nothing else says why they have none.
+
+    They are about the object itself, or about what it makes its pods through.
+    """
+    about: dict[tuple[str, str], tuple[str, str]] = {}
+    for one in live:
+        key = (one.kind.kind, one.name)
+        if _lacks_pods(one, sights[key]):
+            about |= dict.fromkeys((key, *one.kind.makes(one.body), (_POD_GROUP, one.name)), key)
+    events = cluster.all(EVENTS, namespace, field_selector="type=Warning") if about else []
+    for event in sorted(events, key=_happened):
+        object_ = event.get("involvedObject") or {}
+        run = about.get((object_.get("kind", ""), object_.get("name", "")))
+        if run:
+            notice = Notice(event.get("reason") or "Warning", clean(event.get("message") or ""))
+            sights[run] = replace(sights[run], notices=(*sights[run].notices, notice))
     return sights
+
+
+def _lacks_pods(one: Live, sight: Sight) -> bool:
+    told = one.kind.judge(one.body)
+    waits = told.phase in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING)
+    return waits and lacks_pods(told.total, current(sight.pods))
+
+
+def _happened(event: Mapping[str, Data]) -> str:
+    """When an event was seen last; those of the newer API have another field for it."""
+    series = event.get("series") or {}
+    times = (event.get("lastTimestamp"), series.get("lastObservedTime"), event.get("eventTime"))
+    return next((time for time in times if time), "")
 
 
 # --- one run -------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from trainwright import present
 from trainwright.cluster.pods import Ending, LivePod
 from trainwright.cluster.states import Phase, State
-from trainwright.cluster.status import Run
+from trainwright.cluster.status import LastLines, Run
 from trainwright.model import Data
 from trainwright.reports.report import visible
 
@@ -33,16 +33,18 @@ def table(runs: Sequence[Run], *, color: bool) -> str:
     return present.table(HEADERS, rows, color=color)
 
 
-def detail(runs: Sequence[Run], last_lines: Sequence[str], *, color: bool) -> str:
+def detail(runs: Sequence[Run], last: LastLines, *, color: bool) -> str:
     """The runs of one job, the pods of each, reasons in full, and what the failed rank wrote."""
     parts = [table(runs, color=color)]
     for run in runs:
         parts += [f"\n{visible(line)}\n" for line in _why(run) if len(line) > _WIDE]
         if run.pods:
             parts.append("\n" + _pods(run.pods, color=color))
-    if last_lines:
+    if last.lines:
         parts.append("\nlast lines of the rank that failed first:\n")
-        parts += [f"  {visible(line)}\n" for line in last_lines]
+        parts += [f"  {visible(line)}\n" for line in last.lines]
+    if last.missing:
+        parts.append(f"\nno last lines of the rank that failed first: {visible(last.missing)}\n")
     return "".join(parts)
 
 

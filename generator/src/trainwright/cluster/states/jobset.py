@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from trainwright.cluster.states import indexed
-from trainwright.cluster.states.state import Kind, State, status_of
+from trainwright.cluster.states.state import Kind, Phase, State, holding, status_of
 from trainwright.model import Data
 
 
@@ -22,7 +22,20 @@ def _judge(body: Mapping[str, Data]) -> State:
         total=sum(_pods(group) for group in spec.get("replicatedJobs") or ()),
     )
     waits = "JobSet has not made its Jobs yet" if jobs is None else ""
+    if counted.phase is Phase.RESTARTING:
+        why = holding(status.get("conditions")).get("RestartingJobSet", {})
+        counted = replace(counted, reason=why.get("reason") or "", message=why.get("message") or "")
     return indexed.by_conditions(body, counted, succeeded="Completed", waits=waits)
+
+
+def _jobs(body: Mapping[str, Data]) -> tuple[tuple[str, str], ...]:
+    """The Jobs that make its pods."""
+    name = body["metadata"]["name"]
+    return tuple(
+        ("Job", f"{name}-{group['name']}-{index}")
+        for group in (body.get("spec") or {}).get("replicatedJobs") or ()
+        for index in range(group.get("replicas", 1))
+    )
 
 
 def _pods(group: Mapping[str, Data]) -> int:
@@ -36,4 +49,5 @@ KIND = Kind(
     kind="JobSet",
     plural="jobsets",
     judge=_judge,
+    makes=_jobs,
 )

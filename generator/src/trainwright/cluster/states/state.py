@@ -49,6 +49,10 @@ def _as_it_is(_: Mapping[str, Data]) -> int | None:
     return None
 
 
+def _nothing(_: Mapping[str, Data]) -> tuple[tuple[str, str], ...]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """How to find the objects of one kind, and what their status means.
@@ -57,7 +61,8 @@ class Kind:
     that trains, empty for the first. `waits` says in words what init containers of the operator's
     own wait for. `size` is how many pods an elastic object has been given, None for what its spec
     asks for. `carrier` is the label that names the object on pods which may
-    have none of git's labels: those of a runtime that is the cluster's.
+    have none of git's labels: those of a runtime that is the cluster's. `makes` are the objects
+    that stand between this one and its pods, by kind and name: warnings of theirs are its own.
     """
 
     api_version: str
@@ -68,6 +73,7 @@ class Kind:
     waits: Mapping[str, str] = field(default_factory=dict, hash=False)
     size: Callable[[Mapping[str, Data]], int | None] = _as_it_is
     carrier: str = ""
+    makes: Callable[[Mapping[str, Data]], tuple[tuple[str, str], ...]] = _nothing
 
     @property
     def group(self) -> str:

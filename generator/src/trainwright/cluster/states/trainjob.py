@@ -23,11 +23,19 @@ def _judge(body: Mapping[str, Data]) -> State:
     return indexed.by_conditions(body, counted, succeeded="Complete", waits=waits)
 
 
+def _made(body: Mapping[str, Data]) -> tuple[tuple[str, str], ...]:
+    """Its JobSet, and the Jobs of that, of which Trainer allows one of each name."""
+    name = body["metadata"]["name"]
+    groups = [group["name"] for group in status_of(body).get("jobsStatus") or ()]
+    return (("JobSet", name), *(("Job", f"{name}-{group}-0") for group in groups))
+
+
 KIND = Kind(
     api_version="trainer.kubeflow.org/v1alpha1",
     kind="TrainJob",
     plural="trainjobs",
     judge=_judge,
+    makes=_made,
     container="node",
     carrier="jobset.sigs.k8s.io/jobset-name",  # the JobSet has the name of the TrainJob
 )
