@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
@@ -14,9 +14,10 @@ from pathlib import Path
 from trainwright import diagnostics as dx
 from trainwright import schema
 from trainwright.errors import SelectionError, SourceError
-from trainwright.merge import Layer, Layered, merge, path_of, stack
-from trainwright.model import Finding, Place
+from trainwright.merge import Layer, Layered, lookup, merge, path_of, stack
+from trainwright.model import Data, Finding, Place
 from trainwright.tree import Tree
+from trainwright.violation import Violation, show
 from trainwright.yamlio import Document, parse
 
 ENVIRONMENTS = "environments"
@@ -247,6 +248,36 @@ class LoadedJob:
     files: tuple[str, ...]
 
 
+_FLAG = re.compile(r"(?:/defaults)?/flags/.")
+
+
+def read_spec(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
+    """A file that people write, or what is wrong with it.
+
+    A flag is a word of a command line: a number that has another form there than in Python (1e3,
+    1.10, 0o14) is the text that was written. Anywhere else 2.0 is 2, as JSON Schema has it.
+    """
+    document = parse(file, raw)
+    if not isinstance(document, Document) or not document.written:
+        return document
+    return replace(document, data=_numbers(document.data, "", document.written))
+
+
+def _numbers(value: Data, pointer: str, written: Mapping[str, str]) -> Data:
+    if isinstance(value, dict):
+        return {
+            key: _numbers(v, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", written)
+            for key, v in value.items()
+        }
+    if isinstance(value, list):
+        return [_numbers(v, f"{pointer}/{index}", written) for index, v in enumerate(value)]
+    if pointer not in written:
+        return value
+    if _FLAG.match(pointer):
+        return value if str(value) == written[pointer] else written[pointer]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class Reader:
     """Reads each file under the root once, and never a file outside of it."""
 
@@ -295,7 +326,7 @@ class Reader:
         """A parsed file, or what is wrong with it."""
         if path not in self._parsed:
             raw = self.raw(path)
-            self._parsed[path] = (raw,) if isinstance(raw, Finding) else parse(path, raw)
+            self._parsed[path] = (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
         return self._parsed[path]
 
     def forget(self, path: str) -> None:
@@ -437,9 +468,19 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
         at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
         if (violation.missing and not pointer) or at.file == BUILT_IN:
             at = Place(spec.layers[-1].document.file)
-        message, remedy, path = violation.message, violation.remedy, path_of(pointer)
+        message, remedy, path = _quoting(spec, violation), violation.remedy, path_of(pointer)
         found.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=path))
     return tuple(found)
+
+
+def _quoting(spec: Layered, violation: Violation) -> str:
+    """The message of a violation with a number that it ends with as it was written."""
+    layer = spec.setter(violation.pointer)
+    written = layer.document.written.get(layer.root + violation.pointer)
+    shown = show(lookup(spec.data, violation.pointer))
+    if written is None or not violation.message.endswith(f": {shown}"):
+        return violation.message
+    return violation.message.removesuffix(shown) + written
 
 
 def one_job(tree: Tree, name: str) -> Layered:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import yaml
@@ -30,6 +30,7 @@ class Document:
 
     `places` are where values start, `keys` where their keys do (list items have no key). `above`
     are the lines of the file before the text that was read, where that was only a part of it.
+    `written` are the texts of numbers, where they are not the only way to write them.
     """
 
     file: str
@@ -37,6 +38,7 @@ class Document:
     places: Mapping[str, tuple[int, int]]
     keys: Mapping[str, tuple[int, int]]
     above: int = 0
+    written: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, pointer: str) -> Place:
         """Where the value is, or the nearest mapping around it that was written."""
@@ -154,7 +156,9 @@ def _built(file: str, node: Node, builder: _Builder) -> Document | tuple[Finding
         return (refusal.finding(file, builder.above),)
     if builder.duplicates:
         return tuple(refusal.finding(file, builder.above) for refusal in builder.duplicates)
-    return Document(file, data, builder.places, builder.keys, builder.above)
+    return Document(
+        file, data, builder.places, builder.keys, builder.above, written=builder.written
+    )
 
 
 def _unreadable(file: str, error: Exception, raw: bytes, above: int) -> tuple[Finding, ...]:
@@ -252,6 +256,7 @@ class _Builder:
     def __init__(self, dialect: Dialect, above: int, most: int) -> None:
         self.places: dict[str, tuple[int, int]] = {}
         self.keys: dict[str, tuple[int, int]] = {}
+        self.written: dict[str, str] = {}
         self.duplicates: list[_Refusal] = []
         self.count = 0
         self.above = above
@@ -269,7 +274,10 @@ class _Builder:
         if depth > MAX_DEPTH:
             raise _too_deep(node)
         if isinstance(node, ScalarNode):
-            return self._scalar(node)
+            value = self._scalar(node)
+            if node.tag == _FLOAT or (node.tag == _INT and str(value) != node.value):
+                self.written[pointer] = node.value
+            return value
         if isinstance(node, MappingNode) and node.tag == _MAP:
             return self._mapping(node, pointer, depth + 1)
         if isinstance(node, SequenceNode) and node.tag == _SEQ:

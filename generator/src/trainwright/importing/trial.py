@@ -11,7 +11,7 @@ from trainwright import equivalence, helm, load, names, resolve, schema, values,
 from trainwright.equivalence import Run
 from trainwright.errors import SelectionError, SourceError
 from trainwright.importing import beside
-from trainwright.load import JobFile, LoadedEnvironment, Reader
+from trainwright.load import JobFile, LoadedEnvironment, Reader, read_spec
 from trainwright.merge import Layer, Layered, stack
 from trainwright.model import Data, Environment, Finding, Job, Manifest
 from trainwright.targets import TARGETS, unsupported
@@ -98,7 +98,7 @@ class Place:
     def layered(self, spec: Mapping[str, Data]) -> Layered:
         """A spec with all that it inherits."""
         file = JobFile(self.name, spec["name"])
-        document = yamlio.parse(file.path, yamlio.dump(dict(spec)).encode())
+        document = read_spec(file.path, yamlio.dump(dict(spec)).encode())
         assert isinstance(document, Document), "what is dumped can be read"
         return stack((*self._loaded.layers, Layer("job", document)))
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from trainwright import ledger, names, resolve
 from trainwright.errors import SourceError
 from trainwright.ledger import Ledger
-from trainwright.load import JobFile, LoadedEnvironment, Reader, one_job
+from trainwright.load import JobFile, LoadedEnvironment, Reader, one_job, read_spec
 from trainwright.merge import Layer, Layered, lookup, stack
 from trainwright.model import Data, Environment, Finding, Job
 from trainwright.tree import Tree
-from trainwright.yamlio import Document, parse
+from trainwright.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class Subject:
 
     def edited(self, raw: bytes) -> Subject:
         """The same job with another text."""
-        document = parse(self.file.path, raw)
+        document = read_spec(self.file.path, raw)
         if not isinstance(document, Document):
             raise SourceError(f"{document[0].place}: {document[0].message}")
         spec = stack((*self.spec.layers[:-1], Layer("job", document)))
