@@ -210,6 +210,24 @@ FEATURES = (
         shows=('"kueue.x-k8s.io/podset-preferred-topology": "rack"',),
     ),
     Feature(
+        name="Kueue: a node selector in a queue",
+        spec="queue: team\nnodeSelector: {zone: a}",
+        environment=_KUEUE,
+        shows=('"zone": "a"',),
+    ),
+    Feature(
+        name="Kueue: tolerations in a queue",
+        spec="queue: team\ntolerations: [{key: sku, operator: Exists}]",
+        environment=_KUEUE,
+        shows=('"sku"',),
+    ),
+    Feature(
+        name="Kueue: affinity in a queue",
+        spec="queue: team\naffinity: {podAntiAffinity: {}}",
+        environment=_KUEUE,
+        shows=("podAntiAffinity",),
+    ),
+    Feature(
         name="Kueue: suspended in a queue",
         spec="queue: team\nstate: suspended",
         environment=_KUEUE,

@@ -13,7 +13,6 @@ from types import ModuleType
 
 import pytest
 import yaml
-from click.testing import Result
 
 import crds
 from repository import Repository
@@ -343,75 +342,3 @@ def test_root_is_refused_where_the_environment_or_the_spec_says_so(
     body = yaml.safe_load(repository.tree()["x/rendered/a/pytorchjob.yaml"])
     pod = body["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is expected
-
-
-# --- Kueue ---------------------------------------------------------------------------------------
-
-_GROUP = "kueue.x-k8s.io/podset-group-name"
-_KUEUE = f"{ALL}queueing: kueue\nqueues: {{team: {{}}}}\n"
-_QUEUED = (
-    "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: a\n"
-    "image: {repository: registry.example.com/train, tag: '1.0'}\n"
-    "entrypoint: {script: t.py}\nresources: {cpu: '1', memory: 1Gi}\nqueue: team\n"
-)
-
-
-def _queued(repository: Repository, extra: str, environment: str = "") -> Result:
-    repository.write("all/environment.yaml", _KUEUE + environment)
-    repository.write("all/jobs/a.yaml", _QUEUED + extra)
-    return repository.run("render", "all/a")
-
-
-def _object(repository: Repository, target: str) -> Data:
-    return yaml.safe_load(repository.tree()[f"all/rendered/a/{target}.yaml"])
-
-
-def _groups(repository: Repository) -> list[str | None]:
-    replicas = _object(repository, "pytorchjob")["spec"]["pytorchReplicaSpecs"]
-    metadata = (replica["template"]["metadata"] for replica in replicas.values())
-    return [found.get("annotations", {}).get(_GROUP) for found in metadata]
-
-
-@pytest.mark.parametrize("kind", ["required", "preferred"])
-def test_master_and_workers_share_one_topology_domain(kind: str, repository: Repository) -> None:
-    """Kueue places each pod set by itself unless both are in one group."""
-    extra = f"target: pytorchjob\nnodes: 3\ntopology: {{{kind}: rack}}\n"
-    assert _queued(repository, extra).exit_code == 0
-    master, worker = _groups(repository)
-    assert master == worker
-    assert master
-    assert not master.isdigit()  # which Kueue refuses
-
-
-@pytest.mark.parametrize(
-    "extra",
-    [
-        "nodes: 1\ntopology: {required: rack}",
-        "elastic: {minNodes: 2, maxNodes: 4}\ntopology: {required: rack}",
-        "nodes: 3",
-    ],
-    ids=["the master alone", "workers alone", "without a topology"],
-)
-def test_one_pod_set_is_not_grouped(extra: str, repository: Repository) -> None:
-    """Kueue refuses a group of any other size than two."""
-    assert _queued(repository, f"target: pytorchjob\n{extra}\n").exit_code == 0
-    assert set(_groups(repository)) == {None}
-
-
-@pytest.mark.parametrize("target", ["trainjob", "jobset", "job"])
-def test_kinds_of_one_pod_set_are_not_grouped(target: str, repository: Repository) -> None:
-    extra = f"target: {target}\nnodes: 3\ntopology: {{required: rack}}\n"
-    assert _queued(repository, extra).exit_code == 0
-    assert not [path for path, text in repository.tree().items() if _GROUP in text]
-
-
-def test_a_kueue_that_knows_no_groups_cannot_keep_a_pytorchjob_together(
-    repository: Repository,
-) -> None:
-    extra = "target: pytorchjob\nnodes: 3\ntopology: {required: rack}\n"
-    done = _queued(repository, extra, 'kueue: {version: "0.12"}\n')
-    assert done.exit_code == 1
-    assert "environments/all/jobs/a.yaml:10:" in done.output
-    assert "error[TW021]" in done.output
-    assert "podset-group-name" in done.output
-    assert _queued(repository, extra, 'kueue: {version: "0.13"}\n').exit_code == 0

@@ -190,6 +190,16 @@ NAME_LENGTH = Diagnostic(
     effect="The pods start, their services are refused, and the ranks never meet.",
     remedy="Shorten the job's name.",
 )
+PLACED_BY_FLAVOR = Diagnostic(
+    id="TW025",
+    name="pool-left-to-the-flavor",
+    summary="A job of a kind whose pod template cannot change is placed by its pool.",
+    effect="In a Kueue queue the ResourceFlavor alone places it: on every node that has the "
+    "resources, where the flavor has no node labels.",
+    remedy="Give the ResourceFlavor the nodeLabels and tolerations of the pool.",
+    severity=Severity.NOTE,
+    waivable=True,
+)
 WAIVER_EXPIRED = Diagnostic(
     id="TW030",
     name="waiver-expired",
@@ -302,6 +312,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         CONTRADICTION,
         CAPACITY,
         NAME_LENGTH,
+        PLACED_BY_FLAVOR,
         WAIVER_EXPIRED,
         WAIVER_UNUSED,
         UNKNOWN_RULE,

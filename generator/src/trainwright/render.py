@@ -14,7 +14,7 @@ from trainwright.merge import Layered, lookup, pointer_of
 from trainwright.model import Environment, Finding, Job, Manifest, Place, Related, Waiver
 from trainwright.rules.rule import Rule
 from trainwright.rules.subject import Hit, Subject
-from trainwright.targets import TARGETS, unsupported
+from trainwright.targets import TARGETS, placed_by_kueue, unsupported
 from trainwright.targets.target import Target
 
 VALUES_FILE = "values.yaml"
@@ -84,6 +84,7 @@ def job(
     linted = _about(loaded.file, tuple(layers.findings(resolved, environment)))
     if resolved.state == "cancelled" or done.retired:
         return replace(done, usable=True, findings=linted)
+    linted = (*linted, *_about(loaded.file, tuple(_left_out(loaded.spec, resolved, environment))))
     rendered = _rendered(done, loaded.spec, resolved, environment, engine)
     return replace(rendered, findings=(*linted, *rendered.findings)) if linted else rendered
 
@@ -111,6 +112,16 @@ def _unfit(
             remedy=f"Shorten the name to at most {len(job.name) - over} characters.",
             path="name",
         )
+
+
+def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Finding]:
+    """What of the pool is not rendered, since a ResourceFlavor says it."""
+    if job.pool and placed_by_kueue(job, environment):
+        asked = {"nodeSelector": job.pool.node_selector, "tolerations": job.pool.tolerations}
+        left = " and ".join(part for part, value in asked.items() if value)
+        if left:
+            message = f"{left} of the pool {job.pool.name} are left to the flavor of {job.queue}"
+            yield dx.PLACED_BY_FLAVOR.at(_authored(spec, "pool"), message, path="pool")
 
 
 def _rendered(

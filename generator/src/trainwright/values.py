@@ -8,7 +8,7 @@ from posixpath import join
 from trainwright import launch, quantity
 from trainwright.merge import merge
 from trainwright.model import Data, Environment, Job, Volume
-from trainwright.targets import TARGETS, queueing
+from trainwright.targets import TARGETS, placed_by_kueue, queueing
 
 MANAGED_BY = "trainwright"
 SCRIPT_VOLUME = "trainwright-script"
@@ -38,8 +38,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "resources": _resources(job),
         "shm": {"sizeLimit": _shm(job)},
         "volumes": [*(_volume(job, volume) for volume in job.volumes), *_script(job, name)],
-        "nodeSelector": _node_selector(job),
-        "tolerations": _tolerations(job),
+        **({} if placed_by_kueue(job, environment) else _placement(job)),
         "affinity": dict(job.affinity),
         "podSecurityContext": _pod_security(job, environment),
         "securityContext": _container_security(job),
@@ -281,14 +280,13 @@ def _most_nodes(job: Job) -> int:
     return job.elastic.max_nodes if job.elastic else job.nodes
 
 
-def _node_selector(job: Job) -> dict[str, str]:
-    pool: Mapping[str, str] = job.pool.node_selector if job.pool else {}
-    return dict(sorted({**pool, **job.node_selector}.items()))
-
-
-def _tolerations(job: Job) -> list[Data]:
-    pool = job.pool.tolerations if job.pool else ()
-    return [dict(toleration) for toleration in (*pool, *job.tolerations)]
+def _placement(job: Job) -> dict[str, Data]:
+    selector: Mapping[str, str] = job.pool.node_selector if job.pool else {}
+    tolerations = job.pool.tolerations if job.pool else ()
+    return {
+        "nodeSelector": dict(sorted({**selector, **job.node_selector}.items())),
+        "tolerations": [dict(toleration) for toleration in (*tolerations, *job.tolerations)],
+    }
 
 
 def _pod_security(job: Job, environment: Environment) -> dict[str, Data]:

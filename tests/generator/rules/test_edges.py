@@ -343,6 +343,17 @@ def grouped_of(*pods: str) -> str:
 
 RACK, PREFER, GROUP = "required-topology: rack", "preferred-topology: rack", "group-name: a"
 
+TAINTED = "pools: {h100: {resource: nvidia.com/gpu, tolerations: [{key: sku, operator: Exists}]}}"
+FLAVORS = [
+    ("TW705", f"kind: PyTorchJob\nmetadata: {{name: a, namespace: n}}{GPUS}", TAINTED, 1),
+    ("TW705", f"kind: PyTorchJob\n{QUEUE}{GPUS}", TAINTED, 0),
+    ("TW612", f"kind: Job\n{QUEUE}\nspec: {{template: {{spec: {{tolerations: [{{}}]}}}}}}", "", 1),
+    ("TW612", "kind: Job\nspec: {template: {spec: {nodeSelector: {a: b}}}}", "", 0),
+    ("TW612", f"kind: Job\n{QUEUE}\nspec: {{template: {{spec: {{nodeSelector: {{}}}}}}}}", "", 0),
+    ("TW612", f"kind: JobSet\n{QUEUE}\nspec: {{replicatedJobs: [{{template: {{spec: {{template: "
+              "{spec: {nodeSelector: {a: b}, tolerations: [{key: a}]}}}}}]}", "", 2),
+]  # fmt: skip
+
 TOPOLOGIES = [
     ("TW610", grouped_of(RACK, RACK), 1),
     ("TW610", grouped_of(PREFER, PREFER), 1),
@@ -480,7 +491,7 @@ PODS = [
 
 @pytest.mark.parametrize(
     ("rule", "manifest", "keys", "expected"),
-    [*TRAINJOB, *RUNTIMES, *JOBS, *FITS, *DELIVERY, *PODS,
+    [*TRAINJOB, *RUNTIMES, *JOBS, *FITS, *DELIVERY, *PODS, *FLAVORS,
      *((rule, manifest, "", expected) for rule, manifest, expected in TOPOLOGIES),
      *(("TW719", manifest, "", expected) for manifest, expected in SCRATCH_CHECKPOINTS)],
 )  # fmt: skip

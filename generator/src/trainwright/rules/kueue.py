@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from trainwright.groupkind import (
     APPLICATION,
     CLUSTERQUEUE,
+    JOB,
+    JOBSET,
     LOCALQUEUE,
     PYTORCHJOB,
     RESOURCEFLAVOR,
@@ -228,6 +230,41 @@ K11 = Rule(
 )
 
 
+_FIXED = (JOB, JOBSET)  # their API keeps the pod template of what has started
+
+
+def _k12(subject: Subject) -> Iterator[Hit]:
+    if _QUEUE not in subject.labels:
+        return
+    for template in subject.templates:
+        for name in ("nodeSelector", "tolerations"):
+            if template.spec.get(name):
+                message = f"{template.role} has {name}, which Kueue writes when it admits the job"
+                yield Hit(f"{template.pointer}/spec/{name}", message)
+
+
+_PLACED = (
+    "kind: Job\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: {template: {spec: %s}}"
+)
+
+K12 = Rule(
+    id="TW612",
+    name="placement-beside-the-flavor",
+    severity=Severity.WARNING,
+    summary="A queued Job or JobSet leaves nodeSelector and tolerations to its ResourceFlavor.",
+    effect="Once a flavor with node labels or tolerations has admitted the job, the API refuses to "
+    "apply the same file again: Flux stops its whole Kustomization, and Argo CD cannot compare.",
+    remedy="Leave them out: the ResourceFlavor has them, or another queue does.",
+    kinds=_FIXED,
+    spec="nodeSelector",
+    source="https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/",
+    per_pod=True,
+    run=_k12,
+    passing=Sample(_PLACED % "{affinity: {podAntiAffinity: {}}}"),
+    failing=Sample(_PLACED % "{nodeSelector: {agentpool: h100}}"),
+)
+
+
 def _k05(subject: Subject) -> Iterator[Hit]:
     """Flux always applies on the server's side; an Application's own options are not known."""
     if _QUEUE not in subject.labels or not sequence(subject.spec.get("runtimePatches")):
@@ -324,4 +361,4 @@ K07 = Rule(
     passing=Sample("apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue"),
     failing=Sample("apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue"),
 )
-RULES = (K01, K03, K04, K05, K06, K07, K10, K11)
+RULES = (K01, K03, K04, K05, K06, K07, K10, K11, K12)

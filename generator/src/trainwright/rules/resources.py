@@ -236,7 +236,12 @@ D06 = Rule(
 
 
 def _d05(subject: Subject) -> Iterator[Hit]:
-    """GPU pods must tolerate every taint of some pool that has the accelerator they ask for."""
+    """GPU pods must tolerate every taint of some pool that has the accelerator they ask for.
+
+    Those in a Kueue queue get the tolerations of a ResourceFlavor when they are admitted.
+    """
+    if "kueue.x-k8s.io/queue-name" in subject.labels:
+        return
     pools = [pool for pool in subject.environment.pools.values() if pool.resource]
     for template in subject.templates if pools else ():
         fitting = [pool for pool in pools if pool.resource in template.accelerators]

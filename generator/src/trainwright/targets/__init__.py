@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Environment, Job
-from trainwright.targets import compose, jobset, pytorchjob, trainingjob, trainjob
+from trainwright.targets import compose, jobset, pytorchjob, queueing, trainingjob, trainjob
 from trainwright.targets import job as indexed_job
 from trainwright.targets.target import Target, Unsupported
 
@@ -20,6 +20,11 @@ TARGETS: dict[str, Target] = {
         compose.TARGET,
     )
 }
+
+
+def placed_by_kueue(job: Job, environment: Environment) -> bool:
+    """Whether nothing but a ResourceFlavor says on which nodes the pods run."""
+    return TARGETS[job.target].immutable_template and queueing.in_kueue(job, environment)
 
 
 def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
@@ -39,6 +44,9 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
                 f"{other.section} is for a {other.kind} only",
                 f"Remove {other.section} ({other.section}: null), or use target {other.name}.",
             )
+    if placed_by_kueue(job, environment):
+        yield from queueing.unplaceable(job)
+    yield from queueing.unlabelled(job, environment)
     yield from target.unsupported(job, environment)
 
 

@@ -35,7 +35,9 @@ TARGET = Target(
     values=_values,
     longest_suffix=lambda job: f"-{job.nodes - 1}",
     unsupported=indexed.unsupported,
+    immutable_template=True,
     deviations=(
+        queueing.PLACED,
         Deviation(
             about="Retries",
             text="A lost pod is started anew by itself, and the others as they fail with it. Each "

@@ -37,7 +37,9 @@ TARGET = Target(
     values=_values,
     longest_suffix=longest_suffix,
     unsupported=indexed.unsupported,
+    immutable_template=True,
     deviations=(
+        queueing.PLACED,
         indexed.RETRIES,
         Deviation(
             about="Longest duration",

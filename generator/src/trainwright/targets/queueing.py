@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Data, Environment, Job
-from trainwright.targets.target import Unsupported
+from trainwright.targets.target import Deviation, Unsupported
 
 # The scheduler's name as each project's own chart installs it.
 _SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
@@ -54,6 +54,48 @@ def ungroupable(job: Job, environment: Environment) -> Iterator[Unsupported]:
             f"{_GROUP_NAME} came with 0.13",
             "Use target trainjob or jobset, whose pods are one set, or a newer Kueue.",
         )
+
+
+PLACED = Deviation(
+    about="Kueue",
+    text="In a Kueue queue the pool's node selector and tolerations are left out (TW025): the "
+    "ResourceFlavor's are written when it admits a run, and from then on the API refuses a file "
+    "with others. Affinity stays: Kueue's sources write none, but it was not tried on a server.",
+    fields=("pods.*.placement.nodeSelector.*", "pods.*.placement.tolerations.*"),
+    when=in_kueue,
+)
+_PLACEMENT = (("nodeSelector", "a node selector"), ("tolerations", "tolerations"))
+
+
+def unplaceable(job: Job) -> Iterator[Unsupported]:
+    """Refuses placement by the job itself where its file could not be applied again."""
+    for (path, what), asked in zip(_PLACEMENT, (job.node_selector, job.tolerations), strict=True):
+        if asked:
+            yield Unsupported(
+                path,
+                f"{what} of its own in a Kueue queue: once Kueue has admitted the run, the API "
+                "refuses to apply the same file again",
+                f"Leave it to the ResourceFlavor ({path}: null), choose a queue whose flavor has "
+                "such nodes, or use target trainjob.",
+            )
+
+
+# What Kueue writes into the labels of pods; a value of somebody else's is a conflict.
+# kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go
+_WRITTEN = tuple(
+    f"kueue.x-k8s.io/{name}" for name in ("podset", "local-queue-name", "cluster-queue-name", "tas")
+)
+
+
+def unlabelled(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """Refuses labels of pods that are Kueue's."""
+    for label in _WRITTEN if in_kueue(job, environment) else ():
+        if label in job.labels:
+            yield Unsupported(
+                "labels",
+                f"{label} is written by Kueue: a run that has another value never starts",
+                f"Remove it ({label}: null).",
+            )
 
 
 def pod_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:

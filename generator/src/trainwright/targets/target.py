@@ -57,7 +57,9 @@ class Target:
     than the others. `elastic` says whether nodes may come and go while it runs; `section` is the
     part of a job spec that no other target reads; `succeeds` names the kind that it is the next
     generation of. `envelope` makes a Kubernetes-like object of what is rendered, for targets that
-    are none themselves: no GitOps engine applies those.
+    are none themselves: no GitOps engine applies those. `immutable_template` says whether its API
+    keeps a running pod template as it is, so that a file with placement of its own, which would
+    undo what Kueue has written there, cannot be applied again.
     """
 
     name: str
@@ -73,3 +75,4 @@ class Target:
     section: str = ""
     succeeds: str = ""
     envelope: Callable[[Mapping[str, Data]], dict[str, Data]] | None = None
+    immutable_template: bool = False
