@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright import yamlio
-from trainwright.merge import Layer, leaves, lookup, merge, path_of, pointer_of, stack
+from trainwright.merge import Layer, leaves, lookup, merge, stack
 
 # The examples of RFC 7396, appendix A.
 RFC_7396 = [
@@ -112,8 +112,3 @@ def test_editing_the_cited_position_changes_exactly_that_leaf(
         assert after.pop(pointer) == "EDITED"
         before.pop(pointer)
         assert after == before
-
-
-@pytest.mark.parametrize("path", ["image.tag", "env.A", "name"])
-def test_paths_and_pointers_are_two_spellings(path: str) -> None:
-    assert path_of(pointer_of(path)) == path

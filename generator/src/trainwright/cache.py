@@ -18,6 +18,7 @@ from pathlib import Path
 
 from trainwright.index import Entry
 from trainwright.model import Data, Finding, Place, Related, Severity, Waiver
+from trainwright.pointer import Pointer
 
 _PACKAGE = Path(__file__).parent
 
@@ -134,6 +135,7 @@ def _findings(items: Iterable[Data]) -> Iterable[Finding]:
         known = {
             "severity": Severity(item["severity"]),
             "place": Place(**item["place"]),
+            "path": Pointer(item["path"]),
             "related": related,
         }
         yield Finding(**{**item, **known})

@@ -18,6 +18,7 @@ from trainwright import git
 from trainwright.errors import TrainwrightError
 from trainwright.helm import sdk
 from trainwright.model import Data, Finding, Related
+from trainwright.pointer import Pointer
 from trainwright.yamlio import Document, parse
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ def _unbumped(chart: Document, revision: str, differing: tuple[str, ...]) -> Fin
         "chart version not ok: it needs a bump",
         note=f"{chart.data['version']} is the version at {revision} too, with other content",
         subject=chart.data["name"],
-        path="version",
+        path=Pointer("/version"),
         related=(Related("differs", ", ".join(differing[:_SHOWN]) + more),),
     )
 

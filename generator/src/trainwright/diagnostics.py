@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from trainwright.model import Finding, Place, Related, Severity
+from trainwright.pointer import Pointer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ class Diagnostic:
         *,
         remedy: str = "",
         subject: str = "",
-        path: str = "",
+        path: Pointer = Pointer(),  # noqa: B008 - it is a string
         note: str = "",
         related: tuple[Related, ...] = (),
     ) -> Finding:

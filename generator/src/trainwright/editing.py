@@ -17,6 +17,7 @@ from yaml.nodes import MappingNode, Node, SequenceNode
 from trainwright import yamlio
 from trainwright.errors import TrainwrightError
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.yamlio import Document
 
 _BOM = "\ufeff"
@@ -33,18 +34,20 @@ def put(file: str, raw: bytes, pointer: str, value: Data, *, note: str = "") -> 
     A `note` becomes the comment behind a key that is added. Raises EditError.
     """
     text = _text(raw)
-    wanted = _with(_data(file, raw), pointer.split("/")[1:], value)
-    for candidate in _puts(_Source(text), pointer.split("/")[1:], value, note):
+    wanted = _with(_data(file, raw), Pointer(pointer).parts, value)
+    for candidate in _puts(_Source(text), Pointer(pointer).parts, value, note):
         if _says(file, _bytes(raw, candidate), wanted):
             return _bytes(raw, candidate)
     shown = yamlio.inline(value)
-    raise EditError(f"{file}: {_dotted(pointer)} cannot be set here alone; write {shown} by hand")
+    raise EditError(
+        f"{file}: {Pointer(pointer).dotted} cannot be set here alone; write {shown} by hand"
+    )
 
 
 def drop(file: str, raw: bytes, pointer: str) -> bytes:
     """The file without a key; a block that would be left empty goes with it. Raises EditError."""
     data, source = _data(file, raw), _Source(_text(raw))
-    path = pointer.split("/")[1:]
+    path = Pointer(pointer).parts
     while len(path) > 1 and source.alone(path):
         path = path[:-1]
     entry = source.find(path)
@@ -52,13 +55,13 @@ def drop(file: str, raw: bytes, pointer: str) -> bytes:
         without = _bytes(raw, source.without(entry))
         if _says(file, without, _without(data, path)):
             return without
-    raise EditError(f"{file}: {_dotted(pointer)} cannot be removed alone; do it by hand")
+    raise EditError(f"{file}: {Pointer(pointer).dotted} cannot be removed alone; do it by hand")
 
 
 def note(raw: bytes, pointer: str) -> str:
     """The comment behind a value on its line, without the hash."""
     source = _Source(_text(raw))
-    entry = source.find(pointer.split("/")[1:])
+    entry = source.find(Pointer(pointer).parts)
     if entry is None or entry.elsewhere:
         return ""
     rest = source.rest_of_line(entry.end).strip()
@@ -119,24 +122,24 @@ class _Source:
     def entries(self, mapping: MappingNode) -> list[_Entry]:
         return [_Entry(key, value, mapping) for key, value in mapping.value]
 
-    def entry(self, mapping: MappingNode, token: str) -> _Entry | None:
+    def entry(self, mapping: MappingNode, key: str) -> _Entry | None:
         """The entry of a mapping that is written there, not merged in."""
-        return next((e for e in self.entries(mapping) if e.key.value == _key(token)), None)
+        return next((e for e in self.entries(mapping) if e.key.value == key), None)
 
-    def find(self, path: list[str]) -> _Entry | None:
+    def find(self, path: tuple[str, ...]) -> _Entry | None:
         """The entry at a path, if all of the path is written in place."""
         mapping, found = self.root, None
-        for token in path:
+        for key in path:
             if found is not None:
                 if not isinstance(found.value, MappingNode) or found.elsewhere:
                     return None
                 mapping = found.value
-            found = self.entry(mapping, token)
+            found = self.entry(mapping, key)
             if found is None:
                 return None
         return found
 
-    def alone(self, path: list[str]) -> bool:
+    def alone(self, path: tuple[str, ...]) -> bool:
         """Whether an entry is the only one of its block."""
         entry = self.find(path)
         return entry is not None and not entry.mapping.flow_style and len(entry.mapping.value) == 1
@@ -174,14 +177,14 @@ class _Source:
 # --- setting -------------------------------------------------------------------------------------
 
 
-def _puts(source: _Source, path: list[str], value: Data, note: str) -> Iterator[str]:
+def _puts(source: _Source, path: tuple[str, ...], value: Data, note: str) -> Iterator[str]:
     """Ways to set a value, the most natural first."""
     mapping = source.root
-    for depth, token in enumerate(path):
-        entry = source.entry(mapping, token)
+    for depth, key in enumerate(path):
+        entry = source.entry(mapping, key)
         rest = path[depth + 1 :]
         if entry is None:
-            yield from _inserted(source, mapping, token, _nested(rest, value), note)
+            yield from _inserted(source, mapping, key, _nested(rest, value), note)
             return
         if entry.elsewhere:
             return
@@ -191,9 +194,9 @@ def _puts(source: _Source, path: list[str], value: Data, note: str) -> Iterator[
         mapping = entry.value
 
 
-def _nested(path: list[str], value: Data) -> Data:
-    for token in reversed(path):
-        value = {_key(token): value}
+def _nested(path: tuple[str, ...], value: Data) -> Data:
+    for key in reversed(path):
+        value = {key: value}
     return value
 
 
@@ -215,12 +218,12 @@ def _replaced(source: _Source, entry: _Entry, value: Data) -> Iterator[str]:
 
 
 def _inserted(
-    source: _Source, mapping: MappingNode, token: str, value: Data, note: str
+    source: _Source, mapping: MappingNode, key: str, value: Data, note: str
 ) -> Iterator[str]:
     entries, text = source.entries(mapping), source.text
-    key, behind = yamlio.inline(_key(token)), f" # {note}" if note else ""
+    name, behind = yamlio.inline(key), f" # {note}" if note else ""
     if mapping.flow_style:
-        written = f"{key}: {yamlio.inline(value)}{behind}{source.newline if note else ''}"
+        written = f"{name}: {yamlio.inline(value)}{behind}{source.newline if note else ''}"
         if not entries:
             at = _start(mapping) + 1
             yield f"{text[:at]}{written}{text[at:]}"
@@ -233,7 +236,7 @@ def _inserted(
     for entry in reversed(entries):  # behind the last one, unless that is open to what follows it
         shown = _block(source, entry.key, value) if _many_lines(value) else yamlio.inline(value)
         at = source.next_line(_stop(entry.key) if entry.elsewhere else entry.end)
-        line = f"{indent}{key}: {shown}{behind}"
+        line = f"{indent}{name}: {shown}{behind}"
         if at == len(text) and not text.endswith("\n"):
             yield f"{text}{source.newline}{line}"
         else:
@@ -292,24 +295,16 @@ def _says(file: str, raw: bytes, wanted: Data) -> bool:
     return said == meant
 
 
-def _with(data: Data, path: list[str], value: Data) -> Data:
+def _with(data: Data, path: tuple[str, ...], value: Data) -> Data:
     if not path:
         return value
     below = data if isinstance(data, Mapping) else {}
-    key = _key(path[0])
+    key = path[0]
     return {**below, key: _with(below.get(key), path[1:], value)}
 
 
-def _without(data: Data, path: list[str]) -> Data:
-    key = _key(path[0])
+def _without(data: Data, path: tuple[str, ...]) -> Data:
+    key = path[0]
     if len(path) == 1:
         return {name: value for name, value in data.items() if name != key}
     return {**data, key: _without(data[key], path[1:])}
-
-
-def _key(token: str) -> str:
-    return token.replace("~1", "/").replace("~0", "~")
-
-
-def _dotted(pointer: str) -> str:
-    return ".".join(_key(token) for token in pointer.split("/")[1:])

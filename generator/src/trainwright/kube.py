@@ -9,6 +9,7 @@ from pathlib import Path
 
 from trainwright.errors import SourceError
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 
 VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for
 NEWEST = VERSIONS[-1]
@@ -121,8 +122,7 @@ def definition_at(root: Mapping[str, Data], pointer: str, version: str) -> str:
     """The name of the definition that describes the mapping at a pointer, if it has one."""
     known = definitions(version)["$defs"]
     node, name = _followed(root, root, known)
-    for token in pointer.split("/")[1:]:
-        key = token.replace("~1", "/").replace("~0", "~")
+    for key in Pointer(pointer).parts:
         below = node.get("properties", {}).get(key)
         for keyword in ("items", "additionalProperties"):
             if not isinstance(below, Mapping):

@@ -14,8 +14,9 @@ from pathlib import Path
 from trainwright import diagnostics as dx
 from trainwright import schema
 from trainwright.errors import SelectionError, SourceError
-from trainwright.merge import Layer, Layered, lookup, merge, path_of, stack
+from trainwright.merge import Layer, Layered, lookup, merge, stack
 from trainwright.model import Data, Finding, Place
+from trainwright.pointer import Pointer
 from trainwright.tree import Tree
 from trainwright.violation import Violation, show
 from trainwright.yamlio import Document, parse
@@ -346,7 +347,7 @@ class Reader:
         raw = (Path(__file__).parent / "defaults.yaml").read_bytes()
         document = parse(BUILT_IN, raw)
         assert isinstance(document, Document)
-        return Layer(BUILT_IN, document, "/defaults")
+        return Layer(BUILT_IN, document, Pointer("/defaults"))
 
     # --- environments ------------------------------------------------------------------------
 
@@ -357,11 +358,11 @@ class Reader:
         if isinstance(self.raw(DEFAULTS), bytes) or self._tree.kind(DEFAULTS):
             document = self._checked(DEFAULTS, schema.defaults_file(), findings)
             if document:
-                layers.append(Layer("defaults", document, "/defaults"))
+                layers.append(Layer("defaults", document, Pointer("/defaults")))
         path = environment_path(name)
         document = self._checked(path, schema.environment_file(), findings)
         if document:
-            layers.append(Layer("environment", document, "/defaults"))
+            layers.append(Layer("environment", document, Pointer("/defaults")))
         usable = None if findings else document
         return LoadedEnvironment(name, usable, tuple(layers), tuple(findings))
 
@@ -419,14 +420,16 @@ class Reader:
                 return
             place = document.place("/extends")
             if problem := _cannot_extend(base, seen):
-                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path="extends"))
+                at = Pointer("/extends")
+                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path=at))
                 return
             seen.append(base)
             folder, _, name = base.partition("/")
             path = JobFile(folder, name).path
             if isinstance(raw := self.raw(path), Finding):
                 problem = f'"{base}" cannot be used: {raw.message}'
-                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path="extends"))
+                at = Pointer("/extends")
+                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path=at))
                 yield path, None
                 return
 
@@ -454,10 +457,10 @@ def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
     name = document.data.get("name")
     if name is None:
         message = f"the file does not say its name, {file.name}"
-        yield dx.NAME.at(document.place(""), message, subject=str(file), path="name")
+        yield dx.NAME.at(document.place(""), message, subject=str(file), path=Pointer("/name"))
     elif name != file.name:
         message = f'the name is "{name}", but the file is {file.name}.yaml'
-        yield dx.NAME.at(document.place("/name"), message, subject=str(file), path="name")
+        yield dx.NAME.at(document.place("/name"), message, subject=str(file), path=Pointer("/name"))
 
 
 def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Finding, ...]:
@@ -468,8 +471,8 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
         at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
         if (violation.missing and not pointer) or at.file == BUILT_IN:
             at = Place(spec.layers[-1].document.file)
-        message, remedy, path = _quoting(spec, violation), violation.remedy, path_of(pointer)
-        found.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=path))
+        message, remedy = _quoting(spec, violation), violation.remedy
+        found.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer))
     return tuple(found)
 
 

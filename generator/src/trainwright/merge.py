@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
 from trainwright.model import Data, Place
+from trainwright.pointer import Pointer, token
 from trainwright.yamlio import Document
 
 
@@ -31,13 +33,11 @@ class Layer:
 
     label: str  # "built-in", "defaults", "environment", "base", "job"
     document: Document
-    root: str = ""  # JSON pointer, "/defaults" in files that wrap the spec
+    root: Pointer = Pointer()  # noqa: RUF009 - "/defaults" in files that wrap the spec
 
     @property
     def data(self) -> Mapping[str, Data]:
-        found: Data = self.document.data
-        for key in self.root.split("/")[1:]:
-            found = found.get(key) if isinstance(found, Mapping) else None
+        found = lookup(self.document.data, self.root)
         return found if isinstance(found, Mapping) else {}
 
     def place(self, pointer: str) -> Place:
@@ -98,31 +98,23 @@ def stack(layers: tuple[Layer, ...]) -> Layered:
 
 def lookup(data: Data, pointer: str) -> Data:
     """The value under a JSON pointer, or None."""
-    for token in pointer.split("/")[1:]:
-        key = token.replace("~1", "/").replace("~0", "~")
+    for key in Pointer(pointer).parts:
         if isinstance(data, Mapping):
             data = data.get(key)
-        elif isinstance(data, list) and key.isdigit() and int(key) < len(data):
+        elif isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
             data = data[int(key)]
         else:
             return None
     return data
 
 
-def leaves(data: Data, pointer: str = "") -> Iterator[tuple[str, Data]]:
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
+
+
+def leaves(data: Data, pointer: str = "") -> Iterator[tuple[Pointer, Data]]:
     """Every scalar, list and empty mapping of merged data with its pointer, in order."""
     if isinstance(data, Mapping) and data:
         for key, value in data.items():
-            yield from leaves(value, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}")
+            yield from leaves(value, f"{pointer}/{token(key)}")
     else:
-        yield pointer, data
-
-
-def pointer_of(path: str) -> str:
-    """A dotted path as people type it, "image.tag", as a JSON pointer, "/image/tag"."""
-    return "".join(f"/{part.replace('~', '~0')}" for part in path.split(".")) if path else ""
-
-
-def path_of(pointer: str) -> str:
-    """A JSON pointer as people read it: "/image/tag" is "image.tag"."""
-    return ".".join(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
+        yield Pointer(pointer), data

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from trainwright.groupkind import GroupKind
+from trainwright.pointer import Pointer
 
 # Plain data as YAML and JSON know it. `Any` stops here: everything past `resolve` is typed.
 Data: TypeAlias = Any
@@ -47,7 +48,7 @@ class Related:
 class Finding:
     """One thing wrong with the input, at the line people wrote.
 
-    `subject` is "env/job", "env" or a file; `path` is the dotted spec path when one is known;
+    `subject` is "env/job", "env" or a file; `path` is the position in the spec when one is known;
     `pointer` is the JSON pointer into the rendered object, for findings about rendered objects.
     """
 
@@ -57,7 +58,7 @@ class Finding:
     message: str
     remedy: str
     subject: str = ""
-    path: str = ""
+    path: Pointer = Pointer()  # noqa: RUF009 - it is a string
     note: str = ""  # said under the caret: "8 processes, but resources.gpu is 4"
     effect: str = ""
     related: tuple[Related, ...] = ()

@@ -16,8 +16,9 @@ from functools import reduce
 from trainwright import diagnostics as dx
 from trainwright import resolve, schema
 from trainwright.load import BUILT_IN, ENVIRONMENTS, Reader, environment_path
-from trainwright.merge import Layer, Layered, leaves, merge, path_of
+from trainwright.merge import Layer, Layered, leaves, merge
 from trainwright.model import Data, Environment, Finding, Job, Related
+from trainwright.pointer import Pointer
 from trainwright.yamlio import Document
 
 # What a file says of itself, and not of the job.
@@ -43,7 +44,7 @@ class _Written:
     """
 
     layer: Layer
-    pointer: str
+    pointer: Pointer
     value: Data
     inherited: Data = None
     source: Layer | None = None
@@ -85,7 +86,7 @@ class Overlays:
     def _own(self, one: _Written, job: Job, place: Environment) -> Iterator[Finding]:
         if one.idle:
             yield _removes_nothing(one) if one.value is None else _equal(one)
-        elif one.source is not None and one.pointer.split("/")[1] in _DERIVED:
+        elif one.source is not None and one.pointer.parts[0] in _DERIVED:
             yield from _unread(self.spec, job, place, one)
 
 
@@ -144,7 +145,7 @@ def shared(
         if not complete:
             files = [file for file in files if file == environment_path(name)]
         found[name] = tuple(
-            _shadowed_everywhere(document, pointer, times, name)
+            _shadowed_everywhere(document, Pointer(pointer), times, name)
             for file in files
             if not _is_job(file, known)
             if isinstance(document := reader.document(file), Document)  # else just edited
@@ -170,18 +171,19 @@ def _is_job(file: str, environments: Iterable[str]) -> bool:
     return any(file.startswith(f"{ENVIRONMENTS}/{name}/jobs/") for name in environments)
 
 
-def _shadowed_everywhere(document: Document, pointer: str, jobs: int, environment: str) -> Finding:
+def _shadowed_everywhere(
+    document: Document, pointer: Pointer, jobs: int, environment: str
+) -> Finding:
     root = "" if pointer in document.places else "/defaults"
-    path = path_of(pointer)
-    message = f"{path} decides nothing in any of the {jobs} jobs that inherit it"
+    message = f"{pointer.dotted} decides nothing in any of the {jobs} jobs that inherit it"
     place = document.key_place(root + pointer)
-    return dx.SHADOWED.at(place, message, path=path, subject=environment)
+    return dx.SHADOWED.at(place, message, path=pointer, subject=environment)
 
 
-def _leaves(layer: Layer) -> Iterator[tuple[str, Data]]:
+def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
     for key, value in layer.data.items():
         if key not in _OF_THE_FILE:
-            yield from leaves(value, f"/{key}")
+            yield from leaves(value, Pointer.of(key))
 
 
 def _same(value: Data, inherited: Data) -> bool:
@@ -194,36 +196,33 @@ def _same(value: Data, inherited: Data) -> bool:
 
 def _from(one: _Written) -> tuple[Related, ...]:
     assert one.source is not None
-    said = f"{one.source.label} sets {path_of(one.pointer)}"
+    said = f"{one.source.label} sets {one.pointer.dotted}"
     return (Related("from", said, one.source.place(one.pointer)),)
 
 
 def _equal(one: _Written) -> Finding:
-    path = path_of(one.pointer)
     return dx.SAME_AS_INHERITED.at(
         one.layer.key_place(one.pointer),
-        f"{path} is what the job inherits anyway",
-        path=path,
+        f"{one.pointer.dotted} is what the job inherits anyway",
+        path=one.pointer,
         related=_from(one),
     )
 
 
 def _removes_nothing(one: _Written) -> Finding:
-    path = path_of(one.pointer)
-    message = f"{path}: null removes nothing, since nobody sets it"
-    return dx.SAME_AS_INHERITED.at(one.layer.key_place(one.pointer), message, path=path)
+    message = f"{one.pointer.dotted}: null removes nothing, since nobody sets it"
+    return dx.SAME_AS_INHERITED.at(one.layer.key_place(one.pointer), message, path=one.pointer)
 
 
 def _dropped(one: _Written) -> Iterator[Finding]:
     lost = [item for item in one.inherited if item not in one.value]
     if lost and one.pointer not in _COMMANDS:
-        path = path_of(one.pointer)
         shown = ", ".join(json.dumps(item, ensure_ascii=False) for item in lost[:3])
         more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
         yield dx.DROPPED_ITEMS.at(
             one.layer.place(one.pointer),
-            f"{path} replaces the inherited list and drops {shown}{more}",
-            path=path,
+            f"{one.pointer.dotted} replaces the inherited list and drops {shown}{more}",
+            path=one.pointer,
             related=_from(one),
         )
 
@@ -233,19 +232,17 @@ def _unread(spec: Layered, job: Job, place: Environment, one: _Written) -> Itera
         return
     rest = without(spec, one.pointer)
     if resolve.job(rest, place, job.source) == job and schema.effective_job().accepts(rest.data):
-        path = path_of(one.pointer)
-        message = f"{path} changes nothing: what is inherited comes to the same"
-        yield dx.UNREAD.at(one.layer.key_place(one.pointer), message, path=path)
+        message = f"{one.pointer.dotted} changes nothing: what is inherited comes to the same"
+        yield dx.UNREAD.at(one.layer.key_place(one.pointer), message, path=one.pointer)
 
 
-def without(spec: Layered, pointer: str) -> Layered:
+def without(spec: Layered, pointer: Pointer) -> Layered:
     """The spec as it would be if its last layer did not write a pointer."""
     *below, own = (layer.data for layer in spec.layers)
-    keys = [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
-    return Layered(reduce(merge, (*below, _removed(own, keys)), {}), spec.layers)
+    return Layered(reduce(merge, (*below, _removed(own, pointer.parts)), {}), spec.layers)
 
 
-def _removed(data: Mapping[str, Data], keys: list[str]) -> dict[str, Data]:
+def _removed(data: Mapping[str, Data], keys: tuple[str, ...]) -> dict[str, Data]:
     key, rest = keys[0], keys[1:]
     kept = {k: v for k, v in data.items() if k != key or rest}
     if rest:

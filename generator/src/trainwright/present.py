@@ -14,6 +14,7 @@ from trainwright.explain import Explanation, Setting
 from trainwright.filetree import Changes
 from trainwright.model import Data
 from trainwright.plan import EnvironmentPlan, Plan
+from trainwright.pointer import Pointer
 from trainwright.reports.report import visible
 
 
@@ -109,7 +110,7 @@ def _lines(path: Path) -> list[str]:
 
 def explanation(found: Sequence[Explanation]) -> str:
     """The effective spec, a value a line, each with where it was set and what it overrode."""
-    lines = [(f"{e.path}: {_value(e.value)}", e) for e in found]
+    lines = [(f"{e.pointer.dotted}: {_value(e.value)}", e) for e in found]
     width = min(max((len(line) for line, _ in lines), default=0), 60)
     text = []
     for line, e in lines:
@@ -137,28 +138,28 @@ def explanation_items(found: Sequence[Explanation]) -> list[Data]:
     """Explanations as data, with everything that looks like a credential hidden."""
     return [
         {
-            "path": e.path,
-            "value": _hidden(e.path, e.value),
-            "decided": _setting(e.path, e.decided),
-            "overridden": [_setting(e.path, setting) for setting in e.overridden],
+            "path": e.pointer.dotted,
+            "value": _hidden(e.pointer, e.value),
+            "decided": _setting(e.pointer, e.decided),
+            "overridden": [_setting(e.pointer, setting) for setting in e.overridden],
         }
         for e in found
     ]
 
 
-def _setting(path: str, setting: Setting) -> Data:
+def _setting(pointer: Pointer, setting: Setting) -> Data:
     return {
         "layer": setting.layer,
         "place": setting.place,
-        "value": _hidden(path, setting.value),
+        "value": _hidden(pointer, setting.value),
     }
 
 
-def _hidden(path: str, value: Data) -> Data:
+def _hidden(pointer: Pointer, value: Data) -> Data:
     if isinstance(value, dict):
-        return {key: _hidden(f"{path}.{key}", item) for key, item in value.items()}
+        return {key: _hidden(pointer / key, item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_hidden(path, item) for item in value]
-    if named(path.rpartition(".")[2], str(value)):
+        return [_hidden(pointer, item) for item in value]
+    if named(pointer.last, str(value)):
         return HIDDEN
     return redact(value) if isinstance(value, str) else value

@@ -10,8 +10,9 @@ from trainwright import names, overlays, resolve, rules, schema, values, violati
 from trainwright.errors import EngineError
 from trainwright.helm import ChartRefusal, Engine
 from trainwright.load import BUILT_IN, JobFile, LoadedJob
-from trainwright.merge import Layered, lookup, pointer_of
+from trainwright.merge import Layered, lookup
 from trainwright.model import Environment, Finding, Job, Manifest, Place, Related, Waiver
+from trainwright.pointer import Pointer
 from trainwright.rules.rule import Rule
 from trainwright.rules.subject import Hit, Subject
 from trainwright.targets import TARGETS, placed_by_kueue, unsupported
@@ -110,7 +111,7 @@ def _unfit(
             spec.origin("/name"),
             f'the pod "{longest}" would have {len(longest)} characters, {over} too many',
             remedy=f"Shorten the name to at most {len(job.name) - over} characters.",
-            path="name",
+            path=Pointer("/name"),
         )
 
 
@@ -121,7 +122,8 @@ def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Fin
         left = " and ".join(part for part, value in asked.items() if value)
         if left:
             message = f"{left} of the pool {job.pool.name} are left to the flavor of {job.queue}"
-            yield dx.PLACED_BY_FLAVOR.at(_authored(spec, "pool"), message, path="pool")
+            at = Pointer("/pool")
+            yield dx.PLACED_BY_FLAVOR.at(_authored(spec, at), message, path=at)
 
 
 def _rendered(
@@ -200,33 +202,32 @@ def _finding(rule: Rule, hit: Hit, manifest: Manifest, spec: Layered) -> Finding
     )
 
 
-def _authored(spec: Layered, path: str) -> Place:
-    """The line people wrote that decides a path; the job's own first line when nobody did."""
-    pointer = pointer_of(path)
+def _authored(spec: Layered, pointer: Pointer) -> Place:
+    """The line people wrote that decides a value; the job's own first line when nobody did."""
     if spec.setter(pointer).label == BUILT_IN:
         return Place(spec.layers[-1].document.file)
     return spec.origin(pointer)
 
 
-def _sources(spec: Layered, paths: tuple[str, ...]) -> Iterator[Related]:
+def _sources(spec: Layered, pointers: tuple[Pointer, ...]) -> Iterator[Related]:
     """Where the other values that a message speaks of were written."""
-    for path in paths:
-        pointer = pointer_of(path)
+    for pointer in pointers:
         value = lookup(spec.data, pointer)
         if value is not None and spec.setter(pointer).label != BUILT_IN:
             label = spec.setter(pointer).label
             yield Related(
-                "from", f"{label} sets {path}: {violation.show(value)}", spec.origin(pointer)
+                "from",
+                f"{label} sets {pointer.dotted}: {violation.show(value)}",
+                spec.origin(pointer),
             )
 
 
-def _overridden(spec: Layered, path: str) -> Iterator[Related]:
+def _overridden(spec: Layered, pointer: Pointer) -> Iterator[Related]:
     """The values that the deciding one overrides, which the finding itself points at."""
-    pointer = pointer_of(path)
     if not pointer or isinstance(lookup(spec.data, pointer), Mapping):
         return
     written = list(spec.history(pointer))
     for index, (layer, value) in enumerate(written[:_MAX_OVERRIDDEN]):
         if index and layer.label != BUILT_IN:
-            said = f"{layer.label} sets {path}: {violation.show(value)}"
+            said = f"{layer.label} sets {pointer.dotted}: {violation.show(value)}"
             yield Related("overrides", said, layer.place(pointer))

@@ -39,6 +39,7 @@ from trainwright.model import (
     Waiver,
     Weight,
 )
+from trainwright.pointer import Pointer
 from trainwright.yamlio import Document
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
@@ -83,7 +84,7 @@ def environment(
         pod_security=data.get("podSecurity", "restricted"),
         service_mesh=data.get("serviceMesh", "none"),
         severities={
-            key: Weight(Severity(value), document.key_place(f"/severities/{key}"))
+            key: Weight(Severity(value), document.key_place(Pointer.of("severities", key)))
             for key, value in data.get("severities", {}).items()
         },
         waivers=tuple(
@@ -349,7 +350,7 @@ def _waivers(spec: Layered) -> Iterator[Waiver]:
             rule=rule,
             reason=waiver["reason"],
             until=waiver["until"],
-            place=spec.key_origin(f"/waivers/{rule}"),
+            place=spec.key_origin(Pointer.of("waivers", rule)),
         )
 
 
@@ -364,9 +365,8 @@ def _problems(spec: Layered, place: Environment) -> Iterator[Finding]:
     yield from _mounts(spec)
 
 
-def _at(kind: dx.Diagnostic, spec: Layered, path: str, message: str, **more: Any) -> Finding:
-    pointer = "".join(f"/{part}" for part in path.split("."))
-    return kind.at(spec.origin(pointer), message, path=path, **more)
+def _at(kind: dx.Diagnostic, spec: Layered, at: Pointer, message: str, **more: Any) -> Finding:
+    return kind.at(spec.origin(at), message, path=at, **more)
 
 
 def _known(names: Mapping[str, object] | tuple[str, ...], what: str) -> str:
@@ -380,30 +380,38 @@ def _references(spec: Layered, place: Environment) -> Iterator[Finding]:
     target, pool, queue = data["target"], data.get("pool"), data.get("queue")
     if target not in place.targets:
         message = f'the target "{target}" is not installed in {place.name}'
-        yield _at(dx.REFERENCE, spec, "target", message, remedy=_known(place.targets, "targets"))
+        yield _at(
+            dx.REFERENCE, spec, Pointer("/target"), message, remedy=_known(place.targets, "targets")
+        )
     if pool is not None and pool not in place.pools:
         message = f'the pool "{pool}" does not exist in {place.name}'
-        yield _at(dx.REFERENCE, spec, "pool", message, remedy=_known(place.pools, "pools"))
+        yield _at(
+            dx.REFERENCE, spec, Pointer("/pool"), message, remedy=_known(place.pools, "pools")
+        )
     if queue is not None and place.queueing in ("none", "coscheduling"):
         lacks = "queueing" if place.queueing == "none" else "queues, only gangs"
         message = f'the queue "{queue}" is asked for, but {place.name} has no {lacks}'
         remedy = "Set queueing in environment.yaml, or remove the queue (queue: null)."
-        yield _at(dx.REFERENCE, spec, "queue", message, remedy=remedy)
+        yield _at(dx.REFERENCE, spec, Pointer("/queue"), message, remedy=remedy)
     elif queue is not None and place.queues and queue not in place.queues:
         message = f'the queue "{queue}" does not exist in {place.name}'
-        yield _at(dx.REFERENCE, spec, "queue", message, remedy=_known(place.queues, "queues"))
+        yield _at(
+            dx.REFERENCE, spec, Pointer("/queue"), message, remedy=_known(place.queues, "queues")
+        )
     volume = data.get("checkpoint", {}).get("volume")
     if volume is not None and volume not in data.get("volumes", {}):
         message = f'checkpoints go to the volume "{volume}", which the job does not mount'
-        remedy = f"Add volumes.{volume}, or name one that is there."
-        yield _at(dx.REFERENCE, spec, "checkpoint.volume", message, remedy=remedy)
+        remedy = f"Add {Pointer.of('volumes', volume).dotted}, or name one that is there."
+        yield _at(dx.REFERENCE, spec, Pointer("/checkpoint/volume"), message, remedy=remedy)
 
     for variable, secret in sorted(data.get("secrets", {}).items()):
         name = secret.get("name")
         if name is not None and place.secrets and name not in place.secrets:
             message = f'the Secret "{name}" does not exist in {place.name}'
             remedy = _known(place.secrets, "secrets")
-            yield _at(dx.REFERENCE, spec, f"secrets.{variable}.name", message, remedy=remedy)
+            yield _at(
+                dx.REFERENCE, spec, Pointer.of("secrets", variable, "name"), message, remedy=remedy
+            )
 
 
 def _queueing(spec: Layered, place: Environment) -> Iterator[Finding]:
@@ -412,12 +420,13 @@ def _queueing(spec: Layered, place: Environment) -> Iterator[Finding]:
     for path, what in (("queuePriority", "a priority in the queue"), ("topology", "a topology")):
         if path in data and not queued:
             message = f"{what} is asked for, but the job waits in no Kueue queue"
-            yield _at(dx.CONTRADICTION, spec, path, message, remedy=f"Set queue, or remove {path}.")
+            remedy = f"Set queue, or remove {path}."
+            yield _at(dx.CONTRADICTION, spec, Pointer.of(path), message, remedy=remedy)
     # Kueue admits all pods of a job or none, so what it queues is a gang already.
     if data.get("gang") and place.queueing not in ("volcano", "coscheduling") and not queued:
         message = f"a gang is asked for, but nothing in {place.name} starts pods together"
         remedy = "Set queueing in environment.yaml and, for Kueue, a queue; or remove gang."
-        yield _at(dx.REFERENCE, spec, "gang", message, remedy=remedy)
+        yield _at(dx.REFERENCE, spec, Pointer("/gang"), message, remedy=remedy)
 
 
 def _elastic_range(spec: Layered) -> Iterator[Finding]:
@@ -428,11 +437,11 @@ def _elastic_range(spec: Layered) -> Iterator[Finding]:
     low, high, nodes = elastic["minNodes"], elastic["maxNodes"], _nodes(data)
     if low > high:
         message = f"elastic.minNodes ({low}) is more than elastic.maxNodes ({high})"
-        yield _at(dx.CONTRADICTION, spec, "elastic.minNodes", message)
+        yield _at(dx.CONTRADICTION, spec, Pointer("/elastic/minNodes"), message)
     elif not low <= nodes <= high:
         message = f"nodes ({nodes}) is outside the elastic range {low} to {high}"
         remedy = f"Set nodes between {low} and {high}, or leave it out to start with {high}."
-        yield _at(dx.CONTRADICTION, spec, "nodes", message, remedy=remedy)
+        yield _at(dx.CONTRADICTION, spec, Pointer("/nodes"), message, remedy=remedy)
 
 
 def _accelerators(spec: Layered, place: Environment) -> Iterator[Finding]:
@@ -442,20 +451,20 @@ def _accelerators(spec: Layered, place: Environment) -> Iterator[Finding]:
     if data.get("backend") == "nccl" and not gpus:
         message = "backend is nccl, but resources.gpu is 0: NCCL needs GPUs"
         remedy = "Ask for GPUs in resources.gpu, or leave backend to auto."
-        yield _at(dx.CONTRADICTION, spec, "backend", message, remedy=remedy)
+        yield _at(dx.CONTRADICTION, spec, Pointer("/backend"), message, remedy=remedy)
     if gpus and "pool" not in data:
         message = f"resources.gpu is {gpus}, but there is no pool to take GPUs from"
         accelerated = tuple(name for name, p in place.pools.items() if p.resource)
         yield _at(
             dx.REFERENCE,
             spec,
-            "resources.gpu",
+            Pointer("/resources/gpu"),
             message,
             remedy=f"Set pool. {_known(accelerated, 'GPU pools')}",
         )
     if pool and pool.resource in data.get("resources", {}).get("extended", {}):
         message = f'{pool.resource} is what the pool "{pool.name}" counts in resources.gpu'
-        path = "resources.extended"
+        path = Pointer.of("resources", "extended", pool.resource)
         yield _at(dx.CONTRADICTION, spec, path, message, remedy="Set resources.gpu instead.")
     if gpus and pool:
         yield from _pool_fit(spec, pool, gpus)
@@ -465,7 +474,7 @@ def _pool_fit(spec: Layered, pool: Pool, gpus: int) -> Iterator[Finding]:
     if not pool.resource:
         message = f'resources.gpu is {gpus}, but the pool "{pool.name}" has no accelerators'
         pools = Related("from", f'sets pool: "{pool.name}"', spec.origin("/pool"))
-        yield _at(dx.CAPACITY, spec, "resources.gpu", message, related=(pools,))
+        yield _at(dx.CAPACITY, spec, Pointer("/resources/gpu"), message, related=(pools,))
         return
     if pool.gpus_per_node is not None and gpus > pool.gpus_per_node:
         short = gpus - pool.gpus_per_node
@@ -473,7 +482,7 @@ def _pool_fit(spec: Layered, pool: Pool, gpus: int) -> Iterator[Finding]:
             f'needs {gpus} GPUs a node, the pool "{pool.name}" has {pool.gpus_per_node}: '
             f"short by {short}"
         )
-        yield _at(dx.CAPACITY, spec, "resources.gpu", message)
+        yield _at(dx.CAPACITY, spec, Pointer("/resources/gpu"), message)
     data: Any = spec.data
     nodes = max(_nodes(data), data.get("elastic", {}).get("minNodes", 0))
     if pool.capacity is not None and nodes * gpus > pool.capacity:
@@ -481,7 +490,7 @@ def _pool_fit(spec: Layered, pool: Pool, gpus: int) -> Iterator[Finding]:
             f'needs {nodes * gpus} GPUs ({nodes} nodes of {gpus}), the pool "{pool.name}" has '
             f"{pool.capacity}: short by {nodes * gpus - pool.capacity}"
         )
-        path = "nodes" if "nodes" in data else "resources.gpu"
+        path = Pointer("/nodes" if "nodes" in data else "/resources/gpu")
         yield _at(dx.CAPACITY, spec, path, message)
 
 
@@ -491,16 +500,18 @@ def _mounts(spec: Layered) -> Iterator[Finding]:
     if "inline" in data["entrypoint"]:
         seen[SCRIPT_FOLDER] = "entrypoint.inline"
     for name, volume in sorted(data.get("volumes", {}).items()):
+        at = Pointer.of("volumes", name)
+        named = at.dotted
         path = volume["mountPath"].rstrip("/") or "/"
         if path in seen:
-            message = f"volumes.{name} and {seen[path]} are both mounted at {path}"
-            yield _at(dx.CONTRADICTION, spec, f"volumes.{name}.mountPath", message)
-        seen[path] = f"volumes.{name}"
+            message = f"{named} and {seen[path]} are both mounted at {path}"
+            yield _at(dx.CONTRADICTION, spec, at / "mountPath", message)
+        seen[path] = named
         yield from _claim_fits(spec, name)
     both = sorted(set(data.get("env", {})) & set(data.get("secrets", {})))
     for name in both:
         message = f"{name} is set in env and in secrets"
-        yield _at(dx.CONTRADICTION, spec, f"env.{name}", message)
+        yield _at(dx.CONTRADICTION, spec, Pointer.of("env", name), message)
 
 
 def _claim_fits(spec: Layered, volume: str) -> Iterator[Finding]:
@@ -509,6 +520,6 @@ def _claim_fits(spec: Layered, volume: str) -> Iterator[Finding]:
     many = max(_nodes(data), data.get("elastic", {}).get("maxNodes", 1)) > 1
     if modes and many and not {"ReadWriteMany", "ReadOnlyMany"} & set(modes):
         message = f"the claim can be mounted by one node only ({', '.join(modes)})"
-        path = f"volumes.{volume}.create.accessModes"
+        path = Pointer.of("volumes", volume, "create", "accessModes")
         remedy = "Add ReadWriteMany, with a storageClass that has it, or set nodes to 1."
         yield _at(dx.CONTRADICTION, spec, path, message, remedy=remedy)

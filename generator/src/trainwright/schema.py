@@ -14,7 +14,8 @@ import jsonschema_rs
 from trainwright import kube
 from trainwright.errors import SourceError
 from trainwright.model import Data
-from trainwright.violation import Look, Violation, violations
+from trainwright.pointer import Pointer
+from trainwright.violation import Look, Violation, violations, without_empty_keys
 
 FOLDER = Path(__file__).parent / "schemas"
 _BASE = "https://trainwright.io/schemas/v1alpha1"
@@ -69,10 +70,11 @@ class Schema:
         wrapped, below = ({self.part: data}, 1) if self.gate else (data, 0)
         gate = self.gate() if self.gate else self._own_gate
         try:
-            return violations(gate.iter_errors(wrapped), Look(wrapped, self._by_uri, below))
+            errors = gate.iter_errors(without_empty_keys(wrapped))
+            return violations(errors, Look(wrapped, self._by_uri, below))
         except (ValueError, UnicodeError) as error:
             remedy = "Write it so that it can also be written as JSON."
-            return (Violation("", f"the file is refused: {error}", remedy),)
+            return (Violation(Pointer(), f"the file is refused: {error}", remedy),)
 
     @cached_property
     def _by_uri(self) -> Mapping[str, Mapping[str, Data]]:
@@ -169,7 +171,7 @@ def dated(violation: Violation, root: Mapping[str, Data], version: str) -> Viola
     """
     if not violation.key:
         return violation
-    definition = kube.definition_at(root, violation.pointer.rpartition("/")[0], version)
+    definition = kube.definition_at(root, violation.pointer.parent, version)
     when = kube.when_field(definition, violation.key, version) if definition else ""
     if not when:
         return violation

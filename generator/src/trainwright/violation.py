@@ -14,6 +14,7 @@ import jsonschema_rs
 from trainwright import credentials
 from trainwright.merge import lookup
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 
 Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under ""
 
@@ -26,7 +27,7 @@ class Violation:
     set when the key itself is what is wrong; `missing` when it is absent.
     """
 
-    pointer: str
+    pointer: Pointer
     message: str
     remedy: str
     key: str = ""
@@ -40,7 +41,7 @@ class _Failure:
     `branches` are the failures below the alternatives of anyOf and oneOf, one after the other.
     """
 
-    path: tuple[str | int, ...]
+    path: tuple[str, ...]
     keyword: str
     wanted: Any
     schema: Mapping[str, Data]
@@ -59,6 +60,39 @@ class Look:
     below: int = 0
 
 
+# The validator leaves empty keys out of its paths. No YAML that is read has this one.
+_EMPTY = "\x00"
+
+
+def without_empty_keys(data: Data) -> Data:
+    """The data as a validator is given it, so that its paths have every key."""
+    return _renamed(data, "", _EMPTY)
+
+
+def _renamed(data: Data, old: str, new: str) -> Data:
+    if isinstance(data, Mapping):
+        return {
+            new if key == old else key: _renamed(value, old, new) for key, value in data.items()
+        }
+    if isinstance(data, list):
+        return [_renamed(item, old, new) for item in data]
+    return new if old and data == old else data
+
+
+def _keys(data: Data, path: tuple[str | int, ...]) -> Iterator[str]:
+    """The keys on a validator's path as they are in the data: to it 007 and +7 are the number 7."""
+    for step in path:
+        key = "" if step == _EMPTY else str(step)
+        if isinstance(step, int) and isinstance(data, Mapping) and key not in data:
+            key = next((name for name in data if _number(name) == step), key)
+        yield key
+        data = lookup(data, Pointer.of(key))
+
+
+def _number(key: str) -> int | None:
+    return int(key) if re.fullmatch(r"\+?[0-9]{1,19}", key) else None
+
+
 def violations(
     errors: Iterable[jsonschema_rs.ValidationError], look: Look
 ) -> tuple[Violation, ...]:
@@ -71,8 +105,8 @@ def violations(
         if failure.keyword == "type" or failure.path not in mistyped
         for violation in _violations(failure)
     }
-    if not found:  # keys without a name are missing from the validator's paths
-        found = {Violation("", "the file is refused", "Look for empty keys.")}
+    if not found:  # what a schema says of a length may hold of the name that empty keys have here
+        found = {Violation(Pointer(), "the file is refused", "Look for empty keys.")}
     return tuple(sorted(found, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
 
 
@@ -85,11 +119,11 @@ def _failure(error: jsonschema_rs.ValidationError, look: Look) -> _Failure:
     inner = getattr(kind, "error", None)  # propertyNames: what is wrong with the name
     at = inner or error
     schema, keyword = _keyword(at, look.schemas)
-    path = tuple(error.instance_path)
-    instance = at.instance
+    path = tuple(_keys(look.data, tuple(error.instance_path)))
+    instance = _renamed(at.instance, _EMPTY, "")
     if isinstance(kind, _KINDS.FalseSchema):
         if keyword in _CLOSING:  # it speaks of what is in the mapping instead
-            instance = lookup(look.data, _pointer(path)) or {}
+            instance = lookup(look.data, Pointer.of(*path)) or {}
         else:  # named after the field that must not be there
             keyword = "false"
     # Where several alternatives are met, those that are not say nothing about it.
@@ -119,12 +153,8 @@ def _keyword(
     )
 
 
-def _pointer(path: Iterable[str | int]) -> str:
-    return "".join(f"/{str(key).replace('~', '~0').replace('/', '~1')}" for key in path)
-
-
 def _violations(failure: _Failure) -> Iterator[Violation]:
-    pointer = _pointer(failure.path)
+    pointer = Pointer.of(*failure.path)
     if failure.names:
         yield from _bad_key(failure, pointer)
     elif failure.branches:
@@ -133,9 +163,8 @@ def _violations(failure: _Failure) -> Iterator[Violation]:
         yield from _EXPLAIN.get(failure.keyword, _other)(failure, pointer)
 
 
-def _name(pointer: str) -> str:
-    tokens = [t.replace("~1", "/").replace("~0", "~") for t in pointer.split("/")[1:]]
-    return ".".join(tokens) or "the file"
+def _name(pointer: Pointer) -> str:
+    return pointer.dotted or "the file"
 
 
 def show(value: Data) -> str:
@@ -148,10 +177,9 @@ def show(value: Data) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
-def _shown(pointer: str, value: Data) -> str:
+def _shown(pointer: Pointer, value: Data) -> str:
     """The same, unless the name of the field says that it holds a credential."""
-    field = pointer.rpartition("/")[2]
-    return credentials.HIDDEN if credentials.named(field, str(value)) else show(value)
+    return credentials.HIDDEN if credentials.named(pointer.last, str(value)) else show(value)
 
 
 def _kind(value: Data) -> str:
@@ -185,7 +213,7 @@ def _described(schema: Mapping[str, Data]) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _type(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     wanted = failure.wanted
     types = [wanted] if isinstance(wanted, str) else list(wanted)
     types = [name for name in types if name != "null"] or types  # it is allowed, never what to do
@@ -205,7 +233,7 @@ def _type(failure: _Failure, pointer: str) -> Iterator[Violation]:
     yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
 
 
-def _unknown_keys(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     known = list(failure.schema.get("properties", {}))
     for key in failure.instance:
         if key in known or any(
@@ -215,8 +243,7 @@ def _unknown_keys(failure: _Failure, pointer: str) -> Iterator[Violation]:
         where = f" in {_name(pointer)}" if pointer else ""
         near = _nearest(key, known, 0.75)
         remedy = f'Did you mean "{near}"?' if near else f"Known keys: {', '.join(sorted(known))}."
-        child = f"{pointer}{_pointer([key])}"
-        yield Violation(child, f'unknown key "{key}"{where}', remedy, key=key)
+        yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
 
 
 def _nearest(word: str, known: list[str], cutoff: float) -> str:
@@ -229,27 +256,27 @@ def _matches(pattern: str, key: str) -> bool:
     return re.search(pattern, key) is not None
 
 
-def _bad_key(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _bad_key(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     key = failure.instance
     yield Violation(
-        f"{pointer}{_pointer([key])}",
+        pointer / key,
         f'"{key}" is no valid name in {_name(pointer)}',
         _described(failure.schema) or f"Names must match {failure.wanted}.",
         key=str(key),
     )
 
 
-def _required(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     for key in failure.wanted:
         if key in failure.instance:
             continue
         field = failure.schema.get("properties", {}).get(key, {})
-        name = f"{_name(pointer)}.{key}" if pointer else key
+        name = (pointer / key).dotted
         remedy = f"Add {name}. {_described(field)}".strip()
         yield Violation(pointer, f"{name} is missing", remedy, missing=key)
 
 
-def _enum(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     allowed = [str(value) for value in failure.wanted]
     near = _nearest(str(failure.instance), allowed, 0.6)
     hint = f'Did you mean "{near}"? ' if near else ""
@@ -257,7 +284,7 @@ def _enum(failure: _Failure, pointer: str) -> Iterator[Violation]:
     yield Violation(pointer, message, f"{hint}It must be one of: {', '.join(allowed)}.")
 
 
-def _pattern(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     described = _described(failure.schema)
     if "integer" in failure.schema.get("type", "") and str(failure.instance).isdigit():
         message = f"{_name(pointer)} is the string {_shown(pointer, failure.instance)}"
@@ -269,8 +296,8 @@ def _pattern(failure: _Failure, pointer: str) -> Iterator[Violation]:
     yield Violation(pointer, message, described or f"It must match {failure.wanted}.")
 
 
-def _limit(words: str) -> Callable[[_Failure, str], Iterator[Violation]]:
-    def explain(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _limit(words: str) -> Callable[[_Failure, Pointer], Iterator[Violation]]:
+    def explain(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         shown = failure.instance if isinstance(failure.instance, int | float) else ""
         size = f" is {shown}, it" if shown != "" else ""
         message = f"{_name(pointer)}{size} must {words} {failure.wanted}"
@@ -279,18 +306,18 @@ def _limit(words: str) -> Callable[[_Failure, str], Iterator[Violation]]:
     return explain
 
 
-def _const(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _const(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     wanted = show(failure.wanted)
     message = f"{_name(pointer)} is {show(failure.instance)}, expected {wanted}"
     yield Violation(pointer, message, f"Write {wanted}.")
 
 
-def _other(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _other(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     message = f"{_name(pointer)}: {failure.said[:200]}"
     yield Violation(pointer, message, _described(failure.schema) or "Correct the value.")
 
 
-def _best_branch(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     """What keeps the value from the alternative that it comes closest to.
 
     Alternatives that only differ in which key must be there are named together instead.
@@ -301,7 +328,7 @@ def _best_branch(failure: _Failure, pointer: str) -> Iterator[Violation]:
         yield Violation(pointer, message, _described(failure.schema) or f"Write {keys[0]}.")
         return
     best = _closest(failure)
-    yield from _EXPLAIN.get(best.keyword, _other)(best, _pointer(best.path))
+    yield from _EXPLAIN.get(best.keyword, _other)(best, Pointer.of(*best.path))
 
 
 def _closest(failure: _Failure) -> _Failure:
@@ -327,7 +354,7 @@ def _has_type(failure: _Failure) -> bool:
     return types is not None and jsonschema_rs.is_valid({"type": types}, failure.instance)
 
 
-def _one_too_many(failure: _Failure, pointer: str) -> Iterator[Violation]:
+def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     """`oneOf` with more than one match, `maxProperties: 1`: keys that exclude each other."""
     branches = failure.wanted if isinstance(failure.wanted, list) else []
     known = {key for branch in branches for key in branch.get("required", ())}
@@ -338,7 +365,7 @@ def _one_too_many(failure: _Failure, pointer: str) -> Iterator[Violation]:
     yield Violation(pointer, message, remedy.strip())
 
 
-_EXPLAIN: dict[str, Callable[[_Failure, str], Iterator[Violation]]] = {
+_EXPLAIN: dict[str, Callable[[_Failure, Pointer], Iterator[Violation]]] = {
     "type": _type,
     "additionalProperties": _unknown_keys,
     "unevaluatedProperties": _unknown_keys,

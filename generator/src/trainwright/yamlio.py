@@ -14,6 +14,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from trainwright import diagnostics as dx
 from trainwright.model import Data, Finding, Place
+from trainwright.pointer import token
 
 MAX_BYTES = 256 * 1024  # a job spec is some 2 kB; the largest inlined script people have shown, 60
 MAX_DEPTH = 64
@@ -311,7 +312,7 @@ class _Builder:
         data: dict[str, Data] = {}
         for key_node, value_node in pairs:
             key = self._key(key_node)
-            child = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            child = f"{pointer}/{token(key)}"
             if key in data and pairs is node.value:
                 self.duplicates.append(self._duplicate(key_node, key, self.keys[child]))
                 continue

@@ -15,6 +15,7 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from markdown_it import MarkdownIt
 
 from trainwright.model import Finding, Place, Related, Severity
+from trainwright.pointer import Pointer
 from trainwright.reports import FORMATS
 from trainwright.reports.markdown import LIMIT
 from trainwright.reports.report import Report
@@ -58,7 +59,7 @@ RICH = Report(
             "8 processes a node, but 4 GPUs",
             note="8 processes, but resources.gpu is 4",
             effect="GPUs stay idle, or two ranks share one and NCCL aborts.",
-            path="procsPerNode",
+            path=Pointer("/procsPerNode"),
             manifest="PyTorchJob/resnet-0123abcd",
             pointer="/spec/nprocPerNode",
             related=(

@@ -19,6 +19,7 @@ from trainwright import schema
 from trainwright.demand import Demand, Range
 from trainwright.load import JobFile
 from trainwright.model import Finding, Place, Severity
+from trainwright.pointer import Pointer
 from trainwright.reports.comment import LIMIT
 from trainwright.review import markdown
 from trainwright.review.format import Style
@@ -394,7 +395,7 @@ def _change(number: int, text: str = "") -> Change:
             files=files, demand=demand,
         )  # fmt: skip
 
-    cause = Cause("nodes", text or 1, 2, Place("environments/prod/jobs/x.yaml", 8, 3))
+    cause = Cause(Pointer("/nodes"), text or 1, 2, Place("environments/prod/jobs/x.yaml", 8, 3))
     return Change(
         file=JobFile("prod", f"job-{number:05}"),
         action=list(Action)[number % (len(Action) - 1)],

@@ -110,8 +110,8 @@ def test_every_rule_that_the_reference_asks_for_is_there(shared: Callable[[str],
 @pytest.mark.parametrize("rule", [r for r in RULES.values() if r.spec], ids=lambda rule: rule.id)
 def test_the_spec_path_of_a_rule_exists(rule: Rule) -> None:
     fields = json.loads((SCHEMAS / "job.schema.json").read_text())["$defs"]["fields"]["properties"]
-    node = fields[rule.spec.split(".")[0]]
-    for part in rule.spec.split(".")[1:]:
+    node = fields[rule.spec.parts[0]]
+    for part in rule.spec.parts[1:]:
         node = node["properties"][part]
 
 

@@ -19,7 +19,8 @@ from trainwright.cli.common import (
 def explain(context: Context, job: str, path: str, output: str) -> None:
     """Show a job's effective spec, or one PATH of it, and which file set each value.
 
-    PATH is dotted: image.tag, volumes.data.claim.
+    PATH is dotted: image.tag, volumes.data.claim. A key that has dots itself is quoted, as
+    'labels["example.com/team"]', or written plainly where that can mean nothing else.
     """
     from trainwright import explain as explaining
     from trainwright import load, present

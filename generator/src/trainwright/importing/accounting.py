@@ -18,6 +18,7 @@ from trainwright.equivalence.comparison import values
 from trainwright.importing.source import ImportingError, Source, read
 from trainwright.merge import lookup
 from trainwright.model import Data, Manifest
+from trainwright.pointer import Pointer
 
 Fate = Literal["carried", "default", "left"]
 
@@ -185,7 +186,6 @@ def _with(body: Data, pointer: str, value: Data) -> Data:
 
 
 def _parent(body: Data, pointer: str) -> tuple[Data, Data]:
-    above, _, last = pointer.rpartition("/")
-    parent = lookup(body, above)
-    key = last.replace("~1", "/").replace("~0", "~")
-    return parent, int(key) if isinstance(parent, list) else key
+    at = Pointer(pointer)
+    parent = lookup(body, at.parent)
+    return parent, int(at.last) if isinstance(parent, list) else at.last

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainwright import equivalence
@@ -15,6 +15,7 @@ from trainwright.importing.choice import choices
 from trainwright.importing.source import ImportingError, Left, Source, malformed
 from trainwright.importing.trial import Place, Refusal
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.targets import TARGETS
 
 
@@ -93,7 +94,7 @@ class _Made:
 
     spec: Mapping[str, Data]
     run: Run
-    refused: Mapping[str, str]
+    refused: Mapping[Pointer, str]
 
 
 _MOST_REFUSALS = 200
@@ -101,7 +102,7 @@ _MOST_REFUSALS = 200
 
 def _attempt(spec: dict[str, Data], place: Place) -> _Made | Refusal:
     """A candidate without what the environment or the target refuses."""
-    refused: dict[str, str] = {}
+    refused: dict[Pointer, str] = {}
     spec = candidate.complete(spec, place.inherited)
     refusal: Refusal | None = None
     for _ in range(_MOST_REFUSALS):
@@ -112,36 +113,27 @@ def _attempt(spec: dict[str, Data], place: Place) -> _Made | Refusal:
         shorter = _without(spec, refusal.path)
         if shorter is None:
             return refusal
-        if refusal.path != "name":
+        if refusal.path != "/name":
             refused[refusal.path] = refusal.message
         spec = candidate.complete(shorter, place.inherited)
     assert refusal is not None
     return refusal
 
 
-def _without(spec: Mapping[str, Data], path: str) -> dict[str, Data] | None:
+def _without(spec: Mapping[str, Data], path: Pointer) -> dict[str, Data] | None:
     """The spec without what a refusal is about; None when that cannot go."""
-    if path == "name":
+    if path == "/name":
         name = str(spec["name"])[:-1].rstrip("-")
         return {**spec, "name": name} if name else None
-    keys = path.split(".") if path else []
-    for count in range(len(keys), 0, -1):
-        found = _dropped(spec, _split(spec, keys[:count]))
+    while path:
+        found = _dropped(spec, path.parts)
         if found is not None:
             return found
+        path = path.parent
     return None
 
 
-def _split(spec: Mapping[str, Data], keys: list[str]) -> list[str]:
-    """Keys of a dotted path, where keys themselves may have dots in them."""
-    if len(keys) > 1 and keys[0] in spec and isinstance(spec[keys[0]], Mapping):
-        whole = ".".join(keys[1:])
-        rest = [whole] if whole in spec[keys[0]] else _split(spec[keys[0]], keys[1:])
-        return [keys[0], *rest]
-    return keys
-
-
-def _dropped(spec: Mapping[str, Data], keys: list[str]) -> dict[str, Data] | None:
+def _dropped(spec: Mapping[str, Data], keys: Sequence[str]) -> dict[str, Data] | None:
     key, *rest = keys
     if spec.get(key) is None or key in ("image", "entrypoint", "apiVersion", "kind"):
         return None

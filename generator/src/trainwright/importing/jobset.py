@@ -9,6 +9,7 @@ from trainwright.groupkind import PODGROUPS
 from trainwright.importing.reader import Read, Reader, mapping
 from trainwright.importing.source import Left, Part, shown
 from trainwright.model import Data, Manifest
+from trainwright.pointer import Pointer
 
 _GROUPS = "/spec/replicatedJobs"
 ONE_GROUP = "a job spec is one group of pods: run it as a job of its own"
@@ -54,7 +55,7 @@ def only_group(
         for index, group in enumerate(groups)
         if index != chosen
     )
-    body = _put(part.body, pointer.split("/")[1:], [groups[chosen]])
+    body = _put(part.body, list(Pointer(pointer).parts), [groups[chosen]])
     narrowed = replace(
         part,
         body=body,

@@ -13,6 +13,7 @@ from trainwright.importing.accounting import Account
 from trainwright.importing.source import Left, Source, shown
 from trainwright.merge import lookup
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.targets.target import Deviation
 
 _NO_SUCH_VOLUME = (
@@ -124,7 +125,7 @@ class Reasons:
 
     source: Source
     rendered: Mapping[str, Data]
-    refused: Mapping[str, str]
+    refused: Mapping[Pointer, str]
     deviations: tuple[Deviation, ...]
     namespace: str
 
@@ -173,7 +174,7 @@ class Reasons:
     def _of_the_environment(self, changed: tuple[str, ...]) -> Iterator[str]:
         for path in changed:
             for spec, why in self.refused.items():
-                if spec.split(".")[0] == _decided_by(path):
+                if spec.parts[0] == _decided_by(path):
                     yield why
 
     def _of_the_target(self, changed: tuple[str, ...]) -> Iterator[str]:
@@ -227,11 +228,11 @@ def _is_secret(body: Mapping[str, Data], pointer: str) -> bool:
 
 def _name(body: Mapping[str, Data], pointer: str) -> str:
     """What a value is called: an entry of env has its name beside it."""
-    above, _, key = pointer.rpartition("/")
-    holder = lookup(body, above)
-    if key == "value" and isinstance(holder, Mapping):
-        return str(holder.get("name", key))
-    return key
+    at = Pointer(pointer)
+    holder = lookup(body, at.parent)
+    if at.last == "value" and isinstance(holder, Mapping):
+        return str(holder.get("name", at.last))
+    return at.last
 
 
 def _within(pointer: str, above: str) -> bool:

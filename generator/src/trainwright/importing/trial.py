@@ -14,6 +14,7 @@ from trainwright.importing import beside
 from trainwright.load import JobFile, LoadedEnvironment, Reader, read_spec
 from trainwright.merge import Layer, Layered, stack
 from trainwright.model import Data, Environment, Finding, Job, Manifest
+from trainwright.pointer import Pointer
 from trainwright.targets import TARGETS, unsupported
 from trainwright.tree import Entry, Kind, Tree
 from trainwright.yamlio import Document
@@ -25,7 +26,7 @@ _REFUSED = re.compile(r"at '/(\w+)")
 class Refusal:
     """Why a spec renders to nothing: the field that it is about, and what to do."""
 
-    path: str
+    path: Pointer
     message: str
     remedy: str
 
@@ -121,7 +122,9 @@ class Place:
             return Refusal(problem.path, problem.message, problem.remedy)
         name = names.object_name(job, names.spec_hash(job, self.environment))
         if len(f"{name}{TARGETS[job.target].longest_suffix(job)}") > names.MAX_NAME:
-            return Refusal("name", f"the name {job.name} is too long", "Give a shorter one.")
+            return Refusal(
+                Pointer("/name"), f"the name {job.name} is too long", "Give a shorter one."
+            )
         return self._run(job, name)
 
     def _run(self, job: Job, name: str) -> Run | Refusal:
@@ -131,7 +134,8 @@ class Place:
         except helm.ChartRefusal as refusal:
             # Free-form values have the name of the spec's own field.
             where = _REFUSED.search(str(refusal))
-            return Refusal(where[1] if where else "", f"the chart refuses it: {refusal}", "")
+            field = Pointer.of(where[1]) if where else Pointer()
+            return Refusal(field, f"the chart refuses it: {refusal}", "")
         envelope = TARGETS[job.target].envelope or dict
         manifests = tuple(
             Manifest(body=envelope(body), path=path)

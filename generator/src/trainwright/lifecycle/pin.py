@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from trainwright import editing, images, yamlio
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
+from trainwright.pointer import Pointer
 
 # Repository and tag to a digest. Raises ImageError when nobody says.
 Resolve = Callable[[str, str], str]
@@ -82,5 +83,5 @@ def pin_given(subject: Subject, image: Given) -> Step:
 def _recorded(subject: Subject, named: str, digest: str) -> bytes:
     if not subject.tree.kind(images.LOCK):
         return f"{_HEAD}  {yamlio.inline(named)}: {yamlio.inline(digest)}\n".encode()
-    pointer = "/images/{}".format(named.replace("~", "~0").replace("/", "~1"))
+    pointer = Pointer.of("images", named)
     return editing.put(images.LOCK, subject.tree.read(images.LOCK), pointer, digest)

@@ -9,8 +9,9 @@ from trainwright.editing import EditError
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.load import JobFile, environment_path
-from trainwright.merge import leaves, lookup, path_of
+from trainwright.merge import leaves, lookup
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.tree import Edited, Tree
 
 # What moves, by the name under which it is chosen: the keys of a mapping, or all of them (None).
@@ -67,13 +68,15 @@ def _moved(source: Subject, target: Subject, pointer: str, keys: tuple[str, ...]
     wanted, have = _mapping(source, pointer, keys), _mapping(target, pointer, keys)
     path, subject = target.file.path, target
     for key in [*have, *(key for key in wanted if key not in have)]:
-        at = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+        at = Pointer(pointer) / key
         if key not in wanted:
             subject = _removed(subject, at)
         elif have.get(key) != wanted[key]:
             subject = subject.edited(editing.put(path, subject.raw, at, wanted[key]))
     if _mapping(subject, pointer, keys) != wanted:
-        raise EditError(f"{path}: {path_of(pointer)} cannot be made what it is in the source")
+        raise EditError(
+            f"{path}: {Pointer(pointer).dotted} cannot be made what it is in the source"
+        )
     return subject.raw
 
 
@@ -99,18 +102,18 @@ def _differences(source: Subject, target: Subject) -> Iterator[str]:
         pointer
         for subject in (source, target)
         for pointer, _ in leaves(subject.spec.data)
-        if pointer.split("/")[1] not in _OF_THE_FILE
+        if pointer.parts[0] not in _OF_THE_FILE
     )
     for pointer in sorted(pointers):
         one, other = (lookup(subject.spec.data, pointer) for subject in (source, target))
         if one != other and not isinstance(one, dict) and not isinstance(other, dict):
-            path = path_of(pointer)
-            yield f"{path}: {_shown(path, one)} in {here}, {_shown(path, other)} in {there}"
+            shown = (_shown(pointer, one), _shown(pointer, other))
+            yield f"{pointer.dotted}: {shown[0]} in {here}, {shown[1]} in {there}"
 
 
-def _shown(path: str, value: Data) -> str:
+def _shown(pointer: Pointer, value: Data) -> str:
     if value is None:
         return "none"
     text = violation.show(value)
-    named = credentials.named(path.rpartition(".")[2], str(value))
+    named = credentials.named(pointer.last, str(value))
     return credentials.HIDDEN if named else credentials.redact(text)

@@ -17,6 +17,7 @@ from trainwright.manifests import celfunctions, celvalues
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.structural import Structural
 from trainwright.model import Data
+from trainwright.pointer import Pointer, token
 
 _RULES = "x-kubernetes-validations"
 _OLD = re.compile(r"\boldSelf\b")
@@ -115,8 +116,7 @@ class _Walk:
                 child = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
                 if isinstance(child, Mapping):
                     before = old.get(key, _NOTHING) if isinstance(old, Mapping) else _NOTHING
-                    token = str(key).replace("~", "~0").replace("/", "~1")
-                    yield from self.value(child, item, before, f"{pointer}/{token}")
+                    yield from self.value(child, item, before, f"{pointer}/{token(str(key))}")
         elif isinstance(value, list) and isinstance(schema.get("items"), Mapping):
             paired = _by_key(schema, old)
             for index, item in enumerate(value):
@@ -157,7 +157,7 @@ def _by_key(schema: Structural, items: Data) -> dict[Any, Data]:
 
 def _steps(field_path: str) -> str:
     steps = (plain or quoted for plain, quoted in _STEP.findall(field_path))
-    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
+    return Pointer.of(*steps)
 
 
 def _problem(text: str, form: str, data: Mapping[str, Data]) -> Skipped | str | None:

@@ -14,7 +14,7 @@ from functools import cache
 from trainwright.groupkind import JOB, JOBSET, PYTORCHJOB, TRAINJOB, GroupKind
 from trainwright.merge import lookup
 from trainwright.model import Data, Finding, Severity
-from trainwright.rules.tolerant import escape
+from trainwright.pointer import token
 
 UNLESS = "unless the webhook fills it"
 
@@ -76,9 +76,9 @@ def completed(kind: GroupKind, body: Data, like: Data, pointer: str = "") -> Dat
     Whatever differs between two bodies that complete each other, no webhook can make equal.
     """
     if isinstance(body, Mapping) and isinstance(like, Mapping):
-        filled = {k: v for k, v in like.items() if fills(kind, f"{pointer}/{escape(str(k))}")}
+        filled = {k: v for k, v in like.items() if fills(kind, f"{pointer}/{token(str(k))}")}
         own = {
-            key: completed(kind, value, like.get(key), f"{pointer}/{escape(str(key))}")
+            key: completed(kind, value, like.get(key), f"{pointer}/{token(str(key))}")
             for key, value in body.items()
         }
         return {**filled, **own}

@@ -44,7 +44,7 @@ def _result(finding: Finding) -> Data:
     }
     optional = {
         "subject": finding.subject,
-        "path": finding.path,
+        "path": finding.path.dotted,
         "note": finding.note,
         "effect": finding.effect,
         "manifest": finding.manifest,

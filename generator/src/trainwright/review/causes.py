@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.load import BUILT_IN
-from trainwright.merge import Layered, leaves, lookup, path_of
+from trainwright.merge import Layered, leaves, lookup
 from trainwright.model import Place
+from trainwright.pointer import Pointer
 from trainwright.review.model import Cause
 from trainwright.yamlio import Document
 
@@ -21,7 +22,7 @@ def of_specs(before: Layered, after: Layered) -> Iterator[Cause]:
     for pointer in (*new, *(p for p in old if p not in new)):
         was, now = lookup(before.data, pointer), lookup(after.data, pointer)
         if was != now and pointer not in _META:
-            yield Cause(path_of(pointer), was, now, _changed(before, after, pointer))
+            yield Cause(pointer, was, now, _changed(before, after, pointer))
 
 
 def _changed(before: Layered, after: Layered, pointer: str) -> Place:
@@ -35,11 +36,11 @@ def _changed(before: Layered, after: Layered, pointer: str) -> Place:
 
 def of_environments(before: Document, after: Document, pool: str) -> Iterator[Cause]:
     """Each fact of environment.yaml that differs and matters to a job in this pool."""
-    watched = (*_FACTS, f"/pools/{pool}") if pool else _FACTS
+    watched = (*_FACTS, Pointer.of("pools", pool)) if pool else _FACTS
     old, new = dict(leaves(before.data)), dict(leaves(after.data))
     for pointer in (*new, *(p for p in old if p not in new)):
-        inside = any(pointer == fact or pointer.startswith(f"{fact}/") for fact in watched)
+        inside = any(pointer.within(fact) for fact in watched)
         was, now = old.get(pointer), new.get(pointer)
         if inside and was != now:
             place = (after if pointer in new else before).place(pointer)
-            yield Cause(path_of(pointer), was, now, place)
+            yield Cause(pointer, was, now, place)

@@ -12,6 +12,7 @@ from trainwright import demand, git
 from trainwright.demand import Demand
 from trainwright.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.model import Finding, Job, Place, Severity
+from trainwright.pointer import Pointer
 from trainwright.render import Rendered
 from trainwright.review import actions, affected, causes, fits
 from trainwright.review.model import (
@@ -164,7 +165,7 @@ class _Comparison:
         was = self.before.know(file) if file in self._before else None
         now = self.after.known.get(file)
         if not (was and now and was.loaded.spec and now.loaded.spec):
-            yield Cause("", None, None, Place(file.path))
+            yield Cause(Pointer(), None, None, Place(file.path))
             return
         yield from causes.of_specs(was.loaded.spec, now.loaded.spec)
         old = self.before.loaded(file.environment).document

@@ -11,14 +11,15 @@ from trainwright import kube
 from trainwright.manifests import changes, crds
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.changes import Refusal
-from trainwright.merge import lookup, path_of
+from trainwright.merge import lookup
 from trainwright.model import Data, Finding, Manifest, Place
+from trainwright.pointer import Pointer
 from trainwright.resolve import seconds
 from trainwright.review import actions
 from trainwright.review.model import Action, Cause, Change, Told
 from trainwright.targets import TARGETS
 
-_DURATIONS = ("maxDuration", "gracePeriod")  # which are seconds in objects
+_DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
 
 
 def ask(folder: Path, found: Sequence[Change]) -> Told:
@@ -72,7 +73,7 @@ def _note(change: Change, manifest: Manifest, rule: str, reason: str) -> Finding
 
 def _finding(change: Change, was: Manifest, now: Manifest, refusal: Refusal) -> Finding:
     title = f"{now.kind}/{now.name}"
-    said = ": ".join(filter(None, (title, path_of(refusal.pointer), refusal.message)))
+    said = ": ".join(filter(None, (title, Pointer(refusal.pointer).dotted, refusal.message)))
     remedy = f"Leave it as it was, or begin a new run: `trainwright rerun {change.file}`."
     finding = refusal.finding(_authored(change, was, now, refusal.pointer), said, remedy)
     return replace(finding, subject=str(change.file), manifest=title, pointer=refusal.pointer)
@@ -105,5 +106,5 @@ def _values(data: Data) -> frozenset[str]:
 def _readings(cause: Cause) -> Iterator[str]:
     """What the new value of a spec may read like in an object."""
     yield str(cause.after)
-    if cause.path in _DURATIONS and cause.after is not None:
+    if cause.pointer in _DURATIONS and cause.after is not None:
         yield str(seconds(cause.after))

@@ -50,9 +50,9 @@ def _change(change: Change) -> Data:
 
 def _cause(cause: Cause) -> Data:
     return {
-        "path": cause.path,
-        "before": words.value(cause.path, cause.before),
-        "after": words.value(cause.path, cause.after),
+        "path": cause.pointer.dotted,
+        "before": words.value(cause.pointer, cause.before),
+        "after": words.value(cause.pointer, cause.after),
         "place": place_of(cause.place),
     }
 

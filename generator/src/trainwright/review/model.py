@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from trainwright.demand import NOTHING, Demand
 from trainwright.load import JobFile
 from trainwright.model import Data, Finding, Place, Severity
+from trainwright.pointer import Pointer
 
 
 class Action(enum.StrEnum):
@@ -44,7 +45,7 @@ class Cause:
     A value is None on the side where it is not set. Both are redacted where they are shown.
     """
 
-    path: str
+    pointer: Pointer  # "" is the spec itself
     before: Data
     after: Data
     place: Place

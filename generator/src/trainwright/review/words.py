@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from trainwright.credentials import HIDDEN, named, redact, redact_lines
 from trainwright.demand import NOTHING, Demand, Range
 from trainwright.model import Data, Severity
+from trainwright.pointer import Pointer
 from trainwright.review.model import Action, Cause, Change, Fit, Review, Run
 from trainwright.violation import show
 
@@ -98,18 +99,18 @@ def fitting(fit: Fit) -> str:
 
 def cause(found: Cause) -> str:
     """ "image.tag: 1.0 → 1.1", with credentials hidden."""
-    if not found.path:
+    if not found.pointer:
         return "the spec itself"
-    before, after = (value(found.path, side) for side in (found.before, found.after))
-    return f"{found.path}: {before} → {after}"
+    before, after = (value(found.pointer, side) for side in (found.before, found.after))
+    return f"{found.pointer.dotted}: {before} → {after}"
 
 
-def value(path: str, data: Data) -> str:
+def value(pointer: Pointer, data: Data) -> str:
     """A value of a spec on one line, short, and hidden where it looks like a credential."""
     if data is None:
         return "(unset)"
     text = json.dumps(data, ensure_ascii=False) if isinstance(data, list | dict) else show(data)
-    if named(path.rpartition(".")[2], str(data)):
+    if named(pointer.last, str(data)):
         return HIDDEN
     text = redact(text)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -20,10 +20,11 @@ from trainwright.groupkind import (
     GroupKind,
 )
 from trainwright.model import Data, Manifest, Severity
+from trainwright.pointer import Pointer, token
 from trainwright.rules.bundle import runtime_of
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.tolerant import dig, escape, mapping, mappings, sequence, text
+from trainwright.rules.tolerant import dig, mapping, mappings, sequence, text
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _WAVE = "argocd.argoproj.io/sync-wave"
@@ -87,10 +88,10 @@ def _g03(subject: Subject) -> Iterator[Hit]:
     asked = sync_options(subject.annotations)
     for option in ("Force=true", "Replace=true"):
         if option in asked:
-            yield Hit(f"/metadata/annotations/{escape(_OPTIONS)}", f"{option} is set")
+            yield Hit(f"/metadata/annotations/{token(_OPTIONS)}", f"{option} is set")
     for field, given in (("annotations", subject.annotations), ("labels", subject.labels)):
         if given.get(_FORCE) == "enabled":
-            yield Hit(f"/metadata/{field}/{escape(_FORCE)}", f"{_FORCE} is enabled")
+            yield Hit(f"/metadata/{field}/{token(_FORCE)}", f"{_FORCE} is enabled")
 
 
 G03 = Rule(
@@ -101,7 +102,7 @@ G03 = Rule(
     effect="The object is deleted and made again: the running training starts from zero.",
     remedy="Remove the option; a change of meaning is a new run under a new name.",
     kinds=TRAINING,
-    spec="annotations",
+    spec=Pointer("/annotations"),
     source="https://github.com/argoproj/argo-cd/issues/24005",
     run=_g03,
     passing=Sample(
@@ -133,7 +134,7 @@ G05 = Rule(
     summary="An object with a Kueue queue label does not say whether it is suspended.",
     effect="true evicts the running job at each sync; false starts it past the queue.",
     remedy="Remove suspend: Kueue sets it.",
-    spec="state",
+    spec=Pointer("/state"),
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework",
     run=_g05,
     passing=Sample(
@@ -198,7 +199,7 @@ def _needed(subject: Subject) -> Iterator[tuple[GroupKind, str, str]]:
     """Kind and name of what has to be there first, and where the object refers to it."""
     if subject.kind == TRAINJOB:
         yield *runtime_of(subject.manifest), "/spec/runtimeRef"
-    yield LOCALQUEUE, text(subject.labels.get(_QUEUE)), f"/metadata/labels/{escape(_QUEUE)}"
+    yield LOCALQUEUE, text(subject.labels.get(_QUEUE)), f"/metadata/labels/{token(_QUEUE)}"
     for template in subject.templates:
         pointer = f"{template.pointer}/spec"
         yield SERVICEACCOUNT, text(template.spec.get("serviceAccountName")), pointer

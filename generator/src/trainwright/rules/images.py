@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Severity
+from trainwright.pointer import Pointer
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import Container
@@ -44,7 +45,7 @@ D09 = Rule(
     effect="Master and workers, or a rank and its restarted self, run different code.",
     remedy="Set image.tag to a version, or image.digest.",
     by_hand="Name a version or a digest.",
-    spec="image",
+    spec=Pointer("/image"),
     source="https://kubernetes.io/docs/concepts/containers/images/",
     per_pod=True,
     run=_d09,
@@ -68,7 +69,7 @@ D15 = Rule(
     effect="What runs is not what was reviewed, once the tag is moved.",
     remedy="Set image.digest to the sha256 of the tested image.",
     by_hand="Name the image by the sha256 of the tested one, as in train@sha256:….",
-    spec="image",
+    spec=Pointer("/image"),
     source="https://kubernetes.io/docs/concepts/containers/images/#image-names",
     per_pod=True,
     run=_d15,
@@ -94,7 +95,7 @@ D16 = Rule(
     summary="Images come from the registries that the environment allows.",
     effect="The cluster refuses or cannot pull the image, or runs code nobody vouched for.",
     remedy="Copy the image to an allowed registry, or add its prefix to images.registries.",
-    spec="image.repository",
+    spec=Pointer("/image/repository"),
     source="https://kubernetes.io/docs/concepts/containers/images/",
     per_pod=True,
     run=_d16,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from trainwright.groupkind import JOB, JOBSET, RUNTIMES, SERVICE
 from trainwright.model import Data, Severity
+from trainwright.pointer import Pointer
 from trainwright.rules.kinds import replicated
 from trainwright.rules.launching import addresses, options, torchruns, trains_together
 from trainwright.rules.rule import Rule, Sample
@@ -89,7 +90,7 @@ J01 = Rule(
     effect="Pods have no rank of their own, or some start when others are done: no world is whole.",
     remedy="Set completionMode: Indexed and the same number in parallelism and completions.",
     kinds=KIND,
-    spec="nodes",
+    spec=Pointer("/nodes"),
     source=_JOB,
     run=_j01,
     passing=Sample(pods("completionMode: Indexed, parallelism: 2, completions: 2, ", _TORCHRUN)),
@@ -193,7 +194,7 @@ J03 = Rule(
     effect="The object is refused, or accepted and its pods are never made.",
     remedy="Shorten the name.",
     kinds=KIND,
-    spec="name",
+    spec=Pointer("/name"),
     source="kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go",
     run=_j03,
     passing=Sample(
@@ -251,7 +252,7 @@ J05 = Rule(
     effect="The survivors hang in a collective with a rank that is gone.",
     remedy="Use backoffLimit instead of backoffLimitPerIndex.",
     kinds=EVERYWHERE,
-    spec="retries",
+    spec=Pointer("/retries"),
     source=_JOB,
     run=_j05,
     passing=Sample(pods("parallelism: 2, backoffLimit: 2, ", _TORCHRUN)),
@@ -282,7 +283,7 @@ J06 = Rule(
     effect="Every pod trains alone, or waits for pods that never come.",
     remedy="Pass --nnodes, --node-rank=$(JOB_COMPLETION_INDEX) and --master-addr.",
     kinds=KIND,
-    spec="entrypoint",
+    spec=Pointer("/entrypoint"),
     source=_EXAMPLES,
     run=_j06,
     passing=Sample(pods("parallelism: 2, ", _TORCHRUN)),
@@ -321,7 +322,7 @@ J09 = Rule(
     effect="One lost pod is started again alone, and the others hang with the rank that is gone.",
     remedy="Set backoffLimit: 0 on the job and failurePolicy.maxRestarts on the JobSet.",
     kinds=(JOBSET,),
-    spec="retries",
+    spec=Pointer("/retries"),
     source=_EXAMPLES,
     run=_j09,
     passing=Sample(_set("backoffLimit: 0, ", "failurePolicy: {maxRestarts: 3}, ")),

@@ -16,6 +16,7 @@ from trainwright.groupkind import (
     GroupKind,
 )
 from trainwright.model import Data, Severity
+from trainwright.pointer import Pointer
 from trainwright.rules.jobs import EVERYWHERE, BatchJob, batch_jobs, pods
 from trainwright.rules.launching import SHELLS
 from trainwright.rules.rule import Rule, Sample
@@ -73,7 +74,7 @@ J07 = Rule(
     effect="The kubelet passes the text on as it is: the program gets the word $(NAME).",
     remedy="Declare the variable under env, or write $$(NAME) if the text is meant.",
     kinds=TRAINING,
-    spec="entrypoint",
+    spec=Pointer("/entrypoint"),
     source="https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/",
     per_pod=True,
     run=_j07,

@@ -16,9 +16,10 @@ from trainwright.groupkind import (
     GroupKind,
 )
 from trainwright.model import Data, Manifest
+from trainwright.pointer import token
 from trainwright.rules.bundle import Bundle, runtime_of
 from trainwright.rules.template import PodTemplate
-from trainwright.rules.tolerant import dig, escape, integer, mapping, mappings, sequence, text
+from trainwright.rules.tolerant import dig, integer, mapping, mappings, sequence, text
 
 _JOB_BACKOFF_LIMIT = 6  # batch/v1's default
 
@@ -46,7 +47,7 @@ def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
         if isinstance(replica, dict):
             yield PodTemplate(
-                f"/spec/pytorchReplicaSpecs/{escape(str(role))}/template",
+                f"/spec/pytorchReplicaSpecs/{token(str(role))}/template",
                 mapping(replica.get("template")),
                 str(role),
                 _count(replica.get("replicas")),
@@ -224,7 +225,7 @@ def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     for name, service in mapping(_spec(manifest).get("services")).items():
         container, spec = _service(str(name), mapping(service))
         pod: dict[str, Data] = {**spec, "containers": [container]}
-        pointer = f"/spec/services/{escape(str(name))}"
+        pointer = f"/spec/services/{token(str(name))}"
         body = mapping(service)
         metadata = {"labels": body.get("labels"), "annotations": body.get("annotations")}
         # Docker starts a container again on the same machine, with the files that it has.

@@ -17,11 +17,12 @@ from trainwright.groupkind import (
     GroupKind,
 )
 from trainwright.model import Severity
+from trainwright.pointer import Pointer, token
 from trainwright.rules.gitops import sync_options
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import PodTemplate
-from trainwright.rules.tolerant import dig, escape, mapping, sequence, text
+from trainwright.rules.tolerant import dig, mapping, sequence, text
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -39,7 +40,7 @@ def _k01(subject: Subject) -> Iterator[Hit]:
     labels = mapping(subject.metadata.get("labels"))
     if _QUEUE not in labels:
         return
-    pointer = f"/metadata/labels/{escape(_QUEUE)}"
+    pointer = f"/metadata/labels/{token(_QUEUE)}"
     queue = text(labels[_QUEUE])
     known = subject.environment.queues
     if not _SUBDOMAIN.fullmatch(queue) or len(queue) > 253:
@@ -55,7 +56,7 @@ K01 = Rule(
     summary="The queue label names a queue that exists.",
     effect="The job stays suspended and is never admitted.",
     remedy="Use a queue of environment.yaml, or declare this one there.",
-    spec="queue",
+    spec=Pointer("/queue"),
     source=_CONSTANTS,
     run=_k01,
     passing=Sample(
@@ -73,7 +74,7 @@ def _k03(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for label in mapping(template.metadata.get("labels")):
             if label in (_QUEUE, "kueue.x-k8s.io/priority-class"):
-                pointer = f"{template.pointer}/metadata/labels/{escape(label)}"
+                pointer = f"{template.pointer}/metadata/labels/{token(label)}"
                 yield Hit(pointer, f"{label} is on the pod template of {template.role}")
 
 
@@ -85,7 +86,7 @@ K03 = Rule(
     effect="The job is not queued, or each of its pods is admitted alone.",
     remedy="Set queue in the job spec instead of a label.",
     by_hand="Move the label to the metadata of the job.",
-    spec="labels",
+    spec=Pointer("/labels"),
     source=_CONSTANTS,
     per_pod=True,
     run=_k03,
@@ -186,7 +187,7 @@ K10 = Rule(
     effect="Kueue places each pod set by itself: the ranks may talk from one rack to another.",
     remedy=f"Annotate both pod templates with {_GROUP} and one value.",
     kinds=(PYTORCHJOB,),
-    spec="topology",
+    spec=Pointer("/topology"),
     source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",
     run=_k10,
     passing=Sample(_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS))),
@@ -256,7 +257,7 @@ K12 = Rule(
     "apply the same file again: Flux stops its whole Kustomization, and Argo CD cannot compare.",
     remedy="Leave them out: the ResourceFlavor has them, or another queue does.",
     kinds=_FIXED,
-    spec="nodeSelector",
+    spec=Pointer("/nodeSelector"),
     source="https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/",
     per_pod=True,
     run=_k12,
@@ -288,7 +289,7 @@ K05 = Rule(
     effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
     remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
     kinds=(TRAINJOB,),
-    spec="annotations",
+    spec=Pointer("/annotations"),
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
     run=_k05,
     passing=Sample(
@@ -311,7 +312,7 @@ def _version(subject: Subject) -> tuple[int, ...]:
 def _k06(subject: Subject) -> Iterator[Hit]:
     if _QUEUE in subject.labels and _version(subject) >= (0, 20):
         version = subject.environment.kueue_version
-        pointer = f"/metadata/labels/{escape(_QUEUE)}"
+        pointer = f"/metadata/labels/{token(_QUEUE)}"
         yield Hit(pointer, f"Kueue {version} knows no PyTorchJob of Kubeflow Trainer v1")
 
 
@@ -324,7 +325,7 @@ K06 = Rule(
     remedy="Use target trainjob or jobset.",
     by_hand="Use a TrainJob or a JobSet.",
     kinds=(PYTORCHJOB,),
-    spec="target",
+    spec=Pointer("/target"),
     source="kubernetes-sigs/kueue@v0.19.2:site/content/en/docs/tasks/run/kubeflow/pytorchjobs.md",
     run=_k06,
     passing=Sample(

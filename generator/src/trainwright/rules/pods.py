@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from trainwright.model import Severity
+from trainwright.pointer import Pointer
 from trainwright.rules.launching import SHELLS, script_trains
 from trainwright.rules.quota import candidates
 from trainwright.rules.rule import Rule, Sample, pod
@@ -45,7 +46,7 @@ D11 = Rule(
     effect="A preempted pod is killed while it saves, and the checkpoint is lost.",
     remedy="Raise gracePeriod above the time that a checkpoint takes.",
     by_hand="Raise terminationGracePeriodSeconds above the time that a checkpoint takes.",
-    spec="gracePeriod",
+    spec=Pointer("/gracePeriod"),
     source="https://github.com/pytorch/pytorch/issues/68258",
     per_pod=True,
     run=_d11,
@@ -81,7 +82,7 @@ D12 = Rule(
     summary="A shell that starts the training replaces itself by it with exec.",
     effect="SIGTERM ends the shell only; the training is killed without saving.",
     remedy="Write exec before the command, or start it without a shell.",
-    spec="entrypoint",
+    spec=Pointer("/entrypoint"),
     source="https://github.com/pytorch/pytorch/issues/119856",
     per_pod=True,
     run=_d12,
@@ -119,7 +120,7 @@ D13 = Rule(
     summary="Variables, volumes and mount paths are there once.",
     effect="Server-side apply fails, or the API server refuses the pods.",
     remedy="Keep one of them.",
-    spec="volumes",
+    spec=Pointer("/volumes"),
     source="https://kubernetes.io/docs/reference/using-api/server-side-apply/",
     per_pod=True,
     run=_d13,
@@ -137,7 +138,7 @@ def _d17(subject: Subject) -> Iterator[Hit]:
             if "hostPath" in volume:
                 name = text(volume.get("name"))
                 message = f"{name} is a hostPath: {pods} pods see the disks of different nodes"
-                yield Hit(f"{pointer}/hostPath", message, spec=f"volumes.{name}")
+                yield Hit(f"{pointer}/hostPath", message, spec=Pointer.of("volumes", name))
 
 
 D17 = Rule(
@@ -147,7 +148,7 @@ D17 = Rule(
     summary="Jobs on several nodes do not mount a folder of the node.",
     effect="Each rank reads and writes other data, and a moved pod finds nothing.",
     remedy="Use a claim that all nodes can mount.",
-    spec="volumes",
+    spec=Pointer("/volumes"),
     source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",
     run=_d17,
     passing=Sample(
@@ -198,7 +199,7 @@ D18 = Rule(
     effect="Each preemption starts the training from zero.",
     remedy="Add checkpoint, or choose a pool that is not spot.",
     by_hand="Save checkpoints, or choose nodes that are not spot.",
-    spec="pool",
+    spec=Pointer("/pool"),
     source="https://kubernetes.io/docs/concepts/architecture/nodes/#node-shutdown",
     per_pod=True,
     run=_d18,
@@ -236,7 +237,7 @@ D19 = Rule(
     summary="Checkpoints of a job whose pods are replaced are not on an emptyDir.",
     effect="The volume goes away with the pod, and the retry starts from zero.",
     remedy="Put checkpoints on a claim.",
-    spec="checkpoint.volume",
+    spec=Pointer("/checkpoint/volume"),
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
     per_pod=True,
     run=_d19,
@@ -264,7 +265,9 @@ def _d21(subject: Subject) -> Iterator[Hit]:
                 names = text(entry.get("value")).removeprefix("=").split(",")
                 if "lo" in names:
                     pointer = f"{container.pointer}/env/{index}"
-                    yield Hit(pointer, f"{entry['name']} is lo", spec=f"env.{entry['name']}")
+                    yield Hit(
+                        pointer, f"{entry['name']} is lo", spec=Pointer.of("env", entry["name"])
+                    )
 
 
 D21 = Rule(
@@ -274,7 +277,7 @@ D21 = Rule(
     summary="Ranks do not talk through the loopback interface.",
     effect="Pods reach only themselves, and the job hangs at its first collective.",
     remedy="Name the pod's interface (eth0), or exclude loopback with ^lo.",
-    spec="env",
+    spec=Pointer("/env"),
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     per_pod=True,
     run=_d21,

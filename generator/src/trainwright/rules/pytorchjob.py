@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import PYTORCHJOB
 from trainwright.model import Data, Environment, Severity
+from trainwright.pointer import Pointer, token
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import Container, PodTemplate
-from trainwright.rules.tolerant import count, dig, escape, mapping, text
+from trainwright.rules.tolerant import count, dig, mapping, text
 
 KIND = (PYTORCHJOB,)
 ROLES = ("Master", "Worker")
@@ -123,7 +124,7 @@ def _p03(subject: Subject) -> Iterator[Hit]:
             message = f"{role} has nothing under it"
         else:
             continue
-        yield Hit(f"{REPLICAS}/{escape(str(role))}", message)
+        yield Hit(f"{REPLICAS}/{token(str(role))}", message)
 
 
 P03 = Rule(
@@ -163,7 +164,7 @@ P04 = Rule(
     effect="The pods are made, every Service is refused, and the ranks never meet.",
     remedy="Shorten the name.",
     kinds=KIND,
-    spec="name",
+    spec=Pointer("/name"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/util.go",
     run=_p04,
     passing=Sample(
@@ -199,7 +200,7 @@ P05 = Rule(
     effect="The API server refuses an integer; the operator counts an unknown word as 1.",
     remedy='Quote the number: nprocPerNode: "8".',
     kinds=KIND,
-    spec="procsPerNode",
+    spec=Pointer("/procsPerNode"),
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_types.go",
     run=_p05,
     passing=Sample('kind: PyTorchJob\nspec: {nprocPerNode: "8"}'),
@@ -255,7 +256,7 @@ P07 = Rule(
     remedy="Set elastic.minNodes ≤ nodes ≤ elastic.maxNodes.",
     by_hand="Make minReplicas ≤ Worker.replicas ≤ maxReplicas hold.",
     kinds=KIND,
-    spec="elastic",
+    spec=Pointer("/elastic"),
     source=WEBHOOK,
     run=_p07,
     passing=Sample(
@@ -282,7 +283,7 @@ P08 = Rule(
     effect="The rendezvous points at worker 0 and counts workers only, while the master runs too.",
     remedy="Leave the Master out of an elastic job.",
     kinds=KIND,
-    spec="elastic",
+    spec=Pointer("/elastic"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go",
     run=_p08,
     passing=Sample(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from trainwright.groupkind import PYTORCHJOB, TRAININGJOB
 from trainwright.model import Severity
+from trainwright.pointer import Pointer, token
 from trainwright.rules.launching import launches
 from trainwright.rules.pytorchjob import (
     ENVVAR,
@@ -20,7 +21,7 @@ from trainwright.rules.pytorchjob import (
 )
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.tolerant import count, dig, escape, mapping, mappings, text
+from trainwright.rules.tolerant import count, dig, mapping, mappings, text
 
 
 def _p10(subject: Subject) -> Iterator[Hit]:
@@ -44,7 +45,7 @@ P10 = Rule(
     remedy="Set launcher: trainwright or torchrun, or procsPerNode: 1.",
     by_hand="Start the script by torchrun, or set nprocPerNode: '1'.",
     kinds=KIND,
-    spec="procsPerNode",
+    spec=Pointer("/procsPerNode"),
     source=ENVVAR,
     per_pod=True,
     run=_p10,
@@ -68,7 +69,11 @@ def _p11(subject: Subject) -> Iterator[Hit]:
         for index, entry in enumerate(container.env):
             name = text(entry.get("name"))
             if name in _RESERVED or name.startswith("PET_"):
-                yield Hit(f"{container.pointer}/env/{index}", f"{name} is set", spec=f"env.{name}")
+                yield Hit(
+                    f"{container.pointer}/env/{index}",
+                    f"{name} is set",
+                    spec=Pointer.of("env", name),
+                )
 
 
 P11 = Rule(
@@ -80,7 +85,7 @@ P11 = Rule(
     remedy="Remove the variable; nodes, procsPerNode and elastic decide it.",
     by_hand="Remove the variable; replicas and processes a node decide it.",
     kinds=(PYTORCHJOB, TRAININGJOB),  # elsewhere the manifest has to set them
-    spec="env",
+    spec=Pointer("/env"),
     source=ENVVAR,
     per_pod=True,
     run=_p11,
@@ -120,7 +125,7 @@ P12 = Rule(
     effect="The launcher waits for nodes that never come, or leaves some out.",
     remedy="Leave the option out: torchrun reads PET_NNODES and PET_NPROC_PER_NODE.",
     kinds=KIND,
-    spec="entrypoint",
+    spec=Pointer("/entrypoint"),
     source=ENVVAR,
     run=_p12,
     passing=Sample(
@@ -208,7 +213,7 @@ def _p15(subject: Subject) -> Iterator[Hit]:
         restart = mapping(spec).get("restartPolicy", "OnFailure")
         if restart in ("OnFailure", "Always") and isinstance(spec, dict):
             message = f"{role} restarts ({restart}) without a backoffLimit or a deadline"
-            yield Hit(f"{REPLICAS}/{escape(str(role))}", message)
+            yield Hit(f"{REPLICAS}/{token(str(role))}", message)
 
 
 P15 = Rule(
@@ -220,7 +225,7 @@ P15 = Rule(
     remedy="Set retries or maxDuration.",
     by_hand="Set runPolicy.backoffLimit or runPolicy.activeDeadlineSeconds.",
     kinds=KIND,
-    spec="retries",
+    spec=Pointer("/retries"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go",
     run=_p15,
     passing=Sample(
@@ -237,7 +242,7 @@ def _p16(subject: Subject) -> Iterator[Hit]:
     for role, spec in replicas(subject).items():
         restart = mapping(spec).get("restartPolicy")
         if restart not in (None, "Always", "OnFailure", "Never", "ExitCode"):
-            pointer = f"{REPLICAS}/{escape(str(role))}/restartPolicy"
+            pointer = f"{REPLICAS}/{token(str(role))}/restartPolicy"
             yield Hit(pointer, f"restartPolicy is {restart!r}: Always, OnFailure, Never, ExitCode")
     clean = dig(subject.spec, "runPolicy", "cleanPodPolicy")
     if clean not in (None, "All", "Running", "None"):
@@ -342,7 +347,7 @@ P19 = Rule(
     effect="Ranks of one job run different code: they hang, or train something else.",
     remedy="Make both templates the same.",
     kinds=KIND,
-    spec="image",
+    spec=Pointer("/image"),
     run=_p19,
     passing=Sample(
         "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
@@ -378,7 +383,7 @@ P20 = Rule(
     remedy="Replace the operator's /etc/config/initContainer.yaml by a hardened one, then set "
     "targets.pytorchjob.restrictedInitContainer: true in environment.yaml.",
     kinds=KIND,
-    spec="nodes",
+    spec=Pointer("/nodes"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/initcontainer.go",
     run=_p20,
     passing=Sample(

@@ -8,10 +8,11 @@ from trainwright import quantity
 from trainwright.demand import shortage
 from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA, TRAINING
 from trainwright.model import Data, Manifest, Pool, Severity
+from trainwright.pointer import Pointer, token
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import PodTemplate
-from trainwright.rules.tolerant import count, dig, escape, mapping, mappings, text
+from trainwright.rules.tolerant import count, dig, mapping, mappings, text
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
@@ -75,7 +76,7 @@ D22 = Rule(
     effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
     remedy="Ask for less, choose a larger pool, or correct its capacity in environment.yaml.",
     kinds=TRAINING,
-    spec="pool",
+    spec=Pointer("/pool"),
     source="https://kubernetes.io/docs/concepts/scheduling-eviction/",
     run=_d22,
     passing=Sample(
@@ -152,7 +153,7 @@ K08 = Rule(
     effect="Kueue cannot put the flavor's labels into the pods, and the job never starts.",
     remedy="Leave out what the ResourceFlavor selects, or choose the queue that has such nodes.",
     kinds=TRAINING,
-    spec="nodeSelector",
+    spec=Pointer("/nodeSelector"),
     source="kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
     per_pod=True,
     run=_k08,
@@ -176,7 +177,7 @@ def _k09(subject: Subject) -> Iterator[Hit]:
         if missing:
             has = f"{queue.name} has {max(known)}"
             message = f"needs {number} {resource}, {has}: short by {missing}"
-            yield Hit(f"/metadata/labels/{escape(_QUEUE)}", message)
+            yield Hit(f"/metadata/labels/{token(_QUEUE)}", message)
 
 
 def _most(quota: Mapping[str, Data], cohort: bool) -> int | None:
@@ -201,7 +202,7 @@ K09 = Rule(
     effect="Kueue never admits the job: it waits for quota that does not exist.",
     remedy="Ask for less, choose another queue, or raise the quota of the ClusterQueue.",
     kinds=TRAINING,
-    spec="queue",
+    spec=Pointer("/queue"),
     source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
     run=_k09,
     passing=Sample(_queued(8) + _LOCAL + _CLUSTER),
@@ -238,7 +239,7 @@ D23 = Rule(
     effect="The last pods are refused, while the others hold their GPUs and wait for them.",
     remedy="Ask for less, or raise the ResourceQuota.",
     kinds=TRAINING,
-    spec="resources.gpu",
+    spec=Pointer("/resources/gpu"),
     source="https://kubernetes.io/docs/concepts/policy/resource-quotas/",
     run=_d23,
     passing=Sample(pod(_GPU % 8) + _HARD),
@@ -319,7 +320,7 @@ D14 = Rule(
     remedy="Lower nodes, or make the anti-affinity preferred.",
     by_hand="Run fewer pods, or make the anti-affinity preferred.",
     kinds=TRAINING,
-    spec="affinity",
+    spec=Pointer("/affinity"),
     source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
     run=_d14,
     passing=Sample(_APART % 4, environment="pools: {cpu: {capacity: 4}}"),

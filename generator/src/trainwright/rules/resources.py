@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from trainwright import quantity
 from trainwright.groupkind import PYTORCHJOB, TRAINING, TRAINJOB
 from trainwright.model import Severity
+from trainwright.pointer import Pointer, token
 from trainwright.rules.launching import options
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import PodTemplate
-from trainwright.rules.tolerant import count, dig, escape, extended, mapping, mappings
+from trainwright.rules.tolerant import count, dig, extended, mapping, mappings
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 
@@ -22,7 +23,7 @@ def _d01(subject: Subject) -> Iterator[Hit]:
             limit = container.limits.get(name)
             if quantity.read(limit) != quantity.read(amount):
                 found = "no limit" if limit is None else f"limit {limit}"
-                pointer = f"{container.pointer}/resources/requests/{escape(name)}"
+                pointer = f"{container.pointer}/resources/requests/{token(name)}"
                 yield Hit(pointer, f"{name}: request {amount}, {found}")
         for name, amount in container.extended.items():
             if count(amount) is None:
@@ -37,7 +38,7 @@ D01 = Rule(
     summary="Accelerators and other extended resources have limits equal to their requests.",
     effect="The pods are refused when they are created, after the job was accepted.",
     remedy="Write the same whole number in requests and limits, or in limits only.",
-    spec="resources",
+    spec=Pointer("/resources"),
     source=_DEVICES,
     per_pod=True,
     run=_d01,
@@ -64,7 +65,7 @@ D02 = Rule(
     effect="Data loader workers and NCCL die with a bus error in the default 64 MB.",
     remedy="Leave shm to auto, or give it a size.",
     by_hand="Mount an emptyDir with medium: Memory at /dev/shm.",
-    spec="shm",
+    spec=Pointer("/shm"),
     source="https://github.com/pytorch/pytorch/issues/16979",
     per_pod=True,
     run=_d02,
@@ -90,7 +91,9 @@ def _d03(subject: Subject) -> Iterator[Hit]:
         shm_bytes, memory_bytes = quantity.read(size), quantity.read(memory)
         if shm_bytes is not None and memory_bytes is not None and shm_bytes >= memory_bytes:
             message = f"shared memory may take {size}, the memory limit is {memory}"
-            yield Hit(f"{pointer}/emptyDir/sizeLimit", message, also=("resources.memory",))
+            yield Hit(
+                f"{pointer}/emptyDir/sizeLimit", message, also=(Pointer("/resources/memory"),)
+            )
 
 
 D03 = Rule(
@@ -101,7 +104,7 @@ D03 = Rule(
     effect="The container is killed for memory instead of getting an error it can handle.",
     remedy="Lower shm, or raise resources.memory.",
     by_hand="Lower the volume's sizeLimit, or raise the memory limit.",
-    spec="shm",
+    spec=Pointer("/shm"),
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
     per_pod=True,
     run=_d03,
@@ -145,7 +148,7 @@ def _d04(subject: Subject) -> Iterator[Hit]:
             shared = f"{processes - gpus} ranks would share a GPU with another"
             note = shared if processes > gpus else f"{gpus - processes} GPUs would stay idle"
             message = f"{processes} processes a node, but {gpus} GPUs"
-            yield Hit(pointer, message, note=note, also=("resources.gpu",))
+            yield Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
 
 
 D04 = Rule(
@@ -157,7 +160,7 @@ D04 = Rule(
     remedy="Leave procsPerNode to auto, or make it equal to resources.gpu.",
     by_hand="Start as many processes as the pod has GPUs.",
     kinds=TRAINING,
-    spec="procsPerNode",
+    spec=Pointer("/procsPerNode"),
     source="https://docs.pytorch.org/docs/stable/elastic/run.html",
     per_pod=True,
     run=_d04,
@@ -182,7 +185,7 @@ def _d20(subject: Subject) -> Iterator[Hit]:
         for name in ("cpu", "memory"):
             if name not in main.requests and name not in main.limits:
                 message = f"GPUs are asked for, but no {name}"
-                yield Hit(f"{main.pointer}/resources", message, spec=f"resources.{name}")
+                yield Hit(f"{main.pointer}/resources", message, spec=Pointer.of("resources", name))
 
 
 D20 = Rule(
@@ -193,7 +196,7 @@ D20 = Rule(
     effect="The namespace's small defaults apply, or the node is overcommitted and kills the pod.",
     remedy="Set resources.cpu and resources.memory.",
     by_hand="Set requests for cpu and memory.",
-    spec="resources",
+    spec=Pointer("/resources"),
     source="https://kubernetes.io/docs/concepts/policy/limit-range/",
     per_pod=True,
     run=_d20,
@@ -224,7 +227,7 @@ D06 = Rule(
     effect="NCCL falls back to TCP, at a fraction of the speed.",
     remedy="Ask for the fabric in resources.extended, or remove the NCCL variable.",
     by_hand="Ask for the fabric in limits, or remove the NCCL variable.",
-    spec="env",
+    spec=Pointer("/env"),
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     per_pod=True,
     run=_d06,
@@ -273,7 +276,7 @@ D05 = Rule(
     effect="The pods stay Pending: nothing they fit lets them in.",
     remedy="Name the pool in the job spec: it brings its tolerations.",
     by_hand="Add the tolerations of a pool that has the accelerator.",
-    spec="pool",
+    spec=Pointer("/pool"),
     source="https://learn.microsoft.com/azure/aks/operator-best-practices-advanced-scheduler",
     per_pod=True,
     run=_d05,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Severity
+from trainwright.pointer import Pointer
 from trainwright.rules.subject import Hit, Subject
 
 
@@ -29,7 +30,7 @@ class Rule:
     `id` is stable for ever. `summary` says what must hold; `effect` what happens otherwise;
     `remedy` what to do, ending in a full stop; `by_hand` the same for manifests without a job spec,
     where the remedy speaks of one. `kinds` is empty when every kind is looked at.
-    `spec` is the dotted job-spec path that usually decides it. A `per_pod` rule says of each pod
+    `spec` is the position in a job spec that usually decides it. A `per_pod` rule says of each pod
     template what follows from the template itself, whatever its role, count and neighbours are: of
     templates that are alike it says the same.
     """
@@ -42,7 +43,7 @@ class Rule:
     remedy: str
     by_hand: str = ""
     kinds: tuple[GroupKind, ...] = ()
-    spec: str = ""
+    spec: Pointer = Pointer()  # noqa: RUF009 - it is a string
     source: str = ""  # where the fact was read, a URL or repository path
     per_pod: bool = False
     run: Callable[[Subject], Iterable[Hit]]

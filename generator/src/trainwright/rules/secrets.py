@@ -11,11 +11,12 @@ from collections.abc import Iterator
 from trainwright.credentials import RANDOM, kind, named, shows, suspicious
 from trainwright.groupkind import CONFIGMAP
 from trainwright.model import Severity
+from trainwright.pointer import Pointer, token
 from trainwright.rules.kinds import WITH_PODS
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import Container
-from trainwright.rules.tolerant import escape, mapping, text
+from trainwright.rules.tolerant import mapping, text
 
 CREDENTIAL = "TW710"
 _BY_NAME = "what its name says is a credential"
@@ -39,7 +40,7 @@ def _in_variables(container: Container) -> Iterator[Hit]:
         if found or (value and named(name, value)):
             what = f"a {found}" if found else _BY_NAME
             pointer = f"{container.pointer}/env/{index}/value"
-            yield Hit(pointer, f"{name} holds {what}", spec=f"env.{name}")
+            yield Hit(pointer, f"{name} holds {what}", spec=Pointer.of("env", name))
 
 
 def _in_files(subject: Subject) -> Iterator[Hit]:
@@ -47,8 +48,8 @@ def _in_files(subject: Subject) -> Iterator[Hit]:
     for name, value in mapping(subject.body.get("data")).items():
         found = kind(text(value))
         if found and found != RANDOM:
-            pointer = f"/data/{escape(str(name))}"
-            yield Hit(pointer, f"{name} holds a {found}", spec="entrypoint.inline")
+            pointer = f"/data/{token(str(name))}"
+            yield Hit(pointer, f"{name} holds a {found}", spec=Pointer("/entrypoint/inline"))
 
 
 def _in_words(words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
@@ -64,7 +65,9 @@ def _in_words(words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
             where = f"the option --{name}" if name else "a word of the command line"
             what = f"a {found}" if found else _BY_NAME
             yield Hit(
-                pointer, f"{where} holds {what}", spec=f"flags.{name}" if name else "entrypoint"
+                pointer,
+                f"{where} holds {what}",
+                spec=Pointer.of("flags", name) if name else Pointer("/entrypoint"),
             )
 
 
@@ -77,7 +80,7 @@ D10 = Rule(
     remedy="Revoke it, put the new one into a Secret, and name that under secrets.",
     by_hand="Revoke it, put the new one into a Secret, and refer to that by secretKeyRef.",
     kinds=(*WITH_PODS, CONFIGMAP),
-    spec="env",
+    spec=Pointer("/env"),
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
     per_pod=True,
     run=_d10,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data, Severity
+from trainwright.pointer import Pointer
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import Container, PodTemplate
@@ -32,8 +33,8 @@ def _baseline(template: PodTemplate) -> Iterator[Hit]:
             yield Hit(f"{pointer}/{field}", f"{field} is refused")
     for where, volume in template.volumes:
         if "hostPath" in volume:
-            name = volume.get("name")
-            yield Hit(f"{where}/hostPath", "hostPath is refused", f"volumes.{name}")
+            name = text(volume.get("name"))
+            yield Hit(f"{where}/hostPath", "hostPath is refused", Pointer.of("volumes", name))
     for container in template.containers:
         yield from _baseline_container(container)
 
@@ -45,7 +46,7 @@ def _baseline_container(container: Container) -> Iterator[Hit]:
     for capability in sequence(dig(own, "capabilities", "add")):
         if text(capability) not in _BASELINE_CAPABILITIES:
             message = f"the capability {capability} is refused"
-            yield Hit(f"{where}/capabilities/add", message, "security.capabilities")
+            yield Hit(f"{where}/capabilities/add", message, Pointer("/security/capabilities"))
     for index, port in enumerate(sequence(container.body.get("ports"))):
         if mapping(port).get("hostPort"):
             yield Hit(f"{container.pointer}/ports/{index}", "hostPort is refused")
@@ -55,8 +56,8 @@ def _restricted(template: PodTemplate) -> Iterator[Hit]:
     for where, volume in template.volumes:
         for kind in volume:
             if kind not in _RESTRICTED_VOLUMES:
-                name = volume.get("name")
-                yield Hit(where, f"a volume of kind {kind} is refused", f"volumes.{name}")
+                name = text(volume.get("name"))
+                yield Hit(where, f"a volume of kind {kind} is refused", Pointer.of("volumes", name))
     pod = mapping(template.spec.get("securityContext"))
     for container in template.containers:
         where = f"{container.pointer}/securityContext"
@@ -64,22 +65,24 @@ def _restricted(template: PodTemplate) -> Iterator[Hit]:
             yield Hit(where, f"{container.name}: {what}", spec)
 
 
-def _unrestricted(own: Mapping[str, Data], pod: Mapping[str, Data]) -> Iterator[tuple[str, str]]:
-    """What `restricted` asks for beyond `baseline` and a container lacks, and the spec path."""
+def _unrestricted(
+    own: Mapping[str, Data], pod: Mapping[str, Data]
+) -> Iterator[tuple[str, Pointer]]:
+    """What `restricted` asks for beyond `baseline` and a container lacks, and where in the spec."""
     if own.get("allowPrivilegeEscalation") is not False:
-        yield "allowPrivilegeEscalation must be false", ""
+        yield "allowPrivilegeEscalation must be false", Pointer()
     if "ALL" not in sequence(dig(own, "capabilities", "drop")):
-        yield "all capabilities must be dropped", ""
+        yield "all capabilities must be dropped", Pointer()
     for capability in sequence(dig(own, "capabilities", "add")):
         if capability != "NET_BIND_SERVICE" and text(capability) in _BASELINE_CAPABILITIES:
-            yield f"the capability {capability} is refused", "security.capabilities"
+            yield f"the capability {capability} is refused", Pointer("/security/capabilities")
     if own.get("runAsNonRoot", pod.get("runAsNonRoot")) is not True:
-        yield "runAsNonRoot must be true", ""
+        yield "runAsNonRoot must be true", Pointer()
     if own.get("runAsUser", pod.get("runAsUser")) == 0:
-        yield "runAsUser must not be 0", "security.runAsUser"
+        yield "runAsUser must not be 0", Pointer("/security/runAsUser")
     profile = dig(own, "seccompProfile", "type") or dig(pod, "seccompProfile", "type")
     if profile not in ("RuntimeDefault", "Localhost"):
-        yield "seccompProfile must be RuntimeDefault", ""
+        yield "seccompProfile must be RuntimeDefault", Pointer()
 
 
 def _d07(subject: Subject) -> Iterator[Hit]:
@@ -99,7 +102,7 @@ D07 = Rule(
     summary="Pods keep to the pod security standard that the namespace enforces.",
     effect="The API server refuses the pods, while the job object is accepted and waits.",
     remedy="Remove the field, or lower podSecurity in environment.yaml if the namespace allows it.",
-    spec="security",
+    spec=Pointer("/security"),
     source=_STANDARDS,
     per_pod=True,
     run=_d07,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Job, Manifest
+from trainwright.pointer import Pointer
 from trainwright.rules import kinds
 from trainwright.rules.bundle import Bundle
 from trainwright.rules.lazy import cached_property
@@ -18,16 +19,16 @@ from trainwright.rules.tolerant import mapping
 class Hit:
     """One place where a rule fails, as a JSON pointer into the object.
 
-    `spec` is the dotted job-spec path that decides it ("resources.gpu"), so that the finding can
-    point at the authored line; the rule's own `spec` is used when it is empty. `also` are further
-    spec paths that the message speaks of.
+    `spec` is the position in the job spec that decides it ("/resources/gpu"), so that the finding
+    can point at the authored line; the rule's own `spec` is used when it is empty. `also` are
+    further positions in it that the message speaks of.
     """
 
     pointer: str
     message: str
-    spec: str = ""
+    spec: Pointer = Pointer()  # noqa: RUF009 - it is a string
     note: str = ""
-    also: tuple[str, ...] = ()
+    also: tuple[Pointer, ...] = ()
 
 
 @dataclass(frozen=True)

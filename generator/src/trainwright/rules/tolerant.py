@@ -32,11 +32,6 @@ def text(value: Data) -> str:
     return value if isinstance(value, str) else ""
 
 
-def escape(key: str) -> str:
-    """A key as one JSON-pointer token (RFC 6901)."""
-    return key.replace("~", "~0").replace("/", "~1")
-
-
 def dig(value: Data, *keys: str) -> Data:
     """The value under nested mapping keys, or None when any of them is absent."""
     for key in keys:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from trainwright.groupkind import TRAININGJOB
 from trainwright.model import Severity
+from trainwright.pointer import Pointer
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.tolerant import count
@@ -63,7 +64,7 @@ B02 = Rule(
     remedy="Set nodes, or elastic.minNodes and elastic.maxNodes.",
     by_hand="Set minSize and maxSize.",
     kinds=KIND,
-    spec="elastic",
+    spec=Pointer("/elastic"),
     source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
     run=_b02,
     passing=Sample("kind: TrainingJob\nspec: {minSize: 1, maxSize: 3}"),
@@ -92,7 +93,7 @@ B03 = Rule(
     effect="The operator joins the words by spaces into one bash line, which then reads otherwise.",
     remedy="Use words of letters, digits and _@%+=:,./- only; pass other text through env.",
     kinds=KIND,
-    spec="entrypoint",
+    spec=Pointer("/entrypoint"),
     source="lattice-io/lattice:lattice-operator/pkg/controller.v1",
     run=_b03,
     passing=Sample(
@@ -122,7 +123,7 @@ B04 = Rule(
     effect="The autoscaler reads requests only and counts one unit a pod.",
     remedy="Set the same number in requests and limits.",
     kinds=KIND,
-    spec="resources.gpu",
+    spec=Pointer("/resources/gpu"),
     source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
     run=_b04,
     passing=Sample(

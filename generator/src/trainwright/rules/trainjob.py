@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from trainwright.groupkind import TRAINJOB
 from trainwright.model import Environment, Manifest, Severity
+from trainwright.pointer import Pointer
 from trainwright.rules.bundle import runtime_of
 from trainwright.rules.kinds import patches
 from trainwright.rules.launching import launches
@@ -77,7 +78,7 @@ T01 = Rule(
     remedy="Use podSpecOverrides with 2.0, podTemplateOverrides with 2.1, runtimePatches from 2.2 "
     "on; set targets.trainjob.version in environment.yaml to what is installed.",
     kinds=KIND,
-    spec="target",
+    spec=Pointer("/target"),
     source=_TYPES,
     run=_t01,
     passing=Sample(
@@ -110,7 +111,7 @@ T02 = Rule(
     effect="The API server refuses the object.",
     remedy="Write numProcPerNode without quotes, or leave it out: it is then the number of GPUs.",
     kinds=KIND,
-    spec="procsPerNode",
+    spec=Pointer("/procsPerNode"),
     source=_TYPES,
     run=_t02,
     passing=Sample("kind: TrainJob\nspec: {trainer: {numProcPerNode: 8}, runtimePatches: []}"),
@@ -177,7 +178,7 @@ T04 = Rule(
     effect="JobSet's webhook refuses what Trainer makes, and the TrainJob stays without pods.",
     remedy="Shorten the name to 48 characters for up to 10 nodes, 47 for up to 100.",
     kinds=KIND,
-    spec="name",
+    spec=Pointer("/name"),
     source="kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go",
     run=_t04,
     passing=Sample(
@@ -201,7 +202,7 @@ def _t06(subject: Subject) -> Iterator[Hit]:
     for index, entry in enumerate(mappings(dig(subject.spec, "trainer", "env"))):
         name = text(entry.get("name"))
         if name in _RESERVED and by_torch:
-            yield Hit(f"/spec/trainer/env/{index}", f"{name} is set", spec=f"env.{name}")
+            yield Hit(f"/spec/trainer/env/{index}", f"{name} is set", spec=Pointer.of("env", name))
     for pointer, _, pod in patches(subject.spec):
         for container in mappings(dig(pod, "spec", "containers")):
             if text(container.get("name")) in _OWNED and container.get("env"):
@@ -216,7 +217,7 @@ T06 = Rule(
     effect="Trainer's webhook refuses the object.",
     remedy="Remove PET_*; set other variables in trainer.env or initializer.*.env.",
     kinds=KIND,
-    spec="env",
+    spec=Pointer("/env"),
     source=_TORCH,
     run=_t06,
     passing=Sample("kind: TrainJob\nspec: {trainer: {env: [{name: NCCL_DEBUG, value: INFO}]}}"),
@@ -284,7 +285,7 @@ T13 = Rule(
     remedy="Start the script by torchrun, or set launcher: trainwright.",
     by_hand="Start the script by torchrun.",
     kinds=KIND,
-    spec="launcher",
+    spec=Pointer("/launcher"),
     source=_TORCH,
     run=_t13,
     passing=Sample("kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [torchrun, train.py]}}"),

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainwright.model import Environment, Manifest
+from trainwright.pointer import token
 from trainwright.rules import immutability, mutability
-from trainwright.rules.tolerant import escape
 from trainwright.rules.transition import Change, Transition, Verdict
 
 TRANSITIONS: dict[str, Transition] = {
@@ -64,7 +64,7 @@ def judge(
     found: dict[tuple[str, str], Judgement] = {}
     for path in change.paths:
         transition, row = next(pair for pair in _ROWS if pair[1].covers(change, path))
-        pointer = "".join(f"/{escape(key)}" for key in path)
+        pointer = "".join(f"/{token(key)}" for key in path)
         judgement = Judgement(
             transition=transition, pointer=pointer, why=row.why, source=row.source
         )

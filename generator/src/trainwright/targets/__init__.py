@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Environment, Job
+from trainwright.pointer import Pointer
 from trainwright.targets import compose, jobset, pytorchjob, queueing, trainingjob, trainjob
 from trainwright.targets import job as indexed_job
 from trainwright.targets.target import Target, Unsupported
@@ -33,14 +34,14 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     if job.elastic and not target.elastic:
         able = " or ".join(t.name for t in TARGETS.values() if t.elastic)
         yield Unsupported(
-            "elastic",
+            Pointer("/elastic"),
             "nodes may come and go in an elastic job, but here their number is fixed at the start",
             f"Use target {able}, or set nodes instead of elastic.",
         )
     for other in TARGETS.values():
         if other.section and other is not target and _is_set(job, other.section):
             yield Unsupported(
-                other.section,
+                Pointer.of(other.section),
                 f"{other.section} is for a {other.kind} only",
                 f"Remove {other.section} ({other.section}: null), or use target {other.name}.",
             )

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright import launch, quantity
 from trainwright.model import Data, Environment, Job
+from trainwright.pointer import Pointer
 from trainwright.targets import indexed
 from trainwright.targets.target import Deviation, Target, Unsupported, one_process
 
@@ -44,28 +45,28 @@ def _envelope(body: Mapping[str, Data]) -> dict[str, Data]:
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     if job.nodes > 1:
         yield Unsupported(
-            "nodes",
+            Pointer("/nodes"),
             f"one machine cannot be {job.nodes} nodes",
             "Set nodes: 1, or use a target that runs on Kubernetes.",
         )
     cluster = {
-        "queue": job.queue,
-        "gang": job.gang,
-        "priorityClass": job.priority_class,
-        "serviceAccount": job.service_account,
-        "createServiceAccount": job.create_service_account,
-        "nodeSelector": job.node_selector,
-        "tolerations": job.tolerations,
-        "affinity": job.affinity,
-        "image.pullSecrets": job.image.pull_secrets,
-        "resources.extended": job.resources.extended,
-        "resources.ephemeralStorage": job.resources.ephemeral_storage,
+        Pointer("/queue"): job.queue,
+        Pointer("/gang"): job.gang,
+        Pointer("/priorityClass"): job.priority_class,
+        Pointer("/serviceAccount"): job.service_account,
+        Pointer("/createServiceAccount"): job.create_service_account,
+        Pointer("/nodeSelector"): job.node_selector,
+        Pointer("/tolerations"): job.tolerations,
+        Pointer("/affinity"): job.affinity,
+        Pointer("/image/pullSecrets"): job.image.pull_secrets,
+        Pointer("/resources/extended"): job.resources.extended,
+        Pointer("/resources/ephemeralStorage"): job.resources.ephemeral_storage,
     }
     for path in (path for path, value in cluster.items() if value):
-        yield Unsupported(path, f"Docker has nothing like {path}", _REMEDY)
+        yield Unsupported(path, f"Docker has nothing like {path.dotted}", _REMEDY)
     if job.max_duration is not None:
         yield Unsupported(
-            "maxDuration",
+            Pointer("/maxDuration"),
             "Docker ends no container after a time",
             "Remove it (maxDuration: null), and stop the run yourself.",
         )
@@ -81,49 +82,51 @@ def _unsupported_devices(job: Job) -> Iterator[Unsupported]:
     pool = job.pool
     if pool and job.resources.gpu and pool.resource != _NVIDIA:
         message = f"Docker reserves {_NVIDIA} only, and the pool has {pool.resource}"
-        yield Unsupported("pool", message, "Use a pool of NVIDIA GPUs.")
+        yield Unsupported(Pointer("/pool"), message, "Use a pool of NVIDIA GPUs.")
     if pool and (pool.node_selector or pool.tolerations):
         message = "the pool selects nodes of a cluster, and this is one machine"
-        yield Unsupported("pool", message, "Use a pool without nodeSelector and tolerations.")
+        yield Unsupported(
+            Pointer("/pool"), message, "Use a pool without nodeSelector and tolerations."
+        )
 
 
 def _unsupported_mounts(job: Job) -> Iterator[Unsupported]:
     for volume in job.volumes:
-        path = f"volumes.{volume.name}"
+        path = Pointer.of("volumes", volume.name)
         if volume.create:
             message = "Docker cannot give a volume a size or a class"
-            remedy = f"Run `docker volume create NAME`, and write {path}.claim: NAME."
-            yield Unsupported(f"{path}.create", message, remedy)
+            remedy = f"Run `docker volume create NAME`, and write {path.dotted}.claim: NAME."
+            yield Unsupported(path / "create", message, remedy)
         for kind in ("configMap", "secret"):
             if kind in volume.source:
                 message = f"a {kind} is an object of a cluster"
                 remedy = "Put the files into a folder, and mount it with hostPath."
-                yield Unsupported(f"{path}.{kind}", message, remedy)
+                yield Unsupported(path / kind, message, remedy)
         scratch = volume.source.get("emptyDir", {})
         if "sizeLimit" in scratch and scratch.get("medium") != "Memory":
             message = "Docker limits no folder on a disk"
             remedy = "Remove sizeLimit, or set medium: Memory."
-            yield Unsupported(f"{path}.emptyDir.sizeLimit", message, remedy)
+            yield Unsupported(path / "emptyDir" / "sizeLimit", message, remedy)
         if volume.sub_path and "emptyDir" in volume.source:
             message = "an empty folder has no folders"
-            yield Unsupported(f"{path}.subPath", message, "Remove subPath.")
+            yield Unsupported(path / "subPath", message, "Remove subPath.")
     for variable, secret in job.secrets.items():
         if secret.external:
             message = "External Secrets run in a cluster"
             remedy = "Write name and key; the value comes from the shell's own environment."
-            yield Unsupported(f"secrets.{variable}.external", message, remedy)
+            yield Unsupported(Pointer.of("secrets", variable, "external"), message, remedy)
 
 
 def _unsupported_security(job: Job, environment: Environment) -> Iterator[Unsupported]:
     if environment.pod_security == "restricted" and not job.security.run_as_user:
         yield Unsupported(
-            "security.runAsUser",
+            Pointer("/security/runAsUser"),
             "restricted pod security wants another user than root, and Docker does not ask for one",
             "Set security.runAsUser, or podSecurity: baseline in environment.yaml.",
         )
     if job.network and job.metrics:
         yield Unsupported(
-            "metrics",
+            Pointer("/metrics"),
             "a container without a network cannot be scraped",
             "Remove metrics, or set network: open.",
         )
@@ -132,13 +135,15 @@ def _unsupported_security(job: Job, environment: Environment) -> Iterator[Unsupp
 def _units(job: Job) -> Iterator[Unsupported]:
     """64G is 64Gi to Docker."""
     sizes = {
-        "resources.memory": job.resources.memory,
-        "resources.limits.memory": job.resources.limit_memory,
-        "shm": job.shm,
+        Pointer("/resources/memory"): job.resources.memory,
+        Pointer("/resources/limits/memory"): job.resources.limit_memory,
+        Pointer("/shm"): job.shm,
     }
     for volume in job.volumes:
         scratch = volume.source.get("emptyDir", {})
-        sizes[f"volumes.{volume.name}.emptyDir.sizeLimit"] = scratch.get("sizeLimit", "")
+        sizes[Pointer.of("volumes", volume.name, "emptyDir", "sizeLimit")] = scratch.get(
+            "sizeLimit", ""
+        )
     for path, size in sizes.items():
         if size[-1:] in tuple("kMGTPE"):
             message = f"Docker counts in powers of 1024, and {size} is no such number"
@@ -147,11 +152,11 @@ def _units(job: Job) -> Iterator[Unsupported]:
 
 def _expansions(job: Job) -> Iterator[Unsupported]:
     """Kubernetes replaces $(NAME) by a variable's value and $$ by $, and Docker does not."""
-    words = [("entrypoint", word) for word in job.entrypoint.argv]
-    words += [(f"env.{name}", value) for name, value in job.env.items()]
+    words = [(Pointer("/entrypoint"), word) for word in job.entrypoint.argv]
+    words += [(Pointer.of("env", name), value) for name, value in job.env.items()]
     for flag, value in job.flags.items():
         items = value if isinstance(value, list) else [value]
-        words += [(f"flags.{flag}", str(item)) for item in items]
+        words += [(Pointer.of("flags", flag), str(item)) for item in items]
     for path, word in words:
         if "$(" in word or "$$" in word:
             yield Unsupported(path, f"Docker does not expand {word!r}", "Write the value itself.")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from trainwright import launch
 from trainwright.model import Data, Elastic, Environment, Job
+from trainwright.pointer import Pointer
 from trainwright.targets import queueing
 from trainwright.targets.target import Deviation, Target, Unsupported, one_process
 
@@ -81,13 +82,13 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield from queueing.ungroupable(job, environment)
     if job.elastic and job.launcher == "python" and not job.entrypoint.argv:
         yield Unsupported(
-            "launcher",
+            Pointer("/launcher"),
             "nodes come and go through torch's elastic agent, which python does not start",
             "Use launcher trainwright or torchrun, or set nodes instead of elastic.",
         )
     if job.elastic and job.elastic.recovery and not launch.starts_runtime(job):
         yield Unsupported(
-            "elastic.recovery",
+            Pointer("/elastic/recovery"),
             "live recovery is the entrypoint's, and this job does not start it",
             "Use launcher: trainwright without entrypoint.argv, or recovery: restart.",
         )

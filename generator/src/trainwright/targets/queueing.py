@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Data, Environment, Job
+from trainwright.pointer import Pointer
 from trainwright.targets.target import Deviation, Unsupported
 
 # The scheduler's name as each project's own chart installs it.
@@ -37,7 +38,7 @@ def unsuspendable(job: Job, environment: Environment) -> Iterator[Unsupported]:
     """Refuses to suspend from git what Kueue starts and stops."""
     if job.state == "suspended" and in_kueue(job, environment):
         yield Unsupported(
-            "state",
+            Pointer("/state"),
             "a job in a Kueue queue cannot be suspended from git: Kueue owns the field",
             "Use state: cancelled, or stop the queue (stopPolicy of the LocalQueue).",
         )
@@ -49,7 +50,7 @@ def ungroupable(job: Job, environment: Environment) -> Iterator[Unsupported]:
     version = tuple(int(part) for part in asked.split(".") if part)
     if version and version < _GROUPS_SINCE:
         yield Unsupported(
-            "topology",
+            Pointer("/topology"),
             f"Kueue {environment.kueue_version} places the master and the workers each by itself: "
             f"{_GROUP_NAME} came with 0.13",
             "Use target trainjob or jobset, whose pods are one set, or a newer Kueue.",
@@ -72,7 +73,7 @@ def unplaceable(job: Job) -> Iterator[Unsupported]:
     for (path, what), asked in zip(_PLACEMENT, (job.node_selector, job.tolerations), strict=True):
         if asked:
             yield Unsupported(
-                path,
+                Pointer.of(path),
                 f"{what} of its own in a Kueue queue: once Kueue has admitted the run, the API "
                 "refuses to apply the same file again",
                 f"Leave it to the ResourceFlavor ({path}: null), choose a queue whose flavor has "
@@ -92,7 +93,7 @@ def unlabelled(job: Job, environment: Environment) -> Iterator[Unsupported]:
     for label in _WRITTEN if in_kueue(job, environment) else ():
         if label in job.labels:
             yield Unsupported(
-                "labels",
+                Pointer("/labels"),
                 f"{label} is written by Kueue: a run that has another value never starts",
                 f"Remove it ({label}: null).",
             )

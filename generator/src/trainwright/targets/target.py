@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from trainwright.model import Data, Environment, Job
+from trainwright.pointer import Pointer
 
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
     """A field of the spec that a target cannot express, why, and what to do."""
 
-    path: str
+    path: Pointer
     message: str
     remedy: str
 
@@ -41,7 +42,7 @@ def one_process(job: Job) -> Iterator[Unsupported]:
     """Refuses several processes a node where nothing would start them."""
     if job.launcher == "python" and job.procs_per_node > 1 and not job.entrypoint.argv:
         yield Unsupported(
-            "launcher",
+            Pointer("/launcher"),
             f"python starts one process a node, but {job.procs_per_node} are asked for",
             "Use launcher trainwright or torchrun, or set procsPerNode: 1.",
         )

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
+from trainwright.pointer import Pointer
 from trainwright.targets import indexed
 from trainwright.targets.target import Deviation, Target, Unsupported, one_process
 
@@ -78,39 +79,39 @@ def _longest_suffix(job: Job) -> str:
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     if job.queue:
         yield Unsupported(
-            "queue",
+            Pointer("/queue"),
             "a TrainingJob cannot be queued: Lattice schedules by priority itself",
             "Remove the queue (queue: null) and set lattice.priority, or use target pytorchjob.",
         )
     if job.elastic and job.elastic.recovery:
         yield Unsupported(
-            "elastic.recovery",
+            Pointer("/elastic/recovery"),
             "a TrainingJob cannot recover live: Lattice starts all processes again at any change",
             "Remove recovery (elastic.recovery: restart), or use target pytorchjob.",
         )
     if job.state == "suspended":
         yield Unsupported(
-            "state",
+            Pointer("/state"),
             "a TrainingJob cannot be suspended: its API has no such field",
             "Use state: cancelled, or target pytorchjob.",
         )
     if job.gang:
         yield Unsupported(
-            "gang",
+            Pointer("/gang"),
             "a TrainingJob has no gang: Lattice starts between minSize and maxSize pods itself",
             "Remove gang (gang: null), or use target pytorchjob.",
         )
     rendezvous = environment.targets[job.target].rendezvous_endpoint
     if job.network and (injects(job) or rendezvous):
         yield Unsupported(
-            "network",
+            Pointer("/network"),
             "the pods of a TrainingJob meet outside the job, in Lattice's own rendezvous",
             "Remove network (network: open), or use target pytorchjob.",
         )
     many = _sizes(job)[1] > 1
     if many and not injects(job) and job.launcher == "torchrun" and not rendezvous:
         yield Unsupported(
-            "launcher",
+            Pointer("/launcher"),
             "torchrun needs a rendezvous endpoint, and a TrainingJob without the agent has none",
             "Set targets.trainingjob.rendezvous in environment.yaml, or lattice.inject: true.",
         )
@@ -120,7 +121,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield from one_process(job)
         if many and (job.launcher != "torchrun" or job.entrypoint.argv):
             yield Unsupported(
-                "lattice.inject",
+                Pointer("/lattice/inject"),
                 "without the agent nothing tells the pods of each other",
                 "Remove lattice.inject, or use launcher torchrun.",
             )
@@ -128,10 +129,10 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 def _unquotable(job: Job) -> Iterator[Unsupported]:
     entry = job.entrypoint
-    words = [("entrypoint", word) for word in (*entry.argv, entry.script, entry.module)]
+    words = [(Pointer("/entrypoint"), word) for word in (*entry.argv, entry.script, entry.module)]
     for flag, value in job.flags.items():
         items = value if isinstance(value, list) else [value]
-        words += [(f"flags.{flag}", str(item)) for item in items]
+        words += [(Pointer.of("flags", flag), str(item)) for item in items]
     for path, word in words:
         if word and not _SHELL_SAFE.fullmatch(word):
             yield Unsupported(

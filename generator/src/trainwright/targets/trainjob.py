@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
+from trainwright.pointer import Pointer
 from trainwright.targets import indexed, queueing
 from trainwright.targets.target import Deviation, Target, Unsupported
 
@@ -60,7 +61,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield from _not_overridable(job, environment, minor)
     elif minor == 0 and queueing.gang_scheduler(job, environment) == "volcano":
         yield Unsupported(
-            "gang" if job.gang else "queue",
+            Pointer("/gang" if job.gang else "/queue"),
             "Kubeflow Trainer 2.0 makes no Volcano gangs",
             "Use Kubeflow Trainer 2.1 or newer, or remove it.",
         )
@@ -68,32 +69,37 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator[Unsupported]:
     """What a job cannot say about the pods of a runtime that is not its own."""
-    asked: dict[str, object] = {
-        "retries": job.retries,
-        "gang" if job.gang else "queue": queueing.gang_scheduler(job, environment),
-        "priorityClass": job.priority_class,
-        "image.pullPolicy": job.image.pull_policy != "IfNotPresent",
-        "metrics": job.metrics,
-        "gracePeriod": minor < 3 and job.grace_period != _DEFAULT_GRACE,
+    asked: dict[Pointer, object] = {
+        Pointer("/retries"): job.retries,
+        Pointer("/gang" if job.gang else "/queue"): queueing.gang_scheduler(job, environment),
+        Pointer("/priorityClass"): job.priority_class,
+        Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
+        Pointer("/metrics"): job.metrics,
+        Pointer("/gracePeriod"): minor < 3 and job.grace_period != _DEFAULT_GRACE,
     }
     if minor < 2:
         restricted = environment.pod_security == "restricted"
-        asked |= {"maxDuration": job.max_duration, "security": restricted or _secured(job)}
+        asked |= {
+            Pointer("/maxDuration"): job.max_duration,
+            Pointer("/security"): restricted or _secured(job),
+        }
     if minor < 1:
         asked |= {
-            "affinity": job.affinity,
-            "image.pullSecrets": job.image.pull_secrets,
-            "labels": job.labels,
-            "network": job.network,
-            "topology": job.topology,
-            "target": environment.service_mesh != "none",  # whose sidecars a label keeps away
+            Pointer("/affinity"): job.affinity,
+            Pointer("/image/pullSecrets"): job.image.pull_secrets,
+            Pointer("/labels"): job.labels,
+            Pointer("/network"): job.network,
+            Pointer("/topology"): job.topology,
+            Pointer("/target"): environment.service_mesh
+            != "none",  # whose sidecars a label keeps away
         }
     for path in (path for path, wanted in asked.items() if wanted):
         yield Unsupported(
             path,
-            f"a job cannot set {path} in a runtime of the cluster with Kubeflow Trainer 2.{minor}",
+            f"a job cannot set {path.dotted} in a runtime of the cluster with Kubeflow Trainer "
+            f"2.{minor}",
             f"Set gracePeriod: {_DEFAULT_GRACE}s, which is what the pods have."
-            if path == "gracePeriod"
+            if path == "/gracePeriod"
             else "Remove it, or leave out targets.trainjob.runtime: a run then brings its own.",
         )
 

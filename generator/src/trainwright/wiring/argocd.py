@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.wiring import kinds
 from trainwright.wiring.wiring import Site, Unfit
 
@@ -195,7 +196,7 @@ def _patches(site: Site) -> Iterator[str]:
 
 
 def _jq(pointer: str) -> str:
-    return "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in pointer.split("/")[1:])
+    return "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in Pointer(pointer).parts)
 
 
 def unfit(site: Site) -> Iterator[Unfit]:
@@ -206,21 +207,23 @@ def unfit(site: Site) -> Iterator[Unfit]:
         yield MISSING_URL
     if url.startswith("oci://"):
         message = "Argo CD reads environments from a git repository, and this is an OCI artifact"
-        yield Unfit("repository.url", message, "Use https:// or ssh://, or engine: flux.")
+        yield Unfit(Pointer("/repository/url"), message, "Use https:// or ssh://, or engine: flux.")
     for path, secret in (
-        ("repository.secret", gitops.repository.secret),
-        ("chart.secret", gitops.chart.secret),
+        (Pointer("/repository/secret"), gitops.repository.secret),
+        (Pointer("/chart/secret"), gitops.chart.secret),
     ):
         if secret:
             remedy = "Remove it: Argo CD finds the Secrets of repositories by their label."
-            yield Unfit(path, f"Argo CD does not read {path}", remedy)
+            yield Unfit(path, f"Argo CD does not read {path.dotted}", remedy)
     if gitops.service_account:
         message = "Argo CD does not read serviceAccount"
-        yield Unfit("serviceAccount", message, "Remove it: an AppProject says what is allowed.")
+        yield Unfit(
+            Pointer("/serviceAccount"), message, "Remove it: an AppProject says what is allowed."
+        )
 
 
 MISSING_URL = Unfit(
-    "repository.url",
+    Pointer("/repository/url"),
     "nothing says in which repository the engine finds this environment",
     "Write gitops.repository.url here, or for all environments in environments/defaults.yaml.",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.wiring import argocd, charts
 from trainwright.wiring.wiring import Files, Site, Unfit, Wiring
 
@@ -41,7 +42,7 @@ def _unfit(site: Site) -> Iterator[Unfit]:
     yield from charts.unfit(site)
     if site.gitops.applications == "environment":
         message = "a Helm release is one job, so there is an Application for each"
-        yield Unfit("applications", message, "Remove it, or set mode: rendered.")
+        yield Unfit(Pointer("/applications"), message, "Remove it, or set mode: rendered.")
 
 
 WIRING = Wiring(

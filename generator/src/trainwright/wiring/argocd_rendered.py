@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.pointer import Pointer
 from trainwright.targets import TARGETS
 from trainwright.wiring import argocd
 from trainwright.wiring.wiring import Files, Site, Unfit, Wiring
@@ -36,7 +37,7 @@ def _unfit(site: Site) -> Iterator[Unfit]:
     yield from argocd.unfit(site)
     if site.gitops.chart.oci or site.gitops.chart.path:
         message = "rendered files need no chart"
-        yield Unfit("chart", message, "Remove chart, or set mode: chart.")
+        yield Unfit(Pointer("/chart"), message, "Remove chart, or set mode: chart.")
 
 
 WIRING = Wiring(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.pointer import Pointer
 from trainwright.wiring.wiring import Site, Unfit
 
 _EITHER = "Write chart.oci and chart.version, or chart.path for a chart in a git repository."
@@ -22,10 +23,12 @@ def unfit(site: Site) -> Iterator[Unfit]:
     chart = site.gitops.chart
     if bool(chart.oci) == bool(chart.path):
         said = "the chart is in a registry and in a repository" if chart.oci else "there is none"
-        yield Unfit("chart", f"the engine renders a chart, and {said}", _EITHER)
+        yield Unfit(Pointer("/chart"), f"the engine renders a chart, and {said}", _EITHER)
     if bool(chart.oci) != bool(chart.version):
         message = "chart.oci and chart.version belong together"
-        yield Unfit("chart", message, "A chart without a fixed version would change under runs.")
+        yield Unfit(
+            Pointer("/chart"), message, "A chart without a fixed version would change under runs."
+        )
     if chart.oci and (chart.url or chart.revision):
         message = "chart.url and chart.revision are for a chart in a git repository"
-        yield Unfit("chart", message, _EITHER)
+        yield Unfit(Pointer("/chart"), message, _EITHER)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.wiring.argocd import MISSING_URL
 from trainwright.wiring.wiring import Site, Unfit
 
@@ -80,12 +81,14 @@ def unfit(site: Site) -> Iterator[Unfit]:
     if not gitops.repository.url:
         yield MISSING_URL
     only_argocd = {
-        "project": gitops.project,
-        "destination": gitops.destination.server or gitops.destination.name,
-        "applications": gitops.applications == "environment",
+        Pointer("/project"): gitops.project,
+        Pointer("/destination"): gitops.destination.server or gitops.destination.name,
+        Pointer("/applications"): gitops.applications == "environment",
     }
     for path in (path for path, value in only_argocd.items() if value):
-        yield Unfit(path, f"Flux has nothing like {path}", "Remove it, or use engine: argocd.")
+        yield Unfit(
+            path, f"Flux has nothing like {path.dotted}", "Remove it, or use engine: argocd."
+        )
     if gitops.notifications:
         remedy = f"Remove it, and write an Alert for the Kustomization {site.name}."
-        yield Unfit("notifications", "Flux has no subscriptions: it has Alerts", remedy)
+        yield Unfit(Pointer("/notifications"), "Flux has no subscriptions: it has Alerts", remedy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.wiring import charts, fluxcd, kinds
 from trainwright.wiring.naming import bounded
 from trainwright.wiring.wiring import Files, Run, Site, Unfit, Wiring
@@ -90,17 +91,17 @@ def _chart(site: Site) -> dict[str, Data]:
 
 
 def _unfit(site: Site) -> Iterator[Unfit]:
-    yield from (problem for problem in fluxcd.unfit(site) if problem.path != "repository.url")
+    yield from (problem for problem in fluxcd.unfit(site) if problem.path != "/repository/url")
     yield from charts.unfit(site)
     url, _ = charts.repository(site)
     if site.gitops.chart.path and not url.startswith(("https://", "ssh://", "http://")):
         message = "the chart is a folder, and nothing says of which git repository"
-        yield Unfit("chart", message, "Write chart.url, or repository.url.")
+        yield Unfit(Pointer("/chart"), message, "Write chart.url, or repository.url.")
     if ("trainer.kubeflow.org", "TrainingRuntime") in kinds.supporting(site.environment):
         # https://github.com/helm/helm/blob/main/pkg/release/v1/util/kind_sorter.go
         message = "Helm creates a TrainJob before its TrainingRuntime, and Trainer refuses it then"
         remedy = "Set mode: rendered, or targets.trainjob.runtime."
-        yield Unfit("mode", message, remedy)
+        yield Unfit(Pointer("/mode"), message, remedy)
 
 
 WIRING = Wiring(

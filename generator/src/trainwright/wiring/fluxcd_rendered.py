@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 from trainwright.wiring import fluxcd, kinds
 from trainwright.wiring.health import KINDS
 from trainwright.wiring.naming import LABEL, bounded
@@ -128,7 +129,7 @@ def _unfit(site: Site) -> Iterator[Unfit]:
     yield from fluxcd.unfit(site)
     if site.gitops.chart.oci or site.gitops.chart.path:
         message = "rendered files need no chart"
-        yield Unfit("chart", message, "Remove chart, or set mode: chart.")
+        yield Unfit(Pointer("/chart"), message, "Remove chart, or set mode: chart.")
 
 
 WIRING = Wiring(

@@ -12,8 +12,9 @@ from trainwright import diagnostics as dx
 from trainwright import index, resolve
 from trainwright.errors import SelectionError
 from trainwright.load import ENVIRONMENTS, RENDERED, JobFile, LoadedEnvironment, Reader, survey
-from trainwright.merge import Layer, Layered, pointer_of, stack
+from trainwright.merge import Layer, Layered, stack
 from trainwright.model import Environment, Finding, Place, Related, Severity
+from trainwright.pointer import Pointer
 from trainwright.render import VALUES_FILE
 from trainwright.tree import Folder
 from trainwright.wiring import WIRINGS
@@ -107,7 +108,7 @@ def _settings(loaded: LoadedEnvironment) -> Layered:
     """`gitops` with the line that set each of its values."""
     return stack(
         tuple(
-            Layer(layer.label, layer.document, "/gitops")
+            Layer(layer.label, layer.document, Pointer("/gitops"))
             for layer in loaded.layers
             if layer.label in ("defaults", "environment")
         )
@@ -134,11 +135,11 @@ def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
     wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
     for problem in wiring.unfit(site):
         yield dx.WIRING.at(
-            settings.origin(pointer_of(problem.path)),
+            settings.origin(problem.path),
             problem.message,
             remedy=problem.remedy,
             subject=site.environment.name,
-            path=f"gitops.{problem.path}",
+            path=Pointer(f"/gitops{problem.path}"),
         )
 
 
@@ -161,7 +162,7 @@ def _collisions(
                 loaded.document.place("/namespace"),
                 f"{name} renders the same objects into {place.namespace}: {what}",
                 subject=place.name,
-                path="namespace",
+                path=Pointer("/namespace"),
                 related=(Related("also", f"environment {name}", other.place),),
             )
 

@@ -8,6 +8,7 @@ from posixpath import join
 
 from trainwright.load import ENVIRONMENTS, RENDERED
 from trainwright.model import Data, Environment, GitOps
+from trainwright.pointer import Pointer
 from trainwright.wiring.naming import bounded
 
 Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file name
@@ -55,7 +56,7 @@ class Site:
 class Unfit:
     """A field of `gitops` that is missing or has no meaning here, why, and what to do."""
 
-    path: str
+    path: Pointer
     message: str
     remedy: str
 

@@ -1,0 +1,138 @@
+"""Positions in data: JSON pointers, and how people read and type them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_MALFORMED = re.compile(r"~(?![01])")
+# A key that reads as one step between dots. Anything else is quoted, as jq quotes it.
+_BARE = re.compile(r"(?!/)[\w/@:+*~-]+")
+# One step in brackets: what a shell leaves of ["a.b"] is ['a.b'] or [a.b].
+_BRACKETS = re.compile(
+    r"""\[(?:(?P<json>"(?:[^"\\]|\\.)*")|'(?P<single>[^']*)'|(?P<bare>[^]]*))\]"""
+)
+
+
+def token(key: str) -> str:
+    """A key as one reference token of a JSON pointer."""
+    return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
+
+
+def _key(token: str) -> str:
+    return token.replace("~1", "/").replace("~0", "~") if "~" in token else token
+
+
+class Pointer(str):
+    """An RFC 6901 JSON pointer: "" is the whole, "/a~1b" what is under the key "a/b".
+
+    It is the text itself, so that it can be looked up among the positions of a document. Keys are
+    escaped here alone: `Pointer.of("labels", key)`, or `Pointer.of("labels") / key`.
+    https://www.rfc-editor.org/rfc/rfc6901
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, *keys: str | int) -> Pointer:
+        """The pointer that goes through these keys and indexes."""
+        return cls("".join(f"/{token(str(key))}" for key in keys))
+
+    @classmethod
+    def parse(cls, text: str) -> Pointer:
+        """A pointer from its text; ValueError when the text is not one."""
+        if (text and not text.startswith("/")) or _MALFORMED.search(text):
+            raise ValueError(f"{text!r} is not a JSON pointer")
+        return cls(text)
+
+    def __truediv__(self, key: str | int) -> Pointer:
+        return Pointer(f"{self}/{token(str(key))}")
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The keys and indexes on the way, as they are in the data."""
+        return tuple(map(_key, self.split("/")[1:]))
+
+    @property
+    def parent(self) -> Pointer:
+        """What the last key is in; the whole is in itself."""
+        return Pointer(self.rpartition("/")[0])
+
+    @property
+    def last(self) -> str:
+        """The last key, "" of the whole."""
+        return _key(self.rpartition("/")[2])
+
+    def within(self, above: str) -> bool:
+        """Whether this is another pointer or below it."""
+        return self == above or self.startswith(f"{above}/")
+
+    @property
+    def dotted(self) -> str:
+        """As people read it: image.tag, labels["example.com/team"]."""
+        return "".join(_spelled(self.parts))
+
+
+def _spelled(keys: tuple[str, ...]) -> Iterator[str]:
+    for index, key in enumerate(keys):
+        if _BARE.fullmatch(key):
+            yield f".{key}" if index else key
+        else:
+            yield f"[{_quoted(key)}]"
+
+
+def _quoted(key: str) -> str:
+    text = json.dumps(key, ensure_ascii=False)
+    return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of a path as it was typed; one that is not `exact` may be part of a key with dots."""
+
+    text: str
+    exact: bool = False
+
+
+def typed(path: str) -> Iterator[tuple[Step, ...]]:
+    """The ways to read a path that people type, the one that `Pointer.dotted` writes first.
+
+    Which keys the steps are is in the data alone: a.b.c may be three keys, or two.
+    """
+    if path.startswith("/") and not _MALFORMED.search(path):
+        yield tuple(Step(key, exact=True) for key in Pointer(path).parts)
+    if "[" in path:
+        steps = _bracketed(path)
+        if steps is not None:
+            yield steps
+    yield tuple(Step(part) for part in path.split("."))
+
+
+def _bracketed(path: str) -> tuple[Step, ...] | None:
+    """The steps of a path with brackets, or None when one does not close."""
+    steps: list[Step] = []
+    at = 0
+    while at < len(path):
+        if path[at] == "[":
+            found = _BRACKETS.match(path, at)
+            key = _in_brackets(found) if found else None
+            if found is None or key is None:
+                return None
+            steps.append(Step(key, exact=True))
+            at = found.end()
+        else:
+            start = at + (at > 0 and path[at] == ".")
+            at = path.find("[", start) if "[" in path[start:] else len(path)
+            steps.extend(Step(part) for part in path[start:at].split("."))
+    return tuple(steps)
+
+
+def _in_brackets(found: re.Match[str]) -> str | None:
+    if found["json"] is None:
+        return str(found["bare"] if found["single"] is None else found["single"])
+    try:
+        return str(json.loads(found["json"]))
+    except ValueError:
+        return None

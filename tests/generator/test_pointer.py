@@ -1,0 +1,186 @@
+"""JSON pointers, how people read and type them, and that findings and `explain` keep to them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from repository import Repository
+from trainwright import explain, load, yamlio
+from trainwright.errors import SelectionError
+from trainwright.merge import Layer, leaves, lookup, stack
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.tree import Folder
+from trainwright.yamlio import Document
+
+HOSTILE = [
+    "hub.token", "example.com/team", "a/b", "~", "~1", "~01", "a~0b", "/", "//", ".", "..", "a..b",
+    "", " ", "a b", "[0]", "a[0]", "a]b", 'a"b', "a'b", "'", '"', "\\", 'a\\"]', "0", "²", "é", "#",
+    "a: b", "- a", "/labels/team", 'labels["a"]', "x" * 300, "\t", "\U0001f600",
+]  # fmt: skip
+KEYS = st.sampled_from(HOSTILE) | st.text(
+    st.characters(
+        exclude_categories=("Cc", "Cs"), exclude_characters="\u2028\u2029\ufeff\ufffe\uffff"
+    ),
+    max_size=8,
+)
+
+
+# The examples of https://www.rfc-editor.org/rfc/rfc6901#section-5
+RFC: Data = {
+    "foo": ["bar", "baz"], "": 0, "a/b": 1, "c%d": 2, "e^f": 3, "g|h": 4, "i\\j": 5, 'k"l': 6,
+    " ": 7, "m~n": 8,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", RFC), ("/foo", ["bar", "baz"]), ("/foo/0", "bar"), ("/", 0), ("/a~1b", 1), ("/c%d", 2),
+        ("/e^f", 3), ("/g|h", 4), ("/i\\j", 5), ('/k"l', 6), ("/ ", 7), ("/m~0n", 8),
+        ("/foo/-", None), ("/foo/01", None), ("/foo/²", None), ("/foo/2", None), ("/none", None),
+    ],
+)  # fmt: skip
+def test_a_pointer_finds_what_the_rfc_says(text: str, value: Data) -> None:
+    assert lookup(RFC, Pointer.parse(text)) == value
+
+
+@pytest.mark.parametrize("text", ["a", "a/b", "/~", "/~2", "/a~"])
+def test_what_is_not_a_pointer_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a JSON pointer"):
+        Pointer.parse(text)
+
+
+@given(st.lists(KEYS, max_size=5))
+def test_a_pointer_is_its_keys(keys: list[str]) -> None:
+    pointer = Pointer.of(*keys)
+    assert pointer.parts == tuple(keys)
+    assert Pointer.parse(str(pointer)) == pointer
+    assert json.loads(json.dumps(pointer)) == pointer
+    for key in keys:
+        assert (pointer / key).parts == (*keys, key)
+        assert (pointer / key).parent == pointer
+        assert (pointer / key).last == key
+        assert (pointer / key).within(pointer)
+
+
+@pytest.mark.parametrize(
+    ("pointer", "dotted"),
+    [
+        ("", ""),
+        ("/image/tag", "image.tag"),
+        ("/entrypoint/argv/0", "entrypoint.argv.0"),
+        ("/labels/example.com~1team", 'labels["example.com/team"]'),
+        ("/flags/hub.token", 'flags["hub.token"]'),
+        ("/resources/extended/rdma~1ib", "resources.extended.rdma/ib"),
+        ("/a.b/c", '["a.b"].c'),
+        ("/a/", 'a[""]'),
+        ("/a/\u202e", 'a["\\u202e"]'),
+    ],
+)
+def test_people_read_keys_between_dots_or_in_brackets(pointer: str, dotted: str) -> None:
+    assert Pointer(pointer).dotted == dotted
+
+
+def _layer(label: str, data: Data) -> Layer:
+    document = yamlio.parse(f"{label}.yaml", yamlio.dump(data).encode())
+    assert isinstance(document, Document), document
+    return Layer(label, document)
+
+
+MAPS = st.recursive(
+    st.integers() | st.text("ab", max_size=2) | st.lists(st.integers(), max_size=2),
+    lambda inner: st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.dictionaries(KEYS, MAPS, min_size=1, max_size=4), min_size=1, max_size=3))
+def test_explain_takes_what_it_prints(layers: list[dict[str, Any]]) -> None:
+    spec = stack(tuple(_layer(f"l{n}", data) for n, data in enumerate(layers)))
+    for pointer, value in leaves(spec.data):
+        for typed in (pointer.dotted, pointer):
+            if typed:
+                assert explain.named(spec, typed) == pointer
+        if pointer:
+            (found,) = explain.explain(spec, pointer.dotted)
+            assert (found.pointer, found.value) == (pointer, value)
+
+
+@pytest.mark.parametrize(
+    ("typed", "pointer"),
+    [
+        ("labels.example.com/team", "/labels/example.com~1team"),
+        ('labels["example.com/team"]', "/labels/example.com~1team"),
+        ("labels['example.com/team']", "/labels/example.com~1team"),
+        ("labels[example.com/team]", "/labels/example.com~1team"),
+        ("/labels/example.com~1team", "/labels/example.com~1team"),
+        ("flags.hub.token", "/flags/hub.token"),
+        ("flags.a[0]", "/flags/a[0]"),
+        ("affinity.a.b", "/affinity/a/b"),
+        ('affinity["a.b"]', "/affinity/a.b"),
+        ("affinity.a.b.c", "/affinity/a/b.c"),
+    ],
+)
+def test_keys_with_dots_are_found_as_people_type_them(typed: str, pointer: str) -> None:
+    data = {
+        "labels": {"example.com/team": "x"},
+        "flags": {"hub.token": 1, "a[0]": 2},
+        "affinity": {"a": {"b": 1, "b.c": 3}, "a.b": 2},
+    }
+    assert explain.named(stack((_layer("job", data),)), typed) == pointer
+
+
+def test_what_may_be_several_keys_names_them_all() -> None:
+    spec = stack((_layer("job", {"a.b": {"c": 1}, "a": {"b.c": 2}}),))
+    with pytest.raises(SelectionError) as refused:
+        explain.named(spec, "a.b.c")
+    assert 'a["b.c"] or ["a.b"].c' in str(refused.value)
+    assert explain.named(spec, 'a["b.c"]') == "/a/b.c"
+
+
+# --- the lines that findings name ----------------------------------------------------------------
+
+FREE = {
+    "flags": "1", "env": "x", "labels": "x", "annotations": "x", "nodeSelector": "x",
+    "resources/extended": 1, "volumes": {"claim": "x", "mountPath": "/x"},
+    "secrets": {"name": "x", "key": "y"}, "waivers": {"reason": "because", "until": "2027-01-01"},
+}  # fmt: skip
+
+
+def _written(field: str, keys: list[str], value: Data) -> tuple[str, dict[str, int]]:
+    """A job with these keys in a field, one a line, and the line of each."""
+    above, _, name = field.rpartition("/")
+    lines = ["apiVersion: trainwright.io/v1alpha1", "kind: JobSpec", "name: x"]
+    lines += [f"{above}:", f"  {name}:"] if above else [f"{name}:"]
+    at = {}
+    for key in keys:
+        lines.append(f"    {yamlio.inline(key)}: {yamlio.inline(value)}")
+        at[key] = len(lines)
+    return "\n".join(lines) + "\n", at
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(sorted(FREE)), st.lists(KEYS, min_size=1, max_size=4, unique=True))
+def test_findings_about_keys_are_at_their_lines(
+    repository: Repository, field: str, keys: list[str]
+) -> None:
+    text, at = _written(field, keys, {"wrong": []})
+    repository.write("prod/jobs/x.yaml", text)
+    loaded = load.Reader(Folder(repository.root)).job(
+        load.JobFile("prod", "x"), load.Reader(Folder(repository.root)).environment("prod")
+    )
+    above = Pointer.of(*field.split("/"))
+    named = {
+        f.path.parts[len(above.parts)]: f
+        for f in loaded.findings
+        if f.path.within(above) and f.path != above
+    }
+    assert set(named) == set(keys), loaded.findings
+    for key, finding in named.items():
+        assert finding.place.line == at[key], finding
