@@ -170,6 +170,69 @@ def test_without_confirmation_a_running_object_goes_at_once(cloned: Repository) 
     assert "deleted at the next sync" in changed(cloned)["why"]
 
 
+FLUX = "gitops: {engine: flux}\n"
+
+
+def _running(repository: Repository, gitops: str, state: str = "active") -> None:
+    """A run of 8 GPUs on main."""
+    repository.environment("prod", POOLS + gitops)
+    path = repository.job("prod/llm", f"pool: h100\nstate: {state}\n")
+    path.write_text(path.read_text().replace('{cpu: "1", memory: 1Gi}', "{gpu: 4}"))
+    assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root)
+    git(repository.root, "branch", "--force", "main", "HEAD")
+
+
+def _gone(repository: Repository) -> None:
+    (repository.root / "environments/prod/jobs/llm.yaml").unlink()
+
+
+@pytest.mark.parametrize(
+    ("change", "action", "gpus"),
+    [
+        (job("state: active", "state: cancelled"), "left running", 0),
+        (_gone, "left running", 0),
+        (job("nodes: 2", "nodes: 1"), "new run", 4),
+        (job("state: active", "state: suspended"), "suspends", -8),
+    ],
+    ids=["cancelled", "removed", "edited", "suspended"],
+)
+def test_what_flux_leaves_running_is_not_credited(
+    change: Callable[[Repository], None], action: str, gpus: int, cloned: Repository
+) -> None:
+    """Flux cannot ask: what has left git goes on until somebody deletes it."""
+    _running(cloned, FLUX)
+    change(cloned)
+    found = plan(cloned)
+    (only,) = found["changes"]
+    assert only["action"] == action
+    assert only["asks"]["gpus"] == {"low": gpus, "high": gpus}
+    if action != "suspends":
+        assert "it stays in the cluster" in only["why"]
+    (environment,) = found["environments"]
+    assert environment["before"]["gpus"] == {"low": 8, "high": 8}
+    assert environment["after"]["gpus"] == {"low": 8 + gpus, "high": 8 + gpus}
+    needs = {fit["what"]: fit["need"] for fit in environment["fits"]}
+    assert needs.get("pool h100", 0) == 8 + gpus
+
+
+@pytest.mark.parametrize("gitops", ["", "gitops: {engine: flux, prune: immediate}\n"])
+def test_what_is_deleted_is_credited(gitops: str, cloned: Repository) -> None:
+    _running(cloned, gitops)
+    job("state: active", "state: cancelled")(cloned)
+    found = changed(cloned)
+    assert found["action"] == "cancelled"
+    assert found["asks"]["gpus"] == {"low": -8, "high": -8}
+
+
+def test_what_was_suspended_before_costs_nothing_where_it_is_left(cloned: Repository) -> None:
+    _running(cloned, FLUX, "suspended")
+    job("state: suspended", "state: cancelled")(cloned)
+    found = changed(cloned)
+    assert found["action"] == "cancelled"
+    assert found["asks"]["gpus"] == {"low": 0, "high": 0}
+
+
 def test_a_finished_run_that_is_retired(cloned: Repository) -> None:
     add("pool: h100")(cloned)
     edit(cloned, "prod/jobs/llm.yaml", 'resources: {cpu: "1", memory: 1Gi}', "resources: {gpu: 8}")

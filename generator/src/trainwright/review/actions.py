@@ -9,6 +9,7 @@ from trainwright.model import Environment, Manifest
 from trainwright.render import VALUES_FILE
 from trainwright.review.model import Action, Run
 from trainwright.rules import transitions
+from trainwright.rules.gitops import Leaving, leaving
 from trainwright.rules.transition import Verdict
 from trainwright.targets import TARGETS
 
@@ -53,13 +54,26 @@ def _started(after: Run) -> str:
 
 
 def _ended(before: Run, after: Run | None) -> Judgement:
+    if after is not None and after.retired:
+        return Action.RETIRED, f"it is in the ledger of finished runs; {_removed(before)}"
+    if goes_on(before, after):
+        return Action.LEFT, _removed(before)
     if after is None:
         return Action.DELETED, f"its spec is gone; {_removed(before)}"
-    if after.retired:
-        return Action.RETIRED, f"it is in the ledger of finished runs; {_removed(before)}"
     if after.state == "cancelled":
         return Action.CANCELLED, _removed(before)
     return Action.DELETED, f"it renders to nothing; {_removed(before)}"
+
+
+def goes_on(before: Run | None, after: Run | None) -> bool:
+    """Whether a run that leaves git goes on, since its GitOps engine deletes nothing."""
+    if before is None or before.state != "active" or not before.object:
+        return False
+    if after is not None and (after.retired or after.object == before.object):
+        return False
+    left = (m for m in manifests(before).values() if m.name == before.object)
+    training = (m for m in left if m.kind == TARGETS[before.target].kind)
+    return any(leaving(m.body["metadata"]) is Leaving.KEPT for m in training)
 
 
 def _removed(before: Run) -> str:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from trainwright import demand, git
-from trainwright.demand import Demand
+from trainwright.demand import NOTHING, Demand
 from trainwright.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.model import Finding, Job, Place, Severity
 from trainwright.pointer import Pointer
@@ -151,6 +151,7 @@ class _Comparison:
             before=before,
             after=after,
             causes=() if unchanged else tuple(self._causes(file)),
+            left=before.demand if before and actions.goes_on(before, after) else NOTHING,
         )
 
     def _run(
@@ -181,7 +182,7 @@ class _Comparison:
         for name in self._names:
             changes = tuple(change for change in self.changes if change.file.environment == name)
             environment = self.after.environments.get(name)
-            demands = tuple(self._demands(name))
+            demands = (*self._demands(name), *self._left(changes))
             after = demand.total(asked for _, asked in demands)
             yield EnvironmentReview(
                 name=name,
@@ -199,6 +200,13 @@ class _Comparison:
             idle = not rendered.files if rendered else self.after.finished(file)
             if job is not None and not idle:
                 yield job, demand.of(job)
+
+    def _left(self, changes: tuple[Change, ...]) -> Iterator[tuple[Job, Demand]]:
+        """What goes on although these changes take it out of git."""
+        for change in changes:
+            job = self.before.know(change.file).job if change.left != NOTHING else None
+            if job is not None:
+                yield job, change.left
 
     def blast(self) -> Iterator[Blast]:
         """Each shared file that changed, with the jobs that read it and that something happens to.

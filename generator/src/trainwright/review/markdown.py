@@ -20,6 +20,7 @@ _ICONS = {
     "rejected": "⛔",
     "broken": "❌",
     "deleted": "🗑️",
+    "left running": "⚠️",
     "mixed": "⚠️",
     "ignored": "⚠️",
     "cancelled": "🛑",

@@ -18,6 +18,7 @@ class Action(enum.StrEnum):
     REJECTED = "rejected"  # the API server refuses the change, and the whole sync fails
     BROKEN = "broken"  # errors: there is nothing to render
     DELETED = "deleted"  # the object goes, without a word from its spec
+    LEFT = "left running"  # out of git, and nothing ends it in the cluster
     MIXED = "mixed"  # accepted, and pods that restart run something else than their peers
     IGNORED = "ignored"  # accepted, and nothing happens
     CANCELLED = "cancelled"
@@ -78,13 +79,14 @@ class Change:
     before: Run | None
     after: Run | None
     causes: tuple[Cause, ...] = ()
+    left: Demand = NOTHING  # of the run before, where it goes on although it has left git
 
     @property
     def delta(self) -> Demand:
-        """How the sum over all active jobs changes."""
+        """How the sum over all that runs changes."""
         before = self.before.demand if self.before else NOTHING
         after = self.after.demand if self.after else NOTHING
-        return after - before
+        return after + self.left - before
 
     @property
     def asked(self) -> Demand:

@@ -15,6 +15,7 @@ _COLORS = {
     "rejected": "red",
     "broken": "red",
     "deleted": "red",
+    "left running": "red",
     "mixed": "red",
     "ignored": "yellow",
     "cancelled": "yellow",
@@ -58,9 +59,12 @@ def _lines(review: Review, style: Style) -> Iterator[str]:
         yield table(("environment", "finite", "when all run"), fits, color=style.color).rstrip("\n")
 
 
+_ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)
+
+
 def _said(finding: Finding) -> bool:
-    """Errors, and everything that definitions say of a change: no other verb would tell."""
-    return finding.severity is Severity.ERROR or finding.rule in (dx.CEL.id, dx.CEL_SKIPPED.id)
+    """Errors, what definitions say of a change, and what is left out of what is rendered."""
+    return finding.severity is Severity.ERROR or finding.rule in _ASKED
 
 
 def _change(change: Change, style: Style) -> Iterator[str]:

@@ -18,6 +18,7 @@ _COUNTED = {
     Action.REJECTED: "rejected by the API",
     Action.BROKEN: "broken",
     Action.DELETED: "deleted",
+    Action.LEFT: "left running",
     Action.MIXED: "mixed versions",
     Action.IGNORED: "silently ignored",
     Action.CANCELLED: "cancelled",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import (
@@ -82,6 +83,26 @@ def sync_options(annotations: Mapping[str, Data]) -> frozenset[str]:
     """What an object asks of Argo CD, as in Prune=false."""
     given = text(annotations.get(_OPTIONS))
     return frozenset(option.strip() for option in given.split(",")) if given else frozenset()
+
+
+class Leaving(enum.StrEnum):
+    """What becomes of an object in the cluster when it leaves git."""
+
+    PRUNED = "pruned"
+    CONFIRMED = "confirmed"  # pruned once somebody has confirmed it in Argo CD
+    KEPT = "kept"
+
+
+_PRUNE = "kustomize.toolkit.fluxcd.io/prune"
+
+
+def leaving(metadata: Mapping[str, Data]) -> Leaving:
+    """What an object's metadata ask of Argo CD and of Flux for when it leaves git."""
+    annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
+    options = sync_options(annotations)
+    if "Prune=false" in options or "disabled" in (annotations.get(_PRUNE), labels.get(_PRUNE)):
+        return Leaving.KEPT
+    return Leaving.CONFIRMED if "Prune=confirm" in options else Leaving.PRUNED
 
 
 def _g03(subject: Subject) -> Iterator[Hit]:

@@ -12,7 +12,7 @@ from trainwright.groupkind import (
     TRAINJOB,
 )
 from trainwright.model import Data, Manifest, Severity
-from trainwright.rules.gitops import sync_options
+from trainwright.rules.gitops import Leaving, leaving
 from trainwright.rules.immutability import fixed, image, job
 from trainwright.rules.tolerant import dig, mapping
 from trainwright.rules.transition import Change, Field, Path, Step, Transition, Verdict
@@ -224,15 +224,16 @@ LATTICE = Transition(
 _LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 
+_STAYS = {
+    Leaving.KEPT: "it stays in the cluster, and nothing in git speaks of it any more",
+    Leaving.CONFIRMED: "it stays until somebody confirms its deletion",
+    Leaving.PRUNED: "",
+}
+
+
 def _kept(manifest: Manifest) -> str:
     """Why an object stays in the cluster when it leaves git, or nothing."""
-    metadata = mapping(manifest.body.get("metadata"))
-    annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
-    options = sync_options(annotations)
-    prune = "kustomize.toolkit.fluxcd.io/prune"
-    if "Prune=false" in options or "disabled" in (annotations.get(prune), labels.get(prune)):
-        return "it stays in the cluster, and nothing in git speaks of it any more"
-    return "it stays until somebody confirms its deletion" if "Prune=confirm" in options else ""
+    return _STAYS[leaving(mapping(manifest.body.get("metadata")))]
 
 
 def _deleted(manifest: Manifest) -> str:
