@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+import git_repository
 from trainwright import filetree
 from trainwright.errors import OutputError
 from trainwright.filetree import Changes
+from trainwright.tree import Folder
 
 
 def _tree(folder: Path) -> dict[str, str]:
@@ -156,3 +158,74 @@ def test_two_writers_at_once_take_turns(tmp_path: Path) -> None:
     tree = _tree(folder)
     assert len(tree) == 120
     assert len(set(tree.values())) == 1
+
+
+# --- specs that people write ----------------------------------------------------------------------
+
+_EDITOR = """
+import os, sys
+from pathlib import Path
+from trainwright import filetree
+root, text, kill = Path(sys.argv[1]), sys.argv[2].encode(), sys.argv[3]
+replace = Path.replace
+def killed(self, target):
+    os.kill(os.getpid(), 9)
+if kill == "staged":
+    Path.replace = killed
+paths = [f"specs/{name}.yaml" for name in "abc"]
+with filetree.exclusive(root / "specs"):
+    before = {path: (root / path).read_bytes() for path in paths}
+    filetree.write(root, "specs", dict.fromkeys(paths, text), before)
+"""
+
+
+def _specs(root: Path) -> Path:
+    folder = root / "specs"
+    folder.mkdir()
+    for name in "abc":
+        (folder / f"{name}.yaml").write_text("old")
+    return folder
+
+
+def _edit(root: Path, text: str, kill: str = "") -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-c", _EDITOR, str(root), text, kill])
+
+
+def test_a_killed_edit_leaves_nothing_among_the_specs(tmp_path: Path) -> None:
+    git_repository.init(tmp_path)
+    folder = _specs(tmp_path)
+    git_repository.commit(tmp_path)
+    assert _edit(tmp_path, "new", "staged").wait() == -signal.SIGKILL
+    there = {entry.name for entry in Folder(tmp_path).entries("specs")}
+    assert there == {"a.yaml", "b.yaml", "c.yaml"}
+    assert git_repository.git(tmp_path, "status", "--porcelain", "--untracked-files=all") == ""
+    assert _edit(tmp_path, "new").wait() == 0
+    assert _tree(folder) == {f"{name}.yaml": "new" for name in "abc"}
+
+
+def test_edits_at_once_take_turns(tmp_path: Path) -> None:
+    folder = _specs(tmp_path)
+    editors = [_edit(tmp_path, letter * 100_000) for letter in "ABCD"]
+    assert [editor.wait() for editor in editors] == [0] * 4
+    assert len(set(_tree(folder).values())) == 1
+
+
+def test_what_somebody_changed_meanwhile_stays_and_nothing_is_written(tmp_path: Path) -> None:
+    folder = _specs(tmp_path)
+    files = {"specs/a.yaml": b"new", "specs/b.yaml": b"new", "specs/new.yaml": b"new"}
+    before = {"specs/a.yaml": b"old", "specs/b.yaml": b"old"}
+    for path, text in (("b.yaml", "theirs"), ("new.yaml", "theirs")):
+        was = _tree(folder)
+        (folder / path).write_text(text)
+        with pytest.raises(OutputError, match=f"specs/{path} has just changed; try again"):
+            filetree.write(tmp_path, "specs", files, before)
+        assert _tree(folder) == {**was, path: text}
+        (folder / "b.yaml").write_text("old")
+
+
+def test_permissions_of_an_edited_file_stay(tmp_path: Path) -> None:
+    folder = _specs(tmp_path)
+    (folder / "a.yaml").chmod(0o600)
+    filetree.write(tmp_path, "specs", {"specs/a.yaml": b"new"}, {"specs/a.yaml": b"old"})
+    assert (folder / "a.yaml").stat().st_mode & 0o777 == 0o600
+    assert (folder / "a.yaml").read_text() == "new"

@@ -6,15 +6,15 @@ import contextlib
 import fcntl
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.errors import OutputError
-from trainwright.tree import read_regular
+from trainwright.tree import SCRATCH, read_regular
 
-_TEMPORARY = ".trainwright-"  # prefix of files being written; left-overs are swept by `apply`
 _WRITERS = 4  # fsync waits for the disk, not for the processor
 
 
@@ -97,41 +97,88 @@ def apply(folder: Path, changes: Changes) -> None:
     """
     try:
         _make_folder(folder, "")
-        with _locked(folder):
+        with exclusive(folder):
             _make(folder, changes)
     except OSError as error:
         where = error.filename or folder
         raise OutputError(f"cannot write {where}: {error.strerror}") from error
 
 
-def write(path: Path, raw: bytes) -> None:
-    """One file replaced, or made, so that at every instant it is the old one or the new one.
+def write(root: Path, inside: str, files: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
+    """Make or replace files: at every instant each is the old one or the new one.
 
-    Its permissions stay.
+    They are named from the root and lie in one folder of it, `inside`, which the caller holds (see
+    `exclusive`). `before` are those that there were when the new ones were thought out: when
+    somebody changed one since, nothing is written. Permissions stay. Killed anywhere, nothing is
+    left among them: new contents are staged in a folder that git ignores and the next writer
+    removes.
     """
-    temporary = path.with_name(f"{_TEMPORARY}{path.name}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(temporary, flags, 0o644), "wb") as file:
-            if path.exists():
-                os.fchmod(file.fileno(), path.stat().st_mode & 0o7777)
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folders({path.parent})
+        _remove_staging(root / inside)
+        with _staging(root / inside) as staging:
+            staged = [
+                (_staged(staging / str(number), root / path, raw), root / path)
+                for number, (path, raw) in enumerate(files.items())
+            ]
+            for path in files:
+                if _content(root / path) != before.get(path):
+                    raise OutputError(f"{path} has just changed; try again")
+            for temporary, final in staged:
+                final.parent.mkdir(parents=True, exist_ok=True)
+                temporary.replace(final)
+        _sync_folders({final.parent for _, final in staged})
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+        where = error.filename2 or error.filename or root
+        raise OutputError(f"cannot write {where}: {error.strerror}") from error
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Only one process at a time changes a folder; the lock goes away with the process."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def _staging(folder: Path) -> Iterator[Path]:
+    import shutil  # 5 ms, and only writing needs it
+
+    staging = _scratch(folder)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        staging.mkdir()
+        (staging / ".gitignore").write_text("*\n", encoding="utf-8")
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _remove_staging(folder: Path) -> None:
+    import shutil
+
+    for left in folder.glob(f"{SCRATCH}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _staged(temporary: Path, final: Path, raw: bytes) -> Path:
+    _write_new(temporary, raw)
+    if final.exists():
+        temporary.chmod(stat.S_IMODE(final.stat().st_mode))
+    return temporary
+
+
+def _content(path: Path) -> bytes | None:
+    return read_regular(path, follow=False) if os.path.lexists(path) else None
+
+
+@contextmanager
+def exclusive(folder: Path, waiting: Callable[[], object] = int) -> Iterator[None]:
+    """Only one process at a time changes a folder; the lock goes away with the process.
+
+    `waiting` is called when another one has it.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise OutputError(f"cannot open {folder}: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
@@ -167,19 +214,29 @@ def _make_folder(folder: Path, parent: str) -> None:
 
 def _stage(folder: Path, path: str, text: str) -> tuple[Path, Path]:
     final = folder / path
-    temporary = final.with_name(f"{_TEMPORARY}{final.name}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
-    with os.fdopen(os.open(temporary, flags, 0o644), "wb") as file:
-        file.write(text.encode())
+    temporary = _scratch(final.parent)
+    _write_new(temporary, text.encode())
+    return temporary, final
+
+
+def _scratch(folder: Path) -> Path:
+    """A name that nothing has."""
+    return folder / f"{SCRATCH}{os.urandom(8).hex()}"
+
+
+def _write_new(path: Path, raw: bytes) -> None:
+    """A file that is not there yet, on the disk when this returns."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(os.open(path, flags, 0o644), "wb") as file:
+        file.write(raw)
         file.flush()
         os.fsync(file.fileno())
-    return temporary, final
 
 
 def _sweep(folder: Path) -> None:
     """Remove what an interrupted run left behind."""
     for path in listing(folder):
-        if path.rpartition("/")[2].startswith(_TEMPORARY):
+        if path.rpartition("/")[2].startswith(SCRATCH):
             (folder / path).unlink(missing_ok=True)
 
 

@@ -14,6 +14,7 @@ from trainwright.errors import SourceError
 
 # special: a pipe, a socket or a device, which are never opened. Empty: nothing there, or nothing
 # that can be read.
+SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has
 Kind = Literal["file", "folder", "link", "special", ""]
 MAX_BYTES = 64 * 1024 * 1024  # far above every file people write or that is rendered
 
@@ -51,7 +52,8 @@ class Folder:
     def entries(self, folder: str) -> tuple[Entry, ...]:
         try:
             with os.scandir(self.root / folder) as found:
-                return tuple(sorted(Entry(entry.name, _kind(entry)) for entry in found))
+                there = (entry for entry in found if not entry.name.startswith(SCRATCH))
+                return tuple(sorted(Entry(entry.name, _kind(entry)) for entry in there))
         except OSError as error:
             raise SourceError(f"cannot list {self.root / folder}: {error.strerror}") from error
 

@@ -14,6 +14,8 @@ import yaml
 import git_repository
 from git_repository import git
 from repository import Repository
+from trainwright import filetree
+from trainwright.lifecycle.subject import Step, Subject
 
 BASE = """\
 apiVersion: trainwright.io/v1alpha1
@@ -457,6 +459,47 @@ def test_a_file_that_is_no_longer_what_was_read_is_left_alone(
         real(root, outcome, environments)
 
     monkeypatch.setattr(session, "write", late)
+    result = repository.run("suspend", "prod/llm")
+    assert result.exit_code == 2
+    assert "has just changed" in result.stderr
+    assert path.read_text().endswith("maxDuration: 2h\nretries: 1\n")
+
+
+def test_verbs_at_once_take_turns_and_lose_no_edit(repository: Repository) -> None:
+    """All of them edit one ledger, one index and one branch."""
+    retiring = ["prod/llm", "prod/mnist", "dev/mnist"]
+    with filetree.exclusive(repository.root / "environments"):
+        verbs = [
+            subprocess.Popen(
+                [sys.executable, "-m", "trainwright", "retire", job, "--commit"],
+                cwd=repository.root, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+            )
+            for job in retiring
+        ]  # fmt: skip
+        for verb in verbs:
+            assert verb.stderr is not None
+            assert "waiting for another trainwright" in verb.stderr.readline()
+    said = [verb.communicate()[1] for verb in verbs]
+    assert [verb.returncode for verb in verbs] == [0, 0, 0], said
+    for job in retiring:
+        assert "already" in repository.run("retire", job).stderr
+    assert repository.run("render", "--check").exit_code == 0
+    assert git(repository.root, "status", "--porcelain") == ""
+
+
+def test_an_edit_while_a_verb_thinks_is_not_lost(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the reading of a spec and that of what it was before."""
+    from trainwright.lifecycle import states
+
+    path, real = spec(repository, "prod/llm"), states.suspend
+
+    def slow(subject: Subject) -> Step:
+        path.write_text(path.read_text() + "retries: 1\n")
+        return real(subject)
+
+    monkeypatch.setattr(states, "suspend", slow)
     result = repository.run("suspend", "prod/llm")
     assert result.exit_code == 2
     assert "has just changed" in result.stderr

@@ -105,6 +105,18 @@ class Context:
 
         return plan.plan(self.root, selections, options)
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nobody else who asks for it changes the repository meanwhile."""
+        from trainwright import filetree
+        from trainwright.load import ENVIRONMENTS
+
+        def waiting() -> None:
+            click.echo(f"waiting for another trainwright that changes {self.root}", err=True)
+
+        with filetree.exclusive(self.root / ENVIRONMENTS, waiting):
+            yield
+
 
 def today() -> str:
     """The date by which waivers expire, as ISO writes it."""

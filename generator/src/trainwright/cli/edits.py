@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -72,7 +73,7 @@ def carry_out(
     from trainwright.errors import SelectionError
     from trainwright.lifecycle import session
 
-    with errors():
+    with errors(), nullcontext() if options.dry_run else context.held():
         outcome = session.work_out(context.root, selected(context, selections), act)
         for file, step in outcome.steps:
             if step.refused and str(file) in selections:
@@ -82,7 +83,7 @@ def carry_out(
         if not outcome.files:
             return
         environments = _rendered(context, outcome, options)
-        for line in _diff(context, outcome.files):
+        for line in _diff(context, outcome):
             click.echo(line, nl=False, color=context.color)
         if not options.dry_run:
             _write(context, verb, outcome, environments, options)
@@ -109,12 +110,11 @@ def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[Env
     )
 
 
-def _diff(context: Context, files: Mapping[str, bytes]) -> Iterator[str]:
+def _diff(context: Context, outcome: Outcome) -> Iterator[str]:
     from trainwright.credentials import redact
 
-    for path, raw in sorted(files.items()):
-        there = context.root / path
-        old = there.read_bytes().decode() if there.is_file() else ""
+    for path, raw in sorted(outcome.files.items()):
+        old = outcome.before.get(path, b"").decode()
         lines = difflib.unified_diff(
             old.splitlines(keepends=True),
             raw.decode().splitlines(keepends=True),

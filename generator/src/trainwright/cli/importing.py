@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
@@ -73,7 +74,8 @@ def import_(  # noqa: PLR0913 - an option each
             force=force,
             write=not dry_run,
         )
-        done = run(context.root, found, options)
+        with nullcontext() if dry_run else context.held():
+            done = run(context.root, found, options)
         for imported, path in done.imported:
             _say(context, imported, path, dry_run=dry_run)
         if done.imported and not dry_run:

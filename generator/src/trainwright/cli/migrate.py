@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import difflib
 import sys
+from contextlib import nullcontext
+from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -30,13 +33,13 @@ def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
     Exits with 1 when a job was refused.
     """
     from trainwright import load
-    from trainwright.importing import batch, migration
+    from trainwright.importing import migration
     from trainwright.importing.trial import Place
     from trainwright.select import select
-    from trainwright.tree import Folder
+    from trainwright.tree import Folder, Snapshot
 
-    with errors():
-        tree = Folder(context.root)
+    with errors(), context.held() if write else nullcontext():
+        tree = Snapshot(Folder(context.root))
         found: list[Migration] = []
         for selection in select(selections, load.survey(tree).jobs):
             place = Place(tree, selection.environment)
@@ -44,12 +47,23 @@ def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
             found += [migrated for migrated in done if migrated is not None]
         for migrated in found:
             _say(context, migrated)
-            if write and not migrated.refused:
-                batch.write(context.root / migrated.file.path, migrated.after, force=True)
+        if write:
+            _write(context.root, [migrated for migrated in found if not migrated.refused])
         refused = sum(bool(migrated.refused) for migrated in found)
         moved = "moved" if write else "to move: use --write"
         click.echo(f"{len(found) - refused} {moved}, {refused} refused", err=True)
         sys.exit(FINDINGS if refused else OK)
+
+
+def _write(root: Path, found: list[Migration]) -> None:
+    from trainwright import filetree
+    from trainwright.load import ENVIRONMENTS
+
+    before, after = (
+        {migrated.file.path: raw(migrated) for migrated in found}
+        for raw in (attrgetter("before"), attrgetter("after"))
+    )
+    filetree.write(root, ENVIRONMENTS, after, before)
 
 
 def _say(context: Context, migrated: Migration) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +52,7 @@ def render(
     """
     from trainwright import filetree, present
 
-    with errors():
+    with errors(), nullcontext() if check_only else context.held():
         plan = context.plan(selections, planning(helm, no_cache))
         if plan.findings:
             click.echo(report(context, plan, "text", selections), err=True)

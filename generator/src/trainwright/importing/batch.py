@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from trainwright import filetree
 from trainwright.errors import OutputError
 from trainwright.groupkind import RUNTIMES
 from trainwright.importing import Found, text
@@ -12,7 +14,7 @@ from trainwright.importing.convert import Imported, convert, job_name
 from trainwright.importing.reader import with_entrypoint
 from trainwright.importing.source import ImportingError, Source
 from trainwright.importing.trial import Place
-from trainwright.load import JobFile
+from trainwright.load import ENVIRONMENTS, JobFile
 from trainwright.tree import Folder
 
 
@@ -55,11 +57,11 @@ def run(root: Path, found: Found, options: Options) -> Done:
             done = _convert(source, place, options)
             path = JobFile(options.environment, str(done.spec["name"])).path
             _refuse_taken(tree, path, [taken for _, taken in imported], options)
-            if options.write:
-                write(root / path, text.spec(done).encode(), force=options.force)
             imported.append((done, path))
         except ImportingError as error:
             problems.append(str(error))
+    if options.write and imported:
+        _write(tree, {path: text.spec(done).encode() for done, path in imported}, options)
     return Done(tuple(imported), tuple(problems))
 
 
@@ -87,20 +89,11 @@ def _refuse_taken(tree: Folder, path: str, written: list[str], options: Options)
         )
 
 
-def write(path: Path, content: bytes, *, force: bool) -> None:
-    """Write a file whole or not at all; one that is there is replaced with `force` only.
-
-    Raises OutputError.
-    """
-    staged = path.with_name(f".{path.name}.new")
+def _write(tree: Folder, specs: Mapping[str, bytes], options: Options) -> None:
+    """Write all files; those that are there are replaced with `force` only. Raises OutputError."""
+    taken = [path for path in specs if options.force and tree.kind(path)]
     try:
-        path.parent.mkdir(exist_ok=True)
-        staged.write_bytes(content)
-        if force:
-            staged.replace(path)
-        else:
-            path.hardlink_to(staged)  # fails where the file has come into being since
-            staged.unlink()
+        before = {path: tree.read(path) for path in taken}
     except OSError as error:
-        staged.unlink(missing_ok=True)
-        raise OutputError(f"cannot write {path}: {error.strerror}") from error
+        raise OutputError(f"cannot read {error.filename}: {error.strerror}") from error
+    filetree.write(tree.root, ENVIRONMENTS, specs, before)

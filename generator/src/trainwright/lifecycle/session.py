@@ -16,7 +16,7 @@ from trainwright.plan import EnvironmentPlan, Plan
 from trainwright.render import VALUES_FILE
 from trainwright.rules import transitions
 from trainwright.rules.transition import Verdict
-from trainwright.tree import Edited, Folder, Tree
+from trainwright.tree import Edited, Folder, Snapshot, Tree
 
 Act = Callable[[Tree, JobFile], Step]
 
@@ -45,7 +45,7 @@ class Outcome:
 
 def work_out(root: Path, files: tuple[JobFile, ...], act: Act) -> Outcome:
     """Apply a verb to each job in turn, in memory."""
-    tree = Edited(Folder(root), {})
+    tree = Edited(Snapshot(Folder(root)), {})
     steps, before = [], {}
     for file in files:
         step = act(tree, file)
@@ -102,12 +102,7 @@ def _manifest(body: dict[str, object]) -> Manifest:
 
 def write(root: Path, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> None:
     """The edited specs, then what they render to."""
-    there = Folder(root)
-    for path in outcome.files:
-        if (there.read(path) if there.kind(path) else None) != outcome.before.get(path):
-            raise OutputError(f"{path} has just changed; try again")
-    for path, raw in outcome.files.items():
-        filetree.write(root / path, raw)
+    filetree.write(root, ENVIRONMENTS, outcome.files, outcome.before)
     for environment in environments:
         if environment.changes:
             filetree.apply(root / environment.folder, environment.changes)
