@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import helm_python
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trainwright import yamlio
@@ -149,7 +152,7 @@ def test_any_bytes_are_a_mapping_or_findings(raw: bytes) -> None:
         assert all(isinstance(f, Finding) and f.place.line >= 1 for f in found)
 
 
-_text = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), max_size=20)
+_text = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=20)
 _tricky = st.sampled_from(
     ["yes", "y", "On", "1e3", "0x1f", "0o7", "0b1", "12:30", "1_0", "=", "<<", "~", "null", ".inf"]
     + ["", " ", "-", "1.", ".5", "+1", "2001-01-01", "#x", "a: b", "é", "0123", "!!x", "&a", "*a"]
@@ -197,3 +200,129 @@ def _string_paths(data: object, path: tuple[object, ...] = ()) -> set[tuple[obje
     if isinstance(data, list):
         return {p for i, value in enumerate(data) for p in _string_paths(value, (*path, i))}
     return {path} if isinstance(data, str) else set()
+
+
+# --- what libyaml reads in another way than YAML 1.2 ---------------------------------------------
+
+BREAKS = ["\x85", "\u2028", "\u2029"]
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
+_any_text = st.text(st.characters(codec="utf-8", exclude_categories=("Cs",)), max_size=20)
+_with_breaks = st.text(st.sampled_from([*BREAKS, " ", "a", "\n", "\t", "'", "\\", '"']), max_size=9)
+
+
+def _read(text: str) -> object:
+    document = yamlio.parse("f.yaml", text.encode())
+    return document.data if isinstance(document, yamlio.Document) else document
+
+
+@given(_any_text | _with_breaks)
+@settings(max_examples=300)
+def test_every_string_is_read_as_it_was_written_or_refused(value: str) -> None:
+    data = {"a": value, "b": [value, "x"], "c": {"d": value}}
+    with_escapes, as_is = json.dumps(data), json.dumps(data, ensure_ascii=False)
+    texts = [yamlio.dump(data), yamlio.inline(data), f"k: {yamlio.inline(value)}", with_escapes]
+    if not _CONTROLS.search(value):
+        texts.append(as_is)
+    for text in texts:
+        found = _read(text)
+        if _CONTROLS.search(value):
+            assert isinstance(found, tuple)
+            assert "control character" in found[0].message
+        else:
+            assert found == ({"k": value} if text.startswith("k: ") else data), text
+
+
+_USUAL = (0x0000, 0x1000, 0x2000, 0xD000, 0xF000, 0x1F000)  # in every run; the others take long
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[] if first in _USUAL else pytest.mark.slow, id=f"U+{first:04X}")
+        for first in range(0, 0x110000, 0x1000)
+    ],
+)
+def test_every_character_is_written_so_that_all_read_it(first: int) -> None:
+    """In the middle of words, between blanks and at both ends."""
+    codes = (code for code in range(first, first + 0x1000) if not 0xD800 <= code < 0xE000)
+    values = [form.replace("@", chr(code)) for code in codes for form in ("@ a@b @ c @", " @ ")]
+    text = yamlio.dump({"k": values})
+    assert yaml.load(text, Loader=yaml.CSafeLoader) == {"k": values}
+    assert helm_python.values_from_yaml(text) == {"k": values}
+    assert yamlio.load_rendered(text) == [{"k": values}]
+    possible = [value for value in values if not _CONTROLS.search(value)]
+    for start in range(0, len(possible), 2048):  # a spec may have 256 KiB
+        part = {"k": possible[start : start + 2048]}
+        assert _read(yamlio.dump(part)) == part
+
+
+@pytest.mark.parametrize("between", BREAKS[1:])
+@pytest.mark.parametrize("form", ["{}", "'{}'", '"{}"', "|-\n  {}", ">-\n  {}", "[{}]", "!!str {}"])
+def test_separators_of_unicode_are_content(form: str, between: str) -> None:
+    value = f"a {between} b{between}c"
+    found = _read(f"k: {form.format(value)}\nz: 1\n")
+    assert found == {"k": [value] if form == "[{}]" else value, "z": 1}
+    document = yamlio.parse("f.yaml", f"k: {form.format(value)}\nz: 1\n".encode())
+    assert document.key_place("/z").line == 3 + form.count("\n") - 1
+
+
+@pytest.mark.parametrize("form", ["{}", "'{}'", '"{}"', "|-\n  {}"])
+def test_the_next_line_character_is_refused_where_it_stands(form: str) -> None:
+    (found,) = _read(f"a: 1\nk: {form.format('x y' + BREAKS[0] + 'z')}\n")
+    assert "control character '\\x85'" in found.message
+    assert found.place.line == 2
+
+
+PAIRS = {
+    r'{"a": "\ud83d\ude00", "b": 1}': {"a": "\U0001f600", "b": 1},
+    r'{"\uD83D\uDE00": ["x\ud83d\ude00\ud83d\ude01y"]}': {"\U0001f600": ["x\U0001f600\U0001f601y"]},
+    'a: "x \\ud83d\\ude00\n  y"\nb: 2': {"a": "x \U0001f600 y", "b": 2},
+    'a: &x "\\ud83d\\ude00"\nb: *x': {"a": "\U0001f600", "b": "\U0001f600"},
+    'a: !!str "\\ud83d\\ude00"': {"a": "\U0001f600"},
+    r'a: "\\ud83d\\ude00"': {"a": r"\ud83d\ude00"},
+    r'a: "\\\ud83d\ude00"': {"a": "\\\U0001f600"},
+    r"a: '\ud83d\ude00'": {"a": r"\ud83d\ude00"},
+    r"a: \ud83d\ude00": {"a": r"\ud83d\ude00"},
+    'a: |-\n  x = "\\ud83d\\ude00"\nb: "\\ud83d\\ude00"': {
+        "a": r'x = "\ud83d\ude00"',
+        "b": "\U0001f600",
+    },
+    r'{"a": "\u00e9\n\ud83d\ude00\u2028"}': {"a": "\xe9\n\U0001f600\u2028"},
+    '\ufeff{"a": "\\ud83d\\ude00"}': {"a": "\U0001f600"},
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), PAIRS.items(), ids=range(len(PAIRS)))
+def test_a_character_in_two_escapes_is_one(text: str, wanted: object) -> None:
+    assert _read(text) == wanted
+
+
+def test_a_character_in_two_escapes_moves_nothing() -> None:
+    document = yamlio.parse("f.yaml", rb'{"a": "\ud83d\ude00", "b": [1, "\ud83d\ude00", 2]}')
+    assert isinstance(document, yamlio.Document)
+    assert document.place("/b/2").column == 48
+    assert document.key_place("/b").column == 23
+
+
+@pytest.mark.parametrize(
+    "half", [r"\ud83d", r"\ude00", r"\ud83dx\ude00", r"\ude00\ud83d", r"\ud83d\n"]
+)
+def test_half_a_character_is_refused_by_name(half: str) -> None:
+    (found,) = _read(f'a: 1\nb: ["x", "y{half}"]\n')
+    assert found.rule == "TW004"
+    assert "is half of a character" in found.message
+    assert (found.place.line, found.place.column) == (2, 12)
+
+
+def test_a_great_many_pairs_are_read_at_once() -> None:
+    items = [rf'"\ud83d\ude{n % 64:02x}"' for n in range(10_000)]
+    found = _read(f'{{"a": [{", ".join(items)}]}}')
+    assert isinstance(found, dict)
+    assert len(found["a"]) == 10_000
+
+
+def test_manifests_in_json_have_pairs_too() -> None:
+    raw = rb'{"a": "\ud83d\ude00"}'
+    (document,) = yamlio.documents("f.yaml", raw, yamlio.CORE)
+    assert isinstance(document, yamlio.Document)
+    assert document.data == {"a": "\U0001f600"}

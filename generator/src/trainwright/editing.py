@@ -251,7 +251,8 @@ def _block(source: _Source, key: Node, value: str) -> str:
     """A literal block below a key, without the last line end."""
     assert key.start_mark is not None
     indent = " " * key.start_mark.column
-    first, *lines = yamlio.dump({"k": yamlio.Block(value)}).removeprefix("k: ").splitlines()
+    dumped = yamlio.dump({"k": yamlio.Block(value)}).removeprefix("k: ").removesuffix("\n")
+    first, *lines = dumped.split("\n")
     return source.newline.join([first, *(f"{indent}{line}" if line else "" for line in lines)])
 
 

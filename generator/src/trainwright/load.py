@@ -16,7 +16,7 @@ from trainwright import schema
 from trainwright.errors import SelectionError, SourceError
 from trainwright.merge import Layer, Layered, lookup, merge, stack
 from trainwright.model import Data, Finding, Place
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, token
 from trainwright.tree import Tree
 from trainwright.violation import Violation, show
 from trainwright.yamlio import Document, parse
@@ -32,6 +32,7 @@ _SPEC = re.compile(rf"{_NAME.pattern}\.yaml")
 _BASE = "base"  # by convention the folder of specs that are only extended
 _ENVIRONMENT_FILES = ("ledger.yaml", "jobs")  # environment.yaml is asked for by name
 _SHARED_FILES = ("defaults.yaml", "images.lock.yaml")
+_LINE = re.compile(r"\r\n|\r|\n")  # as YAML counts lines: U+2028 begins none
 _RESERVED = frozenset({"jobs", RENDERED})
 _TRACES = frozenset({RENDERED, "ledger.yaml"})  # of what once was rendered as an environment
 _NEAR = 0.8  # how like two names are where one is a slip of the other
@@ -266,10 +267,7 @@ def read_spec(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
 
 def _numbers(value: Data, pointer: str, written: Mapping[str, str]) -> Data:
     if isinstance(value, dict):
-        return {
-            key: _numbers(v, f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}", written)
-            for key, v in value.items()
-        }
+        return {key: _numbers(v, f"{pointer}/{token(key)}", written) for key, v in value.items()}
     if isinstance(value, list):
         return [_numbers(v, f"{pointer}/{index}", written) for index, v in enumerate(value)]
     if pointer not in written:
@@ -339,7 +337,10 @@ class Reader:
     def lines(self, path: str) -> tuple[str, ...]:
         """The text of a file for showing it, line by line."""
         raw = self.raw(path)
-        return () if isinstance(raw, Finding) else tuple(raw.decode(errors="replace").splitlines())
+        if isinstance(raw, Finding):
+            return ()
+        lines = _LINE.split(raw.decode(errors="replace"))
+        return tuple(lines if lines[-1] else lines[:-1])
 
     @cached_property
     def built_in(self) -> Layer:

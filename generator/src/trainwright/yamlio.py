@@ -15,6 +15,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from trainwright import diagnostics as dx
 from trainwright.model import Data, Finding, Place
 from trainwright.pointer import token
+from trainwright.yamltext import HalfCharacterError, Masked, masked
 
 MAX_BYTES = 256 * 1024  # a job spec is some 2 kB; the largest inlined script people have shown, 60
 MAX_DEPTH = 64
@@ -119,9 +120,9 @@ def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
     Aliases and merge keys are expanded; the positions of what they bring are those of the anchor.
     """
     try:
-        text = _decode(raw, MAX_BYTES)
-        _refuse_deep_nesting(text)
-        return _built(file, compose(text), _Builder(CORE, 0, MAX_VALUES))
+        text = _masked(_decode(raw, MAX_BYTES), breaks=True)
+        _refuse_deep_nesting(text.text)
+        return _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES))
     except _UNREADABLE as error:
         return _unreadable(file, error, raw, 0)
 
@@ -135,13 +136,14 @@ def documents(
     YAML nothing more can be read.
     """
     try:
-        text = _decode(raw, limit).removeprefix("\ufeff")
-        _refuse_deep_nesting(text)
-        most = max(MAX_VALUES, len(text))  # without aliases there is no value without a character
-        loader = dialect.loader(text)
+        text = _masked(_decode(raw, limit).removeprefix("\ufeff"), breaks=False)
+        _refuse_deep_nesting(text.text)
+        # without aliases there is no value without a character
+        most = max(MAX_VALUES, len(text.text))
+        loader = dialect.loader(text.text)
         try:
             while loader.check_node():
-                node = loader.get_node()
+                node = text.restored(loader.get_node())
                 assert node is not None
                 yield _built(file, node, _Builder(dialect, above, most))
         finally:
@@ -234,9 +236,23 @@ def _position(marked: Node | yaml.Event) -> tuple[int, int]:
 
 def compose(text: str) -> MappingNode:
     """The nodes of a text that `parse` accepts; their marks say where each value is."""
-    loader = _Loader(text)
+    return _composed(_masked(text, breaks=True))
+
+
+def _masked(text: str, *, breaks: bool) -> Masked:
     try:
-        node = loader.get_node() if loader.check_node() else None
+        return masked(text, breaks=breaks)
+    except HalfCharacterError as error:
+        at = error.offset
+        where = text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1
+        remedy = "Write the character itself, or both of its escapes."
+        raise _Refusal(dx.ENCODING, str(error), where, remedy) from None
+
+
+def _composed(text: Masked) -> MappingNode:
+    loader = _Loader(text.text)
+    try:
+        node = text.restored(loader.get_node()) if loader.check_node() else None
         if node is None:
             raise _Refusal(dx.SHAPE, "the file is empty", (0, 0))
         if loader.check_node():

@@ -1,0 +1,127 @@
+"""Text as libyaml has to be given it: what that reads in another way than YAML 1.2 is masked.
+
+Every mask is as long as what it hides, so that the positions of all values stay those of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import yaml
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+# Line ends in YAML 1.1 and libyaml, which folds them and drops the blanks around them; content in
+# YAML 1.2 and JSON. https://yaml.org/spec/1.2.2/#54-line-break-characters
+_BREAKS = ("\x85", "\u2028", "\u2029")
+_BYTE_ORDER_MARK = "\ufeff"
+_PRIVATE = range(0xE000, 0xF900)  # characters that texts hardly have, to stand for others
+
+# JSON escapes what lies beyond 16 bits in two halves, which libyaml refuses.
+_HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+_MASK = r"\\u0041"  # as a template: a backslash, and what makes it one character
+_ESCAPE = re.compile(
+    r"\\u(?P<high>[dD][89abAB]..)\\u(?P<low>[dD][c-fC-F]..)|\\u(?P<half>[dD][89a-fA-F]..)|\\.",
+    re.DOTALL,
+)
+
+
+class HalfCharacterError(ValueError):
+    """An escape that is half of a pair stands alone, at an offset of the text."""
+
+    def __init__(self, escape: str, offset: int):
+        super().__init__(f"the escape {escape} is half of a character, and the other is not there")
+        self.offset = offset
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """A text to be composed, and what brings its nodes back to what was written."""
+
+    text: str
+    breaks: dict[int, str] = field(default_factory=dict)  # by the character that stands for one
+    pairs: dict[int, str] = field(default_factory=dict)  # values of quoted scalars, by offset
+
+    def restored(self, node: Node | None) -> Node | None:
+        """A composed node, with its values as they were written."""
+        if node is None or not (self.breaks or self.pairs):
+            return node
+        for scalar in _scalars(node):
+            assert scalar.start_mark is not None
+            value = self.pairs.get(scalar.start_mark.index, scalar.value)
+            scalar.value = str(value).translate(self.breaks)
+        return node
+
+
+def masked(text: str, *, breaks: bool) -> Masked:
+    """A text without pairs of escapes and, where `breaks` are content, without those.
+
+    Raises HalfCharacterError, and YAMLError where pairs are escaped in what is not YAML.
+    """
+    if text.startswith(_BYTE_ORDER_MARK):  # which libyaml leaves out when it counts
+        rest = masked(text.removeprefix(_BYTE_ORDER_MARK), breaks=breaks)
+        return replace(rest, text=_BYTE_ORDER_MARK + rest.text)
+    stand_ins: dict[int, str] = {}
+    if breaks and any(character in text for character in _BREAKS):
+        free = (code for code in _PRIVATE if chr(code) not in text)
+        stand_ins = dict(zip(free, _BREAKS, strict=False))
+        text = text.translate({ord(real): code for code, real in stand_ins.items()})
+    if not _HALF.search(text):
+        return Masked(text, stand_ins)
+    pairs: dict[int, str] = {}
+    parts, done = [], 0
+    for start, end in _quoted(_HALF.sub(_MASK, text)):
+        inside = text[start:end]
+        if _HALF.search(inside):
+            at = start + inside.index('"')  # behind an anchor or a tag
+            pairs[start] = _value(_joined(text[at:end], at))
+            parts += [text[done:start], _HALF.sub(_MASK, inside)]
+            done = end
+    return Masked("".join([*parts, text[done:]]), stand_ins, pairs)
+
+
+def _quoted(text: str) -> Iterator[tuple[int, int]]:
+    """Where scalars in double quotes begin and end: escapes are escapes there only."""
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.ScalarEvent) and event.style == '"':
+            assert event.start_mark is not None
+            assert event.end_mark is not None
+            yield event.start_mark.index, event.end_mark.index
+
+
+def _joined(quoted: str, offset: int) -> str:
+    """A scalar in double quotes with one escape for each pair."""
+
+    def one(match: re.Match[str]) -> str:
+        if match["half"]:
+            raise HalfCharacterError(match[0], offset + match.start())
+        if not match["high"]:
+            return match[0]
+        high, low = int(match["high"], 16), int(match["low"], 16)
+        return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
+
+    return _ESCAPE.sub(one, quoted)
+
+
+def _value(quoted: str) -> str:
+    node = yaml.compose(quoted, Loader=yaml.CSafeLoader)
+    assert isinstance(node, ScalarNode)
+    return str(node.value)
+
+
+def _scalars(root: Node) -> Iterator[ScalarNode]:
+    """Every scalar below a node once, keys too, however often it is referred to."""
+    seen: set[int] = set()
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, ScalarNode):
+            yield node
+        elif isinstance(node, SequenceNode):
+            pending += node.value
+        elif isinstance(node, MappingNode):
+            pending += [part for pair in node.value for part in pair]
