@@ -488,12 +488,39 @@ def test_each_minor_version_s_way_to_change_the_pods(minor: str) -> None:
         ("", "{limits: {nvidia.com/gpu: 4}}", "auto"),
         ("", "{limits: {cpu: 2500m}}", "3"),
         ("", "{requests: {memory: 1Gi}}", "1"),
+        ("", "{requests: {cpu: 2}, limits: {cpu: 8}}", "2"),
+        ("", "{requests: {cpu: 0}, limits: {cpu: 8}}", "8"),
+        ("", "{limits: {nvidia.com/gpu: 0, cpu: 4}}", "4"),
     ],
 )
 def test_how_many_processes_trainer_starts(written: str, resources: str, expected: str) -> None:
     text = TRAINJOB.replace("numProcPerNode: 3\n", f"{written}\n")
     text = text.replace("{limits: {nvidia.com/gpu: 3, cpu: 8}}", resources)
     assert dict(pods(text, RUNTIME)[0].env)["PET_NPROC_PER_NODE"] == expected
+
+
+def test_processes_are_counted_by_the_runtimes_resources_where_the_job_asks_for_none() -> None:
+    job = TRAINJOB.replace("    numProcPerNode: 3\n", "").partition("    resourcesPerNode")[0]
+    for resources, expected in (
+        ("", "1"),
+        ("                      resources: {requests: {cpu: 6}}\n", "6"),
+        ("                      resources: {limits: {amd.com/gpu: 2}}\n", "auto"),
+    ):
+        found = pods(job, RUNTIME.replace("image: base\n", f"image: base\n{resources}"))
+        assert dict(found[0].env)["PET_NPROC_PER_NODE"] == expected
+
+
+def test_resources_are_laid_over_those_of_the_runtime_by_name() -> None:
+    own = "resources: {requests: {memory: 4Gi, cpu: 2}, limits: {memory: 4Gi}}"
+    runtime = RUNTIME.replace("image: base\n", f"image: base\n                      {own}\n")
+    limits = {"nvidia.com/gpu": "3", "cpu": "8"}
+    (found, _) = pods(TRAINJOB, runtime)
+    assert found.resources == {
+        "requests": {"memory": "4Gi", "cpu": "2", "nvidia.com/gpu": "3"},
+        "limits": {"memory": "4Gi", **limits},
+    }
+    (found, _) = pods(TRAINJOB + PATCHES["2.1"], runtime)  # before 2.2 it replaces them
+    assert found.resources == {"requests": limits, "limits": limits}
 
 
 def test_without_a_trainer_there_is_no_rendezvous_either() -> None:

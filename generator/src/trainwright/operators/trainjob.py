@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 
 from trainwright import quantity
 from trainwright.groupkind import RUNTIMES, TRAINJOB, GroupKind
@@ -98,12 +99,14 @@ def _trained(
         return pod
     node = dict(template.main_container(pod, _CONTAINER))
     node |= {key: trainer[key] for key in ("image", "command", "args") if key in trainer}
-    if trainer.get("resourcesPerNode"):
-        node["resources"] = trainer["resourcesPerNode"]
+    of_runtime, asked = node.get("resources") or {}, trainer.get("resourcesPerNode")
+    if asked:
+        node["resources"] = _laid_over(of_runtime, asked, merges=not _is_old(train_job))
     node["env"] = _upserted(node.get("env") or (), trainer.get("env") or ())
     torch = (runtime.get("mlPolicy") or {}).get("torch")
     if torch is not None:
-        node["env"] = _upserted(node["env"], _torch_env(name, trainer, torch, nodes))
+        procs = _procs(trainer, torch, of_runtime if asked is None else asked)
+        node["env"] = _upserted(node["env"], _torch_env(name, procs, nodes))
         ports = node.get("ports") or []
         if all(port["containerPort"] != _PORT for port in ports):
             node["ports"] = [*ports, {"containerPort": _PORT}]
@@ -111,11 +114,25 @@ def _trained(
     return {**pod, "containers": [node, *others]}
 
 
-def _torch_env(
-    name: str, trainer: Mapping[str, Data], torch: Mapping[str, Data], nodes: int
-) -> Iterator[Mapping[str, Data]]:
+def _is_old(train_job: Mapping[str, Data]) -> bool:
+    """Whether it is of a Trainer before 2.2, by how it changes its pods."""
+    return any(field in train_job for field in ("podSpecOverrides", "podTemplateOverrides"))
+
+
+def _laid_over(below: Mapping[str, Data], above: Mapping[str, Data], *, merges: bool) -> Data:
+    """Resources of a TrainJob over those of its runtime: since 2.3 name by name.
+
+    2.2 replaces them as its predecessors do, and is written like 2.3.
+    """
+    if not merges:
+        return above
+    kinds = {**below, **above}
+    return {k: {**(below.get(k) or {}), **(above.get(k) or {})} for k in kinds if k != "claims"}
+
+
+def _torch_env(name: str, procs: str, nodes: int) -> Iterator[Mapping[str, Data]]:
     yield {"name": "PET_NNODES", "value": str(nodes)}
-    yield {"name": "PET_NPROC_PER_NODE", "value": _procs(trainer, torch)}
+    yield {"name": "PET_NPROC_PER_NODE", "value": procs}
     yield {
         "name": "PET_NODE_RANK",
         "valueFrom": {"fieldRef": {"fieldPath": _INDEX_FIELD}},
@@ -124,16 +141,26 @@ def _torch_env(
     yield {"name": "PET_MASTER_PORT", "value": str(_PORT)}
 
 
-def _procs(trainer: Mapping[str, Data], torch: Mapping[str, Data]) -> str:
-    """A number, or `auto` for torchrun to count GPUs; without GPUs the CPUs that are asked for."""
+def _procs(
+    trainer: Mapping[str, Data], torch: Mapping[str, Data], resources: Mapping[str, Data]
+) -> str:
+    """A number, or `auto` for torchrun to count GPUs; without GPUs the CPUs that are asked for.
+
+    As of 2.1: pkg/runtime/framework/plugins/torch/torch.go, EnforceMLPolicy.
+    """
     written = str(trainer.get("numProcPerNode", torch.get("numProcPerNode", "auto")))
-    resources = trainer.get("resourcesPerNode")
-    if written not in ("auto", "cpu") or resources is None:
-        return written
-    amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    if written == "auto" and any("gpu" in name.lower() for name in amounts):
-        return written
-    return str(max(1, math.ceil(quantity.parse(str(amounts.get("cpu", 1))))))
+    requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+    if written == "cpu" or (written == "auto" and not (_gpus(requests) or _gpus(limits))):
+        return str(max(1, math.ceil(_amount(requests, "cpu") or _amount(limits, "cpu"))))
+    return written
+
+
+def _gpus(amounts: Mapping[str, Data]) -> Decimal:
+    return sum((_amount(amounts, name) for name in amounts if "gpu" in name.lower()), Decimal(0))
+
+
+def _amount(amounts: Mapping[str, Data], name: str) -> Decimal:
+    return quantity.parse(str(amounts.get(name, 0)))
 
 
 def _upserted(entries: Data, more: Data) -> list[Mapping[str, Data]]:
