@@ -127,3 +127,30 @@ def test_a_field_that_is_refused_whatever_it_holds() -> None:
     refusing = Schema({"properties": {"type": False, "b": {"additionalProperties": False}}}, ())
     found = refusing.explain({"type": 1, "b": {"c": 1}})
     assert [(v.pointer, v.key) for v in found] == [("/b/c", "c"), ("/type", "")]
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        (None, "null"),
+        (True, "a boolean: true"),
+        ([1], "a list"),
+        ({"a": 1}, "a mapping"),
+        ({}, "a mapping"),
+    ],
+)
+def test_a_quantity_of_another_type_is_told_the_types(value: Data, found: str) -> None:
+    quantity = {"oneOf": [{"type": ["string", "null"]}, {"type": ["number", "null"]}]}
+    limits = Schema({"properties": {"limits": {"additionalProperties": quantity}}}, ())
+    (violation,) = limits.explain({"limits": {"nvidia.com/gpu": value}})
+    assert violation.message == (
+        f'limits["nvidia.com/gpu"] must be a string or a number, found {found}'
+    )
+    assert violation.remedy
+
+
+@pytest.mark.parametrize("value", [1, {}, [], None])
+@pytest.mark.parametrize("keyword", [{"not": {}}, {"oneOf": [{}, {}]}, {"not": {"type": "string"}}])
+def test_no_message_lacks_what_it_speaks_of(keyword: dict[str, Data], value: Data) -> None:
+    for violation in Schema({"properties": {"a": keyword}}, ()).explain({"a": value}):
+        assert not violation.message.endswith(": ")

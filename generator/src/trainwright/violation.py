@@ -6,7 +6,7 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jsonschema_rs
@@ -357,12 +357,28 @@ def _has_type(failure: _Failure) -> bool:
 def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     """`oneOf` with more than one match, `maxProperties: 1`: keys that exclude each other."""
     branches = failure.wanted if isinstance(failure.wanted, list) else []
+    if types := _types(branches):  # a quantity is a string or a number; null would be both
+        yield from _type(replace(failure, wanted=types), pointer)
+        return
     known = {key for branch in branches for key in branch.get("required", ())}
     present = failure.instance if isinstance(failure.instance, dict) else {}
     keys = ", ".join(key for key in present if not known or key in known)
+    if not keys:
+        yield from _other(failure, pointer)
+        return
     message = f"{_name(pointer)} has keys that exclude each other: {keys}"
     remedy = "Keep one; write null to remove an inherited one. " + _described(failure.schema)
     yield Violation(pointer, message, remedy.strip())
+
+
+def _types(branches: Iterable[Data]) -> list[str]:
+    """The types of alternatives that say nothing but a type; none where one says more."""
+    found: list[str] = []
+    for branch in branches:
+        if not isinstance(branch, Mapping) or set(branch) != {"type"}:
+            return []
+        found += [branch["type"]] if isinstance(branch["type"], str) else branch["type"]
+    return list(dict.fromkeys(found))
 
 
 _EXPLAIN: dict[str, Callable[[_Failure, Pointer], Iterator[Violation]]] = {
