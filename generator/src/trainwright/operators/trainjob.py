@@ -126,8 +126,8 @@ def _laid_over(below: Mapping[str, Data], above: Mapping[str, Data], *, merges: 
     """
     if not merges:
         return above
-    kinds = {**below, **above}
-    return {k: {**(below.get(k) or {}), **(above.get(k) or {})} for k in kinds if k != "claims"}
+    amounts = {k: {**(below.get(k) or {}), **(above.get(k) or {})} for k in ("requests", "limits")}
+    return {**below, **above, **amounts}
 
 
 def _torch_env(name: str, procs: str, nodes: int) -> Iterator[Mapping[str, Data]]:
