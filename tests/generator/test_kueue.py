@@ -170,10 +170,11 @@ def test_placement_by_the_job_itself_is_refused_at_its_line(
 def test_labels_that_kueue_writes_are_its_own(
     label: str, target: str, repository: Repository
 ) -> None:
-    extra = f"target: {target}\nlabels: {{kueue.x-k8s.io/{label}: mine}}\n"
-    done = _queued(repository, extra)
+    line = f"labels: {{a: b, kueue.x-k8s.io/{label}: mine}}"
+    done = _queued(repository, f"target: {target}\n{line}\n")
     assert done.exit_code == 1
     assert f"kueue.x-k8s.io/{label} is written by Kueue" in done.output
+    assert f"environments/all/jobs/a.yaml:9:{line.index('mine') + 1}" in done.output
 
 
 # --- what an API server makes of the file once more ----------------------------------------------

@@ -154,8 +154,99 @@ def test_what_the_rules_refuse_is_not_written(repository: Repository) -> None:
     repository.job("prod/llm", "queue: team\n")
     assert repository.run("render").exit_code == 0
     said = refused(repository, "suspend", "prod/llm")
-    assert "Nothing was written" in said
-    assert "state" in said
+    assert "Kueue owns the field" in said
+    assert "spec.active: false in its Workload" in said
+    assert "suspended\n" not in said  # as if it were done
+
+
+def test_nothing_is_said_to_be_done_that_has_errors(repository: Repository) -> None:
+    path = repository.job("prod/llm", "pool: gone\n")
+    said = refused(repository, "rerun", "prod/llm")
+    assert "runs again" not in said
+    assert str(path.relative_to(repository.root)) in said
+
+
+# --- what a GitOps engine does not end -----------------------------------------------------------
+
+KUEUE = "queueing: kueue\nqueues: {team: {}}\n"
+FLUX = "gitops: {engine: flux}\n"
+
+
+def _in(repository: Repository, environment: str, extra: str = "") -> str:
+    """The name of a run in an environment of a kind."""
+    repository.environment("prod", environment)
+    repository.job("prod/llm", extra + ("queue: team\n" if "kueue" in environment else ""))
+    assert repository.run("render").exit_code == 0
+    return str(rendered(repository, "prod/llm")["metadata"]["name"])
+
+
+def test_cancel_is_refused_where_flux_would_leave_a_run_running(repository: Repository) -> None:
+    name = _in(repository, FLUX)
+    said = refused(repository, "cancel", "prod/llm")
+    assert f"{name} would go on" in said
+    assert "`trainwright suspend prod/llm`" in said
+    assert f"`kubectl --namespace training delete pytorchjob/{name}`" in said
+    assert "cancelled\n" not in said
+    fine(repository, "suspend", "prod/llm")
+    said = fine(repository, "cancel", "prod/llm")  # without pods it costs nothing
+    assert said.startswith("prod/llm cancelled\n")
+    assert f"{name} stays in the cluster until `kubectl" in said
+
+
+def test_cancel_in_a_queue_under_flux_names_the_one_way_that_there_is(
+    repository: Repository,
+) -> None:
+    name = _in(repository, FLUX + KUEUE)
+    said = refused(repository, "cancel", "prod/llm")
+    assert "trainwright suspend" not in said
+    assert "`trainwright cancel prod/llm --orphan`" in said
+    assert f"delete pytorchjob/{name}`" in said
+    said = fine(repository, "cancel", "prod/llm", "--orphan")
+    assert f"{name} stays in the cluster until `kubectl" in said
+    assert "state: cancelled" in spec(repository, "prod/llm").read_text()
+
+
+def test_a_release_of_flux_is_what_has_to_be_deleted(repository: Repository) -> None:
+    name = _in(repository, "gitops: {engine: flux, mode: chart, chart: {path: chart}}\n")
+    said = refused(repository, "cancel", "prod/llm")
+    assert f"`kubectl --namespace flux-system delete helmrelease/training-prod-{name}`" in said
+
+
+@pytest.mark.parametrize("queueing", ["", KUEUE], ids=["no queue", "Kueue"])
+@pytest.mark.parametrize("engine", ["argocd", "flux"])
+def test_what_prunes_at_once_needs_nothing_more(
+    engine: str, queueing: str, repository: Repository
+) -> None:
+    _in(repository, f"gitops: {{engine: {engine}, prune: immediate}}\n{queueing}")
+    assert "stays in the cluster" not in fine(repository, "cancel", "prod/llm")
+
+
+@pytest.mark.parametrize("queueing", ["", KUEUE], ids=["no queue", "Kueue"])
+@pytest.mark.parametrize(
+    ("gitops", "command"),
+    [
+        ("", "argocd app confirm-deletion training-prod-llm"),
+        ("gitops: {name: ml}\n", "argocd app confirm-deletion ml-llm"),
+        ("gitops: {applications: environment}\n", "argocd app confirm-deletion training-prod"),
+        ("gitops: {engine: none}\n", "kubectl --namespace training delete pytorchjob/NAME"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["cancel", "rerun", "retire"])
+def test_what_somebody_has_to_do_is_said(
+    verb: str, gitops: str, command: str, queueing: str, repository: Repository
+) -> None:
+    name = _in(repository, gitops + queueing)
+    said = fine(repository, verb, "prod/llm")
+    assert f"{name} stays in the cluster until `{command.replace('NAME', name)}`\n" in said
+
+
+def test_a_pattern_leaves_out_what_would_go_on(repository: Repository) -> None:
+    _in(repository, FLUX)
+    fine(repository, "suspend", "prod/mnist")
+    said = fine(repository, "cancel", "prod")
+    assert "prod/llm is not cancelled: " in said
+    assert "prod/mnist cancelled\n" in said
+    assert "state" not in spec(repository, "prod/llm").read_text()
 
 
 def test_what_the_api_server_would_refuse_is_not_written(repository: Repository) -> None:

@@ -78,11 +78,13 @@ def carry_out(
         for file, step in outcome.steps:
             if step.refused and str(file) in selections:
                 raise SelectionError(f"{file} {step.said}")
+        # Nothing is said to be done before it is known that it can be.
+        environments = _rendered(context, outcome, options) if outcome.files else ()
+        for file, step in outcome.steps:
             for line in (f"{file} {step.said}", *(f"  {note}" for note in step.notes)):
                 click.echo(line, err=True)
         if not outcome.files:
             return
-        environments = _rendered(context, outcome, options)
         for line in _diff(context, outcome):
             click.echo(line, nl=False, color=context.color)
         if not options.dry_run:

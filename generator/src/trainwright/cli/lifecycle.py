@@ -42,13 +42,22 @@ def resume(context: Context, /, selections: tuple[str, ...], **options: Any) -> 
 
 @click.command()
 @jobs
+@click.option(
+    "--orphan",
+    is_flag=True,
+    help="Take out of git also what its GitOps engine leaves running, to be deleted by hand.",
+)
 @writes
 @click.pass_obj
-def cancel(context: Context, /, selections: tuple[str, ...], **options: Any) -> None:
-    """Remove runs from the cluster; their specs stay."""
+def cancel(context: Context, /, selections: tuple[str, ...], orphan: bool, **options: Any) -> None:
+    """Remove runs from the cluster; their specs stay.
+
+    What would go on, since its GitOps engine deletes nothing, is refused.
+    """
     from trainwright.lifecycle import states
 
-    carry_out(context, "cancel", selections, each(states.cancel), Writing(**options))
+    acts = each(lambda subject: states.cancel(subject, orphan=orphan))
+    carry_out(context, "cancel", selections, acts, Writing(**options))
 
 
 @click.command()

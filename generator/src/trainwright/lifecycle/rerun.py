@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from trainwright import editing
+from trainwright.lifecycle import removal
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
 
@@ -10,7 +11,8 @@ from trainwright.lifecycle.subject import Step, Subject
 def rerun(subject: Subject) -> Step:
     """Raise `run` to the next number that has not finished; a cancelled job becomes active."""
     before, path = subject.object, subject.file.path
-    if subject.value("/state") == "cancelled":
+    cancelled = subject.value("/state") == "cancelled"
+    if cancelled:
         subject = subject.edited(in_state(subject, "active"))
     run = int(subject.value("/run"))
     while True:
@@ -18,8 +20,8 @@ def rerun(subject: Subject) -> Step:
         again = subject.edited(editing.put(path, subject.raw, "/run", run))
         if not again.retired:
             break
-    notes: tuple[str, ...] = ()
+    notes = () if cancelled or subject.retired else removal.of(subject).note(before)
     if again.value("/state") == "suspended":
-        notes = (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
+        notes += (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
     said = f"runs again: {again.object} instead of {before}"
     return Step(said=said, files={path: again.raw}, notes=notes)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from trainwright import credentials, editing, ledger, yamlio
 from trainwright.errors import TrainwrightError
+from trainwright.lifecycle import removal
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.model import Data
 
@@ -52,4 +53,5 @@ def retire(subject: Subject, ending: Ending) -> Step:
         raw = editing.put(path, subject.tree.read(path), f"/runs/{name}", entry)
     else:
         raw = f"{_HEAD}  {name}: {yamlio.inline(entry)}\n".encode()
-    return Step(said=f"retired: {name} {ending.outcome}", files={path: raw})
+    notes = removal.of(subject).note(name)
+    return Step(said=f"retired: {name} {ending.outcome}", files={path: raw}, notes=notes)

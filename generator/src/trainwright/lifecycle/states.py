@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from trainwright import editing
+from trainwright.lifecycle import removal
+from trainwright.lifecycle.removal import Removal
 from trainwright.lifecycle.subject import Step, Subject
+from trainwright.rules.gitops import Leaving
+from trainwright.targets import unsupported
 
 _STATE = "/state"
 # Behind a line that was added, so that it is taken out again and not turned over: the file is then
@@ -20,7 +24,12 @@ def suspend(subject: Subject) -> Step:
         return Step(said="is cancelled: nothing of it is left to suspend", refused=True)
     if subject.retired:
         return Step(said=f"has finished: {subject.object} is in the ledger", refused=True)
-    return Step(said="suspended", files={subject.file.path: in_state(subject, "suspended")})
+    raw = in_state(subject, "suspended")
+    held = subject.edited(raw)
+    for refusal in unsupported(held.job, held.environment) if held.valid else ():
+        if refusal.path == _STATE:
+            return Step(said=f"is not suspended: {refusal.message}. {refusal.remedy}", refused=True)
+    return Step(said="suspended", files={subject.file.path: raw})
 
 
 def resume(subject: Subject) -> Step:
@@ -34,13 +43,30 @@ def resume(subject: Subject) -> Step:
     return Step(said="resumed", files={subject.file.path: in_state(subject, "active")})
 
 
-def cancel(subject: Subject) -> Step:
-    """Remove the run from the cluster; the spec stays."""
+def cancel(subject: Subject, *, orphan: bool = False) -> Step:
+    """Remove the run from the cluster; the spec stays.
+
+    Where the GitOps engine deletes nothing, what is not suspended would go on: that is refused,
+    unless `orphan` says that it may.
+    """
     if subject.value(_STATE) == "cancelled":
         return Step(said="is cancelled already")
     if subject.retired:
         return Step(said=f"has finished: {subject.object} is in the ledger", refused=True)
-    return Step(said="cancelled", files={subject.file.path: in_state(subject, "cancelled")})
+    end, runs = removal.of(subject), subject.value(_STATE) == "active"
+    if runs and end.leaving is Leaving.KEPT and not orphan:
+        return Step(said=f"is not cancelled: {_would_go_on(subject, end)}", refused=True)
+    files = {subject.file.path: in_state(subject, "cancelled")}
+    return Step(said="cancelled", files=files, notes=end.note(subject.object))
+
+
+def _would_go_on(subject: Subject, end: Removal) -> str:
+    goes_on = f"{subject.object} would go on, since its GitOps engine deletes nothing"
+    by_hand = f"`trainwright cancel {subject.file} --orphan`, and then `{end.command}`"
+    if suspend(subject).refused:
+        return f"{goes_on}. Stop it by hand: {by_hand}"
+    suspended = f"`trainwright suspend {subject.file}`, and cancel it when its pods are gone"
+    return f"{goes_on}. First {suspended}; or {by_hand}"
 
 
 def in_state(subject: Subject, state: str) -> bytes:

@@ -67,6 +67,11 @@ class Subject:
         return job
 
     @property
+    def valid(self) -> bool:
+        """Whether there is a resolved job, which is not needed to edit a file."""
+        return isinstance(resolve.job(self.spec, self.environment, self.file.path), Job)
+
+    @property
     def spec_hash(self) -> str:
         return names.spec_hash(self.job, self.environment)
 

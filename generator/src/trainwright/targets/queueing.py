@@ -40,7 +40,9 @@ def unsuspendable(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield Unsupported(
             Pointer("/state"),
             "a job in a Kueue queue cannot be suspended from git: Kueue owns the field",
-            "Use state: cancelled, or stop the queue (stopPolicy of the LocalQueue).",
+            "Use state: cancelled; or set spec.active: false in its Workload, which in Argo CD is "
+            "the action hold; or stop the whole queue (stopPolicy: HoldAndDrain of its "
+            "LocalQueue).",
         )
 
 
@@ -93,7 +95,7 @@ def unlabelled(job: Job, environment: Environment) -> Iterator[Unsupported]:
     for label in _WRITTEN if in_kueue(job, environment) else ():
         if label in job.labels:
             yield Unsupported(
-                Pointer("/labels"),
+                Pointer.of("labels", label),
                 f"{label} is written by Kueue: a run that has another value never starts",
                 f"Remove it ({label}: null).",
             )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.wiring.argocd import MISSING_URL
+from trainwright.wiring.naming import bounded
 from trainwright.wiring.wiring import Site, Unfit
 
 NAMESPACE = "flux-system"
@@ -22,6 +23,11 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 def metadata(site: Site, namespace: str, name: str) -> dict[str, Data]:
     """Name, namespace and labels of an object of Flux."""
     return {"name": name, "namespace": namespace, "labels": site.labels}
+
+
+def release(site: Site, run: str) -> str:
+    """The name of a run's HelmRelease."""
+    return bounded(f"{site.name}-{run}")
 
 
 def repository(

@@ -38,7 +38,7 @@ def _release(site: Site, namespace: str, run: Run) -> dict[str, Data]:
     An upgrade of the same release would delete the old run.
     """
     name = bounded(run.object, _LONGEST_RELEASE)
-    metadata = fluxcd.metadata(site, namespace, bounded(f"{site.name}-{run.object}"))
+    metadata = fluxcd.metadata(site, namespace, fluxcd.release(site, run.object))
     if site.gitops.prune == "confirm":
         metadata["annotations"] = {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
     return {

@@ -1,0 +1,54 @@
+"""How a run that leaves git ends: by its GitOps engine, or only when somebody does something."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainwright import values
+from trainwright.lifecycle.subject import Subject
+from trainwright.model import Environment, Job
+from trainwright.rules.gitops import Leaving, leaving
+from trainwright.targets import TARGETS
+from trainwright.wiring import fluxcd
+from trainwright.wiring.wiring import Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Removal:
+    """What becomes of a run's object, and the command that ends it where no engine does."""
+
+    leaving: Leaving
+    command: str = ""
+
+    def note(self, name: str) -> tuple[str, ...]:
+        """The line for whoever takes a run out of git; none where that is all."""
+        return (f"{name} stays in the cluster until `{self.command}`",) if self.command else ()
+
+
+def of(subject: Subject) -> Removal:
+    """How the run that a job's spec describes ends when it leaves git."""
+    if not subject.valid or TARGETS[subject.job.target].envelope:
+        return Removal(leaving=Leaving.PRUNED)  # nothing that a cluster holds
+    job, environment, name = subject.job, subject.environment, subject.object
+    decided = values.build(job, environment, name)
+    how = leaving({key: decided.get(key) for key in ("annotations", "labels")})
+    if environment.gitops.engine == "none" or how is Leaving.KEPT:
+        return Removal(leaving=how, command=_deletion(job, environment, name))
+    if how is Leaving.CONFIRMED:
+        return Removal(leaving=how, command=f"argocd app confirm-deletion {_app(job, environment)}")
+    return Removal(leaving=how)
+
+
+def _app(job: Job, environment: Environment) -> str:
+    site = Site(environment=environment)
+    return f"{site.name}-{job.name}" if site.gitops.applications == "job" else site.name
+
+
+def _deletion(job: Job, environment: Environment, name: str) -> str:
+    gitops = environment.gitops
+    if gitops.engine == "flux" and gitops.mode == "chart":
+        namespace = gitops.namespace or fluxcd.NAMESPACE
+        release = fluxcd.release(Site(environment=environment), name)
+        return f"kubectl --namespace {namespace} delete helmrelease/{release}"
+    kind = TARGETS[job.target].kind.lower()
+    return f"kubectl --namespace {job.namespace} delete {kind}/{name}"
