@@ -12,7 +12,7 @@ from repository import Repository
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1780300800")  # 2026-06-01
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-06-01")
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -654,12 +655,32 @@ def test_what_a_pod_leaves_behind_ends_with_it(repository: Repository, code: Pat
     assert _alive(pids) == []
 
 
+def test_no_signal_goes_to_a_number_that_may_be_another_s(
+    repository: Repository, code: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number is its process's until that is reaped."""
+    signalled = []
+
+    def watched(send: Callable[[int, int], None]) -> Callable[[int, int], None]:
+        def sending(pid: int, number: int) -> None:
+            signalled.append(psutil.pid_exists(pid) and psutil.Process(pid).ppid() == os.getpid())
+            send(pid, number)
+
+        return sending
+
+    monkeypatch.setattr(os, "killpg", watched(os.killpg))
+    monkeypatch.setattr(os, "kill", watched(os.kill))
+    (code / "train.py").write_text("import os, sys; sys.exit(3 * (os.environ['RANK'] == '1'))")
+    _job(repository)
+    assert _run(repository).exit_code == 3
+    assert len(signalled) >= 2
+    assert all(signalled)
+
+
 def test_a_stray_that_becomes_another_program_all_the_time_is_found(tmp_path: Path) -> None:
     """In the moment of exec a process shows no env, by which it is known."""
     script = tmp_path / "again.sh"
     script.write_text("exec sh again.sh\n")
-    ended = subprocess.Popen(["true"], start_new_session=True)
-    ended.wait()
     for number in range(20):  # one look at them missed one of six
         mark = f"{tmp_path.name}-{number}"
         environ = {**os.environ, staging.MARK: mark}
@@ -667,7 +688,7 @@ def test_a_stray_that_becomes_another_program_all_the_time_is_found(tmp_path: Pa
             ["sh", script.name], cwd=tmp_path, env=environ, start_new_session=True
         ) as stray:
             time.sleep(0.02)
-            processes._kill(ended, mark)
+            processes._kill_marked(mark)
             try:
                 assert stray.wait(1) == -signal.SIGKILL
             finally:

@@ -54,6 +54,30 @@ def test_a_waiver_holds_until_its_date(
     assert _rules(repository, "prod") == expected
 
 
+def test_the_day_is_a_variable_of_our_own(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Builds set SOURCE_DATE_EPOCH to the day of a commit, on which an expired waiver held."""
+    _job(repository, "prod/llm", 'waivers: {TW709: {reason: demo, until: "2026-06-01"}}\n')
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-06-02")
+    assert _rules(repository, "prod") == ["TW030 error prod/llm", "TW709 error prod/llm"]
+    monkeypatch.delenv("TRAINWRIGHT_TODAY")  # whatever day it is, it is later than that
+    assert _rules(repository, "prod") == ["TW030 error prod/llm", "TW709 error prod/llm"]
+
+
+@pytest.mark.parametrize("verb", ["check", "render", "diff", "plan"])
+def test_a_day_that_is_not_one_is_one_line(
+    verb: str, repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "tomorrow")
+    done = repository.run(verb)
+    assert (done.exit_code, done.stderr) == (
+        2,
+        'trainwright: TRAINWRIGHT_TODAY is "tomorrow", expected a date such as 2026-06-01\n',
+    )
+
+
 def test_waivers_of_an_environment_name_jobs_by_glob(repository: Repository) -> None:
     repository.environment(
         "prod", 'waivers: [{rule: TW709, job: "ll*", reason: demo, until: "2027-01-01"}]\n'

@@ -105,9 +105,11 @@ podSecurity: baseline
 ALL = ENVIRONMENT.replace("{trainjob", "{pytorchjob: {}, trainingjob: {}, trainjob")
 
 
-def _render(repository: Repository, name: str, extra: str) -> dict[str, Data]:
+def _render(
+    repository: Repository, name: str, extra: str, environment: str = ALL
+) -> dict[str, Data]:
     """The rendered objects of a job in an environment with all new targets, by file name."""
-    repository.write("all/environment.yaml", ALL)
+    repository.write("all/environment.yaml", environment)
     repository.write(
         f"all/jobs/{name}.yaml",
         f"apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: {name}\n"
@@ -342,3 +344,71 @@ def test_root_is_refused_where_the_environment_or_the_spec_says_so(
     body = yaml.safe_load(repository.tree()["x/rendered/a/pytorchjob.yaml"])
     pod = body["spec"]["pytorchReplicaSpecs"]["Master"]["template"]["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is expected
+
+
+SCRIPT_JOB = "entrypoint: {script: train.py}\n"
+# Sizes at which the number of a pod gets one more digit, and what its longest name ends with.
+LONGEST = [
+    ("pytorchjob", "nodes: 1", "-master-0"),
+    ("pytorchjob", "nodes: 11", "-master-0"),
+    ("pytorchjob", "nodes: 12", "-worker-10"),
+    ("pytorchjob", "elastic: {minNodes: 1, maxNodes: 10}", "-worker-9"),
+    ("pytorchjob", "elastic: {minNodes: 1, maxNodes: 11}", "-worker-10"),
+    ("pytorchjob", "elastic: {minNodes: 10, maxNodes: 100}", "-worker-99"),
+    ("pytorchjob", "elastic: {minNodes: 10, maxNodes: 101}", "-worker-100"),
+    ("trainingjob", "nodes: 10", "-worker-9"),
+    ("trainingjob", "nodes: 11", "-worker-10"),
+    ("trainingjob", "elastic: {minNodes: 1, maxNodes: 10}", "-worker-9"),
+    ("trainingjob", "elastic: {minNodes: 1, maxNodes: 11}", "-worker-10"),
+    ("trainjob", "nodes: 10", "-node-0-9-abcde"),
+    ("trainjob", "nodes: 11", "-node-0-10-abcde"),
+    ("jobset", "nodes: 10", "-node-0-9-abcde"),
+    ("jobset", "nodes: 11", "-node-0-10-abcde"),
+    ("job", "nodes: 10", "-9"),
+    ("job", "nodes: 11", "-10"),
+    ("compose", "nodes: 1", ""),
+]
+
+
+@pytest.mark.parametrize(("target", "size", "suffix"), LONGEST)
+def test_the_longest_name_of_a_pod_has_63_characters_and_no_more(
+    target: str, size: str, suffix: str, repository: Repository
+) -> None:
+    room = 63 - len("-12345678") - len(suffix)  # the object's own suffix is the run's
+    spec = f"{SCRIPT_JOB}target: {target}\n{size}\n"
+    _render(repository, "n" * room, spec)
+    with pytest.raises(AssertionError, match=re.escape(f'{suffix}" would have 64 characters')):
+        _render(repository, "n" * (room + 1), spec)
+
+
+@pytest.mark.parametrize(
+    ("size", "least"),
+    [
+        ("nodes: 3", 3),
+        ("nodes: 3\nelastic: {minNodes: 2, maxNodes: 5}", 2),
+        ("nodes: 5\nelastic: {minNodes: 1, maxNodes: 5}", 1),
+    ],
+)
+def test_a_gang_of_a_pytorchjob_waits_for_the_fewest_nodes(
+    size: str, least: int, repository: Repository
+) -> None:
+    spec = f"{SCRIPT_JOB}target: pytorchjob\ngang: true\n{size}\n"
+    files = _render(repository, "gang", spec, ALL + "queueing: volcano\n")
+    policy = files["pytorchjob.yaml"]["spec"]["runPolicy"]["schedulingPolicy"]
+    assert policy["minAvailable"] == least
+
+
+@pytest.mark.parametrize(
+    ("size", "mode"),
+    [
+        ("nodes: 1", "ReadWriteOnce"),
+        ("nodes: 1\nelastic: {minNodes: 1, maxNodes: 1}", "ReadWriteOnce"),
+        ("nodes: 1\nelastic: {minNodes: 1, maxNodes: 2}", "ReadWriteMany"),
+        ("nodes: 2", "ReadWriteMany"),
+    ],
+)
+def test_a_claim_is_for_the_most_nodes(size: str, mode: str, repository: Repository) -> None:
+    volume = "volumes: {v: {create: {size: 1Gi}, mountPath: /v}}\n"
+    spec = f"{SCRIPT_JOB}target: pytorchjob\n{size}\n{volume}"
+    files = _render(repository, "claims", spec)
+    assert files["persistentvolumeclaim.yaml"]["spec"]["accessModes"] == [mode]

@@ -117,7 +117,7 @@ class Pull:
 @pytest.fixture
 def pull(tmp_path: Path, api: Api, monkeypatch: pytest.MonkeyPatch) -> Pull:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1780300800")
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-06-01")
     for name in ("GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SHA"):
         monkeypatch.delenv(name, raising=False)
     return Pull(tmp_path, api)

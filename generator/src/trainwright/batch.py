@@ -9,7 +9,7 @@ from typing import TypeAlias
 from trainwright import helm, ledger, render, resolve
 from trainwright.load import JobFile, LoadedEnvironment, Reader, environment_files
 from trainwright.model import Environment
-from trainwright.processors import processors
+from trainwright.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.tree import Tree
 
 # Below this many jobs a second process costs more to start than it saves.
@@ -38,7 +38,9 @@ def run(
     with ProcessPoolExecutor(
         processes, get_context("spawn"), initializer=_start, initargs=(tree, binary, kubernetes)
     ) as pool:
-        yield from pool.map(_render_in_worker, files, chunksize=_CHUNK)
+        with starting_workers():
+            outcomes = pool.map(_render_in_worker, files, chunksize=_CHUNK)
+        yield from outcomes
 
 
 class Renderer:
@@ -88,6 +90,7 @@ _worker: Renderer | None = None  # set once in each worker process, never in the
 
 def _start(tree: Tree, binary: str | None, kubernetes: str) -> None:
     global _worker  # noqa: PLW0603 - what an initializer is for
+    exit_on_interrupt()
     _worker = Renderer(tree, binary, kubernetes)
 
 

@@ -13,6 +13,8 @@ TrainwrightError        exit 2: one line, no traceback
 └── rehearsal.RehearsalError      a rendered job cannot be run on this machine
 """
 
+INTERRUPTED = 130  # the exit code after Ctrl-C: 128 + SIGINT, as shells have it
+
 
 class TrainwrightError(Exception):
     """Something could not be done; the message is the one line the user sees."""

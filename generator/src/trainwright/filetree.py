@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import stat
@@ -14,6 +13,11 @@ from pathlib import Path
 
 from trainwright.errors import OutputError
 from trainwright.tree import SCRATCH, read_regular
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _WRITERS = 4  # fsync waits for the disk, not for the processor
 
@@ -169,6 +173,10 @@ def exclusive(folder: Path, waiting: Callable[[], object] = int) -> Iterator[Non
 
     `waiting` is called when another one has it.
     """
+    if fcntl is None:
+        raise OutputError(
+            f"cannot write {folder}: this system has no POSIX file locks; on Windows, use WSL"
+        )
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError as error:

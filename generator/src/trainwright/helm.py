@@ -11,6 +11,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -59,7 +60,7 @@ class Embedded:
 
     def __init__(self) -> None:
         # Go's start-up takes 45 ms without the GIL: time enough to read and merge the specs.
-        Thread(target=sdk, daemon=True).start()
+        Thread(target=_load, daemon=True).start()
         self._of_target: dict[str, Chart] = {}
 
     @cached_property
@@ -95,9 +96,14 @@ def sdk() -> ModuleType:
     os.environ.setdefault("GOGC", "400")
     try:
         import helm_python  # 50 ms, and only commands that render need it
-    except ImportError as error:
+    except Exception as error:  # its own kind too, for a library of another processor
         raise EngineError(f"the Helm engine cannot be loaded: {error}") from error
     return helm_python
+
+
+def _load() -> None:
+    with suppress(EngineError):  # whoever renders will raise it again
+        sdk()
 
 
 def _archive(folder: Path, target: str) -> bytes:

@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainwright import schema
 from trainwright.errors import TrainwrightError
@@ -16,6 +16,9 @@ from trainwright.load import ENVIRONMENTS, Reader, violations
 from trainwright.merge import Layer, Layered, merge
 from trainwright.tree import Tree
 from trainwright.yamlio import Document
+
+if TYPE_CHECKING:
+    from oras.provider import Registry
 
 LOCK = f"{ENVIRONMENTS}/images.lock.yaml"
 _TIMEOUT = 30  # seconds for one answer
@@ -72,16 +75,25 @@ def ask(repository: str, tag: str, *, plain_http: bool) -> str:
     url = f"{registry.prefix}://{container.manifest_url()}"
     try:
         registry.auth.load_configs(container, _docker_configs())
-        # Without oras' own retries, which wait two minutes for a password that is wrong.
-        request = Registry.do_request.__wrapped__
-        answer = request(registry, url, "HEAD", headers={"Accept": _MANIFESTS})
+        answer = _request(registry, "HEAD", url)
         if answer.ok and not answer.headers.get("Docker-Content-Digest"):
-            answer = request(registry, url, "GET", headers={"Accept": _MANIFESTS})
+            answer = _request(registry, "GET", url)
     except ValueError as error:
         raise ImageError(f"{named}: the registry wants other credentials: {error}") from error
     except (requests.RequestException, OSError) as error:
         raise ImageError(f"{named}: {error}") from error
     return _digest(named, answer)
+
+
+def _request(registry: Registry, method: str, url: str) -> Any:
+    """A registry's answer. `do_request` of oras waits two minutes for a password that is wrong."""
+    headers = {"Accept": _MANIFESTS}
+    answer = registry.session.request(method, url, headers=headers)
+    if answer.status_code in (401, 403):
+        headers, changed = registry.auth.authenticate_request(answer, headers)
+        if changed:
+            answer = registry.session.request(method, url, headers=headers)
+    return answer
 
 
 def _docker_configs() -> list[str]:

@@ -1,8 +1,13 @@
-"""How many processors there are to work with."""
+"""How many processors there are to work with, and how processes that use them take Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from trainwright.errors import INTERRUPTED
 
 
 def processors() -> int:
@@ -10,3 +15,30 @@ def processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def starting_workers() -> Iterator[None]:
+    """Processes started in here inherit a blocked SIGINT, until they call `exit_on_interrupt`.
+
+    A terminal sends it to all of them, and each would print a traceback: in the middle of its
+    imports too, where nothing could catch it.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def exit_on_interrupt() -> None:
+    """In a worker: end without a word on Ctrl-C, which the process that started it answers.
+
+    By a handler, which other programs do not inherit, as they would the mask.
+    """
+    signal.signal(signal.SIGINT, lambda _number, _frame: os._exit(INTERRUPTED))
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -144,7 +144,10 @@ def read_regular(path: str | os.PathLike[str], *, follow: bool = True) -> bytes:
 
     Opening a pipe that nobody writes to would block; `follow` says whether a link may be read.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
+    named = ("O_BINARY", "O_NONBLOCK", "O_NOCTTY", *(() if follow else ("O_NOFOLLOW",)))
+    flags = os.O_RDONLY
+    for name in named:
+        flags |= getattr(os, name, 0)  # Windows has the first alone, and no other system has it
     descriptor = os.open(path, flags)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)

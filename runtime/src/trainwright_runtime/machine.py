@@ -26,12 +26,18 @@ def gpus() -> int:
 
 def cores() -> int:
     """Cores this process may use: its affinity, or the container's CPU limit if that is less."""
-    affinity = len(os.sched_getaffinity(0))
+    affinity = _affinity()
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
     except (OSError, ValueError):  # cgroup v1, or none
         return affinity
     return affinity if quota == "max" else max(1, min(affinity, int(quota) // int(period)))
+
+
+def _affinity() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS, where jobs are rehearsed, does not say
 
 
 def free_port() -> int:

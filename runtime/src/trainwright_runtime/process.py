@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> NoReturn:
 
 def _die_with_the_entrypoint() -> None:
     """A process whose entrypoint was killed would hold its GPU and hang in its next collective."""
-    if "TRAINWRIGHT_SUPERVISED" in os.environ:
+    if "TRAINWRIGHT_SUPERVISED" in os.environ and sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

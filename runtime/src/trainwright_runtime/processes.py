@@ -142,12 +142,16 @@ class Process:
         return joint + last[0].lstrip("|+- ") if last else ""
 
     def _wait(self, pumps: Iterable[threading.Thread], events: Events) -> None:
-        # WNOWAIT keeps the process id ours until its group is killed: DataLoader workers and
-        # other children must not outlive it, nor keep its pipes open.
-        os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
-        self.ended_at = time.monotonic()
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+        if hasattr(os, "waitid"):
+            # WNOWAIT keeps the process id ours until its group is killed: DataLoader workers and
+            # other children must not outlive it, nor keep its pipes open.
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+            self.ended_at = time.monotonic()
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+        else:  # macOS before Python 3.13, where a job may be rehearsed
+            self._popen.wait()
+            self.ended_at = time.monotonic()
         for pump in pumps:
             pump.join(_DRAIN)
         self._popen.wait()

@@ -7,13 +7,17 @@ click. https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subco
 
 from __future__ import annotations
 
+import signal
+import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import click
 
 from trainwright import __version__
 from trainwright.cli.common import Context
+from trainwright.errors import INTERRUPTED
 
 VERBS = {  # in the order of --help: module and name of the command in it
     "init": ("init", "init"),
@@ -61,6 +65,14 @@ class Verbs(click.Group):
         command: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
         return command
 
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:  # click's own answer is exit code 1, which means findings here
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second one waits for no worker
+            click.echo("trainwright: interrupted", err=True)
+            sys.exit(INTERRUPTED)
+
 
 @click.group(
     cls=Verbs,
@@ -91,6 +103,6 @@ def main(context: click.Context, root: Path | None, color: str) -> None:
     Select what to work on by environment or job: "prod", "prod/llm", "*/mnist". Without a
     selection everything is meant.
 
-    Exit codes: 0 fine, 1 findings or differences, 2 could not do it, 3 a bug.
+    Exit codes: 0 fine, 1 findings or differences, 2 could not do it, 3 a bug, 130 Ctrl-C.
     """
     context.obj = Context(root, color)

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from trainwright.plan import Options, Plan
 
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
+TODAY = "TRAINWRIGHT_TODAY"  # not SOURCE_DATE_EPOCH: builds set that to the day of a commit
 
 
 @contextmanager
@@ -120,9 +121,14 @@ class Context:
 
 def today() -> str:
     """The date by which waivers expire, as ISO writes it."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = datetime.fromtimestamp(int(epoch), UTC) if epoch.isdigit() else datetime.now(UTC)
-    return now.date().isoformat()
+    written = os.environ.get(TODAY)
+    if not written:
+        return datetime.now(UTC).date().isoformat()
+    try:
+        return date.fromisoformat(written).isoformat()
+    except ValueError as error:
+        message = f'{TODAY} is "{written}", expected a date such as 2026-06-01'
+        raise TrainwrightError(message) from error
 
 
 def planning(helm: str | None, no_cache: bool) -> Options:

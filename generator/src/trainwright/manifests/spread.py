@@ -12,7 +12,7 @@ from trainwright.manifests.checking import Looked, Setting, look
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk
 from trainwright.model import Environment
-from trainwright.processors import processors
+from trainwright.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.rules.bundle import Bundle
 
 _WORTH_PROCESSES = 400_000  # bytes; below, starting a process costs more than it saves
@@ -53,7 +53,9 @@ def look_at_all(chunks: Sequence[Chunk], setting: Setting) -> Iterator[Looked]:
     with ProcessPoolExecutor(
         processes, context, initializer=_start, initargs=(chunks, *known)
     ) as pool:
-        for batch in pool.map(_look_in_worker, *zip(*_batches(chunks), strict=True)):
+        with starting_workers():
+            batches = pool.map(_look_in_worker, *zip(*_batches(chunks), strict=True))
+        for batch in batches:
             yield from batch
 
 
@@ -78,6 +80,7 @@ def _start(
     around: Bundle,
 ) -> None:
     global _work  # noqa: PLW0603 - what an initializer is for
+    exit_on_interrupt()
     gc.disable()  # a worker lives for seconds, and what it makes has no cycles to speak of
     catalog = Catalog(kubernetes, crds)
     _work = chunks, Setting(environment=environment, catalog=catalog, around=around)

@@ -11,8 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from threading import Thread
-from typing import Protocol
+from threading import Lock, Thread
+from typing import IO, Protocol
 
 from trainwright.operators.operator import Restart, Workload
 from trainwright.rehearsal import RehearsalError
@@ -26,7 +26,10 @@ _LINGER = 10.0
 # moment in which it becomes another program: only several looks in a row say that none is left.
 _ROUNDS, _ROUND = 100, 0.02  # and seconds
 _LOOKS = 3
+_POLL = 0.05  # seconds, where a process cannot be waited for without reaping it
 _DRAIN = 5.0  # seconds for the last output of a process that has ended
+
+POSSIBLE = hasattr(os, "killpg")
 
 
 class Audience(Protocol):
@@ -114,7 +117,7 @@ class _Stage:
         self._restarts: dict[str, Restart] = {pod.name: pod.restart for pod in workload.pods}
         self._audience = audience
         self._queue: SimpleQueue[_Line | _Ended | int] = SimpleQueue()
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, _Child] = {}
         self._left = {pod.name: 0 for pod in workload.pods}  # processes that have not ended
         self._codes: dict[str, int] = {}  # of pods, once all of their processes have ended
         self._failed = ""
@@ -130,15 +133,7 @@ class _Stage:
             self._left[process.pod] += 1
         for process in self._processes:
             try:
-                started = subprocess.Popen(  # noqa: S603 - an argument list, and no shell
-                    process.argv,
-                    cwd=cwd,
-                    env=process.env,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,  # so that Ctrl-C reaches this process alone
-                )
+                started = _Child(process, cwd)
             except OSError as error:
                 raise RehearsalError(f"{process.argv[0]} cannot be started: {error}") from error
             self._running[process.label] = started
@@ -149,19 +144,16 @@ class _Stage:
         running = sum(1 for left in self._left.values() if left)
         self._audience.state(running, len(self._left) - running)
 
-    def _follow(self, process: LocalProcess, started: subprocess.Popen[bytes]) -> None:
+    def _follow(self, process: LocalProcess, started: _Child) -> None:
         """Report a process's output and then its end, in a thread of its own."""
         reader = Thread(target=self._read, args=(process, started), daemon=True)
         reader.start()
         code = started.wait()
-        # A container ends with its first process, whatever that has left behind.
-        _kill(started, process.env[MARK])
         reader.join(_DRAIN)
         self._queue.put(_Ended(process, 128 - code if code < 0 else code))
 
-    def _read(self, process: LocalProcess, started: subprocess.Popen[bytes]) -> None:
-        assert started.stdout is not None
-        with started.stdout as output:
+    def _read(self, process: LocalProcess, started: _Child) -> None:
+        with started.output as output:
             for raw in output:
                 # Progress bars return the carriage: a terminal would show the last state.
                 text = raw.decode(errors="replace").rstrip("\r\n").rpartition("\r")[2]
@@ -229,8 +221,7 @@ class _Stage:
         self._asked = True
         self._deadline = time.monotonic() + max(graces)
         for started in self._running.values():
-            with suppress(ProcessLookupError):
-                started.send_signal(signal.SIGTERM)
+            started.terminate()
 
     def _out_of_time(self) -> None:
         if self._asked:
@@ -242,9 +233,8 @@ class _Stage:
 
     def kill(self) -> None:
         """SIGKILL to everything that is still there."""
-        for process in self._processes:
-            if process.label in self._running:
-                _kill(self._running[process.label], process.env[MARK])
+        for started in self._running.values():
+            started.kill()
 
     def outcome(self) -> Outcome:
         return Outcome(
@@ -255,10 +245,76 @@ class _Stage:
         )
 
 
-def _kill(started: subprocess.Popen[bytes], mark: str) -> None:
-    """SIGKILL to a process group, and to descendants that left it, as torchrun's workers do."""
-    with suppress(ProcessLookupError):
-        os.killpg(started.pid, signal.SIGKILL)
+class _Child:
+    """A process in a session of its own, and what it starts.
+
+    It is reaped last: until then its number, which is its group's too, cannot become another's.
+    """
+
+    def __init__(self, process: LocalProcess, cwd: Path) -> None:
+        self._mark = process.env[MARK]
+        self._reaping = Lock()
+        self._popen = subprocess.Popen(  # noqa: S603 - an argument list, and no shell
+            process.argv,
+            cwd=cwd,
+            env=process.env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,  # so that Ctrl-C reaches this process alone
+        )
+
+    @property
+    def output(self) -> IO[bytes]:
+        assert self._popen.stdout is not None
+        return self._popen.stdout
+
+    def wait(self) -> int:
+        """Its exit code, once all that it has left behind has ended, as a container's would."""
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)
+            with self._reaping:
+                _kill_group(self._popen.pid)
+                code = self._popen.wait()
+        else:
+            code = self._polled()
+        _kill_marked(self._mark)
+        return code
+
+    def _polled(self) -> int:
+        """Its exit code where to wait is to reap, as on macOS before Python 3.13.
+
+        What is left of its group stays: the number is not known to be its own any more.
+        """
+        while True:
+            with self._reaping:
+                code = self._popen.poll()
+            if code is not None:
+                return code
+            time.sleep(_POLL)
+
+    def terminate(self) -> None:
+        """SIGTERM to the first process alone, as the kubelet does."""
+        with self._reaping:
+            if self._popen.returncode is None:  # not poll(), which reaps
+                os.kill(self._popen.pid, signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL to it and to everything that it has started."""
+        with self._reaping:
+            if self._popen.returncode is None:
+                _kill_group(self._popen.pid)
+        _kill_marked(self._mark)
+
+
+def _kill_group(pid: int) -> None:
+    # macOS says EPERM of a group whose only process waits to be reaped.
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def _kill_marked(mark: str) -> None:
+    """SIGKILL to descendants that left their process group, as torchrun's workers do."""
     empty = 0
     for _ in range(_ROUNDS):
         found = list(_marked(f"{MARK}={mark}".encode()))

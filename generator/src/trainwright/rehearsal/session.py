@@ -19,6 +19,7 @@ from trainwright.load import JobFile
 from trainwright.operators import ranks
 from trainwright.operators.operator import Workload
 from trainwright.operators.ranks import Process
+from trainwright.processors import processors
 from trainwright.rehearsal import RehearsalError, processes, rendering, reported, staging
 from trainwright.rehearsal.names import LOOPBACK
 from trainwright.rehearsal.processes import Audience, Outcome
@@ -106,6 +107,11 @@ def only(files: tuple[JobFile, ...], asked: str) -> JobFile:
 @contextmanager
 def prepare(root: Path, file: JobFile, options: Options) -> Iterator[Rehearsal]:
     """Everything short of starting it. Temporary folders are gone afterwards."""
+    if not processes.POSSIBLE:
+        raise RehearsalError(
+            "a rehearsal needs POSIX process groups, which this system does not have; "
+            "on Windows, run it in WSL"
+        )
     rendered = rendering.render(root, file, nodes=options.nodes, procs=options.procs)
     operator, _ = operators.find(rendered.manifests)
     workload = operators.workload(rendered.manifests, rendered.size)
@@ -153,7 +159,7 @@ def _machine(options: Options, work: Path) -> Machine:
         given=dict(map(_given, options.env)),
         hostname=_own_name(),
         loopback=next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo"),
-        cores=len(os.sched_getaffinity(0)),
+        cores=processors(),
         token=secrets.token_hex(8),
         free_ports=lambda count: _free_ports(count, taken),
         which=lambda word: shutil.which(word, path=path),

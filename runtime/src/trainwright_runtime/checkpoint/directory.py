@@ -11,7 +11,7 @@ folders have neither.
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import hashlib
 import logging
 import os
@@ -20,6 +20,11 @@ import secrets
 import shutil
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 # Lines of "digest  name", so that `sha256sum -c SHA256SUMS` can be run by hand.
 DIGESTS = "SHA256SUMS"
@@ -174,7 +179,7 @@ class _Writer:
 
     def _taken(self) -> bool:
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._descriptor)
         except BlockingIOError:
             return False  # a sweeper found the file before it was locked
         except OSError as error:
@@ -209,12 +214,19 @@ def _alive(lock: Path) -> bool:
     except OSError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock(descriptor)
     except OSError:
         return True
     finally:
         os.close(descriptor)
     return False
+
+
+def _lock(descriptor: int) -> None:
+    """Raises BlockingIOError when somebody else has the lock, OSError when there are no locks."""
+    if fcntl is None:
+        raise OSError(errno.ENOLCK, "this system has no POSIX locks")
+    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sync(path: Path) -> None:
