@@ -138,3 +138,101 @@ def test_without_git_it_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(os.environ, "PATH", "")
     with pytest.raises(GitError, match="git is not installed"):
         git.find(folder)
+
+
+# --- whatever else there is around it -------------------------------------------------------------
+
+
+def alias(folder: Path, script: str) -> None:
+    """`git slow` is a shell script: real, and as slow as one likes."""
+    git_repository.git(folder, "config", "alias.slow", f"!{script}")
+
+
+@pytest.mark.parametrize("name", ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR"])
+def test_the_repository_of_a_hook_is_not_ours(
+    name: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(folder)
+    commit = git_repository.commit(folder)
+    other = git_repository.init(tmp_path / "other")
+    git_repository.commit(other)
+    where = {"GIT_WORK_TREE": other, "GIT_INDEX_FILE": other / ".git/index"}
+    monkeypatch.setenv(name, str(where.get(name, other / ".git")))
+    (folder / "a/one.yaml").write_text("2\n")
+    repository, inside = git.find(folder / "a")
+    assert (repository.folder, inside) == (folder, "a")
+    assert repository.commit("HEAD") == commit
+    assert repository.uncommitted("a") == {"a/one.yaml"}
+
+
+def test_what_a_user_configures_by_the_environment_counts(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in {"COUNT": "1", "KEY_0": "user.name", "VALUE_0": "Grace"}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{key}", value)
+    assert Repository(folder).line("config", "user.name") == "Grace"
+
+
+def test_git_is_stopped_with_all_that_it_started(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe = tmp_path / "alive"
+    os.mkfifo(pipe)
+    alias(folder, f"exec 3<>{pipe}; sleep 600 & wait")
+    monkeypatch.setattr(git, "_TIMEOUT", 0.5)
+    with pytest.raises(GitError, match=r"git slow: stopped after 0\.5 seconds"):
+        Repository(folder).git("slow")
+    # Whoever still had the pipe open would keep this from failing.
+    with pytest.raises(OSError, match="No such device"):
+        os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+
+
+def test_git_that_ignores_being_asked_is_killed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alias(folder, "trap '' TERM; while :; do sleep 1; done")
+    monkeypatch.setattr(git, "_TIMEOUT", 0.3)
+    monkeypatch.setattr(git, "_GRACE", 0.1)
+    with pytest.raises(GitError, match="stopped after"):
+        Repository(folder).git("slow")
+
+
+def working_tree(folder: Path) -> dict[str, bytes]:
+    """Files, and folders as they may be empty."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else b""
+        for path in folder.rglob("*")
+        if ".git" not in path.parts
+    }
+
+
+@pytest.mark.parametrize("done", ["nothing", "written", "staged", "committed"])
+def test_what_is_not_committed_is_undone(done: str, folder: Path) -> None:
+    fill(folder)
+    (folder / "a/gone.yaml").write_text("1\n")
+    (folder / "mine").write_text("1\n")
+    git_repository.commit(folder)
+    (folder / "mine").write_text("2\n")
+    repository = Repository(folder)
+    before = working_tree(folder)
+    paths = ("a/one.yaml", "a/gone.yaml", "a/new/made.yaml")
+
+    def edit() -> None:
+        if done != "nothing":
+            (folder / "a/one.yaml").write_text("2\n")
+            (folder / "a/gone.yaml").unlink()
+            (folder / "a/new").mkdir()
+            (folder / "a/new/made.yaml").write_text("1\n")
+        if done == "staged":
+            git_repository.git(folder, "add", "--all", *paths)
+        if done == "committed":
+            repository.record(paths, "Change")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), repository.undone_unless_committed(paths):
+        edit()
+    assert git_repository.git(folder, "status", "--porcelain") == " M mine"
+    if done == "committed":
+        assert git_repository.git(folder, "log", "-1", "--format=%s") == "Change"
+    else:
+        assert working_tree(folder) == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 import subprocess
 import sys
 import tarfile
@@ -463,7 +464,7 @@ def test_whoever_is_second_builds_on_the_first(
         real(repository, name, commit, branch)
 
     monkeypatch.setattr(our_git.Repository, "push", late)
-    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr(publisher, "sleep", lambda _: None)
     here.job("prod/llm", "retries: 1\n")
     source = git_repository.commit(here.root)
     git(here.root, "push", "--quiet", "origin", "main")
@@ -488,7 +489,7 @@ def test_it_gives_up_at_last_and_says_so(remote: Path, monkeypatch: pytest.Monke
         raise our_git.GitError("git push: rejected")
 
     monkeypatch.setattr(our_git.Repository, "push", late)
-    monkeypatch.setattr("time.sleep", waits.append)
+    monkeypatch.setattr(publisher, "sleep", waits.append)
     with pytest.raises(PublishError, match="others pushed to rendered during all 7 attempts"):
         list(publisher.publish(here.root, (), replace(OPTIONS, branch="rendered", push=True, attempts=7)))  # fmt: skip
     assert waits == [0, 0.2, 0.4, 0.8, 1.6, 3.0, 3.0]
@@ -565,3 +566,39 @@ def test_a_sparse_checkout_without_environments_publishes(remote: Path) -> None:
     assert not (repository.root / "environments").exists()
     publish(repository, "--branch", "env/{env}")
     assert "llm/pytorchjob.yaml" in str(sorted(files(repository.root, "env/prod")))
+
+
+@pytest.mark.parametrize("how", ["refused", "Ctrl-C"])
+def test_a_branch_that_does_not_move_leaves_its_files_as_they_were(
+    how: str, remote: Path, tmp_path: Path
+) -> None:
+    """The files are put in place before the branch that is checked out moves."""
+    repository = clone(remote, "here")
+    publish(repository, "prod")
+    repository.job("prod/llm", "retries: 2\n")
+    (repository.root / "environments/prod/jobs/mnist.yaml").unlink()
+    head = git_repository.commit(repository.root)
+    before = repository.tree()
+    pipe = tmp_path / "alive"
+    os.mkfifo(pipe)
+    hook = repository.root / ".git/hooks/reference-transaction"
+    waits = f"exec 3>{pipe}; echo >&3; sleep 600 & wait" if how == "Ctrl-C" else "exit 1"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\n{waits}\n")
+    hook.chmod(0o755)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "trainwright", "publish", "prod"],
+        cwd=repository.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    if how == "Ctrl-C":
+        with pipe.open() as alive:
+            alive.readline()
+            process.send_signal(signal.SIGINT)
+            process.wait()
+    assert process.wait() not in (0, 3)
+    hook.unlink()
+    assert repository.tree() == before
+    assert git(repository.root, "status", "--porcelain") == ""
+    assert git(repository.root, "rev-parse", "HEAD") == head
+    publish(repository, "prod")
+    assert repository.tree() != before

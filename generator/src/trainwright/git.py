@@ -6,9 +6,12 @@ hooks, credentials, alternates, partial clones, formats of the object store yet 
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +24,17 @@ _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "l
 
 # Never ask a terminal, never fetch what a partial clone lacks, never lock for a refreshed index.
 _ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+# What a hook is told of the repository that it runs for, which need not be the one in question.
+_OF_A_HOOK = frozenset(
+    "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX GIT_NAMESPACE".split()
+)
+
+_TIMEOUT = 600.0  # seconds: a server that no longer answers, a lock on a network's disk
+_HOOKS = 3600.0  # whole test suites are run before a commit or a push
+_RUNS_HOOKS = frozenset({"commit", "push", "merge"})
+_GRACE = 5.0  # seconds in which git removes its lock files
 
 
 class GitError(SourceError):
@@ -38,20 +52,32 @@ class Repository:
     ) -> bytes:
         """What a git command prints. Raises GitError with what it complains of."""
         command = ["git", "-C", str(self.folder), *arguments]
+        inherited = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
+        limit = _HOOKS if arguments[0] in _RUNS_HOOKS else _TIMEOUT
         try:
-            done = subprocess.run(  # noqa: S603 - a list, never a shell
+            process = subprocess.Popen(  # noqa: S603 - a list, never a shell
                 command,
-                input=given,
-                capture_output=True,
-                check=False,
-                env={**os.environ, **_ENVIRONMENT, **(extra or {}), "LC_ALL": "C"},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**inherited, **_ENVIRONMENT, **(extra or {}), "LC_ALL": "C"},
+                start_new_session=True,  # a group to end, with hooks and transports; no terminal
             )
         except FileNotFoundError as error:
             raise GitError("git is not installed, or not in PATH") from error
-        if done.returncode:
-            said = done.stderr.decode(errors="replace").strip() or f"exit {done.returncode}"
+        with process:
+            try:
+                out, complaint = process.communicate(given, timeout=limit)
+            except subprocess.TimeoutExpired as error:
+                _end(process)
+                raise GitError(f"git {arguments[0]}: stopped after {limit:g} seconds") from error
+            except BaseException:  # Ctrl-C reaches this process alone
+                _end(process)
+                raise
+        if process.returncode:
+            said = complaint.decode(errors="replace").strip() or f"exit {process.returncode}"
             raise GitError(f"git {arguments[0]}: {said}")
-        return done.stdout
+        return out
 
     def line(self, *arguments: str, extra: Mapping[str, str] | None = None) -> str:
         """The one line that a git command prints."""
@@ -146,21 +172,45 @@ class Repository:
     def record(self, paths: Iterable[str], message: str) -> str:
         """Commit exactly these files as they are on disk, whatever else is staged; the hash.
 
-        They must not have differed from HEAD before: when git refuses (a hook, or no key to sign
-        with) they are put back as they are there.
+        Raises GitError when git refuses: a hook, or no key to sign with.
         """
         listed = b"\0".join(os.fsencode(path) for path in sorted(paths))
         among = ("--pathspec-from-file=-", "--pathspec-file-nul")
         literal = {"GIT_LITERAL_PATHSPECS": "1"}
-        try:
-            self.git("add", "--all", *among, given=listed, extra=literal)
-            commit = ("commit", "--quiet", "--only", "--message", message)
-            self.git(*commit, *among, given=listed, extra=literal)
-        except GitError:
-            back = ("restore", "--source=HEAD", "--staged", "--worktree")
-            self.git(*back, *among, given=listed, extra=literal)
-            raise
+        self.git("add", "--all", *among, given=listed, extra=literal)
+        commit = ("commit", "--quiet", "--only", "--message", message)
+        self.git(*commit, *among, given=listed, extra=literal)
         return self.commit("HEAD")
+
+    @contextmanager
+    def undone_unless_committed(self, paths: Iterable[str]) -> Iterator[None]:
+        """Files that do not differ from HEAD before are as in HEAD after an error or Ctrl-C."""
+        try:
+            yield
+        except BaseException:
+            self._put_back(frozenset(paths))
+            raise
+
+    def _put_back(self, paths: frozenset[str]) -> None:
+        there = frozenset(_paths(self.git("ls-tree", "-r", "-z", "--name-only", "HEAD")))
+        literal = {"GIT_LITERAL_PATHSPECS": "1"}
+        for found, *command in (
+            (paths - there, "rm", "--cached", "--force", "--quiet", "--ignore-unmatch"),
+            (paths & there, "restore", "--source=HEAD", "--staged", "--worktree"),
+        ):
+            if found:
+                given = b"\0".join(os.fsencode(path) for path in sorted(found))
+                among = ("--pathspec-from-file=-", "--pathspec-file-nul")
+                self.git(*command, *among, given=given, extra=literal)
+        for path in paths - there:
+            (self.folder / path).unlink(missing_ok=True)
+            self._remove_empty((self.folder / path).parent)
+
+    def _remove_empty(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):  # not empty: others' files are in it
+            while folder != self.folder:
+                folder.rmdir()
+                folder = folder.parent
 
     # --- writing: commits of what never was on disk --------------------------------------------
 
@@ -215,6 +265,16 @@ class Repository:
         """Move a branch of a remote forward to a commit; one that is elsewhere is left alone."""
         once = ("--quiet", "--no-follow-tags", "--no-force")
         self.git("push", *once, "--", remote, f"{commit}:refs/heads/{branch}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End git and whatever it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def find(folder: Path) -> tuple[Repository, str]:

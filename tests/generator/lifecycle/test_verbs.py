@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -476,6 +477,38 @@ def test_a_hook_that_refuses_leaves_everything_as_it_was(repository: Repository)
     for verb in (("suspend", "prod/llm"), ("retire", "prod/llm"), ("cancel", "prod")):
         assert "not today" in refused(repository, *verb, "--commit")
         assert git(repository.root, "status", "--porcelain") == ""
+
+
+def test_ctrl_c_leaves_everything_as_it_was(repository: Repository, tmp_path: Path) -> None:
+    """While a hook of the commit runs, which ends as well."""
+    pipe = tmp_path / "alive"
+    os.mkfifo(pipe)
+    hook(repository, "pre-commit", f"exec 3>{pipe}; echo >&3; sleep 600 & wait")
+    before = snapshot(repository)
+    for verb in (("retire", "prod/llm"), ("cancel", "prod")):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "trainwright", *verb, "--commit"],
+            cwd=repository.root, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        with pipe.open() as alive:
+            alive.readline()
+            process.send_signal(signal.SIGINT)
+            assert process.wait() not in (0, 3)
+            assert alive.read() == "", "until everybody who writes to it has ended"
+        assert snapshot(repository) == before
+        assert git(repository.root, "status", "--porcelain") == ""
+
+
+def test_a_verb_in_a_hook_of_another_repository(repository: Repository, tmp_path: Path) -> None:
+    other = git_repository.init(tmp_path / "other")
+    git_repository.commit(other)
+    git(other, "worktree", "add", "--quiet", str(tmp_path / "linked"))  # there GIT_DIR is set, too
+    verb = f"{sys.executable} -m trainwright -C {repository.root} suspend prod/llm --commit"
+    hook(Repository(other), "pre-commit", f"{verb} || exit 1")
+    git(tmp_path / "linked", "commit", "--quiet", "--allow-empty", "--all", "--message", "Change")
+    assert git(repository.root, "show", "-s", "--format=%s") == "Suspend prod/llm"
+    assert git(repository.root, "status", "--porcelain") == ""
+    assert git(tmp_path / "linked", "status", "--porcelain") == ""
 
 
 def test_hooks_and_signatures_of_the_user_count(repository: Repository, tmp_path: Path) -> None:

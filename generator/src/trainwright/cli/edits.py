@@ -138,13 +138,18 @@ def _write(
     from trainwright import present
     from trainwright.lifecycle import session
 
-    committing = session.Committing(context.root) if options.commit else None
-    if committing:
-        committing.refuse_mixing(outcome, environments)
-    session.write(context.root, outcome, environments)
-    for environment in environments:
-        click.echo(f"{environment.name}  {present.counts(environment, 'written')}", err=True)
-    if committing:
+    def write() -> None:
+        session.write(context.root, outcome, environments)
+        for environment in environments:
+            click.echo(f"{environment.name}  {present.counts(environment, 'written')}", err=True)
+
+    if not options.commit:
+        write()
+        return
+    committing = session.Committing(context.root)
+    committing.refuse_mixing(outcome, environments)
+    with committing.undone_unless_committed(outcome, environments):
+        write()
         message = session.message(verb, outcome, options.message)
         commit = committing.commit(outcome, environments, message)
-        click.echo(f"committed as {commit[:12]}", err=True)
+    click.echo(f"committed as {commit[:12]}", err=True)

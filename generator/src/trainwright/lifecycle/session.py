@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -134,6 +135,15 @@ class Committing:
         if mixed:
             more = f" and {len(mixed) - 1} more" if len(mixed) > 1 else ""
             raise OutputError(f"uncommitted changes in {mixed[0]}{more}: commit them first")
+
+    @contextmanager
+    def undone_unless_committed(
+        self, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]
+    ) -> Iterator[None]:
+        """All or nothing: what is written meanwhile is taken back after an error or Ctrl-C."""
+        ours = self._paths(outcome, environments) - self._ignored
+        with self._repository.undone_unless_committed(ours):
+            yield
 
     def commit(
         self, outcome: Outcome, environments: tuple[EnvironmentPlan, ...], message: str

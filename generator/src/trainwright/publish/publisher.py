@@ -7,10 +7,10 @@ is lost. The working tree takes part only when the branch that is checked out is
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from time import sleep
 
 from trainwright import filetree, git, index, load, plan
 from trainwright.errors import SelectionError
@@ -177,7 +177,7 @@ class _Publisher:
                 "with --remote"
             )
         for attempt in range(self._options.attempts):
-            time.sleep(min(_LONGEST_WAIT, _WAIT * 2**attempt) if attempt else 0)
+            sleep(min(_LONGEST_WAIT, _WAIT * 2**attempt) if attempt else 0)
             tip = self._remote_tip(branch)
             done = self._commit(branch, environments, tip)
             if not done.commit:
@@ -269,11 +269,12 @@ class _Publisher:
         if tip == self._head:
             folders = [self._from_top(f"{ENVIRONMENTS}/{n}/{RENDERED}") for n in done.environments]
             put = ("restore", f"--source={done.commit}", "--staged", "--worktree", "--")
-            self._repository.git(*put, *folders)
-            if self._repository.line("config", "--type=bool", "--default=false", _SPARSE) == "true":
-                self._repository.git("sparse-checkout", "reapply")  # restored what it leaves out
-            told = ("-m", "trainwright publish")
-            self._repository.git("update-ref", *told, "HEAD", done.commit, self._head)
+            changed = self._repository.changed(tip, "", done.commit)
+            with self._repository.undone_unless_committed(changed):
+                self._repository.git(*put, *folders)
+                self._leave_out_again()
+                told = ("-m", "trainwright publish")
+                self._repository.git("update-ref", *told, "HEAD", done.commit, self._head)
             return
         try:
             self._repository.git("merge", "--ff-only", "--quiet", done.commit)
@@ -282,6 +283,11 @@ class _Publisher:
                 f"{done.branch} is published as {done.commit[:12]}, but the working tree cannot "
                 f"follow, run `git pull`: {error}"
             ) from error
+
+    def _leave_out_again(self) -> None:
+        """Remove what a sparse checkout leaves out: it has just been restored."""
+        if self._repository.line("config", "--type=bool", "--default=false", _SPARSE) == "true":
+            self._repository.git("sparse-checkout", "reapply")
 
 
 def _filled(text: str, environment: str) -> str:
