@@ -250,8 +250,12 @@ def test_a_pytorchjobs_worker_that_is_replaced_and_does_not_fit(
 # --- pods that nobody schedules ------------------------------------------------------------------
 
 
-def test_a_pod_that_its_scheduler_leaves_alone_names_the_scheduler(
-    run: Run, put: Applied, api: ApiServer
+SHORT_GANG = "0/2 tasks in gang unschedulable: pod group is not ready, 2 minAvailable"
+
+
+@pytest.mark.parametrize("warned", [False, True], ids=["silent", "warned"])
+def test_a_pod_that_its_scheduler_leaves_alone_names_the_scheduler_or_what_it_says_of_the_gang(
+    run: Run, put: Applied, api: ApiServer, warned: bool
 ) -> None:
     body = put("jobset", {"replicatedJobsStatus": [{"name": "node", "active": 1, "ready": 0}]})
     name = body["metadata"]["name"]
@@ -260,17 +264,24 @@ def test_a_pod_that_its_scheduler_leaves_alone_names_the_scheduler(
         made["spec"] |= {"schedulerName": "volcano"}
         del made["spec"]["nodeName"]
         api.put(made)
+    if warned:
+        warn(api, "PodGroup", name, "Unschedulable", SHORT_GANG)
     item = the(run("status", "prod", "-o", "json"))
-    assert (item["cluster"], item["reason"]) == ("pending", "Unscheduled")
-    assert item["message"] == "rank 0 (and 1 more): the scheduler volcano has not considered it"
+    silent = "rank 0 (and 1 more): the scheduler volcano has not considered it"
+    assert (item["cluster"], item["reason"], item["message"]) == (
+        ("pending", "Unschedulable", SHORT_GANG) if warned else ("pending", "Unscheduled", silent)
+    )
 
 
 def test_a_gang_that_is_not_let_in_says_why(run: Run, put: Applied, api: ApiServer) -> None:
     name = put("pytorchjob", conditions("Created"))["metadata"]["name"]
-    said = "0/2 tasks in gang unschedulable: pod group is not ready, 2 minAvailable"
-    warn(api, "PodGroup", name, "Unschedulable", said)
+    warn(api, "PodGroup", name, "Unschedulable", SHORT_GANG)
     item = the(run("status", "prod", "-o", "json"))
-    assert (item["cluster"], item["reason"], item["message"]) == ("pending", "Unschedulable", said)
+    assert (item["cluster"], item["reason"], item["message"]) == (
+        "pending",
+        "Unschedulable",
+        SHORT_GANG,
+    )
 
 
 # --- suspended -----------------------------------------------------------------------------------

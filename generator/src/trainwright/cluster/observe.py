@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainwright.cluster import kueue
-from trainwright.cluster.pods import Ending, LivePod, clean
+from trainwright.cluster.pods import UNSCHEDULED, Ending, LivePod, clean
 from trainwright.cluster.states import Kind, Phase, State
 from trainwright.model import Data
 
@@ -30,13 +30,15 @@ _TELLING = (
 _STARTING = ("Init", "ContainerCreating", "PodInitializing", "Pending", "NotReady", "Terminating")
 # Pods that were only told to stop are the consequence, not the cause.
 _STOPPED = (130, 143)
+POD_GROUP = "PodGroup"  # of a gang, which has the name of the run
 _NOT_MADE = "FailedCreate"  # of Jobs; the training operator says FailedCreatePod
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning of a controller: its event's reason, and the sentence."""
+    """A warning of a controller about an object of a kind: its event's reason, and the sentence."""
 
+    kind: str
     reason: str
     message: str
 
@@ -132,10 +134,18 @@ def _delays(
     held_up = sorted((pod for pod in pods if pod.reason), key=_weight)
     over = sum(pod.ready or pod.phase == "Succeeded" for pod in pods)
     found = [_held_up(held_up)] if held_up and over < len(pods) else []
+    group = [notice for notice in notices if notice.kind == POD_GROUP]
+    if group and held_up and held_up[0].reason == UNSCHEDULED:
+        found = [(group[-1].reason, group[-1].message)]
     refused = [notice for notice in notices if notice.reason.startswith(_NOT_MADE)]
     if refused and lacks_pods(seen.total, pods):
         found.append((refused[-1].reason, refused[-1].message))
     return found
+
+
+def is_unexplained(total: int | None, pods: Sequence[LivePod]) -> bool:
+    """Whether pods are missing, or wait and do not say for what: events may."""
+    return lacks_pods(total, pods) or any(pod.reason == UNSCHEDULED for pod in pods)
 
 
 def lacks_pods(total: int | None, pods: Sequence[LivePod]) -> bool:

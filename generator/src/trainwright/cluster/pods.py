@@ -13,6 +13,7 @@ from trainwright.operators import operator, ranks, workload
 
 RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+UNSCHEDULED = "Unscheduled"  # of pods that no scheduler has said anything of
 _ATTEMPT_LABEL = "jobset.sigs.k8s.io/restart-attempt"
 _MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"  # mesh injectors set it
 _SUFFIX = re.compile(r"-[a-z0-9]{5}$")  # what the Job controller appends to a pod's name
@@ -216,7 +217,7 @@ def _waiting(
         return unscheduled.get("reason") or "Unschedulable", unscheduled.get("message") or ""
     if not (spec.get("nodeName") or status.get("conditions") or container):
         scheduler = spec.get("schedulerName") or "default-scheduler"
-        return "Unscheduled", f"the scheduler {scheduler} has not considered it"
+        return UNSCHEDULED, f"the scheduler {scheduler} has not considered it"
     for init in status.get("initContainerStatuses") or ():
         held = _held_up(init, kind.waits.get(init["name"], "has not ended"))
         if held and not _is_sidecar(spec, init["name"]):

@@ -11,7 +11,7 @@ from trainwright.cluster.drift import drift
 from trainwright.cluster.errors import ClusterError, NoKind, Unknown
 from trainwright.cluster.intent import CANCELLED, NOT_IN_GIT, RETIRED, Intent, Place
 from trainwright.cluster.logs import GONE
-from trainwright.cluster.observe import Notice, Sight, current, lacks_pods
+from trainwright.cluster.observe import POD_GROUP, Notice, Sight, current, is_unexplained
 from trainwright.cluster.pods import RUN_LABEL, LivePod, clean, read, seats, take
 from trainwright.cluster.states import Kind, Phase, State
 from trainwright.credentials import redact
@@ -21,7 +21,6 @@ JOB_LABEL = "app.kubernetes.io/name"
 _DONE = (CANCELLED, RETIRED)
 _BROKEN = (Phase.FAILED, Phase.RESTARTING)
 _LAST_LINES = 10
-_POD_GROUP = "PodGroup"  # of a gang, which has the name of the run
 _NAMES = 100  # in one selector, which is part of a URL
 _OURS = "app.kubernetes.io/managed-by=trainwright,trainwright.io/environment="
 
@@ -237,29 +236,30 @@ def _explained(
     live: Sequence[Live],
     sights: dict[tuple[str, str], Sight],
 ) -> dict[tuple[str, str], Sight]:
-    """The warnings about runs that lack pods: nothing else says why they have none.
+    """The warnings about runs that lack pods, or whose pods do not say what they wait for.
 
     They are about the object itself, or about what it makes its pods through.
     """
     about: dict[tuple[str, str], tuple[str, str]] = {}
     for one in live:
         key = (one.kind.kind, one.name)
-        if _lacks_pods(one, sights[key]):
-            about |= dict.fromkeys((key, *one.kind.makes(one.body), (_POD_GROUP, one.name)), key)
+        if _is_unexplained(one, sights[key]):
+            about |= dict.fromkeys((key, *one.kind.makes(one.body), (POD_GROUP, one.name)), key)
     events = cluster.all(EVENTS, namespace, field_selector="type=Warning") if about else []
     for event in sorted(events, key=_happened):
         object_ = event.get("involvedObject") or {}
         run = about.get((object_.get("kind", ""), object_.get("name", "")))
         if run:
-            notice = Notice(event.get("reason") or "Warning", clean(event.get("message") or ""))
+            said = clean(event.get("message") or "")
+            notice = Notice(object_["kind"], event.get("reason") or "Warning", said)
             sights[run] = replace(sights[run], notices=(*sights[run].notices, notice))
     return sights
 
 
-def _lacks_pods(one: Live, sight: Sight) -> bool:
+def _is_unexplained(one: Live, sight: Sight) -> bool:
     told = one.kind.judge(one.body)
     waits = told.phase in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING)
-    return waits and lacks_pods(told.total, current(sight.pods))
+    return waits and is_unexplained(told.total, current(sight.pods))
 
 
 def _happened(event: Mapping[str, Data]) -> str:
