@@ -448,6 +448,7 @@ def test_edits_of_somebody_else_are_never_committed(repository: Repository) -> N
     assert repository.run("render").exit_code == 0
     said = refused(repository, "suspend", "prod/llm", "--commit")
     assert "uncommitted changes in environments/prod/jobs/llm.yaml and 3 more" in said
+    assert "suspended" not in said
     git_repository.commit(repository.root)
     fine(repository, "suspend", "prod/llm", "--commit")
 

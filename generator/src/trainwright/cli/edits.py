@@ -14,7 +14,7 @@ import click
 from trainwright.cli.common import FINDINGS, Context, errors, helm_binary, planning, report
 
 if TYPE_CHECKING:
-    from trainwright.lifecycle.session import Act, Outcome
+    from trainwright.lifecycle.session import Act, Committing, Outcome
     from trainwright.lifecycle.subject import Step, Subject
     from trainwright.load import JobFile
     from trainwright.plan import EnvironmentPlan
@@ -80,6 +80,7 @@ def carry_out(
                 raise SelectionError(f"{file} {step.said}")
         # Nothing is said to be done before it is known that it can be.
         environments = _rendered(context, outcome, options) if outcome.files else ()
+        committing = _committing(context, outcome, environments, options)
         for file, step in outcome.steps:
             for line in (f"{file} {step.said}", *(f"  {note}" for note in step.notes)):
                 click.echo(line, err=True)
@@ -87,8 +88,39 @@ def carry_out(
             return
         for line in _diff(context, outcome):
             click.echo(line, nl=False, color=context.color)
-        if not options.dry_run:
-            _write(context, verb, outcome, environments, options)
+        if committing:
+            with committing.undone_unless_committed(outcome, environments):
+                _write(context, outcome, environments)
+                message = session.message(verb, outcome, options.message)
+                commit = committing.commit(outcome, environments, message)
+            click.echo(f"committed as {commit[:12]}", err=True)
+        elif not options.dry_run:
+            _write(context, outcome, environments)
+
+
+def _committing(
+    context: Context,
+    outcome: Outcome,
+    environments: tuple[EnvironmentPlan, ...],
+    options: Writing,
+) -> Committing | None:
+    """The commit to make, once it is known that it takes in no edits of somebody else."""
+    from trainwright.lifecycle import session
+
+    if not outcome.files or not options.commit or options.dry_run:
+        return None
+    committing = session.Committing(context.root)
+    committing.refuse_mixing(outcome, environments)
+    return committing
+
+
+def _write(context: Context, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> None:
+    from trainwright import present
+    from trainwright.lifecycle import session
+
+    session.write(context.root, outcome, environments)
+    for environment in environments:
+        click.echo(f"{environment.name}  {present.counts(environment, 'written')}", err=True)
 
 
 def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[EnvironmentPlan, ...]:
@@ -126,30 +158,3 @@ def _diff(context: Context, outcome: Outcome) -> Iterator[str]:
         for line in lines:
             ended = line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
             yield context.differing(redact(ended))
-
-
-def _write(
-    context: Context,
-    verb: str,
-    outcome: Outcome,
-    environments: tuple[EnvironmentPlan, ...],
-    options: Writing,
-) -> None:
-    from trainwright import present
-    from trainwright.lifecycle import session
-
-    def write() -> None:
-        session.write(context.root, outcome, environments)
-        for environment in environments:
-            click.echo(f"{environment.name}  {present.counts(environment, 'written')}", err=True)
-
-    if not options.commit:
-        write()
-        return
-    committing = session.Committing(context.root)
-    committing.refuse_mixing(outcome, environments)
-    with committing.undone_unless_committed(outcome, environments):
-        write()
-        message = session.message(verb, outcome, options.message)
-        commit = committing.commit(outcome, environments, message)
-    click.echo(f"committed as {commit[:12]}", err=True)
