@@ -3,20 +3,52 @@
 from __future__ import annotations
 
 import base64
+import difflib
+import json
 import string
+from pathlib import Path
 from random import Random
 
 import pytest
 import yaml
 
+import git_repository
 from repository import Repository
 from trainwright.cli.check import FORMATS
 from trainwright.credentials import HIDDEN, RANDOM, kind, named, redact, shows, suspicious
+from trainwright.redaction import redact_lines, unified_diff
 
 # Built from parts, so that this file does not look like what it tests.
 CANARY = "ghp_" + "Ab3dEf6hIj9lMn2pQr5tUv8x" * 2
 PLAIN = "correct-horse-" + "77"
+# As one writes a file into a spec on one line, and as a block. The body is random base64.
+_BODY = [
+    "".join(Random(line).choices(string.ascii_letters + string.digits + "+/", k=64))
+    for line in range(4)
+]
+PEM = ["-----BEGIN RSA " + "PRIVATE KEY-----", *_BODY, "-----END RSA " + "PRIVATE KEY-----"]
+ONE_LINE = json.dumps("\n".join(PEM))
+BLOCK = "|\n" + "\n".join(f"    {line}" for line in PEM)
+PIECES = [line[at : at + 12] for line in _BODY for at in range(0, 60, 12)]
 PLACES = {
+    "a private key on one line": f"env: {{KEY_FILE: {ONE_LINE}}}",
+    "a private key as a block": f"env:\n  KEY_FILE: {BLOCK}",
+    "a private key in an annotation": f"annotations: {{note: {ONE_LINE}}}",
+    "a private key in a script": f"entrypoint:\n  inline: {BLOCK}",
+    "a private key in a flag": f"flags: {{key-file: {ONE_LINE}}}",
+    "a private key in a waiver": f'waivers: {{TW701: {{until: "2027-01-01", reason: {ONE_LINE}}}}}',
+    "a private key in the wrong place": f"image: {{repository: {ONE_LINE}}}",
+    "words by name": f"env: {{DB_PASSWORD: correct horse {PLAIN}, A: 1}}",
+    "words by name on a line": f"env:\n  DB_PASSWORD: correct horse {PLAIN}",
+    "a block by name": f"env:\n  DB_PASSWORD: |\n    correct horse\n    {PLAIN}",
+    "quotes by name": f"env: {{DB_PASSWORD: 'a \"{PLAIN}'}}",
+    "label": f"labels: {{example.com/password: x-{PLAIN}}}",
+    "annotation by name": f"annotations: {{example.com/password: '{PLAIN}'}}",
+    "flag with dots": f"flags: {{lr: 0.1, hub.token: '{PLAIN}'}}",
+    "argv": f"entrypoint: {{argv: [python, train.py, --api-key, '{PLAIN}']}}",
+    "waiver": f'waivers: {{TW701: {{until: "2027-01-01", reason: "see {CANARY}"}}}}',
+    "description": f"description: see {CANARY}",
+    "a token where only a part is shown": f"env: {{A: '{'word ' * 13}{CANARY}'}}",
     "env": f"env: {{SETTING: {CANARY}}}",
     "env by name": f"env: {{DB_PASSWORD: {PLAIN}}}",
     "env by name, as a number": "env: {DB_PASSWORD: 8675309123}",
@@ -31,7 +63,7 @@ PLACES = {
     "duration": f"maxDuration: {CANARY}",
     "secrets that are no references": f"secrets: {{DB_PASSWORD: {PLAIN}}}",
 }
-SECRETS = (CANARY, PLAIN, "8675309123")
+SECRETS = (CANARY, CANARY[:20], PLAIN, "8675309123", *PIECES)
 COMMANDS = (
     *(("check", "--no-cache", "-o", output) for output in FORMATS),
     ("render",),
@@ -67,6 +99,36 @@ def test_a_planted_secret_is_in_no_output(
         assert not [
             secret for secret in SECRETS for text in repository.tree().values() if secret in text
         ] or ("annotation" in place)
+
+
+def _plant(repository: Repository, place: str) -> None:
+    spec = yaml.safe_load(place)
+    repository.job("prod/llm")
+    job = repository.root / "environments/prod/jobs/llm.yaml"
+    kept = [line for line in job.read_text().splitlines() if line.split(":")[0] not in spec]
+    job.write_text("\n".join([*kept, place, ""]))
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_a_planted_secret_that_is_allowed_is_in_no_output(place: str, tmp_path: Path) -> None:
+    repository = Repository(git_repository.init(tmp_path / "clone"))
+    repository.environment("prod", "severities: {TW710: off}\n")
+    repository.job("prod/llm")
+    repository.run("render")
+    git_repository.commit(repository.root, "Begin")
+    _plant(repository, place)
+    for command in (
+        *(("check", "--no-cache", "-o", output) for output in FORMATS),
+        ("diff",),
+        ("diff", "--against", "main"),
+        *(("plan", "--against", "main", "-o", output) for output in ("text", "json", "markdown")),
+        ("explain", "prod/llm"),
+        ("promote", "prod/llm", "dev"),
+        ("suspend", "prod/llm"),
+    ):
+        done = repository.run(*command)
+        assert done.exit_code in (0, 1, 2), done.output
+        assert not [secret for secret in SECRETS if secret in done.output], (command, done.output)
 
 
 @pytest.mark.parametrize(
@@ -237,3 +299,133 @@ def test_a_quarter_megabyte_of_anything_is_read_in_a_moment(word: str) -> None:
     """Each of these took minutes with a pattern that tries every start of a word."""
     text = word * (250_000 // len(word))
     assert redact(text) == text
+
+
+# --- what is found, and where --------------------------------------------------------------------
+
+
+def _found(repository: Repository) -> list[tuple[str, int]]:
+    done = repository.run("check", "--no-cache", "-o", "json", "prod/llm")
+    report = json.loads(done.stdout)
+    return [
+        (f["path"], f["place"]["line"]) for f in report["report"]["results"] if f["rule"] == "TW710"
+    ]
+
+
+@pytest.mark.parametrize("value", FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("field", ["annotations", "env"])
+def test_a_credential_is_found_in_every_map(field: str, value: str, repository: Repository) -> None:
+    lines = f"{field}:\n  first.example.com/a: b\n  EXAMPLE.note: {json.dumps(value)}\n"
+    repository.job(
+        "prod/llm",
+        lines.replace("first.example.com/a", "A").replace("EXAMPLE.", "E_")
+        if field == "env"
+        else lines,
+    )
+    name = "env.E_note" if field == "env" else 'annotations["EXAMPLE.note"]'
+    assert _found(repository) == [(name, 12)]
+
+
+@pytest.mark.parametrize(
+    ("extra", "path", "line"),
+    [
+        (f"flags:\n  lr: 0.1\n  hub.token: {PLAIN}\n", 'flags["hub.token"]', 12),
+        (f"flags:\n  lr: 0.1\n  0.token: {PLAIN}\n", 'flags["0.token"]', 12),
+        (
+            f"labels:\n  a: b\n  example.com/api-key: x-{PLAIN}\n",
+            'labels["example.com/api-key"]',
+            12,
+        ),
+        (
+            f"annotations:\n  a: b\n  example.com/password: {PLAIN}\n",
+            'annotations["example.com/password"]',
+            12,
+        ),
+        (f"description: see {CANARY}\n", "description", 10),
+        (
+            f'waivers:\n  TW701:\n    until: "2027-01-01"\n    reason: see {CANARY}\n',
+            "waivers.TW701.reason",
+            13,
+        ),
+    ],
+)
+def test_a_credential_is_found_at_its_line(
+    extra: str, path: str, line: int, repository: Repository
+) -> None:
+    repository.job("prod/llm", extra)
+    assert _found(repository) == [(path, line)]
+
+
+@pytest.mark.parametrize(
+    ("extra", "found"),
+    [
+        ("flags: {secret: hf-token}\n", False),
+        ("flags: {kube-secret: registry.credentials}\n", False),
+        (f"flags: {{secret: {PLAIN}}}\n", True),
+        (f"flags: {{secret: {PLAIN}}}\nsecrets: {{A: {{name: {PLAIN}, key: k}}}}\n", False),
+        (
+            f"flags: {{secret: {PLAIN}}}\nvolumes: {{v: {{secret: {PLAIN}, mountPath: /v}}}}\n",
+            False,
+        ),
+        ("flags: {client-secret: abc-123}\n", True),
+        ("flags: {token: hf-token-1}\n", True),
+    ],
+)
+def test_the_name_of_a_secret_is_not_one(extra: str, found: bool, repository: Repository) -> None:
+    repository.job("prod/llm", extra)
+    assert bool(_found(repository)) is found
+
+
+MANIFEST = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: x}
+spec:
+  template:
+    spec:
+      containers:
+      - name: x
+        image: x
+        args: ["--secret", "hf-1", "--token", PLAIN]
+        env:
+        - {name: DB_PASSWORD, value: PLAIN}
+        - {value: PLAIN, name: DB_PASSWORD}
+        - name: DB_PASSWORD
+          value: PLAIN
+        - value: PLAIN
+          # the name is below
+          name: DB_PASSWORD
+        - name: HF
+          valueFrom: {secretKeyRef: {name: hf-1, key: token}}
+"""
+
+
+def test_a_value_is_hidden_whatever_else_is_found_on_its_line() -> None:
+    lines = redact_lines(MANIFEST.replace("PLAIN", PLAIN).splitlines())
+    assert len(lines) == MANIFEST.count("\n")
+    assert not [line for line in lines if PLAIN in line]
+    assert "secretKeyRef: {name: hf-1, key: token}" in lines[-1]
+
+
+def test_what_follows_a_private_key_is_shown() -> None:
+    text = ["a: |", *(f"  {line}" for line in PEM), "b: 1", f"c: {ONE_LINE}", "d: 2"]
+    lines = redact_lines(text)
+    assert (lines[0], lines[-3], lines[-1]) == ("a: |", "b: 1", "d: 2")
+    assert not [line for line in lines for piece in PIECES if piece in line]
+
+
+def test_a_diff_hides_the_middle_of_a_key_and_shows_that_it_changes() -> None:
+    old = ["a: |", *(f"  {line}" for line in PEM), "b: 1"]
+    new = [*old[:3], f"  {_BODY[0][::-1]}", *old[4:]]
+    lines = list(unified_diff(old, new, old="a", new="b", context=0))
+    assert [line[:1] for line in lines[3:]] == ["-", "+"]
+    assert not [line for line in lines for piece in (*PIECES, _BODY[0][::-1]) if piece in line]
+
+
+def test_a_diff_is_that_of_the_standard_library_where_nothing_is_hidden() -> None:
+    old, new = (
+        "a: 1\nb: 2\n@@ c\nd: 4".splitlines(True),
+        "a: 1\nb: 3\n@@ c\n-- d\n".splitlines(True),
+    )
+    wanted = difflib.unified_diff(old, new, "a", "b", n=3)
+    assert list(unified_diff(old, new, old="a", new="b")) == list(wanted)

@@ -6,7 +6,6 @@ import base64
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 
 HIDDEN = "***"
@@ -35,7 +34,8 @@ _FORMS = r"""
   | (?P<Azure_storage_key>\bAccountKey=[0-9A-Za-z+/]{40,}={0,2})
   | (?P<signature_in_a_URL>[?&](?:sig|X-Amz-Signature|X-Goog-Signature)=[0-9A-Za-z%+/=]{20,})
   | (?P<JSON_web_token>\beyJ[0-9A-Za-z_-]{8,}\.eyJ[0-9A-Za-z_-]{8,}\.[0-9A-Za-z_-]{8,})
-  | (?P<private_key>-----BEGIN\ [A-Z ]*PRIVATE\ KEY(?:\ BLOCK)?-----)
+  | (?P<private_key>-----BEGIN\ [A-Z0-9\ ]*PRIVATE\ KEY(?:\ BLOCK)?-----
+      (?s:.*?)(?:-----END\ [A-Z0-9\ ]*PRIVATE\ KEY(?:\ BLOCK)?-----|\Z))
   | (?P<authorization_header>\bAuthorization:\ ?(?:Bearer|Basic|token)\ [0-9A-Za-z._~+/=-]{8,})
   | (?P<password_in_a_URL>\b[a-z][a-z0-9+.-]{0,30}://[^/\s:@]*:[^/\s:@$]+@
       |[?&](?:access_token|api_?key|auth_?token|client_secret|password|token)=[^&\s$]{6,})
@@ -48,7 +48,7 @@ def _forms() -> re.Pattern[str]:
 
 
 _NAME = re.compile(
-    r"(?:^|[_.-])(?:(?:PG|DB|MYSQL_|REDIS_)?PASSWORD|MYSQL_PWD|PASSWD|PASSPHRASE|SECRET|TOKEN|API[_-]?KEY"
+    r"(?:^|[/_.-])(?:(?:PG|DB|MYSQL_|REDIS_)?PASSWORD|MYSQL_PWD|PASSWD|PASSPHRASE|SECRET|TOKEN|API[_-]?KEY"
     r"|ACCESS[_-]?KEY|SECRET[_-]?KEY|ACCOUNT[_-]?KEY|PRIVATE[_-]?KEY|CREDENTIALS?|AUTH"
     r"|CONNECTION[_-]?STRING)(?:$|[_-](?:ID|KEY|VALUE)$)",
     re.IGNORECASE,
@@ -162,19 +162,43 @@ def _secret_name(name: str) -> bool:
 
 _PAIR = re.compile(
     r"""(?<![\w.-])(?P<name>[\w.-]{0,100}?(?:PASS|SECRET|TOKEN|KEY|CREDENTIAL|AUTH)[\w-]*)
-        (?P<between>["']?\s*[:=]\s*)
-        (?P<value>"[^"]*"|'[^']*'|[^\s,}\]"'{\[|>&*][^\s,}\]]*)""",
+        (?P<between>["']?\]?\s*[:=]\s*)
+        (?P<value>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,}\]"'{\[|>&*][^\s,}\]]*)""",
     re.IGNORECASE | re.VERBOSE,
 )
 
 
+# An option and its value in a command line: --token x, or "--token", "x" in a list.
+_OPTION = re.compile(
+    r"""(?P<before>(?<![\w-])--?(?P<name>[A-Za-z][\w.-]{0,100})(?:["']?\s*,\s*["']?|\s+["']?))
+        (?P<value>[^\s"',\]\-$<>|&][^\s"',\]]*)""",
+    re.VERBOSE,
+)
+# What is in a Secret is given by a reference to it: --secret hf-token.
+_OF_A_SECRET = re.compile(
+    r"(?:(?:k8s|kube|kubernetes|image[-_]?pull|pull|tls)[-_]?)?secret", re.IGNORECASE
+)
+_OBJECT = re.compile(r"[a-z]+[0-9]{0,2}(?:[-.][a-z]+[0-9]{0,2})*")
+
+
+def given(option: str, value: str) -> bool:
+    """Whether the value of an option is a credential by the option's name.
+
+    What is called a secret may be the name of one in the cluster, which is words.
+    """
+    named_object = _OF_A_SECRET.fullmatch(option) and _OBJECT.fullmatch(value)
+    return named(option, value) and not named_object
+
+
 def shows(line: str) -> bool:
     """Whether a line such as `export TOKEN=x; train` gives a credential a name and a value."""
+    if any(given(match["name"], match["value"]) for match in _OPTION.finditer(line)):
+        return True
     for match in _PAIR.finditer(line) if "=" in line else ():
         value = match["value"].strip("\"'")
         # What a shell fills in is not there yet.
-        given = "=" in match["between"] and not value.startswith("$")
-        if given and named(match["name"].rpartition(".")[2], value):
+        assigned = "=" in match["between"] and not value.startswith("$")
+        if assigned and given(match["name"].rpartition(".")[2].lstrip("-"), value):
             return True
     return False
 
@@ -186,24 +210,12 @@ def redact(text: str) -> str:
     if _hinted(text):
         text = _forms().sub(HIDDEN, text)
     text = _WORD.sub(lambda match: HIDDEN if _random(match.group()) else match.group(), text)
-    return _PAIR.sub(_hide_value, text)
+    return _OPTION.sub(_hide_option, _PAIR.sub(_hide_value, text))
 
 
-_NAMED = re.compile(r"""[-+ ]*name:\s*["']?(?P<name>[\w.-]+)["']?\s*""")
-_VALUE = re.compile(r"""(?P<before>[-+ ]*value:\s*)(?P<value>\S.*?)(?P<after>\s*)""")
-
-
-def redact_lines(lines: Iterable[str]) -> Iterator[str]:
-    """As `redact`, for lines of manifests or of their diffs, where an env entry takes two."""
-    name = ""
-    for line in lines:
-        value = _VALUE.fullmatch(line)
-        if value and named(name, value["value"].strip("\"'")):
-            yield f"{value['before']}{HIDDEN}{value['after']}"
-        else:
-            yield redact(line)
-        found = _NAMED.fullmatch(line)
-        name = found["name"] if found else ""
+def _hide_option(match: re.Match[str]) -> str:
+    shown = not given(match["name"], match["value"])
+    return match[0] if shown else f"{match['before']}{HIDDEN}"
 
 
 def _hide_value(match: re.Match[str]) -> str:

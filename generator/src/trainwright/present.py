@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 from pathlib import Path
 
-from trainwright import violation
+from trainwright import redaction, violation
 from trainwright.credentials import HIDDEN, named, redact
 from trainwright.explain import Explanation, Setting
 from trainwright.filetree import Changes
@@ -85,19 +84,19 @@ def drift(environment: EnvironmentPlan) -> Iterator[str]:
 
 
 def diff(root: Path, environment: EnvironmentPlan, context: int) -> Iterator[str]:
-    """A unified diff from what is on disk to what would be rendered, file by file, in order."""
+    """A unified diff from what is on disk to what would be rendered, without credentials."""
     changes = environment.changes or Changes({}, {}, ())
     written = changes.written
     for path in sorted({*written, *changes.removed}):
         full = f"{environment.folder}/{path}"
         old = _lines(root / full) if path not in changes.added else []
         new = written[path].splitlines(keepends=True) if path in written else []
-        yield from difflib.unified_diff(
+        yield from redaction.unified_diff(
             old,
             new,
-            fromfile=f"a/{full}" if path not in changes.added else "/dev/null",
-            tofile=f"b/{full}" if path in written else "/dev/null",
-            n=context,
+            old=f"a/{full}" if path not in changes.added else "/dev/null",
+            new=f"b/{full}" if path in written else "/dev/null",
+            context=context,
         )
 
 
@@ -110,13 +109,14 @@ def _lines(path: Path) -> list[str]:
 
 def explanation(found: Sequence[Explanation]) -> str:
     """The effective spec, a value a line, each with where it was set and what it overrode."""
-    lines = [(f"{e.pointer.dotted}: {_value(e.value)}", e) for e in found]
+    lines = [(f"{e.pointer.dotted}: {_value(_hidden(e.pointer, e.value))}", e) for e in found]
     width = min(max((len(line) for line, _ in lines), default=0), 60)
     text = []
     for line, e in lines:
         text.append(f"{line:<{width}}  # {_where(e.decided)}")
         for setting in e.overridden:
-            was = "removed" if setting.value is None else _value(setting.value)
+            hidden = _hidden(e.pointer, setting.value)
+            was = "removed" if setting.value is None else _value(hidden)
             text.append(f"{'':<{width}}  #   overrides {was} ({_where(setting)})")
     return "".join(f"{redact(line)}\n" for line in text)
 
@@ -159,7 +159,7 @@ def _hidden(pointer: Pointer, value: Data) -> Data:
     if isinstance(value, dict):
         return {key: _hidden(pointer / key, item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_hidden(pointer, item) for item in value]
+        return [_hidden(pointer, item) for item in redaction.redact_words(value)]
     if named(pointer.last, str(value)):
         return HIDDEN
     return redact(value) if isinstance(value, str) else value

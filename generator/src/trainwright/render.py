@@ -13,6 +13,7 @@ from trainwright.load import BUILT_IN, JobFile, LoadedJob
 from trainwright.merge import Layered, lookup
 from trainwright.model import Environment, Finding, Job, Manifest, Place, Related, Waiver
 from trainwright.pointer import Pointer
+from trainwright.rules import secrets
 from trainwright.rules.rule import Rule
 from trainwright.rules.subject import Hit, Subject
 from trainwright.targets import TARGETS, placed_by_kueue, unsupported
@@ -82,7 +83,10 @@ def job(
     problems = (*loaded.findings, *_unfit(loaded.spec, resolved, environment, target, done.name))
     if problems:
         return replace(done, findings=_about(loaded.file, problems))
-    linted = _about(loaded.file, tuple(layers.findings(resolved, environment)))
+    linted = _about(
+        loaded.file,
+        (*layers.findings(resolved, environment), *_credentials(loaded.spec)),
+    )
     if resolved.state == "cancelled" or done.retired:
         return replace(done, usable=True, findings=linted)
     linted = (*linted, *_about(loaded.file, tuple(_left_out(loaded.spec, resolved, environment))))
@@ -161,14 +165,20 @@ def _rendered(
 def _check(
     manifests: tuple[Manifest, ...], spec: Layered, job: Job, environment: Environment
 ) -> Iterator[Finding]:
+    said = set()  # masters, workers and what is beside them are rendered from the same line
     for manifest in manifests:
         yield from _against_schema(manifest, spec, environment)
         subject = Subject(manifest, environment, job, manifests)
-        said = set()  # master and workers are rendered from the same line: say it once
         for rule, hit in rules.run(subject):
             if (rule.id, hit.spec, hit.message) not in said:
                 said.add((rule.id, hit.spec, hit.message))
                 yield _finding(rule, hit, manifest, spec)
+
+
+def _credentials(spec: Layered) -> Iterator[Finding]:
+    """Credentials in the spec that no rendered object shows."""
+    for hit in secrets.in_spec(spec.data):
+        yield _finding(secrets.D10, hit, None, spec)
 
 
 def _against_schema(
@@ -185,7 +195,7 @@ def _title(manifest: Manifest) -> str:
     return f"{manifest.kind}/{manifest.name}"
 
 
-def _finding(rule: Rule, hit: Hit, manifest: Manifest, spec: Layered) -> Finding:
+def _finding(rule: Rule, hit: Hit, manifest: Manifest | None, spec: Layered) -> Finding:
     path = hit.spec or rule.spec
     return Finding(
         rule=rule.id,
@@ -197,7 +207,7 @@ def _finding(rule: Rule, hit: Hit, manifest: Manifest, spec: Layered) -> Finding
         note=hit.note,
         effect=rule.effect,
         related=(*_sources(spec, hit.also), *_overridden(spec, path)),
-        manifest=_title(manifest),
+        manifest=_title(manifest) if manifest else "",
         pointer=hit.pointer,
     )
 

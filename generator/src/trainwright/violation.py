@@ -173,7 +173,7 @@ def show(value: Data) -> str:
         return "a mapping"
     if isinstance(value, list):
         return "a list"
-    text = json.dumps(value, ensure_ascii=False)
+    text = credentials.redact(json.dumps(value, ensure_ascii=False))  # a part may look harmless
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
@@ -313,7 +313,7 @@ def _const(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _other(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
-    message = f"{_name(pointer)}: {failure.said[:200]}"
+    message = f"{_name(pointer)}: {credentials.redact(failure.said)[:200]}"
     yield Violation(pointer, message, _described(failure.schema) or "Correct the value.")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -145,16 +144,16 @@ def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[Env
 
 
 def _diff(context: Context, outcome: Outcome) -> Iterator[str]:
-    from trainwright.credentials import redact
+    from trainwright.redaction import unified_diff
 
     for path, raw in sorted(outcome.files.items()):
         old = outcome.before.get(path, b"").decode()
-        lines = difflib.unified_diff(
+        lines = unified_diff(
             old.splitlines(keepends=True),
             raw.decode().splitlines(keepends=True),
-            fromfile=f"a/{path}" if old else "/dev/null",
-            tofile=f"b/{path}",
+            old=f"a/{path}" if old else "/dev/null",
+            new=f"b/{path}",
         )
         for line in lines:
             ended = line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            yield context.differing(redact(ended))
+            yield context.differing(ended)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from contextlib import nullcontext
 from operator import attrgetter
@@ -67,18 +66,18 @@ def _write(root: Path, found: list[Migration]) -> None:
 
 
 def _say(context: Context, migrated: Migration) -> None:
-    from trainwright.credentials import redact
+    from trainwright.redaction import unified_diff
 
     if migrated.refused:
         label = context.paint("refused", "red")
         click.echo(f"{migrated.file}: {label}: {migrated.refused}", err=True)
         return
-    for line in difflib.unified_diff(
+    for line in unified_diff(
         migrated.before.decode().splitlines(keepends=True),
         migrated.after.decode().splitlines(keepends=True),
-        f"a/{migrated.file.path}",
-        f"b/{migrated.file.path}",
+        old=f"a/{migrated.file.path}",
+        new=f"b/{migrated.file.path}",
     ):
-        click.echo(redact(line if line.endswith("\n") else f"{line}\n"), nl=False)
+        click.echo(line if line.endswith("\n") else f"{line}\n", nl=False)
     for change in migrated.changes:
         click.echo(f"{migrated.file}: {change}", err=True)

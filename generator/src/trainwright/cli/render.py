@@ -116,7 +116,6 @@ def diff(  # noqa: PLR0913 - an option each
     rendered now. Nothing is changed there; what it would refuse is a finding.
     """
     from trainwright import present
-    from trainwright.credentials import redact_lines
 
     with errors():
         if against is not None:
@@ -137,7 +136,7 @@ def diff(  # noqa: PLR0913 - an option each
                 for line in present.drift(environment):
                     click.echo(line)
             else:
-                for line in redact_lines(present.diff(context.root, environment, unified)):
+                for line in present.diff(context.root, environment, unified):
                     click.echo(context.differing(line), nl=False, color=True)
         sys.exit(FINDINGS if any(e.changes for e in plan.environments) else OK)
 

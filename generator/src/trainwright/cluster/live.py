@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,11 +10,12 @@ from trainwright import yamlio
 from trainwright.cluster.client import Cluster
 from trainwright.cluster.errors import NoKind, Refused
 from trainwright.cluster.intent import environment
-from trainwright.credentials import HIDDEN, redact
+from trainwright.credentials import HIDDEN
 from trainwright.diagnostics import REFUSED
 from trainwright.load import JobFile, Reader
 from trainwright.model import Data, Environment, Finding, Manifest, Place
 from trainwright.plan import EnvironmentPlan
+from trainwright.redaction import unified_diff
 from trainwright.render import VALUES_FILE
 from trainwright.targets import TARGETS
 from trainwright.tree import Folder
@@ -51,14 +51,13 @@ class Comparison:
         """A unified diff from the live object to what it would be, without credentials."""
         if self.after is None:
             return
-        lines = difflib.unified_diff(
+        yield from unified_diff(
             (self.before or "").splitlines(keepends=True),
             self.after.splitlines(keepends=True),
-            fromfile=f"live/{self.title}" if self.before is not None else "/dev/null",
-            tofile=f"git/{self.title}",
-            n=context,
+            old=f"live/{self.title}" if self.before is not None else "/dev/null",
+            new=f"git/{self.title}",
+            context=context,
         )
-        yield from map(redact, lines)
 
 
 def place(root: Path, name: str) -> Environment:

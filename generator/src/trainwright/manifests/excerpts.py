@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
-from trainwright.credentials import HIDDEN
+from trainwright.credentials import redact
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Source
-from trainwright.model import Finding, Place
-from trainwright.rules.secrets import CREDENTIAL
+from trainwright.model import Finding
+from trainwright.redaction import redact_lines
 
 _SECRET = re.compile(rb"""["']?kind["']?:[ ]*["']?Secret\b""")
-_VALUE = re.compile(r"""^(\s*(?:- )?["']?(?!apiVersion|kind|name|namespace|type)[^:]*:).*\S.*$""")
 _BLOCK = 16_384  # bytes
+_VALUE = re.compile(r"""^(\s*(?:- )?["']?(?!apiVersion|kind|name|namespace|type)[^:]*:).*\S.*$""")
 
 
 def lines(
@@ -28,22 +29,28 @@ def lines(
         for place in (finding.place, *(related.place for related in finding.related)):
             if place is not None:
                 named.setdefault(place.file, set()).add(place.line)
-    given: dict[str, list[Place]] = {}
-    for finding in findings:
-        if finding.rule == CREDENTIAL and finding.pointer.endswith("/value"):
-            given.setdefault(finding.place.file, []).append(finding.place)
     for source in sources:
         if source.file in named:
-            numbers = named[source.file]
-            hidden = _secret_lines(source) if b"Secret" in source.raw else frozenset()
-            shown = [""] * max(numbers)
-            for number, raw in _written(source.raw, sorted(numbers)):
-                line = raw.decode("utf-8", "replace").removesuffix("\r")
-                shown[number - 1] = _VALUE.sub(r"\1 …", line) if number in hidden else line
-            for place in given.get(source.file, ()):  # the name that gives it away is elsewhere
-                before = shown[place.line - 1][: place.column - 1]
-                shown[place.line - 1] = f"{before}{HIDDEN}"
-            yield source.file, tuple(shown)
+            yield source.file, tuple(_shown(source, named[source.file]))
+
+
+def _shown(source: Source, numbers: set[int]) -> list[str]:
+    """The lines of a file, all but those with these numbers empty."""
+    shown = [""] * max(numbers)
+    for number, raw in _written(source.raw, sorted(numbers)):  # what is between documents, too
+        shown[number - 1] = redact(raw.decode("utf-8", "replace").removesuffix("\r"))
+    ordered = sorted(numbers)
+    for chunk in reading.split(source):
+        length = chunk.raw.count(b"\n") + (not chunk.raw.endswith(b"\n"))
+        first, last = (bisect_right(ordered, chunk.above + n) for n in (0, length))
+        if here := ordered[first:last]:
+            lines = chunk.raw.decode("utf-8", "replace").split("\n")
+            safe = redact_lines([line.removesuffix("\r") for line in lines])
+            secret = bool(_SECRET.search(chunk.raw))
+            for number in here:
+                line = safe[number - chunk.above - 1]
+                shown[number - 1] = _VALUE.sub(r"\1 …", line) if secret else line
+    return shown
 
 
 def _written(raw: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
@@ -59,13 +66,3 @@ def _written(raw: bytes, numbers: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         if line == number:
             end = raw.find(b"\n", begin)
             yield number, raw[begin : end if end >= 0 else None]
-
-
-def _secret_lines(source: Source) -> frozenset[int]:
-    """The numbers of the lines of every Secret in a file."""
-    return frozenset(
-        number
-        for chunk in reading.split(source)
-        if _SECRET.search(chunk.raw)
-        for number in range(chunk.above + 1, chunk.above + chunk.raw.count(b"\n") + 2)
-    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from trainwright.credentials import redact
 from trainwright.model import Finding, Place
+from trainwright.redaction import redact_lines
 from trainwright.reports import github, json, junit, markdown, sarif, text
 from trainwright.reports.report import Format, Report
 
@@ -53,11 +54,13 @@ def _shown(
     findings: Iterable[Finding], sources: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """The lines that findings point at, redacted; all others are empty."""
+    named = {finding.place.file for finding in findings}
+    safe = {file: redact_lines(lines) for file, lines in sources.items() if file in named}
     shown = {file: [""] * len(lines) for file, lines in sources.items()}
     for place in {finding.place for finding in findings}:
-        lines = sources.get(place.file, ())
+        lines = safe.get(place.file, [])
         if place.line <= len(lines):
-            shown[place.file][place.line - 1] = redact(lines[place.line - 1])
+            shown[place.file][place.line - 1] = lines[place.line - 1]
     return {file: tuple(lines) for file, lines in shown.items()}
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections import Counter
 from collections.abc import Iterator
 
-from trainwright.credentials import HIDDEN, named, redact, redact_lines
+from trainwright.credentials import HIDDEN, named, redact
 from trainwright.demand import NOTHING, Demand, Range
 from trainwright.model import Data, Severity
 from trainwright.pointer import Pointer
+from trainwright.redaction import unified_diff
 from trainwright.review.model import Action, Cause, Change, Fit, Review, Run
-from trainwright.violation import show
 
 _COUNTED = {
     Action.REJECTED: "rejected by the API",
@@ -110,10 +109,9 @@ def value(pointer: Pointer, data: Data) -> str:
     """A value of a spec on one line, short, and hidden where it looks like a credential."""
     if data is None:
         return "(unset)"
-    text = json.dumps(data, ensure_ascii=False) if isinstance(data, list | dict) else show(data)
     if named(pointer.last, str(data)):
         return HIDDEN
-    text = redact(text)
+    text = redact(json.dumps(data, ensure_ascii=False))
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -143,12 +141,10 @@ def diff(change: Change, context: int = 3) -> Iterator[str]:
     after = change.after.files if change.after else {}
     for name in sorted({*before, *after} - {"values.yaml"}):
         path = f"environments/{change.file.environment}/rendered/{change.file.name}/{name}"
-        lines = difflib.unified_diff(
+        yield from unified_diff(
             before.get(name, "").splitlines(),
             after.get(name, "").splitlines(),
-            f"a/{path}" if name in before else "/dev/null",
-            f"b/{path}" if name in after else "/dev/null",
-            n=context,
-            lineterm="",
+            old=f"a/{path}" if name in before else "/dev/null",
+            new=f"b/{path}" if name in after else "/dev/null",
+            context=context,
         )
-        yield from redact_lines(lines)

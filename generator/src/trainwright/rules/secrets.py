@@ -6,38 +6,93 @@ No message ever contains the value.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from trainwright.credentials import RANDOM, kind, named, shows, suspicious
-from trainwright.groupkind import CONFIGMAP
-from trainwright.model import Severity
+from trainwright.credentials import RANDOM, given, kind, named, shows, suspicious
+from trainwright.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
+from trainwright.merge import leaves
+from trainwright.model import Data, Severity
 from trainwright.pointer import Pointer, token
-from trainwright.rules.kinds import WITH_PODS
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import Container
-from trainwright.rules.tolerant import mapping, text
+from trainwright.rules.tolerant import dig, mapping, mappings, text
 
 CREDENTIAL = "TW710"
 _BY_NAME = "what its name says is a credential"
-_FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
+_FLAG = re.compile(r"--?(\w[\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
 def _d10(subject: Subject) -> Iterator[Hit]:
+    if subject.kind == SECRET:
+        return
     if subject.kind == CONFIGMAP:
         yield from _in_files(subject)
+    yield from _in_metadata(subject)
     for container in subject.containers:
         told = [text(entry.get(key)) for entry in container.env for key in ("name", "value")]
         if suspicious("\n".join((*told, *container.command_line))):
-            yield from _in_variables(container)
-            yield from _in_words(container.command_line, container.pointer)
+            yield from _in_variables(subject, container)
+            yield from _in_words(subject, container.command_line, container.pointer)
 
 
-def _in_variables(container: Container) -> Iterator[Hit]:
+def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
+    """Credentials in what of a spec no object shows: reasons of waivers, descriptions, the rest."""
+    for pointer, value in leaves({k: v for k, v in data.items() if k not in _RENDERED}):
+        for item in value if isinstance(value, list) else [value]:
+            if found := kind(text(item)):
+                yield Hit("", f"{pointer.dotted} holds a {found}", spec=pointer)
+
+
+# Fields whose values are found in the objects themselves.
+_RENDERED = frozenset({"annotations", "entrypoint", "env", "flags", "labels"})
+
+
+def _in_metadata(subject: Subject) -> Iterator[Hit]:
+    holders = [("/metadata", subject.metadata)]
+    for template in subject.templates:
+        holders.append((f"{template.pointer}/metadata", mapping(template.body.get("metadata"))))
+    for above, holder in holders:
+        for field, what in (("annotations", "annotation"), ("labels", "label")):
+            for key, value in mapping(holder.get(field)).items():
+                found = kind(text(value))
+                if found or _given_away(subject, str(key), text(value)):
+                    said = f"the {what} {key} holds {f'a {found}' if found else _BY_NAME}"
+                    pointer = f"{above}/{field}/{token(str(key))}"
+                    yield Hit(pointer, said, spec=Pointer.of(field, key))
+
+
+def _given_away(subject: Subject, name: str, value: str) -> bool:
+    """Whether a value is a credential by its name, and not the name of a Secret itself."""
+    return bool(value) and given(name, value) and value not in _secrets(subject)
+
+
+_MAKES_SECRETS = (SECRET, EXTERNALSECRET, SEALEDSECRET)
+
+
+def _secrets(subject: Subject) -> frozenset[str]:
+    """The names of the Secrets that are known here."""
+    known = {*subject.environment.secrets}
+    known |= {m.name for m in subject.siblings if m.group_kind in _MAKES_SECRETS}
+    if subject.job:
+        known |= {secret.name for secret in subject.job.secrets.values()}
+        known |= {*subject.job.image.pull_secrets}
+    for template in subject.templates:
+        known |= {text(dig(v, "secret", "secretName")) for _, v in template.volumes}
+        known |= {text(s.get("name")) for s in mappings(template.spec.get("imagePullSecrets"))}
+    for container in subject.containers:
+        known |= {text(dig(e, "valueFrom", "secretKeyRef", "name")) for e in container.env}
+        sources = mappings(container.body.get("envFrom"))
+        known |= {text(dig(source, "secretRef", "name")) for source in sources}
+    return frozenset(known)
+
+
+def _in_variables(subject: Subject, container: Container) -> Iterator[Hit]:
     for index, entry in enumerate(container.env):
         name, value = text(entry.get("name")), text(entry.get("value"))
         found = kind(value) if value else ""
-        if found or (value and named(name, value)):
+        known = value and named(name, value) and value not in _secrets(subject)
+        if found or known:
             what = f"a {found}" if found else _BY_NAME
             pointer = f"{container.pointer}/env/{index}/value"
             yield Hit(pointer, f"{name} holds {what}", spec=Pointer.of("env", name))
@@ -52,7 +107,7 @@ def _in_files(subject: Subject) -> Iterator[Hit]:
             yield Hit(pointer, f"{name} holds a {found}", spec=Pointer("/entrypoint/inline"))
 
 
-def _in_words(words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
+def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
     for index, word in enumerate(words):
         flag = _FLAG.fullmatch(word) if word.startswith("-") else None
         name, value = (flag.group(1), flag.group(2)) if flag else ("", word)
@@ -60,7 +115,7 @@ def _in_words(words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
             following = words[index + 1] if index + 1 < len(words) else ""
             value = "" if following.startswith("-") or kind(following) else following
         found = kind(value)
-        by_name = bool(value and name and named(name, value)) or (not name and shows(value))
+        by_name = _given_away(subject, name, value) if name else shows(value)
         if found or by_name:
             where = f"the option --{name}" if name else "a word of the command line"
             what = f"a {found}" if found else _BY_NAME
@@ -75,11 +130,10 @@ D10 = Rule(
     id=CREDENTIAL,
     name="no-inline-secret",
     severity=Severity.ERROR,
-    summary="No credential stands in a variable, an argument, a URL or a mounted file.",
+    summary="No credential stands in a variable, argument, URL, annotation, label or mounted file.",
     effect="It is in git for ever, and everybody who can read the repository has it.",
     remedy="Revoke it, put the new one into a Secret, and name that under secrets.",
     by_hand="Revoke it, put the new one into a Secret, and refer to that by secretKeyRef.",
-    kinds=(*WITH_PODS, CONFIGMAP),
     spec=Pointer("/env"),
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
     per_pod=True,
