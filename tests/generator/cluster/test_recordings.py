@@ -14,7 +14,7 @@ from repository import Repository
 from trainwright.cluster import intent, status
 from trainwright.cluster.client import Access, Cluster
 from trainwright.cluster.intent import Intent
-from trainwright.cluster.states import Phase
+from trainwright.cluster.states import KINDS, Phase
 from trainwright.cluster.text import sentence
 from trainwright.load import JobFile
 from trainwright.model import Data, Manifest
@@ -143,3 +143,18 @@ def test_what_status_says_of_real_objects(recorded: Recorded, case: str) -> None
     assert bool(sentence(state)) == bool(said)
     # The wish of whoever suspended it by hand is not git's.
     assert run.drift == DRIFT.get(case, ())
+
+
+def test_the_objects_between_a_run_and_its_pods_are_those_that_controllers_made(
+    shared: Shared,
+) -> None:
+    seen = 0
+    for path in sorted(shared("observed/controllers").rglob("*.json")):
+        data = json.loads(path.read_text())
+        live = data["live"]
+        kind = KINDS[live["apiVersion"].rpartition("/")[0], live["kind"]]
+        made = {(body["kind"], body["metadata"]["name"]) for body in data["children"]}
+        made = {(kind, name) for kind, name in made if kind != "Workload"}
+        assert set(kind.makes(live)) == made, path
+        seen += bool(made)
+    assert seen
