@@ -14,6 +14,7 @@ import yaml
 
 from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.rules import RULES
+from trainwright.rules.edits import reported_by
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.transition import Step, Transition
 from trainwright.rules.transitions import TRANSITIONS
@@ -111,7 +112,7 @@ def _facts(rule: Any) -> Iterator[str]:
     yield f"* Severity: {rule.severity.value}"
     if isinstance(rule, Transition):
         yield f"* Verdict: {rule.verdict.value}"
-        kinds = sorted({str(kind) for field in rule.fields for kind in field.kinds})
+        kinds = sorted({str(kind) for edit in reported_by(rule.id) for kind in edit.kinds})
         yield f"* Looks at changes of: {', '.join(kinds) or 'any object'}"
     elif isinstance(rule, Rule):
         yield f"* Looks at: {', '.join(map(str, rule.kinds)) or 'any object'}"
@@ -162,7 +163,7 @@ def _sources(rule: Any) -> Iterator[str]:
     if isinstance(rule, Rule | Transition) and rule.source:
         yield rule.source
     if isinstance(rule, Transition):
-        yield from (field.source for field in rule.fields)
+        yield from (edit.source for edit in reported_by(rule.id))
 
 
 if __name__ == "__main__":

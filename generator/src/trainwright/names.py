@@ -12,7 +12,8 @@ from trainwright.model import Data, Environment, Job
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
 
 # What may change on a live object, or only says where the spec was found. Raising maxDuration
-# must not restart a run: the operators read the deadline from the object as it is now.
+# must not restart a run: a Job's and a PyTorchJob's deadline is read from the object as it is
+# now, and where it is fixed (JobSet, TrainJob) the change is refused and the run goes on.
 _NOT_IDENTITY = frozenset(
     {"name", "environment", "source", "namespace", "state", "max_duration", "waivers"}
 )

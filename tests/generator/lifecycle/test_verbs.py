@@ -260,6 +260,42 @@ def test_what_the_api_server_would_refuse_is_not_written(repository: Repository)
     said = refused(repository, "extend", "prod/llm", "+1h")
     assert "prod/llm cannot be changed while it runs: /spec/activeDeadlineSeconds" in said
     assert "immutable" in said
+    assert "may run" not in said
+
+
+EXTENDED_ELSEWHERE = [
+    # a runtime of its own has the deadline, and a run keeps the runtime that it began with
+    ("trainjob", '{version: "2.0"}', "/spec/template/spec/replicatedJobs/0/template/spec/active"),
+    ("trainjob", '{version: "2.1"}', "/spec/template/spec/replicatedJobs/0/template/spec/active"),
+    ("jobset", "{}", "/spec/replicatedJobs/0/template/spec/activeDeadlineSeconds"),
+]
+
+
+@pytest.mark.parametrize("state", ["active", "suspended"])
+@pytest.mark.parametrize(("target", "options", "pointer"), EXTENDED_ELSEWHERE)
+def test_a_deadline_that_the_run_keeps_is_not_extended(
+    target: str, options: str, pointer: str, state: str, repository: Repository
+) -> None:
+    path = repository.environment("prod")
+    text = "".join(line for line in path.read_text().splitlines(True) if "targets" not in line)
+    path.write_text(f"{text}\ndefaults: {{target: {target}}}\ntargets: {{{target}: {options}}}\n")
+    repository.job("prod/llm", f"state: {state}\n")
+    assert repository.run("render").exit_code == 0
+    said = refused(repository, "extend", "prod/llm", "+6h")
+    assert f"prod/llm cannot be changed while it runs: {pointer}" in said
+    assert "may run" not in said
+
+
+@pytest.mark.parametrize("target", ["pytorchjob", "job"])
+def test_a_deadline_that_is_read_from_the_object_is_extended(
+    target: str, repository: Repository
+) -> None:
+    path = repository.environment("prod")
+    text = "".join(line for line in path.read_text().splitlines(True) if "targets" not in line)
+    path.write_text(f"{text}\ndefaults: {{target: {target}}}\ntargets: {{{target}: {{}}}}\n")
+    repository.job("prod/llm")
+    assert repository.run("render").exit_code == 0
+    assert "may run 8h instead of 2h" in fine(repository, "extend", "prod/llm", "+6h")
 
 
 # --- rerun, extend -------------------------------------------------------------------------------

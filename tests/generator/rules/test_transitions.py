@@ -153,7 +153,7 @@ EDITS: list[tuple[Step, Verdict | None]] = [
         R,
     ),
     (_spec("JobSet", "ttlSecondsAfterFinished: 1", "ttlSecondsAfterFinished: 2"), P),
-    (_spec("JobSet", "network: {}", "network: {publishNotReadyAddresses: true}"), R),
+    (_spec("JobSet", "network: {}", "network: {publishNotReadyAddresses: false}"), R),
     (_spec("Job", ONE, TWO), R),
     (_spec("Job", "suspend: true, " + ONE, "suspend: true, " + TWO), R),
     (_spec("Job", "backoffLimit: 1", "backoffLimit: 2"), P),

@@ -135,7 +135,7 @@ def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[Env
         click.echo("Nothing was written, because of the errors.", err=True)
         sys.exit(FINDINGS)
     for environment in plan.environments:
-        session.refuse_what_the_api_refuses(context.root, environment)
+        session.refuse_what_live_objects_refuse(context.root, outcome, environment)
     return tuple(
         environment
         for environment in plan.environments

@@ -25,7 +25,8 @@ def extend(subject: Subject, by: str) -> Step:
             return Step(said=said, refused=True)
     wanted = _text(resolve.seconds(written) + more, days="d" in written) if by[0] == "+" else by
     raw = editing.put(subject.file.path, subject.raw, _FIELD, wanted)
-    return Step(said=f"may run {wanted} instead of {written}", files={subject.file.path: raw})
+    said = f"may run {wanted} instead of {written}"
+    return Step(said=said, files={subject.file.path: raw}, for_the_run=True)
 
 
 def _seconds(duration: str) -> int:

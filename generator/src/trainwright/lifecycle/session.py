@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from trainwright import filetree, git, index, plan, yamlio
+from trainwright import filetree, git, index, plan, resolve, yamlio
 from trainwright.errors import OutputError, TrainwrightError
 from trainwright.lifecycle.subject import Step
-from trainwright.load import ENVIRONMENTS, RENDERED, JobFile
-from trainwright.model import Manifest
+from trainwright.load import ENVIRONMENTS, RENDERED, JobFile, Reader
+from trainwright.model import Environment, Manifest
 from trainwright.plan import EnvironmentPlan, Plan
 from trainwright.render import VALUES_FILE
 from trainwright.rules import transitions
@@ -43,6 +43,11 @@ class Outcome:
         """The jobs that are rendered differently, or not any more."""
         return tuple(step.about or file for file, step in self.steps if step.files)
 
+    @property
+    def for_the_run(self) -> tuple[JobFile, ...]:
+        """The jobs that are changed for the sake of what runs."""
+        return tuple(file for file, step in self.steps if step.files and step.for_the_run)
+
 
 def work_out(root: Path, files: tuple[JobFile, ...], act: Act) -> Outcome:
     """Apply a verb to each job in turn, in memory."""
@@ -69,28 +74,44 @@ def is_rendered(root: Path, environment: str) -> bool:
     return (root / ENVIRONMENTS / environment / RENDERED / index.INDEX_FILE).is_file()
 
 
-# --- what the cluster would refuse ---------------------------------------------------------------
+# --- what would not reach what runs --------------------------------------------------------------
+
+_REFUSED = frozenset({Verdict.REJECTED, Verdict.REFUSED_BELOW})
+_OF_NO_USE = _REFUSED | {Verdict.IGNORED, Verdict.MIXED}
 
 
-def refuse_what_the_api_refuses(root: Path, done: EnvironmentPlan) -> None:
-    """Raise an error when a live object would have to change where it cannot."""
-    changes = done.changes
-    for path, text in changes.changed.items() if changes else ():
-        if path.endswith(".yaml") and "/" in path and not path.endswith(f"/{VALUES_FILE}"):
+def refuse_what_live_objects_refuse(root: Path, outcome: Outcome, done: EnvironmentPlan) -> None:
+    """Raise an error when a live object would have to change where it cannot.
+
+    A change that is for the run alone has to reach it, too.
+    """
+    meant = {file.name for file in outcome.for_the_run if file.environment == done.name}
+    environment = _environment(outcome, done.name)
+    for path, text in done.changes.changed.items() if done.changes else ():
+        job = path.partition("/")[0]
+        if path.endswith(".yaml") and job != path and not path.endswith(f"/{VALUES_FILE}"):
             before = (root / done.folder / path).read_text(encoding="utf-8")
-            for refused in _refused(before, text):
+            wrong = _OF_NO_USE if job in meant else _REFUSED
+            for why in _wrong(before, text, environment, wrong):
                 raise TrainwrightError(
-                    f"{done.name}/{path.partition('/')[0]} cannot be changed while it runs: "
-                    f"{refused}; cancel it, or let it run again with a new spec"
+                    f"{done.name}/{job} cannot be changed while it runs: "
+                    f"{why}; cancel it, or let it run again with a new spec"
                 )
 
 
-def _refused(before: str, after: str) -> Iterator[str]:
+def _environment(outcome: Outcome, name: str) -> Environment | None:
+    document = Reader(outcome.tree).environment(name).document
+    return resolve.environment(name, document) if document else None
+
+
+def _wrong(
+    before: str, after: str, environment: Environment | None, verdicts: frozenset[Verdict]
+) -> Iterator[str]:
     now = {m.identity: m for m in map(_manifest, yamlio.load_rendered(after))}
     for old in map(_manifest, yamlio.load_rendered(before)):
         if old.identity in now:
-            for judged in transitions.judge(old, now[old.identity]):
-                if judged.verdict is Verdict.REJECTED:
+            for judged in transitions.judge(old, now[old.identity], environment):
+                if judged.verdict in verdicts:
                     yield f"{judged.pointer}, {judged.why}"
 
 

@@ -21,7 +21,7 @@ class Step:
 
     There are no files when there is nothing to do; `refused` when the verb cannot do it. `notes`
     are lines for the person who asked. `about` is the job whose rendering changes, where that is
-    another one than was asked for.
+    another one than was asked for. `for_the_run` when it is of no use unless it reaches what runs.
     """
 
     said: str
@@ -29,6 +29,7 @@ class Step:
     refused: bool = False
     notes: tuple[str, ...] = ()
     about: JobFile | None = None
+    for_the_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

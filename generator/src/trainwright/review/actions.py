@@ -17,6 +17,7 @@ Judgement = tuple[Action, str]
 
 _ACTIONS = {
     Verdict.REJECTED: Action.REJECTED,
+    Verdict.REFUSED_BELOW: Action.IGNORED,
     Verdict.DELETED: Action.DELETED,
     Verdict.MIXED: Action.MIXED,
     Verdict.IGNORED: Action.IGNORED,
@@ -95,12 +96,12 @@ def _same_object(before: Run, after: Run, environment: Environment | None) -> Ju
             for identity, manifest in old.items()
             for judgement in transitions.judge(manifest, new.get(identity), environment)
         ),
-        key=lambda judgement: _ACTIONS[judgement.verdict].risk,
+        key=lambda judgement: tuple(Verdict).index(judgement.verdict),
     )
-    rejected = judged and judged[0].verdict is Verdict.REJECTED
-    if not rejected and (before.state, after.state) == ("active", "suspended"):
+    refused = judged and judged[0].verdict in (Verdict.REJECTED, Verdict.REFUSED_BELOW)
+    if not refused and (before.state, after.state) == ("active", "suspended"):
         return Action.SUSPENDED, "its pods are deleted, the object stays"
-    if not rejected and (before.state, after.state) == ("suspended", "active"):
+    if not refused and (before.state, after.state) == ("suspended", "active"):
         return Action.RESUMED, "its pods are created"
     if judged:
         return _ACTIONS[judged[0].verdict], f"{judged[0].why} ({judged[0].pointer})"

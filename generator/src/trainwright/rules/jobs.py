@@ -227,7 +227,8 @@ J04 = Rule(
     name="job-restart-policy",
     severity=Severity.ERROR,
     summary="Pods of a Job have restartPolicy Never or OnFailure, with a podFailurePolicy Never.",
-    effect="The API server refuses the Job: the default, Always, is for pods that never end.",
+    effect="The API server refuses the Job, or the child Job of a JobSet or TrainJob that was "
+    "accepted: the default, Always, is for pods that never end.",
     remedy="Set restartPolicy: Never.",
     kinds=EVERYWHERE,
     source=_JOB,

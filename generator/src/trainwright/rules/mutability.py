@@ -1,58 +1,91 @@
-"""What may be changed on a live object, and what a change or a removal then does."""
+"""What may become of a change to a live object: the rules that report it, and their words.
+
+Of which fields of which kinds it is what, the table of edits says.
+"""
 
 from __future__ import annotations
 
-from trainwright.groupkind import (
-    JOB,
-    PERSISTENTVOLUMECLAIM,
-    PYTORCHJOB,
-    RUNTIMES,
-    TRAINING,
-    TRAININGJOB,
-    TRAINJOB,
-)
-from trainwright.model import Data, Manifest, Severity
+from trainwright.groupkind import PERSISTENTVOLUMECLAIM, TRAINING
+from trainwright.model import Manifest, Severity
 from trainwright.rules.gitops import Leaving, leaving
-from trainwright.rules.immutability import fixed, image, job
-from trainwright.rules.tolerant import dig, mapping
-from trainwright.rules.transition import Change, Field, Path, Step, Transition, Verdict
+from trainwright.rules.tolerant import mapping
+from trainwright.rules.transition import Step, Transition, Verdict
 
 _OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
-_PATCHES = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
+_PLUGIN = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
+_JOBSET = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
 _JOB = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"
+_KUEUE = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go"
 _LATTICE = "lattice-io/lattice:lattice-operator/pkg/controller.v1"
 _PRUNE = "argoproj/argo-cd:docs/user-guide/sync-options.md"
 
-# --- what is accepted, and does something else ---------------------------------------------------
+# --- what is refused -----------------------------------------------------------------------------
 
 
-def _role(change: Change, path: Path) -> Data:
-    return dig(change.new, "pytorchReplicaSpecs", path[2] if len(path) > 2 else "")
+def _job(name: str, fields: str) -> str:
+    """A Job for samples."""
+    return f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{{fields}}}"
 
 
-def _never_again(change: Change, path: Path) -> bool:
-    """Whether no pod is made after those that are there."""
-    roles = [_role(change, path)] if path[1] == "pytorchReplicaSpecs" else []
-    roles = roles or list(mapping(change.new.get("pytorchReplicaSpecs")).values())
-    policies = [mapping(role).get("restartPolicy", "OnFailure") for role in roles]
-    return not change.suspended and bool(policies) and set(map(str, policies)) == {"Never"}
+def _image(tag: str) -> str:
+    """A pod template of an image with a tag, for samples."""
+    return f"template: {{spec: {{containers: [{{name: node, image: 'train:{tag}'}}]}}}}"
 
 
-def _made_again(change: Change, path: Path) -> bool:
-    return not change.suspended and not _never_again(change, path)
-
-
-def _fixed_world(change: Change, path: Path) -> bool:
-    elastic = change.new.get("elasticPolicy") is not None and path[2:3] == ("Worker",)
-    return not change.suspended and not elastic
-
-
-_POD_FIELDS: tuple[Path, ...] = (
-    ("spec", "pytorchReplicaSpecs", "*", "template"),
-    ("spec", "pytorchReplicaSpecs", "*", "restartPolicy"),
-    ("spec", "nprocPerNode"),
-    ("spec", "elasticPolicy"),
+IMMUTABLE = Transition(
+    id="TW504",
+    name="immutable-field",
+    severity=Severity.ERROR,
+    verdict=Verdict.REJECTED,
+    summary="Fields that the API server fixes at creation do not change under the same name.",
+    effect="The sync fails until the change is taken back; a forced one starts training again.",
+    remedy="Give the run a new name: Trainwright's own names change with the spec.",
+    source=_JOB,
+    passing=Step(_job("a", "backoffLimit: 1"), _job("a", "backoffLimit: 2")),
+    failing=Step(_job("a", _image("1")), _job("a", _image("2"))),
 )
+
+
+def _queued(label: str) -> str:
+    return (
+        f"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: a, labels: {{{label}}}}}"
+    )
+
+
+QUEUE = Transition(
+    id="TW602",
+    name="queue-of-a-live-job",
+    severity=Severity.WARNING,
+    verdict=Verdict.REJECTED,
+    summary="A job keeps its queue, and whether it has a priority there, while it runs.",
+    effect="Kueue's webhook refuses the object, and the sync fails while the job runs.",
+    remedy="Start a new run in the other queue, or suspend the job first.",
+    source=_KUEUE,
+    passing=Step(_queued("team: a"), _queued("team: b")),
+    failing=Step(_queued("kueue.x-k8s.io/queue-name: a"), _queued("kueue.x-k8s.io/queue-name: b")),
+)
+
+_PATCHED = (
+    "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
+    "spec: {suspend: true, runtimePatches: [{manager: example.com/team, trainingRuntimeSpec: "
+    "{template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: "
+    "{%s}}}}}]}}}}]}"
+)
+
+REFUSED_BELOW = Transition(
+    id="TW216",
+    name="refused-by-the-jobset",
+    severity=Severity.ERROR,
+    verdict=Verdict.REFUSED_BELOW,
+    summary="A suspended TrainJob is changed only where its JobSet may change, too.",
+    effect="The TrainJob is accepted, its JobSet is not, and the job does not go on when resumed.",
+    remedy="Give the run a new name, or take the change back.",
+    source=_JOBSET,
+    passing=Step(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "nodeSelector: {a: c}"),
+    failing=Step(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "serviceAccountName: a"),
+)
+
+# --- what is accepted, and does something else ---------------------------------------------------
 
 
 def _pytorchjob(restart: str, rest: str) -> str:
@@ -70,21 +103,11 @@ SILENT = Transition(
     effect="Git and the cluster agree, and what runs to its end is the old version.",
     remedy="Give the run a new name: Trainwright's own names change with the spec.",
     source=_OPERATOR,
-    fields=tuple(
-        Field(
-            path=path,
-            kinds=(PYTORCHJOB,),
-            why="accepted, but the pods that run stay as they are and no others are made",
-            source=_OPERATOR,
-            holds=_never_again,
-        )
-        for path in _POD_FIELDS
-    ),
     passing=Step(
         "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 1}}",
         "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 2}}",
     ),
-    failing=Step(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
+    failing=Step(_pytorchjob("Never", _image("1")), _pytorchjob("Never", _image("2"))),
 )
 
 MIXED = Transition(
@@ -96,33 +119,9 @@ MIXED = Transition(
     effect="A pod that is made again has the new version, or another world size, than the rest.",
     remedy="Give the run a new name, or suspend the job before the change.",
     source=_OPERATOR,
-    fields=(
-        *(
-            Field(
-                path=path,
-                kinds=(PYTORCHJOB,),
-                why="pods that run keep the old version, one that is made again has the new one",
-                source=_OPERATOR,
-                holds=_made_again,
-            )
-            for path in _POD_FIELDS
-        ),
-        Field(
-            path=("spec", "pytorchReplicaSpecs", "*", "replicas"),
-            kinds=(PYTORCHJOB,),
-            why="pods are added or deleted, and those that run keep the old WORLD_SIZE",
-            source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go",
-            holds=_fixed_world,
-        ),
-    ),
-    passing=Step(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
-    failing=Step(_pytorchjob("ExitCode", image("1")), _pytorchjob("ExitCode", image("2"))),
+    passing=Step(_pytorchjob("Never", _image("1")), _pytorchjob("Never", _image("2"))),
+    failing=Step(_pytorchjob("ExitCode", _image("1")), _pytorchjob("ExitCode", _image("2"))),
 )
-
-
-def _before_2_2(change: Change, path: Path) -> bool:
-    return not fixed(change, path) and not change.suspended_around
-
 
 _RUNTIME = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {%sname: a}"
 
@@ -135,36 +134,12 @@ RUNTIME = Transition(
     effect="Those jobs keep the runtime that they began with; only later ones get the new one.",
     remedy="Make a runtime of another name, and a new run that refers to it.",
     source="kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go",
-    fields=(
-        Field(
-            path=("spec",),
-            kinds=RUNTIMES,
-            why="accepted, but jobs that refer to it keep what they began with",
-            source="kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go",
-        ),
-        *(
-            Field(
-                path=("spec", name),
-                kinds=(TRAINJOB,),
-                why="accepted before 2.2, but the JobSet that runs is not changed",
-                source=_PATCHES,
-                holds=_before_2_2,
-            )
-            for name in ("trainer", "initializer")
-        ),
-    ),
     passing=Step(_RUNTIME % "labels: {team: a}, ", _RUNTIME % "labels: {team: b}, "),
     failing=Step(
         f"{_RUNTIME % ''}\nspec: {{mlPolicy: {{numNodes: 2}}}}",
         f"{_RUNTIME % ''}\nspec: {{mlPolicy: {{numNodes: 4}}}}",
     ),
 )
-
-
-def _world_of_a_job(change: Change, path: Path) -> bool:
-    indexed = change.new.get("completionMode") == "Indexed"
-    return indexed and not change.suspended
-
 
 RESIZED = Transition(
     id="TW310",
@@ -175,20 +150,10 @@ RESIZED = Transition(
     effect="Pods are added or deleted, and the others wait for a world that is not there.",
     remedy="Start a new run, or suspend the Job before the change.",
     source=_JOB,
-    fields=tuple(
-        Field(
-            path=("spec", name),
-            kinds=(JOB,),
-            why="pods are added or deleted, and those that run keep the old number of ranks",
-            source=_JOB,
-            holds=_world_of_a_job,
-        )
-        for name in ("parallelism", "completions")
-    ),
-    passing=Step(job("a", "parallelism: 2"), job("a", "parallelism: 4")),
+    passing=Step(_job("a", "parallelism: 2"), _job("a", "parallelism: 4")),
     failing=Step(
-        job("a", "completionMode: Indexed, parallelism: 2, completions: 2"),
-        job("a", "completionMode: Indexed, parallelism: 4, completions: 4"),
+        _job("a", "completionMode: Indexed, parallelism: 2, completions: 2"),
+        _job("a", "completionMode: Indexed, parallelism: 4, completions: 4"),
     ),
 )
 
@@ -203,19 +168,10 @@ LATTICE = Transition(
     effect="Workers that Lattice starts at its next resize have the new version, the rest not.",
     remedy="Start a new run under another name.",
     source=_LATTICE,
-    fields=tuple(
-        Field(
-            path=("spec", name),
-            kinds=(TRAININGJOB,),
-            why="workers that run keep the old version, those that are started later have the new",
-            source=_LATTICE,
-        )
-        for name in ("replicaSpecs", "injectLattice", "framework")
-    ),
     passing=Step(f"{_TRAININGJOB}{{priority: 1}}", f"{_TRAININGJOB}{{priority: 2}}"),
     failing=Step(
-        f"{_TRAININGJOB}{{replicaSpecs: {{{image('1')}}}}}",
-        f"{_TRAININGJOB}{{replicaSpecs: {{{image('2')}}}}}",
+        f"{_TRAININGJOB}{{replicaSpecs: {{{_image('1')}}}}}",
+        f"{_TRAININGJOB}{{replicaSpecs: {{{_image('2')}}}}}",
     ),
 )
 
@@ -286,9 +242,12 @@ IN_PLACE = Transition(
     effect="It takes effect on the run that is there, which does not start again.",
     remedy="Nothing needs to be done.",
     source=_OPERATOR,
-    fields=(Field(path=(), why="accepted, and read by the controller", source=_OPERATOR),),
-    passing=Step(job("a", "suspend: true"), job("a", "suspend: true")),
-    failing=Step(job("a", "suspend: true"), job("a", "suspend: false")),
+    passing=Step(_job("a", "suspend: true"), _job("a", "suspend: true")),
+    failing=Step(_job("a", "suspend: true"), _job("a", "suspend: false")),
 )
 
-TRANSITIONS = (SILENT, MIXED, RUNTIME, RESIZED, LATTICE, DELETED, KEPT, IN_PLACE)
+TRANSITIONS = (
+    *(IMMUTABLE, QUEUE, REFUSED_BELOW),
+    *(SILENT, MIXED, RUNTIME, RESIZED, LATTICE),
+    *(DELETED, KEPT, IN_PLACE),
+)

@@ -36,7 +36,8 @@ D01 = Rule(
     name="request-equals-limit",
     severity=Severity.ERROR,
     summary="Accelerators and other extended resources have limits equal to their requests.",
-    effect="The pods are refused when they are created, after the job was accepted.",
+    effect="A Job is refused. Others are accepted, and what is made of them is refused: the child "
+    "Job of a JobSet or TrainJob, the pods of a PyTorchJob.",
     remedy="Write the same whole number in requests and limits, or in limits only.",
     spec=Pointer("/resources"),
     source=_DEVICES,

@@ -254,7 +254,8 @@ T07 = Rule(
     name="patches-fit-the-runtime",
     severity=Severity.ERROR,
     summary="Patches have a manager with a domain, and change jobs and containers that exist.",
-    effect="Trainer's webhook refuses the object.",
+    effect="Trainer's webhook refuses a manager without a domain. A patch of what the runtime "
+    "lacks is accepted: the TrainJob says TrainJobResourcesCreationFailed, and no pod is made.",
     remedy="Name the manager like example.com/team, and the job and the container as the runtime "
     "does: node.",
     kinds=KIND,

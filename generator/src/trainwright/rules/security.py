@@ -100,7 +100,8 @@ D07 = Rule(
     name="pod-security",
     severity=Severity.ERROR,
     summary="Pods keep to the pod security standard that the namespace enforces.",
-    effect="The API server refuses the pods, while the job object is accepted and waits.",
+    effect="A Job is refused. Others are accepted and wait: the child Job of a JobSet or TrainJob "
+    "is refused, or the pods of a PyTorchJob.",
     remedy="Remove the field, or lower podSecurity in environment.yaml if the namespace allows it.",
     spec=Pointer("/security"),
     source=_STANDARDS,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Manifest, Severity
 from trainwright.rules.tolerant import mapping
 
@@ -18,6 +17,7 @@ class Verdict(enum.StrEnum):
     """What becomes of a change, the worst first."""
 
     REJECTED = "rejected"  # the API server refuses the whole object, and the sync fails
+    REFUSED_BELOW = "refused-below"  # accepted; what its controller makes of it is refused
     DELETED = "deleted"  # the object goes away, and what it runs with it
     MIXED = "mixed"  # accepted; some pods have the old version and some the new one
     IGNORED = "ignored"  # accepted; nothing that runs ever sees it
@@ -93,34 +93,6 @@ def _grew(before: Data, after: Data) -> bool:
     return before is None and _is_map(after) and bool(after)
 
 
-def _always(change: Change, path: Path) -> bool:
-    return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Field:
-    """Fields of some kinds and what a change to them comes to.
-
-    `path` are keys, * for any key or index, and stands for all that is below it. `holds` decides
-    where the path alone does not.
-    """
-
-    path: Path
-    kinds: tuple[GroupKind, ...] = ()  # empty: any
-    why: str
-    source: str
-    holds: Callable[[Change, Path], bool] = _always
-
-    def covers(self, change: Change, path: Path) -> bool:
-        """Whether a difference is one of these."""
-        if self.kinds and change.before.group_kind not in self.kinds:
-            return False
-        if len(path) < len(self.path):
-            return False
-        same = all(want in ("*", key) for want, key in zip(self.path, path, strict=False))
-        return same and self.holds(change, path)
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
     """A sample: an object before and after, as YAML; an empty `after` is its removal."""
@@ -131,7 +103,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transition:
-    """One thing that may become of a change, by the fields that it happens to.
+    """One thing that may become of a change; the table of edits says of which fields.
 
     The text fields are those of a rule. `removal` says for which objects, and why, it is what
     becomes of a removal. The passing sample gives another verdict or none.
@@ -145,7 +117,6 @@ class Transition:
     effect: str
     remedy: str
     source: str
-    fields: tuple[Field, ...] = ()
     removal: Callable[[Manifest], str] | None = None  # the reason, or nothing
     passing: Step
     failing: Step

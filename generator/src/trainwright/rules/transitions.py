@@ -11,24 +11,13 @@ from dataclasses import dataclass
 
 from trainwright.model import Environment, Manifest
 from trainwright.pointer import token
-from trainwright.rules import immutability, mutability
+from trainwright.rules import edits, mutability
 from trainwright.rules.transition import Change, Transition, Verdict
 
 TRANSITIONS: dict[str, Transition] = {
-    t.id: t
-    for t in sorted(
-        (*immutability.TRANSITIONS, *mutability.TRANSITIONS), key=lambda transition: transition.id
-    )
+    t.id: t for t in sorted(mutability.TRANSITIONS, key=lambda transition: transition.id)
 }
-# The worst verdicts first, so that what is simply accepted comes last.
-_ORDER = tuple(Verdict)
-_ROWS = tuple(
-    (transition, row)
-    for verdict in _ORDER
-    for transition in TRANSITIONS.values()
-    if transition.verdict is verdict
-    for row in transition.fields
-)
+_ORDER = tuple(Verdict)  # the worst first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +49,11 @@ def judge(
         return ()
     if after is None or after.identity != before.identity:
         return tuple(_removed(before))
-    change = Change(before, after, environment)
+    change = Change(edits.as_held(before), edits.as_held(after), environment)
     found: dict[tuple[str, str], Judgement] = {}
     for path in change.paths:
-        transition, row = next(pair for pair in _ROWS if pair[1].covers(change, path))
+        row = edits.of(change, path)
+        transition = TRANSITIONS[row.rule]
         pointer = "".join(f"/{token(key)}" for key in path)
         judgement = Judgement(
             transition=transition, pointer=pointer, why=row.why, source=row.source

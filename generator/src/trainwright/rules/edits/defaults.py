@@ -1,0 +1,100 @@
+"""What the API server and webhooks write where nothing is said: taking that out changes nothing."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from trainwright.model import Data, Manifest
+from trainwright.rules.tolerant import mapping, text
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """The value of a field that is left out, by the object that lacks it; `path` may have *."""
+
+    path: tuple[str, ...]
+    value: Callable[[Data], Data]
+
+
+def defaults(**by_path: Data | Callable[[Data], Data]) -> tuple[Default, ...]:
+    """Defaults by dotted path."""
+    return tuple(
+        Default(tuple(path.split(".")), value if callable(value) else _constant(value))
+        for path, value in by_path.items()
+    )
+
+
+def _constant(value: Data) -> Callable[[Data], Data]:
+    return lambda _: copy.deepcopy(value)
+
+
+def filled(manifest: Manifest, known: tuple[Default, ...]) -> Manifest:
+    """The object as the server holds it, as far as defaults are known."""
+    body = copy.deepcopy(dict(manifest.body))
+    for default in known:
+        for holder in _holders(body, default.path[:-1]):
+            if holder.get(default.path[-1]) is None:
+                holder[default.path[-1]] = default.value(holder)
+    return Manifest(body=body, path=manifest.path)
+
+
+def _holders(value: Data, path: tuple[str, ...]) -> Iterator[dict[str, Data]]:
+    if not path:
+        if isinstance(value, dict):
+            yield value
+    elif path[0] == "*":
+        items = value.values() if isinstance(value, dict) else value
+        for item in items if isinstance(value, (dict, list)) else ():
+            yield from _holders(item, path[1:])
+    elif isinstance(value, dict):
+        yield from _holders(value.get(path[0]), path[1:])
+
+
+def _pull_policy(container: Data) -> Data:
+    image = text(mapping(container).get("image")).partition("@")
+    tag = image[0].rpartition("/")[2].partition(":")[2]
+    return "Always" if not image[2] and tag in ("", "latest") else "IfNotPresent"
+
+
+def of_pods(template: str) -> tuple[Default, ...]:
+    """The defaults of Kubernetes' own pod templates: those in custom resources have nearly none."""
+    spec = f"{template}.spec"
+    probes = {
+        f"{spec}.containers.*.{probe}.{field}": value
+        for probe in ("livenessProbe", "readinessProbe", "startupProbe")
+        for field, value in {
+            "timeoutSeconds": 1,
+            "periodSeconds": 10,
+            "successThreshold": 1,
+            "failureThreshold": 3,
+        }.items()
+    }
+    containers: dict[str, Data | Callable[[Data], Data]] = {
+        f"{spec}.{which}.*.{field}": value
+        for which in ("containers", "initContainers")
+        for field, value in {
+            "terminationMessagePath": "/dev/termination-log",
+            "terminationMessagePolicy": "File",
+            "imagePullPolicy": _pull_policy,
+            "resources": {},
+            "ports.*.protocol": "TCP",
+            "env.*.valueFrom.fieldRef.apiVersion": "v1",
+        }.items()
+    }
+    return defaults(
+        **{
+            f"{spec}.dnsPolicy": "ClusterFirst",
+            f"{spec}.schedulerName": "default-scheduler",
+            f"{spec}.terminationGracePeriodSeconds": 30,
+            f"{spec}.securityContext": {},
+            f"{spec}.enableServiceLinks": True,
+            f"{spec}.volumes.*.configMap.defaultMode": 0o644,
+            f"{spec}.volumes.*.secret.defaultMode": 0o644,
+            f"{spec}.volumes.*.projected.defaultMode": 0o644,
+            f"{spec}.volumes.*.hostPath.type": "",
+        },
+        **containers,
+        **probes,
+    )

@@ -1,0 +1,125 @@
+"""The rows of the table of edits: what becomes of a change to one field of a live object."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainwright.groupkind import GroupKind
+from trainwright.model import Data
+from trainwright.rules.tolerant import dig
+from trainwright.rules.transition import Change, Path, Verdict
+
+IMMUTABLE = "TW504"
+IN_PLACE = "TW514"
+
+
+class Basis(enum.StrEnum):
+    """How it is known what becomes of an edit."""
+
+    OBSERVED = "observed"  # on a real API server with the controllers
+    READ = "read"  # in the source, or in the rules of the definition
+    INFERRED = "inferred"  # it follows from what was read, and nobody has seen it
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference of an object, and the field of an edit that it lies in."""
+
+    change: Change
+    path: Path
+    field: Path
+
+    @property
+    def old(self) -> Data:
+        return _at(self.change.before.body, self.field)
+
+    @property
+    def new(self) -> Data:
+        return _at(self.change.after.body, self.field) if self.change.after else None
+
+
+def _at(body: Data, path: Path) -> Data:
+    for key in path:
+        if isinstance(body, list):
+            body = body[int(key)] if key.isdigit() and int(key) < len(body) else None
+        else:
+            body = dig(body, key)
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """When a row counts; `text` goes on from "when"."""
+
+    text: str
+    holds: Callable[[Difference], bool]
+
+
+CHANGED = Condition(
+    "it is there before and after", lambda d: d.old is not None and d.new is not None
+)
+ADDED_OR_REMOVED = Condition("it is added or removed", lambda d: d.old is None or d.new is None)
+SUSPENDED = Condition("the object is suspended before", lambda d: d.change.suspended)
+AROUND = Condition("it is suspended before or after", lambda d: d.change.suspended_around)
+RUNNING = Condition(
+    "it is suspended neither before nor after", lambda d: not d.change.suspended_around
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A field of a kind, and what becomes of a change to it under some conditions.
+
+    `path` are keys, * for any key or index, and stands for all that is below it. Of several rows
+    for a difference the first counts whose conditions all hold. `rule` is what reports it.
+    """
+
+    kinds: tuple[GroupKind, ...] = ()  # empty: any
+    path: Path
+    when: tuple[Condition, ...] = ()
+    outcome: Verdict
+    rule: str
+    why: str
+    basis: Basis
+    source: str
+
+    def covers(self, change: Change, path: Path) -> bool:
+        """Whether a difference is one of these."""
+        if self.kinds and change.before.group_kind not in self.kinds:
+            return False
+        if len(path) < len(self.path):
+            return False
+        if not all(want in ("*", key) for want, key in zip(self.path, path, strict=False)):
+            return False
+        difference = Difference(change, path, path[: len(self.path)])
+        return all(condition.holds(difference) for condition in self.when)
+
+
+def edits(
+    kinds: tuple[GroupKind, ...],
+    paths: tuple[str, ...],
+    outcome: Verdict,
+    why: str,
+    basis: Basis,
+    source: str,
+    *,
+    when: tuple[Condition, ...] = (),
+    rule: str = "",
+) -> tuple[Edit, ...]:
+    """A row for each of some fields, which are dotted paths."""
+    by_outcome = {Verdict.REJECTED: IMMUTABLE, Verdict.IN_PLACE: IN_PLACE}
+    return tuple(
+        Edit(
+            kinds=kinds,
+            path=tuple(path.split(".")),
+            when=when,
+            outcome=outcome,
+            rule=rule or by_outcome[outcome],
+            why=why,
+            basis=basis,
+            source=source,
+        )
+        for path in paths
+    )

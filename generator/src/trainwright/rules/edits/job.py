@@ -1,0 +1,150 @@
+"""Edits of a live batch Job."""
+
+from __future__ import annotations
+
+from trainwright.groupkind import JOB
+from trainwright.model import Data
+from trainwright.rules.edits.defaults import defaults, of_pods
+from trainwright.rules.edits.edit import SUSPENDED, Basis, Condition, Difference, edits
+from trainwright.rules.tolerant import mapping
+from trainwright.rules.transition import Verdict
+
+_KINDS = (JOB,)
+_VALIDATION = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"
+_FEATURES = "kubernetes/kubernetes:pkg/features/kube_features.go"
+_MUTABLE_RESOURCES = (1, 36)  # since when MutablePodResourcesForSuspendedJobs is on by default
+
+
+def _mutable_resources(difference: Difference) -> bool:
+    """Assumed where the version of the cluster is not known."""
+    environment = difference.change.environment
+    parts = environment.kubernetes_version.split(".") if environment else []
+    known = tuple(int(part) for part in parts[:2] if part.isdigit())
+    return not known or known >= _MUTABLE_RESOURCES
+
+
+def _indexed(difference: Difference) -> bool:
+    return difference.change.new.get("completionMode") == "Indexed"
+
+
+def _whole(difference: Difference) -> bool:
+    new = difference.change.new
+    return _indexed(difference) and new.get("completions") == new.get("parallelism")
+
+
+_RUNS = Condition("it is not suspended", lambda d: not d.change.suspended)
+_INDEXED = Condition("it is an Indexed Job", _indexed)
+_TOGETHER = Condition("an Indexed Job's parallelism is made the same", _whole)
+
+EDITS = (
+    *edits(
+        _KINDS,
+        (
+            "spec.template.metadata.labels",
+            "spec.template.metadata.annotations",
+            "spec.template.spec.nodeSelector",
+            "spec.template.spec.tolerations",
+            "spec.template.spec.affinity.nodeAffinity",
+            "spec.template.spec.schedulingGates",
+        ),
+        Verdict.IN_PLACE,
+        "accepted while the Job is suspended; before Kubernetes 1.36 only if it has never run",
+        Basis.READ,
+        _VALIDATION,
+        when=(SUSPENDED,),
+    ),
+    *edits(
+        _KINDS,
+        (
+            "spec.template.spec.containers.*.resources",
+            "spec.template.spec.initContainers.*.resources",
+        ),
+        Verdict.IN_PLACE,
+        "accepted while the Job is suspended and no pod of it is left",
+        Basis.OBSERVED,
+        _FEATURES,
+        when=(SUSPENDED, Condition("Kubernetes is 1.36 or later", _mutable_resources)),
+    ),
+    *edits(
+        _KINDS,
+        ("spec.template",),
+        Verdict.REJECTED,
+        "the API server refuses it: the field is immutable",
+        Basis.OBSERVED,
+        _VALIDATION,
+    ),
+    *edits(
+        _KINDS,
+        ("spec.parallelism",),
+        Verdict.MIXED,
+        "pods are added or deleted, and those that run keep the old number of ranks",
+        Basis.READ,
+        _VALIDATION,
+        when=(_RUNS, _INDEXED),
+        rule="TW310",
+    ),
+    *edits(
+        _KINDS,
+        ("spec.completions",),
+        Verdict.MIXED,
+        "pods are added or deleted, and those that run keep the old number of ranks",
+        Basis.READ,
+        _VALIDATION,
+        when=(_RUNS, _TOGETHER),
+        rule="TW310",
+    ),
+    *edits(
+        _KINDS,
+        ("spec.completions",),
+        Verdict.IN_PLACE,
+        "accepted, as the parallelism of the Indexed Job changes with it",
+        Basis.READ,
+        _VALIDATION,
+        when=(_TOGETHER,),
+    ),
+    *edits(
+        _KINDS,
+        (
+            *("spec.completions", "spec.selector", "spec.completionMode", "spec.podFailurePolicy"),
+            *("spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy"),
+        ),
+        Verdict.REJECTED,
+        "the API server refuses it: the field is immutable",
+        Basis.READ,
+        _VALIDATION,
+    ),
+    *edits(
+        _KINDS,
+        (
+            *("spec.suspend", "spec.backoffLimit", "spec.activeDeadlineSeconds"),
+            *("spec.parallelism", "spec.ttlSecondsAfterFinished"),
+        ),
+        Verdict.IN_PLACE,
+        "accepted, and read by the controller",
+        Basis.READ,
+        _VALIDATION,
+    ),
+)
+
+
+def _replacement(spec: Data) -> Data:
+    return "Failed" if mapping(spec).get("podFailurePolicy") else "TerminatingOrFailed"
+
+
+def _backoff_limit(spec: Data) -> Data:
+    return 6 if mapping(spec).get("backoffLimitPerIndex") is None else 2**31 - 1
+
+
+DEFAULTS = (
+    *defaults(
+        **{
+            "spec.parallelism": 1,
+            "spec.backoffLimit": _backoff_limit,
+            "spec.completionMode": "NonIndexed",
+            "spec.suspend": False,
+            "spec.podReplacementPolicy": _replacement,
+            "spec.manualSelector": False,
+        }
+    ),
+    *of_pods("spec.template"),
+)

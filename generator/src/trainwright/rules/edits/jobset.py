@@ -1,0 +1,107 @@
+"""Edits of a live JobSet: its webhook fixes the Jobs, its definition the policies."""
+
+from __future__ import annotations
+
+from trainwright.groupkind import JOBSET
+from trainwright.rules.edits.defaults import Default, defaults
+from trainwright.rules.edits.edit import ADDED_OR_REMOVED, AROUND, CHANGED, Basis, edits
+from trainwright.rules.transition import Verdict
+
+_KINDS = (JOBSET,)
+_WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
+_TYPES = "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go"
+_POD = "spec.replicatedJobs.*.template.spec.template"
+# What Kueue writes into the pod templates of a suspended object, and so anybody may.
+DIRECTIVES = (
+    f"{_POD}.metadata.labels",
+    f"{_POD}.metadata.annotations",
+    f"{_POD}.spec.nodeSelector",
+    f"{_POD}.spec.tolerations",
+    f"{_POD}.spec.schedulingGates",
+)
+# What the definition compares where it is there before and after, in a JobSet and in a runtime.
+FIXED = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
+
+EDITS = (
+    *edits(
+        _KINDS,
+        DIRECTIVES,
+        Verdict.IN_PLACE,
+        "JobSet's webhook accepts it while the object is suspended",
+        Basis.READ,
+        _WEBHOOK,
+        when=(AROUND,),
+    ),
+    *edits(
+        _KINDS,
+        ("spec.replicatedJobs",),
+        Verdict.REJECTED,
+        "JobSet's webhook refuses it: replicated jobs are immutable",
+        Basis.OBSERVED,
+        _WEBHOOK,
+    ),
+    *edits(
+        _KINDS,
+        tuple(f"spec.{name}" for name in FIXED),
+        Verdict.REJECTED,
+        "the API server refuses it: the field is immutable",
+        Basis.OBSERVED,
+        _TYPES,
+        when=(CHANGED,),
+    ),
+    *edits(
+        _KINDS,
+        ("spec.failurePolicy", "spec.volumeClaimPolicies"),
+        Verdict.IN_PLACE,
+        "accepted: only a change of it is refused",
+        Basis.INFERRED,
+        _TYPES,
+        when=(ADDED_OR_REMOVED,),
+    ),
+    *edits(
+        _KINDS,
+        ("spec.managedBy",),
+        Verdict.REJECTED,
+        "JobSet's webhook refuses it: the field is immutable",
+        Basis.READ,
+        _WEBHOOK,
+    ),
+    *edits(
+        _KINDS,
+        ("spec.suspend", "spec.ttlSecondsAfterFinished"),
+        Verdict.IN_PLACE,
+        "accepted, and read by the controller",
+        Basis.READ,
+        "kubernetes-sigs/jobset@v0.12.0:pkg/controllers/jobset_controller.go",
+    ),
+)
+
+
+def of_definition(above: str) -> tuple[Default, ...]:
+    """What the definition of a JobSet gives its fields, which runtimes have too."""
+    jobs = f"{above}.replicatedJobs.*"
+    return defaults(
+        **{
+            f"{above}.failurePolicy.restartStrategy": "Recreate",
+            f"{jobs}.replicas": 1,
+            f"{jobs}.groupName": "default",
+            f"{jobs}.template.spec.template.spec.containers.*.ports.*.protocol": "TCP",
+        }
+    )
+
+
+DEFAULTS = (
+    *of_definition("spec"),
+    *defaults(
+        **{
+            "spec.network": {},
+            "spec.network.enableDNSHostnames": True,
+            "spec.network.publishNotReadyAddresses": True,
+            "spec.successPolicy": {"operator": "All"},
+            "spec.startupPolicy": {"startupPolicyOrder": "AnyOrder"},
+            "spec.replicatedJobs.*.template.metadata": {},
+            "spec.replicatedJobs.*.template.spec.completionMode": "Indexed",
+            f"{_POD}.spec.restartPolicy": "OnFailure",
+        }
+    ),
+)

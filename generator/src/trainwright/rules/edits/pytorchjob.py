@@ -1,0 +1,124 @@
+"""Edits of a live PyTorchJob: the API takes nearly all of them, and no pod that runs is changed."""
+
+from __future__ import annotations
+
+from trainwright.groupkind import PYTORCHJOB
+from trainwright.model import Data
+from trainwright.rules.edits.defaults import defaults
+from trainwright.rules.edits.edit import CHANGED, Basis, Condition, Difference, edits
+from trainwright.rules.tolerant import dig, mapping
+from trainwright.rules.transition import Verdict
+
+_KINDS = (PYTORCHJOB,)
+_OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
+_DEFINITION = "kubeflow/trainer@v1.9.4:manifests/base/crds/kubeflow.org_pytorchjobs.yaml"
+_RANKS = "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go"
+_TEMPLATE = "spec.pytorchReplicaSpecs.*.template"
+_PODS = (
+    _TEMPLATE,
+    "spec.pytorchReplicaSpecs.*.restartPolicy",
+    "spec.nprocPerNode",
+    "spec.elasticPolicy",
+)
+
+
+def _role(difference: Difference) -> Data:
+    path = difference.path
+    return dig(difference.change.new, "pytorchReplicaSpecs", path[2] if len(path) > 2 else "")
+
+
+def _never_again(difference: Difference) -> bool:
+    """Whether no pod is made after those that are there."""
+    change = difference.change
+    roles = [_role(difference)] if difference.path[1] == "pytorchReplicaSpecs" else []
+    roles = roles or list(mapping(change.new.get("pytorchReplicaSpecs")).values())
+    policies = [mapping(role).get("restartPolicy", "OnFailure") for role in roles]
+    return not change.suspended and bool(policies) and set(map(str, policies)) == {"Never"}
+
+
+def _made_again(difference: Difference) -> bool:
+    return not difference.change.suspended and not _never_again(difference)
+
+
+def _fixed_world(difference: Difference) -> bool:
+    change = difference.change
+    elastic = change.new.get("elasticPolicy") is not None and difference.path[2:3] == ("Worker",)
+    return not change.suspended and not elastic
+
+
+_NEVER = Condition("it runs, and the restartPolicy is Never", _never_again)
+_NOT_SEEN = "accepted, but the pods that run stay as they are and no others are made"
+
+EDITS = (
+    *edits(
+        _KINDS,
+        ("spec.runPolicy.schedulingPolicy.queue",),
+        Verdict.REJECTED,
+        "the API server refuses it: the field is immutable",
+        Basis.OBSERVED,
+        _DEFINITION,
+        when=(CHANGED,),
+    ),
+    *edits(
+        _KINDS,
+        ("spec.runPolicy.schedulingPolicy.queue",),
+        Verdict.IN_PLACE,
+        "accepted: only a change of it is refused",
+        Basis.OBSERVED,
+        _DEFINITION,
+    ),
+    *edits(
+        _KINDS,
+        (_TEMPLATE,),
+        Verdict.IGNORED,
+        _NOT_SEEN,
+        Basis.OBSERVED,
+        _OPERATOR,
+        when=(_NEVER,),
+        rule="TW121",
+    ),
+    *edits(
+        _KINDS,
+        _PODS[1:],
+        Verdict.IGNORED,
+        _NOT_SEEN,
+        Basis.READ,
+        _OPERATOR,
+        when=(_NEVER,),
+        rule="TW121",
+    ),
+    *edits(
+        _KINDS,
+        _PODS,
+        Verdict.MIXED,
+        "pods that run keep the old version, one that is made again has the new one",
+        Basis.READ,
+        _OPERATOR,
+        when=(Condition("it runs, and pods are made again", _made_again),),
+        rule="TW122",
+    ),
+    *edits(
+        _KINDS,
+        ("spec.pytorchReplicaSpecs.*.replicas",),
+        Verdict.MIXED,
+        "pods are added or deleted, and those that run keep the old WORLD_SIZE",
+        Basis.INFERRED,
+        _RANKS,
+        when=(Condition("it runs, and its workers are not elastic", _fixed_world),),
+        rule="TW122",
+    ),
+    *edits(
+        _KINDS,
+        ("spec.runPolicy.suspend",),
+        Verdict.IN_PLACE,
+        "accepted: true deletes the pods, false makes them anew",
+        Basis.OBSERVED,
+        "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go",
+    ),
+)
+DEFAULTS = defaults(
+    **{
+        "spec.runPolicy.suspend": False,
+        "spec.pytorchReplicaSpecs.*.template.spec.containers.*.ports.*.protocol": "TCP",
+    }
+)

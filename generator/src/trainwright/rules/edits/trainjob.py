@@ -1,0 +1,206 @@
+"""Edits of a live TrainJob, by the minor version of Kubeflow Trainer."""
+
+from __future__ import annotations
+
+from trainwright.groupkind import TRAINJOB
+from trainwright.rules.edits.defaults import defaults
+from trainwright.rules.edits.edit import (
+    ADDED_OR_REMOVED,
+    AROUND,
+    CHANGED,
+    RUNNING,
+    Basis,
+    Condition,
+    Difference,
+    edits,
+)
+from trainwright.rules.trainjob import installed_minor
+from trainwright.rules.transition import Verdict
+
+_KINDS = (TRAINJOB,)
+_TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"
+_PLUGIN = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
+_CONTROLLER = "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go"
+_JOBSET = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
+_IMMUTABLE = "the API server refuses it: the field is immutable"
+_REFUSED_BELOW = "accepted, but JobSet's webhook refuses what Trainer makes of it"
+
+
+def _since_2_2(difference: Difference) -> bool:
+    """Trainer made its fields immutable with 2.2; that is assumed where nothing is known."""
+    environment = difference.change.environment
+    minor = installed_minor(environment) if environment else None
+    return minor is None or minor >= 2
+
+
+_2_2 = Condition("Kubeflow Trainer is 2.2 or later", _since_2_2)
+
+# --- what a job changes in the pods of its runtime -----------------------------------------------
+
+_PATCHES = ("spec.runtimePatches", "spec.podTemplateOverrides", "spec.podSpecOverrides")
+_PATCHED = (
+    "spec.runtimePatches.*.trainingRuntimeSpec.template.spec"
+    ".replicatedJobs.*.template.spec.template"
+)
+_OVERRIDE = "spec.podTemplateOverrides.*"
+_PLACING = ("nodeSelector", "tolerations", "affinity")
+_FIXED = (
+    *("containers", "initContainers", "volumes", "imagePullSecrets", "securityContext"),
+    *("serviceAccountName", "terminationGracePeriodSeconds"),
+)
+_MINE = (
+    *(f"{_PATCHED}.metadata.{name}" for name in ("labels", "annotations")),
+    *(f"{_PATCHED}.spec.{name}" for name in _PLACING),
+)
+_OF_2_1 = (
+    *(f"{_OVERRIDE}.metadata.{name}" for name in ("labels", "annotations")),
+    *(f"{_OVERRIDE}.spec.{name}" for name in ("nodeSelector", "tolerations", "schedulingGates")),
+)
+
+EDITS = (
+    *edits(
+        _KINDS,
+        _PATCHES,
+        Verdict.REJECTED,
+        "Trainer's webhook refuses it while the job is not suspended",
+        Basis.READ,
+        _PLUGIN,
+        when=(RUNNING,),
+    ),
+    *edits(
+        _KINDS,
+        _MINE,
+        Verdict.IN_PLACE,
+        "accepted while the job is suspended",
+        Basis.OBSERVED,
+        _PLUGIN,
+        when=(AROUND,),
+    ),
+    *edits(
+        _KINDS,
+        (f"{_PATCHED}.spec.schedulingGates", "spec.runtimePatches.*.time"),
+        Verdict.IN_PLACE,
+        "accepted while the job is suspended",
+        Basis.READ,
+        _TYPES,
+        when=(AROUND,),
+    ),
+    *edits(
+        _KINDS,
+        tuple(f"{_PATCHED}.spec.{name}" for name in _FIXED),
+        Verdict.REJECTED,
+        "the API server refuses it, suspended or not: the field is immutable",
+        Basis.OBSERVED,
+        _TYPES,
+        when=(CHANGED,),
+    ),
+    *edits(
+        _KINDS,
+        tuple(f"{_PATCHED}.spec.{name}" for name in _FIXED),
+        Verdict.REFUSED_BELOW,
+        _REFUSED_BELOW,
+        Basis.INFERRED,
+        _JOBSET,
+        when=(AROUND, ADDED_OR_REMOVED),
+        rule="TW216",
+    ),
+    *edits(
+        _KINDS,
+        _OF_2_1,
+        Verdict.IN_PLACE,
+        "accepted while the job is suspended",
+        Basis.READ,
+        _PLUGIN,
+        when=(AROUND,),
+    ),
+    *edits(
+        _KINDS,
+        (f"{_OVERRIDE}.spec",),
+        Verdict.REFUSED_BELOW,
+        _REFUSED_BELOW,
+        Basis.INFERRED,
+        _JOBSET,
+        when=(AROUND,),
+        rule="TW216",
+    ),
+    *edits(
+        _KINDS,
+        _PATCHES,
+        Verdict.IN_PLACE,
+        "accepted while the job is suspended",
+        Basis.READ,
+        _PLUGIN,
+        when=(AROUND,),
+    ),
+    # --- what a job says itself -----------------------------------------------------------------
+    *edits(
+        _KINDS,
+        ("spec.runtimeRef", "spec.managedBy"),
+        Verdict.REJECTED,
+        _IMMUTABLE,
+        Basis.READ,
+        _TYPES,
+    ),
+    *edits(
+        _KINDS,
+        ("spec.activeDeadlineSeconds",),
+        Verdict.REJECTED,
+        _IMMUTABLE,
+        Basis.OBSERVED,
+        _TYPES,
+        when=(_2_2, CHANGED),
+    ),
+    *edits(
+        _KINDS,
+        ("spec.activeDeadlineSeconds",),
+        Verdict.IN_PLACE,
+        "accepted: only a change of it is refused",
+        Basis.OBSERVED,
+        _CONTROLLER,
+        when=(_2_2,),
+    ),
+    *edits(
+        _KINDS,
+        ("spec.trainer", "spec.initializer"),
+        Verdict.REJECTED,
+        _IMMUTABLE,
+        Basis.READ,
+        _TYPES,
+        when=(_2_2, CHANGED),
+    ),
+    *edits(
+        _KINDS,
+        ("spec.trainer", "spec.initializer"),
+        Verdict.REFUSED_BELOW,
+        _REFUSED_BELOW,
+        Basis.INFERRED,
+        _JOBSET,
+        when=(AROUND,),
+        rule="TW216",
+    ),
+    *edits(
+        _KINDS,
+        ("spec.trainer", "spec.initializer"),
+        Verdict.IGNORED,
+        "accepted, but the JobSet that runs is not changed",
+        Basis.READ,
+        _PLUGIN,
+        rule="TW215",
+    ),
+    *edits(
+        _KINDS,
+        ("spec.suspend",),
+        Verdict.IN_PLACE,
+        "accepted, and passed on to the JobSet",
+        Basis.OBSERVED,
+        _PLUGIN,
+    ),
+)
+DEFAULTS = defaults(
+    **{
+        "spec.managedBy": "trainer.kubeflow.org/trainjob-controller",
+        "spec.runtimeRef.apiGroup": TRAINJOB.group,
+        "spec.runtimeRef.kind": "ClusterTrainingRuntime",
+        "spec.suspend": False,
+    }
+)

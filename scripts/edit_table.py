@@ -1,0 +1,100 @@
+"""Write docs/edits.md: what becomes of an edit of a live object, from the table of edits.
+
+python scripts/edit_table.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+from trainwright.rules.edits import EDITS
+from trainwright.rules.edits.edit import Edit
+from trainwright.rules.transition import Verdict
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "edits.md"
+COMMAND = "python scripts/edit_table.py"
+_HEAD = f"""\
+<!-- Generated from the table of edits by `{COMMAND}`. Do not edit. -->
+# What becomes of an edit of a live object
+
+Most edits of a training object that runs do not do what they seem to. This table is what `plan`,
+the verbs (`extend`, `suspend`, …) and the [rules about changes](rules.md) go by. Of several rows
+for a field the first counts whose conditions all hold; a field stands for all that is below it.
+
+| outcome | what happens |
+|---|---|
+| in place | accepted, and it does what it says |
+| rejected | the API server or a webhook refuses the object, and the sync fails |
+| refused below | the object is accepted; what its controller makes of it is refused |
+| mixed | accepted; some pods have the old version and some the new one |
+| ignored | accepted; nothing that runs ever sees it |
+
+How it is known: **observed** on a real kube-apiserver 1.36.2 with JobSet 0.12.0, Kubeflow Trainer
+2.3.0, the training operator 1.9.4 and Kueue 0.19.2; **read** in their sources or in the rules of
+their definitions; **inferred** from what was read, which nobody has seen.
+
+Taking out a value that equals its default, or writing it out, is accepted everywhere and changes
+nothing (observed).
+"""
+_OUTCOMES = {
+    Verdict.IN_PLACE: "in place",
+    Verdict.REJECTED: "rejected",
+    Verdict.REFUSED_BELOW: "refused below",
+    Verdict.MIXED: "mixed",
+    Verdict.IGNORED: "ignored",
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
+    check = parser.parse_args().check
+    wanted = page()
+    if not check:
+        PAGE.write_text(wanted, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
+        sys.exit(f"docs/{PAGE.name} is out of date: run {COMMAND}")
+
+
+def page() -> str:
+    """The whole text."""
+    lines = [_HEAD]
+    for title, rows in groupby(EDITS, _title):
+        lines += [f"## {title}", ""]
+        lines += ["| field | when | outcome | | known | rule |", "|---|---|---|---|---|---|"]
+        edits = tuple(rows)
+        lines += (_row(tuple(alike)) for _, alike in groupby(edits, _all_but_path))
+        lines += ["", "Sources:", "", *_sources(edits), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _title(edit: Edit) -> str:
+    if edit.kinds:
+        return ", ".join(map(str, edit.kinds))
+    return "Any kind in a Kueue queue" if edit.path else "Everything else"
+
+
+def _all_but_path(edit: Edit) -> tuple[object, ...]:
+    return edit.when, edit.outcome, edit.why, edit.basis, edit.rule
+
+
+def _row(alike: tuple[Edit, ...]) -> str:
+    """Fields of which all the same is known."""
+    edit = alike[0]
+    field = "<br>".join(f"`{'.'.join(e.path)}`" for e in alike) if edit.path else "any"
+    when = ", ".join(condition.text for condition in edit.when)
+    rule = f"[{edit.rule}](rules/{edit.rule}.md)"
+    outcome = _OUTCOMES[edit.outcome]
+    return f"| {field} | {when} | {outcome} | {edit.why} | {edit.basis} | {rule} |"
+
+
+def _sources(edits: tuple[Edit, ...]) -> Iterator[str]:
+    yield from (f"* {source}" for source in dict.fromkeys(edit.source for edit in edits))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,357 @@
+"""The table of edits, held against what a real server did and against the rules of real CRDs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from crds import CRDS, TRAINJOBS
+from trainwright import kube, resolve
+from trainwright.manifests import cel, crds
+from trainwright.model import Data, Environment, Manifest
+from trainwright.rules.edits import EDITS
+from trainwright.rules.edits.edit import Basis
+from trainwright.rules.transition import Verdict
+from trainwright.rules.transitions import TRANSITIONS, judge
+from trainwright.yamlio import Document
+
+ROOT = Path(__file__).parents[3]
+R, B, N, M, P = (
+    Verdict.REJECTED,
+    Verdict.REFUSED_BELOW,
+    Verdict.IGNORED,
+    Verdict.MIXED,
+    Verdict.IN_PLACE,
+)
+API = {
+    "PyTorchJob": "kubeflow.org/v1",
+    "TrainJob": "trainer.kubeflow.org/v1alpha1",
+    "TrainingRuntime": "trainer.kubeflow.org/v1alpha1",
+    "ClusterTrainingRuntime": "trainer.kubeflow.org/v1alpha1",
+    "JobSet": "jobset.x-k8s.io/v1alpha2",
+    "Job": "batch/v1",
+    "PersistentVolumeClaim": "v1",
+}
+
+
+def _environment(trainer: str = "2.3", kubernetes: str = "1.36") -> Environment:
+    data: dict[str, Data] = {
+        "namespace": "n",
+        "kubernetes": {"version": kubernetes},
+        "targets": {"trainjob": {"version": trainer}},
+    }
+    return resolve.environment("prod", Document("environment.yaml", data, {}, {}))
+
+
+def _manifest(kind: str, spec: Data, status: Data = None) -> Manifest:
+    body: dict[str, Data] = {"apiVersion": API[kind], "kind": kind, "metadata": {"name": "a"}}
+    return Manifest(body={**body, "spec": spec, **({"status": status} if status else {})})
+
+
+def _verdicts(
+    kind: str, before: str, after: str, environment: Environment | None = None, status: Data = None
+) -> set[Verdict]:
+    old, new = (yaml.safe_load(f"{{{text}}}") for text in (before, after))
+    found = judge(_manifest(kind, old, status), _manifest(kind, new), environment)
+    return {judgement.verdict for judgement in found}
+
+
+# --- what was observed -----------------------------------------------------------------------------
+
+
+def _patch(rest: str) -> str:
+    pods = f"replicatedJobs: [{{name: node, template: {{spec: {{template: {{{rest}}}}}}}}}]"
+    runtime = f"trainingRuntimeSpec: {{template: {{spec: {{{pods}}}}}}}"
+    return f"runtimePatches: [{{manager: example.com/team, {runtime}}}]"
+
+
+def _jobs(rest: str) -> str:
+    pod = f"template: {{spec: {{containers: [{{name: node, image: 'a:1'}}], {rest}}}}}"
+    return f"replicatedJobs: [{{name: node, template: {{spec: {{{pod}}}}}}}]"
+
+
+def _pod(container: str, rest: str = "") -> str:
+    return f"template: {{spec: {{containers: [{{name: a, {container}}}]{rest}}}}}"
+
+
+def _replica(container: str) -> str:
+    worker = f"Worker: {{replicas: 2, restartPolicy: Never, {_pod(container)}}}"
+    return f"pytorchReplicaSpecs: {{{worker}}}"
+
+
+_HELD = "suspend: true, "
+# Of the patches of a suspended job.
+_GO_THROUGH = [
+    ("metadata: {labels: {a: b}}", "metadata: {labels: {a: c}}"),
+    ("metadata: {annotations: {a: b}}", "metadata: {annotations: {a: c}}"),
+    ("spec: {nodeSelector: {a: b}}", "spec: {nodeSelector: {a: c}}"),
+    ("spec: {tolerations: [{key: a}]}", "spec: {tolerations: [{key: b}]}"),
+    ("spec: {affinity: {nodeAffinity: {a: b}}}", "spec: {affinity: {nodeAffinity: {a: c}}}"),
+]
+_REFUSED = [
+    ("spec: {containers: [{name: node}]}", "spec: {containers: [{name: other}]}"),
+    (
+        "spec: {containers: [{name: node, env: [{name: A, value: b}]}]}",
+        "spec: {containers: [{name: node, env: [{name: A, value: c}]}]}",
+    ),
+    (
+        "spec: {containers: [{name: node, securityContext: {runAsUser: 1}}]}",
+        "spec: {containers: [{name: node, securityContext: {runAsUser: 2}}]}",
+    ),
+    (
+        "spec: {containers: [{name: node, volumeMounts: [{name: a, mountPath: /a}]}]}",
+        "spec: {containers: [{name: node, volumeMounts: [{name: a, mountPath: /b}]}]}",
+    ),
+    ("spec: {initContainers: [{name: a}]}", "spec: {initContainers: [{name: b}]}"),
+    ("spec: {volumes: [{name: a}]}", "spec: {volumes: [{name: a}, {name: b}]}"),
+    ("spec: {volumes: [{name: a, emptyDir: {}}]}", "spec: {volumes: [{name: b, emptyDir: {}}]}"),
+    ("spec: {imagePullSecrets: [{name: a}]}", "spec: {imagePullSecrets: [{name: b}]}"),
+    ("spec: {securityContext: {fsGroup: 1}}", "spec: {securityContext: {fsGroup: 2}}"),
+    ("spec: {serviceAccountName: a}", "spec: {serviceAccountName: b}"),
+    ("spec: {terminationGracePeriodSeconds: 1}", "spec: {terminationGracePeriodSeconds: 2}"),
+]
+_DEFAULTS = [
+    ("JobSet", "network: {enableDNSHostnames: true, publishNotReadyAddresses: true}", "a: b"),
+    ("JobSet", "network: {enableDNSHostnames: true}", "network: {}"),
+    ("JobSet", "successPolicy: {operator: All}", "a: b"),
+    ("JobSet", "startupPolicy: {startupPolicyOrder: AnyOrder}", "a: b"),
+    ("JobSet", "failurePolicy: {maxRestarts: 1, restartStrategy: Recreate}",
+     "failurePolicy: {maxRestarts: 1}"),
+    ("JobSet", "replicatedJobs: [{name: a, replicas: 1, groupName: default}]",
+     "replicatedJobs: [{name: a}]"),
+    ("TrainJob", "managedBy: trainer.kubeflow.org/trainjob-controller", "a: b"),
+    ("TrainJob", "runtimeRef: {name: a, kind: ClusterTrainingRuntime}", "runtimeRef: {name: a}"),
+    ("TrainJob", "runtimeRef: {name: a, apiGroup: trainer.kubeflow.org}", "runtimeRef: {name: a}"),
+    ("Job", "completionMode: NonIndexed", "a: b"),
+    ("Job", _pod("image: 'a:1', imagePullPolicy: IfNotPresent"), _pod("image: 'a:1'")),
+    ("Job", _pod("image: 'a:latest', imagePullPolicy: Always"), _pod("image: 'a:latest'")),
+    ("Job", _pod("terminationMessagePath: /dev/termination-log"), _pod("image: ")),
+    ("Job", _pod("ports: [{containerPort: 1, protocol: TCP}]"), _pod("ports: [{containerPort: 1}]")),
+    ("Job", _pod("image: a", ", dnsPolicy: ClusterFirst"), _pod("image: a")),
+    ("Job", _pod("image: a", ", terminationGracePeriodSeconds: 30"), _pod("image: a")),
+    ("PersistentVolumeClaim", "volumeMode: Filesystem", "a: b"),
+]  # fmt: skip
+
+OBSERVED: list[tuple[str, str, str, Verdict | None]] = [
+    # Changing the image of a live PyTorchJob was accepted; its pods kept the old image.
+    ("PyTorchJob", _replica("image: 'a:1'"), _replica("image: 'a:2'"), N),
+    # batch/v1 Job: changing the template is refused as immutable.
+    ("Job", _pod("image: 'a:1'"), _pod("image: 'a:2'"), R),
+    # Suspended TrainJob: of runtimePatches only these may change.
+    *(("TrainJob", _HELD + _patch(a), _HELD + _patch(b), P) for a, b in _GO_THROUGH),
+    *(("TrainJob", _HELD + _patch(a), _HELD + _patch(b), R) for a, b in _REFUSED),
+    *(("TrainJob", _patch(a), _patch(b), R) for a, b in (*_GO_THROUGH, *_REFUSED)),
+    # TrainingRuntime: template.spec.network and .failurePolicy are refused.
+    *(
+        (
+            kind,
+            f"template: {{spec: {{network: {{{a}}}, failurePolicy: {{maxRestarts: 1}}}}}}",
+            f"template: {{spec: {{network: {{{b}}}, failurePolicy: {{maxRestarts: {n}}}}}}}",
+            R,
+        )
+        for kind in ("TrainingRuntime", "ClusterTrainingRuntime")
+        for a, b, n in (
+            ("enableDNSHostnames: true", "enableDNSHostnames: false", 1),
+            ("subdomain: a", "subdomain: a", 2),
+        )
+    ),
+    ("TrainingRuntime", "mlPolicy: {numNodes: 1}", "mlPolicy: {numNodes: 2}", N),
+    # activeDeadlineSeconds, schedulingPolicy.queue: a change is refused, adding is accepted.
+    ("TrainJob", "activeDeadlineSeconds: 1", "activeDeadlineSeconds: 2", R),
+    ("TrainJob", "suspend: false", "suspend: false, activeDeadlineSeconds: 2", P),
+    ("TrainJob", "suspend: false, activeDeadlineSeconds: 2", "suspend: false", P),
+    (
+        "PyTorchJob",
+        "runPolicy: {schedulingPolicy: {queue: a}}",
+        "runPolicy: {schedulingPolicy: {queue: b}}",
+        R,
+    ),
+    (
+        "PyTorchJob",
+        "runPolicy: {schedulingPolicy: {minAvailable: 1}}",
+        "runPolicy: {schedulingPolicy: {minAvailable: 1, queue: b}}",
+        P,
+    ),
+    ("PyTorchJob", "runPolicy: {}", "runPolicy: {schedulingPolicy: {queue: b}}", P),
+    # Job on 1.36: container resources of a suspended Job may change.
+    (
+        "Job",
+        _HELD + _pod("resources: {limits: {cpu: 1}}"),
+        _HELD + _pod("resources: {limits: {cpu: 2}}"),
+        P,
+    ),
+    ("Job", _pod("resources: {limits: {cpu: 1}}"), _pod("resources: {limits: {cpu: 2}}"), R),
+    ("Job", _HELD + _pod("image: 'a:1'"), _HELD + _pod("image: 'a:2'"), R),
+    # maxDuration added to a live JobSet adds a rule of its failurePolicy: refused.
+    (
+        "JobSet",
+        "failurePolicy: {maxRestarts: 1}",
+        "failurePolicy: {maxRestarts: 1, rules: [{name: a, action: FailJobSet}]}",
+        R,
+    ),
+    # Kueue: nodeSelector and tolerations of a live Job and JobSet are immutable.
+    ("Job", _pod("image: a", ", nodeSelector: {a: b}"), _pod("image: a"), R),
+    ("JobSet", _jobs("nodeSelector: {a: b}"), _jobs("nodeSelector: {}"), R),
+    # Taking out a value that equals the default is accepted everywhere, and so is writing it out.
+    *((kind, before, after.replace("a: b", ""), None) for kind, before, after in _DEFAULTS),
+    *((kind, after.replace("a: b", ""), before, None) for kind, before, after in _DEFAULTS),
+]
+
+
+@pytest.mark.parametrize(("kind", "before", "after", "verdict"), OBSERVED)
+def test_what_was_observed(kind: str, before: str, after: str, verdict: Verdict | None) -> None:
+    expected = {verdict} if verdict else set()
+    assert _verdicts(kind, before, after, _environment()) == expected
+    assert _verdicts(kind, before, after) == expected  # nothing known: the newest versions
+
+
+def test_a_claim_grows_only_once_it_is_bound() -> None:
+    """The cluster knows whether it is bound, and git does not."""
+    grown = (
+        "resources: {requests: {storage: 1Gi}}",
+        "resources: {requests: {storage: 2Gi}}",
+    )
+    kind = "PersistentVolumeClaim"
+    assert _verdicts(kind, *grown, status={"phase": "Pending"}) == {R}
+    assert _verdicts(kind, *grown, status={"phase": "Bound"}) == {P}
+    old, new = (_manifest(kind, yaml.safe_load(f"{{{text}}}")) for text in grown)
+    (judgement,) = judge(old, new)
+    assert "if the claim is bound" in judgement.why
+    assert _verdicts(kind, *reversed(grown), status={"phase": "Bound"}) == {R}
+
+
+@pytest.mark.parametrize(
+    ("kubernetes", "verdict"), [("1.31", R), ("1.35", R), ("1.36", P), ("1.37", P)]
+)
+def test_resources_of_a_suspended_job_may_change_since_1_36(
+    kubernetes: str, verdict: Verdict
+) -> None:
+    before, after = (_HELD + _pod(f"resources: {{limits: {{cpu: {n}}}}}") for n in (1, 2))
+    environment = _environment(kubernetes=kubernetes)
+    assert _verdicts("Job", before, after, environment) == {verdict}
+
+
+@pytest.mark.parametrize(
+    ("trainer", "field", "expected"),
+    [
+        ("2.1", "trainer: {image: 'a:%s'}", {N}),
+        ("2.1", "suspend: true, trainer: {image: 'a:%s'}", {B}),
+        ("2.3", "trainer: {image: 'a:%s'}", {R}),
+        ("2.1", "suspend: true, podTemplateOverrides: [{spec: {serviceAccountName: a%s}}]", {B}),
+        ("2.1", "suspend: true, podTemplateOverrides: [{spec: {nodeSelector: {a: 'a%s'}}}]", {P}),
+        ("2.1", "podTemplateOverrides: [{spec: {nodeSelector: {a: 'a%s'}}}]", {R}),
+    ],
+)
+def test_what_a_trainjob_accepts_its_jobset_may_refuse(
+    trainer: str, field: str, expected: set[Verdict]
+) -> None:
+    environment = _environment(trainer)
+    assert _verdicts("TrainJob", field % 1, field % 2, environment) == expected
+
+
+# --- the rules of the definitions ------------------------------------------------------------------
+
+_KEYS = {"runtimePatches": {"manager": "example.com/a"}, "replicatedJobs": {"name": "node"}}
+_DEFINITIONS = [
+    *(("TrainJob", path, minor) for minor, path in TRAINJOBS.items()),
+    ("JobSet", CRDS["JobSet"], "2.3"),
+    ("PyTorchJob", CRDS["PyTorchJob"], "2.3"),
+    ("TrainingRuntime", CRDS["TrainingRuntime"], "2.3"),
+    ("ClusterTrainingRuntime", "crds/trainer.kubeflow.org/clustertrainingruntimes.yaml", "2.3"),
+]
+
+
+def _fixed(schema: Any, at: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Where a definition says that a field never changes, in lists too, and its schema."""
+    for rule in schema.get("x-kubernetes-validations", ()):
+        if rule["rule"] == "self == oldSelf":
+            yield at, schema
+    for name, field in schema.get("properties", {}).items():
+        yield from _fixed(field, (*at, name))
+    if isinstance(schema.get("items"), Mapping):
+        yield from _fixed(schema["items"], (*at, "*"))
+
+
+def _value(schema: Any, which: str) -> Any:
+    """A value of a schema, another one for each word."""
+    kind = schema.get("type")
+    if kind == "object":
+        fields = schema.get("properties", {})
+        scalars = [n for n, f in fields.items() if f.get("type") in ("string", "integer")]
+        name = next(iter([*scalars, *fields]))
+        return {name: _value(fields[name], which)}
+    if kind == "array":
+        return [_value(schema["items"], which)]
+    return {"integer": len(which), "boolean": which == "a"}.get(kind, which)
+
+
+def _nested(path: tuple[str, ...], value: Any, name: str = "") -> Any:
+    """A value at a path, which goes through the one item of each list; None leaves it out."""
+    if not path:
+        return value
+    if path[0] == "*":
+        return [{**_KEYS[name], **_nested(path[1:], value)}]
+    inner = _nested(path[1:], value, path[0])
+    return {} if inner is None else {path[0]: inner}
+
+
+def _body(kind: str, path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    body: dict[str, Any] = {"apiVersion": API[kind], "kind": kind, "metadata": {"name": "a"}}
+    return {**body, "spec": {}, **_nested(path, value)}
+
+
+@pytest.mark.parametrize(("kind", "path", "trainer"), _DEFINITIONS)
+def test_fields_that_a_definition_fixes(
+    kind: str, path: str, trainer: str, shared: Callable[[str], Path]
+) -> None:
+    """A change is refused by the real rule and in the table; the rule lets it come and go."""
+    (known,), _ = crds.load(shared(path), kube.NEWEST)
+    fixed = [(at, schema) for at, schema in _fixed(known.root) if at[-1] not in ("manager",)]
+    assert fixed
+    for at, schema in fixed:
+        without, one, two = (
+            _body(kind, at, value) for value in (None, _value(schema, "a"), _value(schema, "bb"))
+        )
+        environment = _environment(trainer)
+
+        def said(
+            old: dict[str, Any], new: dict[str, Any], environment: Environment = environment
+        ) -> set[Verdict]:
+            found = judge(Manifest(body=old), Manifest(body=new), environment)
+            return {judgement.verdict for judgement in found}
+
+        assert [type(o) for o in cel.transition(known, one, two)] == [cel.Broken], at
+        assert said(one, two) == {R}, at
+        # A suspended object may be another matter to webhooks, not to the definition.
+        for body in (one, two):
+            body["spec"]["suspend"] = True
+        assert said(one, two) == {R}, at
+        without["spec"]["suspend"] = True
+        # A TrainJob without a runtime is none.
+        for old, new in ((without, one), (one, without)) if at[-1] != "runtimeRef" else ():
+            webhook = kind == "JobSet" and at[1] not in ("failurePolicy", "volumeClaimPolicies")
+            refused = bool(cel.transition(known, old, new))
+            assert (R in said(old, new)) is (refused or webhook), at
+
+
+def test_the_rows_are_reported_by_rules_of_their_outcome() -> None:
+    for edit in EDITS:
+        assert TRANSITIONS[edit.rule].verdict is edit.outcome, edit
+        assert edit.why
+        assert not edit.why.endswith(".")
+        assert edit.source
+    assert {edit.basis for edit in EDITS} == set(Basis)
+
+
+def test_the_page_is_that_of_the_table() -> None:
+    spec = spec_from_file_location("edit_table", ROOT / "scripts/edit_table.py")
+    assert spec
+    assert spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "docs/edits.md").read_text(encoding="utf-8") == module.page()
