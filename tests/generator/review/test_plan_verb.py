@@ -216,6 +216,18 @@ def test_what_flux_leaves_running_is_not_credited(
     assert needs.get("pool h100", 0) == 8 + gpus
 
 
+@pytest.mark.parametrize("line", ["nodez: 3", "queue: team\nstate: suspended"])
+def test_what_cannot_be_rendered_is_not_credited(line: str, cloned: Repository) -> None:
+    """Its run stays as it is: what lies in rendered/ does not change."""
+    _running(cloned, "")
+    job("state: active", line)(cloned)
+    found = plan(cloned, code=1)
+    (only,) = found["changes"]
+    assert only["action"] == "broken"
+    assert only["asks"]["gpus"] == {"low": 0, "high": 0}
+    assert found["environments"][0]["after"]["gpus"] == {"low": 8, "high": 8}
+
+
 @pytest.mark.parametrize("gitops", ["", "gitops: {engine: flux, prune: immediate}\n"])
 def test_what_is_deleted_is_credited(gitops: str, cloned: Repository) -> None:
     _running(cloned, gitops)

@@ -144,6 +144,8 @@ class _Comparison:
             environment = self.after.environments.get(file.environment)
             action, why = actions.judge(before, after, environment)
         unchanged = action is Action.UNCHANGED
+        unrendered = action is Action.BROKEN and (after is None or not after.object)
+        stays = unrendered or actions.goes_on(before, after)
         return Change(
             file=file,
             action=action,
@@ -151,7 +153,7 @@ class _Comparison:
             before=before,
             after=after,
             causes=() if unchanged else tuple(self._causes(file)),
-            left=before.demand if before and actions.goes_on(before, after) else NOTHING,
+            left=before.demand if before and stays else NOTHING,
         )
 
     def _run(

@@ -79,7 +79,7 @@ class Change:
     before: Run | None
     after: Run | None
     causes: tuple[Cause, ...] = ()
-    left: Demand = NOTHING  # of the run before, where it goes on although it has left git
+    left: Demand = NOTHING  # of the run before, where it goes on although no spec asks for it
 
     @property
     def delta(self) -> Demand:
