@@ -183,6 +183,22 @@ def test_an_old_warning_about_pods_that_are_there_by_now_says_nothing(
     assert (item["ready"], item["message"]) == (2, "it is running")
 
 
+def test_a_crashing_pod_is_there_whatever_was_refused_before(
+    run: Run, put: Applied, api: ApiServer
+) -> None:
+    body = put("pytorchjob", conditions("Created", "Running"))
+    name = body["metadata"]["name"]
+    before = {"terminated": {"exitCode": 9, "finishedAt": "2026-11-21T03:05:00Z"}}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 5m0s"}}
+    crashed = container(waiting, lastState=before, restartCount=3)
+    api.put(pod(body, f"{name}-master-0", phase="Running", **crashed))
+    api.put(pod(body, f"{name}-worker-0", **unschedulable()))
+    warn(api, "PyTorchJob", name, "FailedCreatePod", REFUSED)
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["restarts"]) == ("restarting", 3)
+    assert item["message"] == f"rank 0 ended with exit code 9; rank 1: {NO_NODE}"
+
+
 # --- restarts ------------------------------------------------------------------------------------
 
 RESTARTS = {

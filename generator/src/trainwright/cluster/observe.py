@@ -26,7 +26,7 @@ _TELLING = (
     "ContainerCreating",
     "PodInitializing",
 )
-# Of these every pod is on its way; what keeps it from starting is something else.
+# Stages that every pod goes through: why it is started again says more than these.
 _STARTING = ("Init", "ContainerCreating", "PodInitializing", "Pending", "NotReady", "Terminating")
 # Pods that were only told to stop are the consequence, not the cause.
 _STOPPED = (130, 143)
@@ -96,7 +96,7 @@ def _by_its_pods(told: State, sight: Sight) -> State:
     again = told.phase is Phase.PENDING and any(pod.attempt for pod in pods)
     if broken or again or told.phase is Phase.RESTARTING:
         return _restarting(replace(seen, phase=Phase.RESTARTING), sight, broken)
-    why = _delays(seen, sight.notices, pods)
+    why = _delays(seen, sight)
     if not why:
         return replace(seen, phase=Phase.RUNNING if seen.ready else told.phase)
     return _explained(replace(seen, phase=Phase.RUNNING if seen.ready else Phase.PENDING), why)
@@ -114,10 +114,9 @@ def _restarting(seen: State, sight: Sight, broken: Sequence[LivePod]) -> State:
     failing = first_failure(broken or pods) or _last_failure(sight.pods)
     cause = failure(*failing) if failing else (seen.reason, seen.message)
     causes = [cause] if any(cause) else []
-    others = [pod for pod in pods if pod not in broken]
-    stuck = [why for why in _delays(seen, sight.notices, others) if not _is_starting(why[0])]
+    stuck = [why for why in _delays(seen, sight, broken) if not _is_starting(why[0])]
     why = [*causes, *stuck] if broken else [*stuck, *causes]
-    return _explained(seen, why or _delays(seen, sight.notices, pods))
+    return _explained(seen, why or _delays(seen, sight))
 
 
 def _explained(state: State, why: Sequence[tuple[str, str]]) -> State:
@@ -127,17 +126,15 @@ def _explained(state: State, why: Sequence[tuple[str, str]]) -> State:
     return replace(state, reason=why[0][0], message="; ".join(m for _, m in why if m))
 
 
-def _delays(
-    seen: State, notices: Sequence[Notice], pods: Sequence[LivePod]
-) -> list[tuple[str, str]]:
-    """What keeps pods from being ready, and others from being made."""
-    held_up = sorted((pod for pod in pods if pod.reason), key=_weight)
-    over = sum(pod.ready or pod.phase == "Succeeded" for pod in pods)
-    found = [_held_up(held_up)] if held_up and over < len(pods) else []
-    group = [notice for notice in notices if notice.kind == POD_GROUP]
-    if group and held_up and held_up[0].reason == UNSCHEDULED:
+def _delays(seen: State, sight: Sight, broken: Sequence[LivePod] = ()) -> list[tuple[str, str]]:
+    """What keeps pods from being ready that are not broken, and others from being made."""
+    pods = current(sight.pods)
+    waiting = sorted((pod for pod in pods if pod.reason and pod not in broken), key=_weight)
+    found = [_held_up(waiting)] if waiting else []
+    group = [notice for notice in sight.notices if notice.kind == POD_GROUP]
+    if group and waiting and waiting[0].reason == UNSCHEDULED:
         found = [(group[-1].reason, group[-1].message)]
-    refused = [notice for notice in notices if notice.reason.startswith(_NOT_MADE)]
+    refused = [notice for notice in sight.notices if notice.reason.startswith(_NOT_MADE)]
     if refused and lacks_pods(seen.total, pods):
         found.append((refused[-1].reason, refused[-1].message))
     return found
