@@ -81,10 +81,13 @@ def failed(code: int, at: str = "03:04:55") -> dict[str, Any]:
     return {"phase": "Failed", **container({"terminated": ended}, ready=False, restartCount=0)}
 
 
-def warn(api: ApiServer, kind: str, name: str, reason: str, message: str) -> None:
+def warn(
+    api: ApiServer, kind: str, name: str, reason: str, message: str, api_version: str = ""
+) -> None:
+    about = {"kind": kind, "name": name, **({"apiVersion": api_version} if api_version else {})}
     event = {
         "apiVersion": "v1", "kind": "Event", "metadata": {"name": f"{name}.{reason}"},
-        "type": "Warning", "involvedObject": {"kind": kind, "name": name}, "reason": reason,
+        "type": "Warning", "involvedObject": about, "reason": reason,
         "eventTime": "2026-11-21T03:05:00.123456Z", "message": message,
     }  # fmt: skip
     api.put(event)
@@ -111,6 +114,18 @@ def test_a_job_of_a_list_has_its_ranks_and_does_not_differ_from_git(
     assert (item["cluster"], item["ready"], item["total"], item["restarts"]) == ("running", 1, 2, 2)
     assert item["message"] == f"rank 1: {NO_NODE}"
     assert [p["ranks"] for p in item["pods"]] == [[0], [1], [1], [1]]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "said"), [("batch/v1", True), ("batch.volcano.sh/v1alpha1", False)]
+)
+def test_an_event_about_a_kind_of_the_same_name_is_not_about_the_run(
+    api_version: str, said: bool, run: Run, put: Applied, api: ApiServer
+) -> None:
+    body = put("job", {"active": 0})
+    warn(api, "Job", body["metadata"]["name"], "FailedCreate", REFUSED, api_version)
+    item = the(run("status", "prod", "-o", "json"))
+    assert (REFUSED in str(item)) is said
 
 
 def test_a_replacement_that_is_refused_is_said_beside_what_it_replaces(

@@ -638,3 +638,15 @@ def test_a_runtime_that_is_not_there_is_known_by_its_name(name: str, by_torch: b
     head = f"apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nspec: {{runtimeRef: {{name: {name}}}"
     assert bool(_hits(RULES["TW203"], Sample(f"{head}}}"))) is by_torch
     assert bool(_hits(RULES["TW213"], Sample(f"{head}, {command}}}"))) is by_torch
+
+
+@pytest.mark.parametrize(
+    ("api_version", "waits"), [("batch/v1", True), ("batch.volcano.sh/v1alpha1", False)]
+)
+def test_a_health_check_is_about_a_kind_of_one_group(api_version: str, waits: bool) -> None:
+    flux = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization"
+    sample = Sample(
+        f"{flux}\nspec: {{healthChecks: [{{apiVersion: {api_version}, kind: Job, name: a}}]}}\n"
+        "---\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a}"
+    )
+    assert bool(_hits(RULES["TW510"], sample)) is waits

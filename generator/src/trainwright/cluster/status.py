@@ -15,6 +15,7 @@ from trainwright.cluster.observe import POD_GROUP, Notice, Sight, current, is_un
 from trainwright.cluster.pods import RUN_LABEL, LivePod, clean, read, seats, take
 from trainwright.cluster.states import Kind, Phase, State
 from trainwright.credentials import redact
+from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Manifest
 
 JOB_LABEL = "app.kubernetes.io/name"
@@ -249,11 +250,18 @@ def _explained(
     for event in sorted(events, key=_happened):
         object_ = event.get("involvedObject") or {}
         run = about.get((object_.get("kind", ""), object_.get("name", "")))
-        if run:
+        if run and _is_known(object_):
             said = clean(event.get("message") or "")
             notice = Notice(object_["kind"], event.get("reason") or "Warning", said)
             sights[run] = replace(sights[run], notices=(*sights[run].notices, notice))
     return sights
+
+
+def _is_known(reference: Mapping[str, Data]) -> bool:
+    """Whether an event is about a kind of ours, and not about one of the same name."""
+    kind = str(reference.get("kind", ""))
+    named = GroupKind.of(str(reference.get("apiVersion", "")), kind)
+    return kind == POD_GROUP or named == GroupKind.of("", kind)
 
 
 def _is_unexplained(one: Live, sight: Sight) -> bool:

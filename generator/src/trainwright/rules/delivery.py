@@ -137,15 +137,20 @@ G09 = Rule(
 )
 
 
+def _checked(check: Mapping[str, Data]) -> GroupKind:
+    """The kind that a health check of Flux is about."""
+    return GroupKind.of(text(check.get("apiVersion")), text(check.get("kind")))
+
+
 def _g10(subject: Subject) -> Iterator[Hit]:
     ours = _rendered(subject.spec.get("path")) and "job" in subject.environment.targets
-    own = [check.get("kind") for check in mappings(subject.spec.get("healthCheckExprs"))]
-    if (JOB not in subject.around.by_kind and not ours) or "Job" in own:
+    own = [_checked(check) for check in mappings(subject.spec.get("healthCheckExprs"))]
+    if (JOB not in subject.around.by_kind and not ours) or JOB in own:
         return  # an expression of its own may call a Job that runs current
     if subject.spec.get("wait") is True:
         yield Hit("/spec/wait", "wait holds every reconciliation until the Jobs are done")
     for index, check in enumerate(mappings(subject.spec.get("healthChecks"))):
-        if check.get("kind") == "Job":
+        if _checked(check) == JOB:
             yield Hit(f"/spec/healthChecks/{index}", "the health check waits for a Job to be done")
 
 
