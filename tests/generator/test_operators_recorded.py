@@ -428,3 +428,21 @@ def test_what_the_object_says_of_its_run_holds_for_what_was_made(recording: Reco
     assert bool(workload.gang) == bool(groups)
     if workload.gang:
         assert workload.gang.members == groups[0]["spec"]["minMember"] == len(workload.pods)
+
+
+def test_what_was_started_again_is_what_a_restart_helps(recording: Recording) -> None:
+    by_name = {pod.name: pod for pod in recording.workload.pods}
+    for real in recording.pods:
+        name = _name(real)
+        replaced = [_name(other) for other in recording.pods].count(name) > 1
+        for code in _found(real["status"], "exitCode"):
+            assert by_name[name].restart.helps(code) == replaced
+            assert not by_name[name].restart.gang
+    attempts = {
+        int(real["metadata"]["labels"].get(f"{_JOBSET}restart-attempt", "0"))
+        for real in recording.pods
+    }
+    for pod in by_name.values():
+        if attempts - {0}:
+            assert pod.restart.gang
+            assert pod.restart.limit is None or pod.restart.limit >= max(attempts)
