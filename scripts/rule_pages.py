@@ -114,6 +114,7 @@ def _facts(rule: Any) -> Iterator[str]:
         yield f"* Verdict: {rule.verdict.value}"
         kinds = sorted({str(kind) for edit in reported_by(rule.id) for kind in edit.kinds})
         yield f"* Looks at changes of: {', '.join(kinds) or 'any object'}"
+        yield "* Fields, and how it is known: [the table of edits](../edits.md)"
     elif isinstance(rule, Rule):
         yield f"* Looks at: {', '.join(map(str, rule.kinds)) or 'any object'}"
         if rule.spec:

@@ -254,6 +254,19 @@ def test_what_a_trainjob_accepts_its_jobset_may_refuse(
     assert _verdicts("TrainJob", field % 1, field % 2, environment) == expected
 
 
+@pytest.mark.parametrize(
+    ("rest", "verdict"), [(a, P) for a, _ in _GO_THROUGH] + [(a, B) for a, _ in _REFUSED]
+)
+def test_a_patch_that_comes_or_goes_is_accepted_and_may_be_refused_by_the_jobset(
+    rest: str, verdict: Verdict
+) -> None:
+    """The definition compares what is there before and after, so not what is new."""
+    with_it, without = _HELD + _patch(rest), _HELD + "runtimePatches: []"
+    assert _verdicts("TrainJob", without, with_it) == {verdict}
+    assert _verdicts("TrainJob", with_it, without) == {verdict}
+    assert _verdicts("TrainJob", _HELD + _patch("spec: {}"), with_it) == {verdict}
+
+
 # --- the rules of the definitions ------------------------------------------------------------------
 
 _KEYS = {"runtimePatches": {"manager": "example.com/a"}, "replicatedJobs": {"name": "node"}}

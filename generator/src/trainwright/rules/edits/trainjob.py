@@ -14,6 +14,8 @@ from trainwright.rules.edits.edit import (
     Difference,
     edits,
 )
+from trainwright.rules.kinds import patches
+from trainwright.rules.tolerant import mapping, sequence
 from trainwright.rules.trainjob import installed_minor
 from trainwright.rules.transition import Verdict
 
@@ -56,6 +58,16 @@ _OF_2_1 = (
     *(f"{_OVERRIDE}.metadata.{name}" for name in ("labels", "annotations")),
     *(f"{_OVERRIDE}.spec.{name}" for name in ("nodeSelector", "tolerations", "schedulingGates")),
 )
+
+
+def _places_only(difference: Difference) -> bool:
+    """Whether the entries that are not on both sides say nothing of pods but where they go."""
+    old, new = sequence(difference.old), sequence(difference.new)
+    entries = [entry for entry in (*old, *new) if entry not in old or entry not in new]
+    pods = (mapping(pod.get("spec")) for _, _, pod in patches({difference.field[-1]: entries}))
+    names = {str(name) for pod in pods for name in pod} - {"targetJobs"}
+    return names <= {*_PLACING, "schedulingGates"}
+
 
 EDITS = (
     *edits(
@@ -130,7 +142,17 @@ EDITS = (
         "accepted while the job is suspended",
         Basis.READ,
         _PLUGIN,
+        when=(AROUND, Condition("what comes or goes only places pods", _places_only)),
+    ),
+    *edits(
+        _KINDS,
+        _PATCHES,
+        Verdict.REFUSED_BELOW,
+        _REFUSED_BELOW,
+        Basis.INFERRED,
+        _JOBSET,
         when=(AROUND,),
+        rule="TW216",
     ),
     # --- what a job says itself -----------------------------------------------------------------
     *edits(
