@@ -290,7 +290,7 @@ def test_the_cache_says_what_no_cache_says() -> None:
 
 @pytest.mark.slow
 def test_the_cache_says_what_no_cache_says_after_many_edits() -> None:
-    _run(200, 25)
+    _run(120, 25)
 
 
 # --- single mistakes ------------------------------------------------------------------------------
@@ -344,7 +344,7 @@ def test_an_editor_that_empties_a_file_and_rewrites_it_leaves_no_trace(
 ) -> None:
     file = inheriting.root / "environments" / path
     right = file.read_bytes()
-    for after in range(1, 40):
+    for after in range(1, 40, 3):
         file.write_bytes(b"")
         racing = Racing(inheriting.root, after, lambda: file.write_bytes(right))
         plan.plan(inheriting.root, (), _OPTIONS, specs=racing)

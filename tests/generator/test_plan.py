@@ -69,7 +69,7 @@ def test_a_change_renders_exactly_what_depends_on_it(
 def test_a_broken_cache_is_forgotten(repository: Repository, content: str) -> None:
     repository.run("render")
     path = cache.location(repository.root, "prod")
-    path.write_text(content.replace('"x"', json.dumps(cache.fingerprint("embedded"))))
+    path.write_text(content.replace('"x"', json.dumps(cache.fingerprint(cache.EMBEDDED))))
     assert repository.run("render", "--check").exit_code == 0
 
 
@@ -79,6 +79,27 @@ def test_findings_are_remembered_whole(repository: Repository) -> None:
     assert "TW021" in first.stdout
     assert _remembered(repository, "prod")["llm"]
     assert repository.run("check", "-o", "json").stdout == first.stdout
+
+
+def test_another_helm_in_the_same_place_has_another_memory(tmp_path: Path) -> None:
+    binary = tmp_path / "helm"
+    binary.write_text("one")
+    marks = {cache.fingerprint(str(binary))}
+    binary.write_text("another")
+    cache.fingerprint.cache_clear()  # as in the next process
+    marks |= {cache.fingerprint(str(binary)), cache.fingerprint(cache.EMBEDDED)}
+    assert len(marks) == 3
+
+
+def test_what_did_not_change_is_not_written_again(repository: Repository) -> None:
+    repository.run("render")
+    path = cache.location(repository.root, "prod")
+    repository.run("check")  # remembers what lies in rendered/ now
+    before = path.stat()
+    repository.run("check", "prod/llm")
+    repository.run("render")
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert [entry.name for entry in sorted(path.parent.iterdir())] == ["dev.json", "prod.json"]
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(

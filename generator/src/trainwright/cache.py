@@ -20,6 +20,7 @@ from trainwright.index import Entry
 from trainwright.model import Data, Finding, Place, Related, Severity, Waiver
 from trainwright.pointer import Pointer
 
+EMBEDDED = "embedded"
 _PACKAGE = Path(__file__).parent
 
 
@@ -46,8 +47,17 @@ def location(root: Path, environment: str) -> Path:
 
 @cache
 def fingerprint(engine: str) -> str:
-    """Changes whenever code, chart, schemas or an engine do, by size and time of change."""
+    """Changes whenever code, chart, schemas or an engine do, by size and time of change.
+
+    An engine is a Helm binary, or `EMBEDDED`.
+    """
     parts = [engine]
+    if engine != EMBEDDED:
+        from shutil import which
+
+        with contextlib.suppress(OSError):
+            status = Path(which(engine) or engine).stat()
+            parts.append(f"{status.st_size} {status.st_mtime_ns}")
     for package in ("helm_python", "jsonschema_rs", "kubernetes_validate"):
         spec = find_spec(package)
         if spec and spec.origin:
@@ -74,14 +84,16 @@ def load(path: Path, mark: str) -> dict[str, Remembered]:
 
 def save(path: Path, mark: str, jobs: Mapping[str, Remembered]) -> None:
     """Replace the memory of an environment; a cache that cannot be written is no failure."""
-    from tempfile import NamedTemporaryFile  # 5 ms
-
     data = {"fingerprint": mark, "jobs": {name: _plain(job) for name, job in jobs.items()}}
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
-            json.dump(data, file)
-        Path(file.name).replace(path)
+    temporary = path.with_name(f"{path.name}-{os.urandom(8).hex()}")
+    try:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(data), encoding="utf-8")
+            temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 def _plain(job: Remembered) -> Data:

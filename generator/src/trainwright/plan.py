@@ -134,7 +134,7 @@ class _Work:
         self._options = options
         self._folder = root / ENVIRONMENTS / selection.environment / RENDERED
         self._cache_path = cache.location(root, selection.environment)
-        self._mark = cache.fingerprint(options.helm or "embedded")
+        self._mark = cache.fingerprint(options.helm or cache.EMBEDDED)
         self._loaded = reader.environment(selection.environment)
         document = self._loaded.document
         self.environment = (
@@ -191,7 +191,9 @@ class _Work:
         """The plan; `shared` are findings about files that several jobs inherit from."""
         if self._options.use_cache and self.environment is not None:
             kept = {} if self._selection.whole else self._remembered
-            cache.save(self._cache_path, self._mark, {**kept, **self._outcomes})
+            known = {**kept, **self._outcomes}
+            if known != self._remembered:
+                cache.save(self._cache_path, self._mark, known)
         findings = self._findings(shared)
         was = {} if self._options.fresh else index.read(self._folder)
         entries = {job: o.entry for job, o in self._outcomes.items() if o.entry is not None}

@@ -149,13 +149,12 @@ def read_regular(path: str | os.PathLike[str], *, follow: bool = True) -> bytes:
     for name in named:
         flags |= getattr(os, name, 0)  # Windows has the first alone, and no other system has it
     descriptor = os.open(path, flags)
-    with os.fdopen(descriptor, "rb") as file:
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
         status = os.fstat(descriptor)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "Not a regular file", str(path))
-        raw = file.read(MAX_BYTES + 1)
-    if len(raw) > MAX_BYTES:
-        raise OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
-    return raw
+        if status.st_size > MAX_BYTES:
+            raise OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
+        return file.readall()

@@ -21,7 +21,7 @@ from trainwright.load import (
 from trainwright.model import Environment, Job
 from trainwright.render import Rendered
 from trainwright.review.model import Run
-from trainwright.tree import Tree
+from trainwright.tree import Snapshot, Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Side:
     """The specs of one commit or folder."""
 
     def __init__(self, tree: Tree):
-        self.tree = tree
-        self.reader = Reader(tree)
+        self.tree = Snapshot(tree)
+        self.reader = Reader(self.tree)
         self._environments: dict[str, LoadedEnvironment] = {}
         self._indexes: dict[str, Mapping[str, index.Entry]] = {}
         self._ledgers: dict[str, Ledger] = {}
