@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from trainwright import diagnostics as dx
+from trainwright import schema
 from trainwright.launch import SCRIPT_FOLDER
 from trainwright.merge import Layered, merge
 from trainwright.model import (
@@ -42,6 +43,7 @@ from trainwright.model import (
 from trainwright.pointer import Pointer
 from trainwright.yamlio import Document
 
+MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its node
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
@@ -363,6 +365,8 @@ def _problems(spec: Layered, place: Environment) -> Iterator[Finding]:
     yield from _elastic_range(spec)
     yield from _accelerators(spec, place)
     yield from _mounts(spec)
+    yield from _grace(spec)
+    yield from _affinity(spec, place)
 
 
 def _at(kind: dx.Diagnostic, spec: Layered, at: Pointer, message: str, **more: Any) -> Finding:
@@ -512,6 +516,23 @@ def _mounts(spec: Layered) -> Iterator[Finding]:
     for name in both:
         message = f"{name} is set in env and in secrets"
         yield _at(dx.CONTRADICTION, spec, Pointer.of("env", name), message)
+
+
+def _grace(spec: Layered) -> Iterator[Finding]:
+    grace = str(spec.data["gracePeriod"])
+    if seconds(grace) > MAX_GRACE:
+        message = f"gracePeriod is {grace}, the most is {MAX_GRACE // 86_400}d"
+        remedy = "Write the time that a checkpoint takes."
+        yield _at(dx.SCHEMA, spec, Pointer("/gracePeriod"), message, remedy=remedy)
+
+
+def _affinity(spec: Layered, place: Environment) -> Iterator[Finding]:
+    """What Kubernetes does not know in an affinity, at the line that says it."""
+    written = {"affinity": spec.data.get("affinity", {})}
+    for violation in schema.affinity(place.kubernetes_version).explain(written):
+        at = violation.pointer
+        place_of = spec.key_origin(at) if violation.key else spec.origin(at)
+        yield dx.SCHEMA.at(place_of, violation.message, remedy=violation.remedy, path=at)
 
 
 def _claim_fits(spec: Layered, volume: str) -> Iterator[Finding]:

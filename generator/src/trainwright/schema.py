@@ -159,6 +159,13 @@ def kind(name: str, kubernetes_version: str) -> Schema:
     return with_kubernetes(_load(f"kinds/{name.lower()}.schema.json"), kubernetes_version)
 
 
+@cache
+def affinity(version: str) -> Schema:
+    """The affinity of a pod as one Kubernetes minor knows it, in a mapping under that name."""
+    definition = {"$ref": f"{kube.URI}#/$defs/io.k8s.api.core.v1.Affinity"}
+    return with_kubernetes({"properties": {"affinity": definition}}, version)
+
+
 def with_kubernetes(root: Mapping[str, Data], version: str) -> Schema:
     """A schema that refers to definitions of a Kubernetes minor."""
     return Schema(root, ((kube.URI, kube.reachable(version, *kube.references(root))),))

@@ -195,7 +195,9 @@ def _shm(job: Job) -> str:
     if job.shm != "auto":
         return job.shm
     memory = job.resources.limit_memory or job.resources.memory
-    return quantity.format_binary(int(quantity.parse(memory)) // 2) if memory else _DEFAULT_SHM
+    if not memory:
+        return _DEFAULT_SHM
+    return quantity.format_binary(max(1, int(quantity.parse(memory)) // 2))
 
 
 def _volume(job: Job, volume: Volume) -> dict[str, Data]:
