@@ -29,7 +29,9 @@ NO_TAINT = (
     "0/9 nodes are available: 4 node(s) didn't match Pod's node affinity/selector, 5 node(s) had "
     "untolerated taint(s)."
 )
-UNSAID = "Kueue gives no reason: it has not evaluated it yet, or a workload of the same shape"
+UNSAID = (
+    "Kueue gives no reason: it is not evaluated yet, or waits with a workload of the same shape"
+)
 # phase, ready, total, restarts, ranks of the pods, the start of what is said
 EXPECTED: dict[str, tuple[Phase, int, int, int, list[int], str]] = {
     "job/plain-2-pods-gloo": (Phase.RUNNING, 2, 2, 0, [0, 1], ""),
@@ -53,6 +55,10 @@ EXPECTED: dict[str, tuple[Phase, int, int, int, list[int], str]] = {
     ),
     "jobset/torchrun-2-pods-gpu-in-a-queue-admitted": (
         Phase.PENDING, 0, 2, 0, [0, 1], f"Unschedulable: rank 0 (and 1 more): {NO_CLAIM}",
+    ),
+    "jobset/volcano-gang-argv": (
+        Phase.PENDING, 0, 2, 0, [0, 4],
+        "ranks 0-3 (and 1 more): Pending",
     ),
     "jobset/volcano-gang-python": (
         Phase.SUSPENDED, 0, 2, 0, [], "SuspendedJobs: jobset is suspended",

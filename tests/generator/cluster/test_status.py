@@ -271,8 +271,7 @@ def test_suspended_is_somebodys_wish_and_queued_is_kueues(
 
 
 UNSAID = (
-    "Kueue gives no reason: it has not evaluated it yet, or a workload of the same shape waits and "
-    "this one waits with it"
+    "Kueue gives no reason: it is not evaluated yet, or waits with a workload of the same shape"
 )
 WORKLOADS: dict[str, tuple[dict[str, Any] | None, str, str]] = {
     "no Workload": (None, "NoWorkload", "Kueue has taken no notice of it, in the queue team"),

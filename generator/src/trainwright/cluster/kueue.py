@@ -72,8 +72,7 @@ def reason(
 # Kueue does not evaluate a workload of a shape that has just failed (0.17 and later).
 _BYPASSED = "an equivalent workload"
 _UNSAID = (
-    "Kueue gives no reason: it has not evaluated it yet, or a workload of the same shape waits "
-    "and this one waits with it"
+    "Kueue gives no reason: it is not evaluated yet, or waits with a workload of the same shape"
 )
 
 
