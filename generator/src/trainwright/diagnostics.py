@@ -201,6 +201,13 @@ PLACED_BY_FLAVOR = Diagnostic(
     severity=Severity.NOTE,
     waivable=True,
 )
+RESERVED = Diagnostic(
+    id="TW026",
+    name="reserved-name",
+    summary="Variables and labels that a job's kind sets itself are left to it.",
+    effect="Pods have one value of each: what is written here would be lost, or refused.",
+    remedy="Remove it, or use another name.",
+)
 WAIVER_EXPIRED = Diagnostic(
     id="TW030",
     name="waiver-expired",
@@ -314,6 +321,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         CAPACITY,
         NAME_LENGTH,
         PLACED_BY_FLAVOR,
+        RESERVED,
         WAIVER_EXPIRED,
         WAIVER_UNUSED,
         UNKNOWN_RULE,

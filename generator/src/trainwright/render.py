@@ -108,6 +108,13 @@ def _unfit(
             remedy=problem.remedy,
             path=problem.path,
         )
+    for problem in values.reserved(job, environment, name):
+        yield dx.RESERVED.at(
+            _authored(spec, problem.path),
+            problem.message,
+            remedy=problem.remedy,
+            path=problem.path,
+        )
     longest = f"{name}{target.longest_suffix(job)}"
     if len(longest) > names.MAX_NAME:
         over = len(longest) - names.MAX_NAME

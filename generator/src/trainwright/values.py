@@ -8,7 +8,9 @@ from posixpath import join
 from trainwright import launch, quantity
 from trainwright.merge import merge
 from trainwright.model import Data, Environment, Job, Volume
-from trainwright.targets import TARGETS, placed_by_kueue, queueing
+from trainwright.pointer import Pointer
+from trainwright.targets import TARGETS, indexed, placed_by_kueue, queueing
+from trainwright.targets.target import Target, Unsupported
 
 MANAGED_BY = "trainwright"
 SCRIPT_VOLUME = "trainwright-script"
@@ -28,7 +30,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
         "command": launch.command(job),
         "args": launch.arguments(job.flags),
-        "env": dict(sorted(_env(job, name))),
+        "env": dict(sorted({**_variables(job, name), **job.env}.items())),
         "secretEnv": {
             key: {"name": name, "key": key}
             if secret.external
@@ -48,6 +50,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "terminationGracePeriodSeconds": job.grace_period,
     }
     decided = merge(common, TARGETS[job.target].values(job, environment, name))
+    decided = merge(decided, {"env": dict(job.env)})  # over defaults; see `reserved` for the rest
     decided |= {
         "ports": [*decided.get("ports", []), *_metrics_ports(job)],
         **_supporting(job),
@@ -55,10 +58,44 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     return {key: value for key, value in decided.items() if value not in ("", [], {})}
 
 
+def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsupported]:
+    """Variables and labels of the job's own that its kind, or what is rendered for it, sets.
+
+    Of two with one name only one reaches the pods, so that the other would vanish.
+    """
+    target = TARGETS[job.target]
+    decided = target.values(job, environment, name)
+    variables = {**_variables(job, name), **decided.get("env", {}), **decided.get("fieldEnv", {})}
+    for field, written in (("env", job.env), ("secrets", job.secrets)):
+        for variable, value in written.items():
+            own = variables.get(variable, value)
+            if value != own and variable not in indexed.UNBUFFERED:
+                yield _reserved(target, Pointer.of(field, variable))
+    labels = {
+        **_own_labels(job, name),
+        **_object_labels(job, environment),
+        **_mesh(environment).get("podLabels", {}),
+        **decided.get("podLabels", {}),
+    }
+    for label, value in job.labels.items():
+        if value != labels.get(label, value) or label in target.controller_labels:
+            yield _reserved(target, Pointer.of("labels", label))
+
+
+def _reserved(target: Target, at: Pointer) -> Unsupported:
+    field, key = at.parts
+    what = "label" if field == "labels" else "variable"
+    message = f"the {what} {key} is set for every {target.kind}, and this one would be lost"
+    return Unsupported(at, message, f"Remove it ({at.dotted}: null), or use another name.")
+
+
 def _labels(job: Job, name: str) -> dict[str, str]:
+    return {**job.labels, **_own_labels(job, name)}
+
+
+def _own_labels(job: Job, name: str) -> dict[str, str]:
     # The recommended labels of https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
     return {
-        **job.labels,
         "app.kubernetes.io/name": job.name,
         "app.kubernetes.io/instance": name,
         "app.kubernetes.io/managed-by": MANAGED_BY,
@@ -139,8 +176,11 @@ def _image(job: Job) -> dict[str, Data]:
     return {key: value for key, value in image.items() if value}
 
 
-def _env(job: Job, name: str) -> Iterator[tuple[str, str]]:
-    yield from job.env.items()
+def _variables(job: Job, name: str) -> dict[str, str]:
+    return dict(_of_the_runtime(job, name))
+
+
+def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
     if job.metrics:
         yield "TRAINWRIGHT_METRICS_PORT", str(job.metrics.port)
     checkpoint = job.checkpoint

@@ -118,7 +118,10 @@ class Place:
         job = resolve.job(layered, self.environment, file.path)
         if not isinstance(job, Job):
             return _refusal(job[0])
-        for problem in unsupported(job, self.environment):
+        for problem in (
+            *unsupported(job, self.environment),
+            *values.reserved(job, self.environment, job.name),
+        ):
             return Refusal(problem.path, problem.message, problem.remedy)
         name = names.object_name(job, names.spec_hash(job, self.environment))
         if len(f"{name}{TARGETS[job.target].longest_suffix(job)}") > names.MAX_NAME:

@@ -65,10 +65,13 @@ _RESERVED = frozenset(
 
 
 def _p11(subject: Subject) -> Iterator[Hit]:
+    if subject.kind == TRAININGJOB and subject.spec.get("injectLattice") is not True:
+        return  # without its agent Lattice sets nothing
+    reserved = _RESERVED if subject.kind == PYTORCHJOB else _RESERVED - {"PYTHONUNBUFFERED"}
     for container in subject.containers:
         for index, entry in enumerate(container.env):
             name = text(entry.get("name"))
-            if name in _RESERVED or name.startswith("PET_"):
+            if name in reserved or name.startswith("PET_"):
                 yield Hit(
                     f"{container.pointer}/env/{index}",
                     f"{name} is set",

@@ -36,6 +36,7 @@ TARGET = Target(
     longest_suffix=lambda job: f"-{job.nodes - 1}",
     unsupported=indexed.unsupported,
     immutable_template=True,
+    controller_labels=indexed.JOB_LABELS,
     deviations=(
         queueing.PLACED,
         Deviation(

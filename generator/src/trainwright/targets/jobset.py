@@ -38,6 +38,7 @@ TARGET = Target(
     longest_suffix=longest_suffix,
     unsupported=indexed.unsupported,
     immutable_template=True,
+    controller_labels=indexed.JOBSET_LABELS,
     deviations=(
         queueing.PLACED,
         indexed.RETRIES,

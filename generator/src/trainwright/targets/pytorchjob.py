@@ -124,4 +124,9 @@ TARGET = Target(
         ),
     ),
     elastic=True,
+    # kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go
+    controller_labels=tuple(
+        f"training.kubeflow.org/{name}"
+        for name in ("operator-name", "job-name", "job-role", "replica-type", "replica-index")
+    ),
 )

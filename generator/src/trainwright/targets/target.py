@@ -60,7 +60,8 @@ class Target:
     generation of. `envelope` makes a Kubernetes-like object of what is rendered, for targets that
     are none themselves: no GitOps engine applies those. `immutable_template` says whether its API
     keeps a running pod template as it is, so that a file with placement of its own, which would
-    undo what Kueue has written there, cannot be applied again.
+    undo what Kueue has written there, cannot be applied again. `controller_labels` are what its
+    controller writes into the labels of pods, over those of the template or refusing them.
     """
 
     name: str
@@ -77,3 +78,4 @@ class Target:
     succeeds: str = ""
     envelope: Callable[[Mapping[str, Data]], dict[str, Data]] | None = None
     immutable_template: bool = False
+    controller_labels: tuple[str, ...] = ()

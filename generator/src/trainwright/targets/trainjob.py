@@ -118,6 +118,7 @@ TARGET = Target(
     longest_suffix=lambda job: f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde",
     unsupported=_unsupported,
     succeeds="PyTorchJob",
+    controller_labels=indexed.JOBSET_LABELS,
     deviations=(
         replace(indexed.RETRIES, when=lambda job, env: job.retries > 0 and not _lent(job, env)),
         Deviation(
