@@ -26,6 +26,7 @@ from trainwright.importing import Found, text
 from trainwright.importing.accounting import leaves
 from trainwright.importing.batch import Done, Options, run
 from trainwright.importing.convert import Imported
+from trainwright.importing.jobset import ONE_GROUP
 from trainwright.importing.trial import Place
 from trainwright.manifests import reading
 from trainwright.merge import lookup
@@ -473,7 +474,7 @@ def _planted(data: Data, above: str = "") -> Data:
 @pytest.mark.parametrize("case", WHOLE)
 def test_a_field_that_nobody_knows_is_listed(case: str, tmp_path: Path) -> None:
     done = _import(tmp_path / "planted.yaml", [_planted(body) for body in _documents(case)])
-    assert done.problems == ()
+    assert [problem for problem in done.problems if ONE_GROUP not in problem] == []
     for imported, _ in done.imported:
         fates = [a.fate for a in imported.accounts if a.pointer.endswith("/planted")]
         assert set(fates) == {"left"}
@@ -511,3 +512,20 @@ def test_whatever_is_broken_is_a_problem_and_no_crash(seed: int, tmp_path: Path)
             holder[int(key) if isinstance(holder, list) else key] = chance.choice(ODD)
         with suppress(TrainwrightError):  # that there is nothing to import
             _import(tmp_path / "broken.yaml", bodies)
+
+
+@pytest.mark.parametrize(
+    ("case", "named"),
+    [
+        ("jobset-of-two-groups", "/spec/replicatedJobs/0 {name: driver}: a job spec is one group"),
+        ("jobset-of-several-replicas", "group node has 2 replicas"),
+        ("trainjob-2-3-with-its-runtime", "{name: dataset-initializer}: a job spec is one group"),
+    ],
+)
+def test_pods_that_no_spec_is_made_of_are_a_failure(
+    case: str, named: str, repository: Repository
+) -> None:
+    paths = [str(path) for path in _inputs(case)]
+    done = repository.run("import", "--dry-run", "--env", "dev", *paths)
+    assert done.exit_code == 1
+    assert named in done.stderr

@@ -221,6 +221,13 @@ JOBS = [
     ("TW302", job_of(TWO, "command: [torchrun], env: [{name: MASTER_ADDR, value: a-0.a}]"), "", 1),
     ("TW302", job_of(TWO, "command: [torchrun, --rdzv-endpoint=etcd:2379]"), "", 0),
     ("TW302", jobset_of("parallelism: 2, ", "network: {enableDNSHostnames: false}, "), "", 1),
+    *(("TW311", f"kind: Job\nmetadata: {{name: a}}\nspec: {{{spec}}}", "", expected) for spec, expected in (
+        ("template: {metadata: {labels: {job-name: a, batch.kubernetes.io/job-name: a}}}", 0),
+        ("template: {metadata: {labels: {job-name: b, batch.kubernetes.io/job-name: b}}}", 2),
+        ("template: {metadata: {labels: {controller-uid: u, batch.kubernetes.io/controller-uid: u}}}", 2),
+        ("selector: {matchLabels: {controller-uid: u}}, template: {}", 1),
+        ("manualSelector: true, selector: {matchLabels: {controller-uid: u}}, template: {metadata: {labels: {controller-uid: u}}}", 0),
+    )),
     ("TW303", job_of("completionMode: Indexed, completions: 100, ", name="a" * 60), "", 0),
     ("TW303", job_of("completionMode: Indexed, completions: 101, ", name="a" * 60), "", 1),
     ("TW303", job_of("completionMode: Indexed, completions: 1, ", name="a.b"), "", 1),

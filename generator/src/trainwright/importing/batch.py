@@ -58,6 +58,7 @@ def run(root: Path, found: Found, options: Options) -> Done:
             path = JobFile(options.environment, str(done.spec["name"])).path
             _refuse_taken(tree, path, [taken for _, taken in imported], options)
             imported.append((done, path))
+            problems += [str(group) for group in source.groups]
         except ImportingError as error:
             problems.append(str(error))
     if options.write and imported:

@@ -12,6 +12,7 @@ from trainwright.importing import beside
 from trainwright.importing.choice import Choice
 from trainwright.importing.source import Source
 from trainwright.importing.trial import Place
+from trainwright.kube import is_generated
 from trainwright.merge import merge
 from trainwright.model import Data, Environment, Pool
 from trainwright.operators import commands
@@ -50,7 +51,7 @@ def spec(source: Source, run: Run, place: Place, choice: Choice) -> dict[str, Da
         "state": "suspended" if run.suspended else None,
         **_placement(pod, choice.pool),
         "labels": _labels({**run.labels, **run.pods[0].labels}),
-        "annotations": dict(run.annotations),
+        "annotations": {k: v for k, v in run.annotations.items() if not is_generated(k)},
         "serviceAccount": pod.service_account,
         "network": "isolated" if run.isolated else None,
         "metrics": beside.metrics(source.manifests(), pod),
@@ -298,7 +299,11 @@ def _placement(pod: Pod, pool: Pool | None) -> dict[str, Data]:
 
 
 def _labels(labels: Mapping[str, str]) -> dict[str, Data]:
-    return {key: value for key, value in labels.items() if not key.startswith(_OWN_LABELS)}
+    return {
+        key: value
+        for key, value in labels.items()
+        if not key.startswith(_OWN_LABELS) and not is_generated(key)
+    }
 
 
 def _security(run: Run) -> dict[str, Data]:

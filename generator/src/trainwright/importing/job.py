@@ -17,7 +17,7 @@ def _read(part: Part, others: Sequence[Part]) -> Read:
             f"{part.place('/spec')}: {pods} pods without completionMode: Indexed cannot tell who "
             "they are, so they are no distributed training"
         )
-    return Read(parts=(part, *pod_groups(others)))
+    return Read(parts=(part, *pod_groups(part, others)))
 
 
 READER = Reader(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.groupkind import PODGROUPS
 from trainwright.importing.reader import Read, Reader, mapping
-from trainwright.importing.source import Left, Part, shown
+from trainwright.importing.source import ImportingError, Left, Part, shown
 from trainwright.model import Data, Manifest
+from trainwright.operators.indexed import GROUP_ANNOTATION, POD_GROUP_LABEL
 from trainwright.pointer import Pointer
 
 _GROUPS = "/spec/replicatedJobs"
@@ -17,8 +18,8 @@ ONE_GROUP = "a job spec is one group of pods: run it as a job of its own"
 
 def _read(part: Part, others: Sequence[Part]) -> Read:
     spec = mapping(part.body.get("spec"))
-    part, left = only_group(part, _GROUPS, spec, _size)
-    return Read(parts=(part, *pod_groups(others)), left=left)
+    part, groups = only_group(part, _GROUPS, spec, _size)
+    return Read(parts=(part, *pod_groups(part, others)), groups=groups)
 
 
 def _size(group: Mapping[str, Data]) -> int:
@@ -36,9 +37,13 @@ def only_group(
 ) -> tuple[Part, tuple[Left, ...]]:
     """The object with the group that trains alone; the others are left, as they come."""
     groups = jobset.get("replicatedJobs")
-    if not isinstance(groups, list) or len(groups) < 2:
+    if not isinstance(groups, list) or not groups:
         return part, ()
     chosen = max(range(len(groups)), key=lambda index: (size(mapping(groups[index])), index))
+
+    _refuse_replicas(part, f"{pointer}/{chosen}", mapping(groups[chosen]))
+    if len(groups) == 1:
+        return part, ()
 
     def original(inside: str) -> str:
         first = f"{pointer}/0"
@@ -65,14 +70,39 @@ def only_group(
     return narrowed, left
 
 
+def _refuse_replicas(part: Part, pointer: str, group: Mapping[str, Data]) -> None:
+    """Several Jobs of one group count their pods each for itself: as one they get other ranks."""
+    count = group.get("replicas", 1)
+    if isinstance(count, int) and count > 1:
+        name = shown("", group.get("name"))
+        raise ImportingError(
+            f"{part.place(f'{pointer}/replicas')}: group {name} has {count} replicas, and a job "
+            "spec is one group of pods: import it with replicas: 1 and the pods of all in "
+            "parallelism and completions, or make each replica a job of its own"
+        )
+
+
 def _put(body: Mapping[str, Data], keys: list[str], value: Data) -> dict[str, Data]:
     key, *rest = keys
     return {**body, key: _put(mapping(body.get(key)), rest, value) if rest else value}
 
 
-def pod_groups(others: Sequence[Part]) -> tuple[Part, ...]:
-    """Gangs that were given with it; the operator's model knows which one is its."""
-    return tuple(part for part in others if Manifest(body=part.body).group_kind in PODGROUPS)
+def pod_groups(part: Part, others: Sequence[Part]) -> tuple[Part, ...]:
+    """Gangs that its pods say they belong to, by label or annotation."""
+    named = frozenset(_memberships(part.body))
+    groups = ((other, Manifest(body=other.body)) for other in others)
+    return tuple(o for o, group in groups if group.group_kind in PODGROUPS and group.name in named)
+
+
+def _memberships(data: Data) -> Iterator[str]:
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            if key in (GROUP_ANNOTATION, POD_GROUP_LABEL) and isinstance(value, str):
+                yield value
+            yield from _memberships(value)
+    elif isinstance(data, list):
+        for item in data:
+            yield from _memberships(item)
 
 
 READER = Reader(

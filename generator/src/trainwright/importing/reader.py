@@ -19,6 +19,7 @@ class Read:
 
     parts: tuple[Part, ...]
     left: tuple[Left, ...] = ()
+    groups: tuple[Left, ...] = ()  # of pods, which no spec is made of
     assumed: tuple[Manifest, ...] = ()
 
 
@@ -45,6 +46,7 @@ class Reader:
             target=target_of(self.kind),
             parts=found.parts,
             left=found.left,
+            groups=found.groups,
             assumed=found.assumed,
             reasons=self.reasons,
             container=self.container,

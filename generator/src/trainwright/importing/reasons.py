@@ -11,6 +11,7 @@ from trainwright import credentials
 from trainwright.equivalence.containers import places
 from trainwright.importing.accounting import Account
 from trainwright.importing.source import Left, Source, shown
+from trainwright.kube import is_generated
 from trainwright.merge import lookup
 from trainwright.model import Data
 from trainwright.pointer import Pointer
@@ -30,6 +31,8 @@ _BY_POINTER = (
     ("/metadata/annotations/kubectl.kubernetes.io~1*", "kubectl writes it"),
     ("/metadata/ownerReferences/**", "its owner writes it"),
     ("/metadata/finalizers/**", "a controller writes it"),
+    ("**/metadata/selfLink", "the cluster writes it"),
+    ("**/metadata/creationTimestamp", "the cluster writes it"),
     ("/metadata/labels/helm.sh~1chart", "Helm writes it"),
     ("/metadata/labels/app.kubernetes.io~1*", "a rendered run has its own"),
     (
@@ -158,6 +161,7 @@ class Reasons:
         if account.pointer == "/metadata/namespace":
             return f"the environment's namespace is {self.namespace}"
         known = (
+            *_generated(account.pointer),
             *_matching(self.source.reasons, account.pointer),
             *self._of_the_environment(account.changed),
             *_matching(_BY_POINTER, account.pointer),
@@ -208,6 +212,15 @@ def _pattern(text: str) -> re.Pattern[str]:
     """A pattern of pointers as a regular expression."""
     found = re.escape(text).replace(r"\*\*/", "(?:.*/)?").replace(r"/\*\*", "(?:/.*)?")
     return re.compile(found.replace(r"\*", "[^/]*"))
+
+
+def _generated(pointer: str) -> Iterator[str]:
+    at = Pointer(pointer)
+    if len(at.parts) > 1 and at.parts[-2] in ("labels", "annotations", "matchLabels"):
+        if at.last.startswith("kubectl"):
+            yield "kubectl writes it"
+        elif is_generated(at.last):
+            yield "the cluster writes it"
 
 
 def _matching(reasons: tuple[tuple[str, str], ...], pointer: str) -> Iterator[str]:

@@ -75,7 +75,8 @@ class Source:
 
     `kind` is what it is in people's words, `target` the one that is the same kind. `parts` are
     the object itself and whatever its operator reads with it. `left` is what was found to be out
-    of reach already while reading; `assumed` are objects that the cluster has and nobody showed.
+    of reach already while reading, `groups` are groups of pods that no spec is made of; `assumed`
+    are objects that the cluster has and nobody showed.
     """
 
     kind: str
@@ -83,6 +84,7 @@ class Source:
     target: str
     parts: tuple[Part, ...]
     left: tuple[Left, ...] = ()
+    groups: tuple[Left, ...] = ()
     assumed: tuple[Manifest, ...] = ()
     container: str = ""  # the name that its operator looks for
     reasons: tuple[tuple[str, str], ...] = ()  # why a field is left, by pattern of its pointer

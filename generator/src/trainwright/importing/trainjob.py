@@ -22,8 +22,8 @@ def _read(part: Part, others: Sequence[Part]) -> Read:
         manifest = Manifest(body=other.body)
         if (manifest.group_kind, manifest.name) == (GroupKind(TRAINJOB.group, kind), name):
             jobset = mapping(mapping(mapping(other.body.get("spec")).get("template")).get("spec"))
-            runtime, left = only_group(other, _GROUPS, jobset, _trains)
-            return Read(parts=(part, runtime), left=left)
+            runtime, groups = only_group(other, _GROUPS, jobset, _trains)
+            return Read(parts=(part, runtime), groups=groups)
     unknown = Left(
         field=part.called("/spec/runtimeRef/name"),
         place=part.place("/spec/runtimeRef/name"),

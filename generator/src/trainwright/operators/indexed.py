@@ -110,16 +110,16 @@ def _attempt(spec: Mapping[str, Data]) -> Deadline | None:
     return min(ends, key=lambda deadline: deadline.seconds, default=None)
 
 
-_GROUP = "scheduling.k8s.io/group-name"  # annotation of Volcano
-_POD_GROUP = "scheduling.x-k8s.io/pod-group"  # label of scheduler-plugins
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"  # annotation of Volcano
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"  # label of scheduler-plugins
 
 
 def pod_group(pods: tuple[Pod, ...], together: Sequence[Manifest]) -> Gang | None:
     """The PodGroup that the pods say they belong to, if it is among the manifests."""
     first = pods[0]
     named = {
-        PODGROUP_OF_VOLCANO: first.annotations.get(_GROUP),
-        PODGROUP_OF_PLUGINS: first.labels.get(_POD_GROUP),
+        PODGROUP_OF_VOLCANO: first.annotations.get(GROUP_ANNOTATION),
+        PODGROUP_OF_PLUGINS: first.labels.get(POD_GROUP_LABEL),
     }
     for other in together:
         if other.name and other.name == named.get(other.group_kind):

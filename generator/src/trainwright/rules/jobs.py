@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trainwright.groupkind import JOB, JOBSET, RUNTIMES, SERVICE
 from trainwright.model import Data, Severity
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, token
 from trainwright.rules.kinds import replicated
 from trainwright.rules.launching import addresses, options, torchruns, trains_together
 from trainwright.rules.rule import Rule, Sample
@@ -329,4 +329,44 @@ J09 = Rule(
     passing=Sample(_set("backoffLimit: 0, ", "failurePolicy: {maxRestarts: 3}, ")),
     failing=Sample(_set("")),
 )
-RULES = (J01, J02, J03, J04, J05, J06, J09)
+
+
+_UID = ("controller-uid", "batch.kubernetes.io/controller-uid")
+_NAME = ("job-name", "batch.kubernetes.io/job-name")
+
+
+def _j11(subject: Subject) -> Iterator[Hit]:
+    for job in batch_jobs(subject):
+        if job.spec.get("manualSelector") is True:
+            continue
+        if job.spec.get("selector") is not None:
+            yield Hit(f"{job.pointer}/selector", "selector is set, without manualSelector")
+        own = text(subject.metadata.get("name")) if subject.kind == JOB else ""
+        for label, value in job.template.labels.items():
+            if label in _UID or (label in _NAME and value != own):
+                pointer = f"{job.template.pointer}/metadata/labels/{token(label)}"
+                yield Hit(pointer, f"{label} is set to {value!r}")
+
+
+def _labelled(labels: str) -> str:
+    return (
+        f"kind: Job\nmetadata: {{name: a}}\nspec: {{template: {{metadata: {{labels: {labels}}}}}}}"
+    )
+
+
+J11 = Rule(
+    id="TW311",
+    name="generated-selector",
+    severity=Severity.ERROR,
+    summary="The API server makes the selector of a Job, and the labels that it selects.",
+    effect="The API server refuses the Job: they are another Job's, as `kubectl get -o yaml` shows "
+    "them.",
+    remedy="Remove them.",
+    kinds=EVERYWHERE,
+    spec=Pointer("/labels"),
+    source="kubernetes/kubernetes@v1.36.2:pkg/apis/batch/validation/validation.go",
+    run=_j11,
+    passing=Sample(_labelled("{team: vision}")),
+    failing=Sample(_labelled("{batch.kubernetes.io/controller-uid: 7b0c1111}")),
+)
+RULES = (J01, J02, J03, J04, J05, J06, J09, J11)
