@@ -536,6 +536,14 @@ def test_ctrl_c_leaves_everything_as_it_was(repository: Repository, tmp_path: Pa
         assert git(repository.root, "status", "--porcelain") == ""
 
 
+def test_a_hook_may_render_what_is_committed(repository: Repository) -> None:
+    """The verb that commits has the repository for itself, and its hook takes part in that."""
+    hook(repository, "pre-commit", f"{sys.executable} -m trainwright render && git add -u")
+    fine(repository, "suspend", "prod/llm", "--commit")
+    assert git(repository.root, "status", "--porcelain") == ""
+    assert "TRAINWRIGHT_HELD" not in os.environ
+
+
 def test_a_verb_in_a_hook_of_another_repository(repository: Repository, tmp_path: Path) -> None:
     other = git_repository.init(tmp_path / "other")
     git_repository.commit(other)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from trainwright.plan import Options, Plan
 
+_HELD = "TRAINWRIGHT_HELD"  # the folder that a process above this one holds
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
 TODAY = "TRAINWRIGHT_TODAY"  # not SOURCE_DATE_EPOCH: builds set that to the day of a commit
 
@@ -108,15 +109,26 @@ class Context:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else who asks for it changes the repository meanwhile."""
+        """Nobody else who asks for it changes the repository meanwhile.
+
+        But for what this process starts: a hook of the commit that it makes may render.
+        """
         from trainwright import filetree
         from trainwright.load import ENVIRONMENTS
 
         def waiting() -> None:
             click.echo(f"waiting for another trainwright that changes {self.root}", err=True)
 
-        with filetree.exclusive(self.root / ENVIRONMENTS, waiting):
+        folder = (self.root / ENVIRONMENTS).resolve()
+        if os.environ.get(_HELD) == str(folder):
             yield
+            return
+        with filetree.exclusive(folder, waiting):
+            os.environ[_HELD] = str(folder)
+            try:
+                yield
+            finally:
+                del os.environ[_HELD]
 
 
 def today() -> str:
