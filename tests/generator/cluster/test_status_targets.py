@@ -278,6 +278,43 @@ def test_a_pytorchjobs_worker_that_is_replaced_and_does_not_fit(
     assert item["message"].startswith(f"rank 1: {NO_NODE}")
 
 
+def test_a_job_says_what_its_new_pod_waits_for_and_what_ended_the_last_one(
+    run: Run, put: Applied, api: ApiServer
+) -> None:
+    body = put("job", {"active": 2, "ready": 0, "failed": 3})
+    name = body["metadata"]["name"]
+    for letters, index, status in (
+        ("aaaaa", 0, unschedulable()), ("bbbbb", 1, failed(9)), ("ccccc", 1, failed(3, "03:05:55")),
+        ("ddddd", 1, unschedulable()),
+    ):  # fmt: skip
+        made = named(body, f"{name}-{index}-{letters}", index, **status)
+        made["metadata"]["creationTimestamp"] = f"2026-11-21T03:0{'abcd'.index(letters[0])}:00Z"
+        api.put(made)
+    item = the(run("status", "prod", "-o", "json"))
+    assert (item["cluster"], item["reason"], item["restarts"]) == ("restarting", "Unschedulable", 3)
+    said = f"rank 0 (and 1 more): {NO_NODE}; rank 1 ended with exit code 3"
+    assert item["message"] == said
+
+
+def test_pods_that_replace_others_are_known_where_the_runtime_is_the_clusters(
+    run: Run, put: Applied, api: ApiServer
+) -> None:
+    body = put("trainjob", {"jobsStatus": [{"name": "node", "active": 1, "ready": 0}]})
+    body["spec"]["runtimeRef"] = {"kind": "ClusterTrainingRuntime", "name": "its-own"}
+    api.put(body)
+    name = body["metadata"]["name"]
+    for letters, index, status in (
+        ("aaaaa", 0, RUNNING), ("bbbbb", 1, failed(9)), ("ccccc", 1, unschedulable()),
+    ):  # fmt: skip
+        made = named(body, f"{name}-node-0-{index}-{letters}", index, **status)
+        made["metadata"]["creationTimestamp"] = f"2026-11-21T03:0{'abc'.index(letters[0])}:00Z"
+        api.put(made)
+    item = the(run("status", "prod", "-o", "json"))
+    assert [found["ranks"] for found in item["pods"]] == [[], [], []]
+    assert (item["cluster"], item["ready"], item["total"]) == ("running", 1, 2)
+    assert item["message"] == f"node 1: {NO_NODE}"
+
+
 # --- pods that nobody schedules ------------------------------------------------------------------
 
 
