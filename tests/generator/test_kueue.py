@@ -18,7 +18,9 @@ import yaml
 from click.testing import Result
 
 from repository import Repository
-from trainwright.model import Data
+from trainwright.model import Data, Manifest
+from trainwright.rules import transitions
+from trainwright.rules.transition import Verdict
 
 ROOT = Path(__file__).parents[2]
 _ENVIRONMENT = """\
@@ -175,6 +177,25 @@ def test_labels_that_kueue_writes_are_its_own(
     assert done.exit_code == 1
     assert f"kueue.x-k8s.io/{label} is written by Kueue" in done.output
     assert f"environments/all/jobs/a.yaml:9:{line.index('mine') + 1}" in done.output
+
+
+@pytest.mark.parametrize("kind", ["Job", "JobSet"])
+@pytest.mark.parametrize("queue", ["kueue.x-k8s.io/queue-name: team", "a: b"])
+def test_a_live_run_may_lose_the_placement_that_is_the_flavors(queue: str, kind: str) -> None:
+    """Files that older versions rendered had it: a field that Kueue wrote is not the engine's."""
+    api = "batch/v1" if kind == "Job" else "jobset.x-k8s.io/v1alpha2"
+    head = f"apiVersion: {api}\nkind: {kind}\nmetadata: {{name: a, labels: {{{queue}}}}}\nspec: "
+    pod = "{template: {spec: {restartPolicy: Never%s}}}"
+    spec = (
+        pod if kind == "Job" else f"{{replicatedJobs: [{{name: node, template: {{spec: {pod}}}}}]}}"
+    )
+    with_it, without, other = (
+        Manifest(body=yaml.safe_load(head + spec % placement))
+        for placement in (", nodeSelector: {a: b}", "", ", nodeSelector: {a: c}")
+    )
+    verdicts = [judged.verdict for judged in transitions.judge(with_it, without)]
+    assert verdicts == [Verdict.IN_PLACE if "queue" in queue else Verdict.REJECTED]
+    assert [judged.verdict for judged in transitions.judge(with_it, other)] == [Verdict.REJECTED]
 
 
 # --- what an API server makes of the file once more ----------------------------------------------

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from trainwright.groupkind import JOB, JOBSET
 from trainwright.rules.edits.edit import (
     RUNNING,
     Basis,
     Condition,
     Difference,
     Edit,
+    edits,
 )
+from trainwright.rules.tolerant import dig, mapping
 from trainwright.rules.transition import Verdict
 
 _SOURCE = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go"
@@ -21,6 +24,17 @@ def _while_running(difference: Difference) -> bool:
 
 
 _ADDED_OR_REMOVED = Condition("it is added or removed, and the object runs", _while_running)
+
+
+def _left_to_the_flavor(difference: Difference) -> bool:
+    change = difference.change
+    sides = (change.before, change.after)
+    labels = [dig(side.body, "metadata", "labels") for side in sides if side]
+    return difference.new is None and all(f"{_GROUP}/queue-name" in mapping(la) for la in labels)
+
+
+_LEFT = Condition("all of it is removed from what is in a Kueue queue", _left_to_the_flavor)
+_PLACEMENT = ("spec.nodeSelector", "spec.tolerations")
 
 
 def _label(name: str, why: str, when: Condition) -> Edit:
@@ -36,6 +50,20 @@ def _label(name: str, why: str, when: Condition) -> Edit:
 
 
 EDITS = (
+    *edits(
+        (JOB, JOBSET),
+        tuple(
+            f"{template}.{field}"
+            for template in ("spec.template", "spec.replicatedJobs.*.template.spec.template")
+            for field in _PLACEMENT
+        ),
+        Verdict.IN_PLACE,
+        "accepted where the flavor has node labels or tolerations, as the field is Kueue's from "
+        "admission on; refused where it has none and pods run",
+        Basis.INFERRED,
+        "kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
+        when=(_LEFT,),
+    ),
     _label("queue-name", "Kueue's webhook refuses another queue while the job runs", RUNNING),
     _label(
         "priority-class",
