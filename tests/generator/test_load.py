@@ -205,9 +205,17 @@ def test_an_environment_may_be_called_base(repository: Repository) -> None:
     assert repository.run("render", "--check").exit_code == 0
 
 
-@pytest.mark.parametrize("verb", ["check", "render", "diff", "suspend"])
+@pytest.mark.parametrize("verb", ["check", "render", "diff", "suspend prod", "wire --out wired"])
 def test_nothing_to_select_from_is_said(verb: str, tmp_path: Path) -> None:
     (tmp_path / "environments").mkdir()
-    done = Repository(tmp_path).run(verb, *(["prod"] if verb == "suspend" else []))
+    done = Repository(tmp_path).run(*verb.split())
     assert done.exit_code == 2
     assert done.stderr.startswith("trainwright: no environment below environments/")
+
+
+@pytest.mark.parametrize("verb", ["suspend", "rerun", "cancel"])
+def test_no_job_to_edit_is_said(verb: str, repository: Repository) -> None:
+    repository.environment("staging")
+    done = repository.run(verb, "staging")
+    assert done.exit_code == 2
+    assert done.stderr == "trainwright: no job in staging\n"

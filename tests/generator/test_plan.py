@@ -64,7 +64,8 @@ def test_a_change_renders_exactly_what_depends_on_it(
 
 
 @pytest.mark.parametrize(
-    "content", ["", "{", "[]", '{"fingerprint": 1}', '{"fingerprint": "x", "jobs": 3}']
+    "content",
+    ["", "{", "[]", '{"fingerprint": 1}', '{"fingerprint": "x", "jobs": 3}', "[" * 200_000],
 )
 def test_a_broken_cache_is_forgotten(repository: Repository, content: str) -> None:
     repository.run("render")

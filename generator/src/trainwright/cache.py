@@ -78,7 +78,7 @@ def load(path: Path, mark: str) -> dict[str, Remembered]:
         if data["fingerprint"] != mark:
             return {}
         return {name: _remembered(job) for name, job in data["jobs"].items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}
 
 

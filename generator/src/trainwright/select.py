@@ -11,6 +11,11 @@ from fnmatch import fnmatchcase
 from trainwright.errors import SelectionError
 from trainwright.load import ENVIRONMENT_FILE, ENVIRONMENTS, JobFile
 
+NO_ENVIRONMENT = (
+    f"no environment below {ENVIRONMENTS}/: <env>/{ENVIRONMENT_FILE} makes one, see "
+    "`trainwright init`"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Selection:
@@ -32,10 +37,7 @@ def select(
     there is nothing to select from.
     """
     if not available:
-        raise SelectionError(
-            f"no environment below {ENVIRONMENTS}/: <env>/{ENVIRONMENT_FILE} makes one, see "
-            "`trainwright init`"
-        )
+        raise SelectionError(NO_ENVIRONMENT)
     chosen: dict[str, set[JobFile]] = {}
     whole: set[str] = set()
     paths = {job.path: str(job) for jobs in available.values() for job in jobs}

@@ -59,9 +59,12 @@ def each(act: Callable[[Subject], Step]) -> Act:
 
 def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ...]:
     from trainwright import load, select
+    from trainwright.errors import SelectionError
     from trainwright.tree import Folder
 
     found = select.select(selections, load.survey(Folder(context.root)).jobs)
+    if not any(selection.jobs for selection in found):
+        raise SelectionError(f"no job in {', '.join(selection.environment for selection in found)}")
     return tuple(file for selection in found for file in selection.jobs)
 
 

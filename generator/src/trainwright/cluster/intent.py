@@ -15,7 +15,7 @@ from trainwright.operators import OPERATORS
 from trainwright.render import VALUES_FILE
 from trainwright.select import Selection, select
 from trainwright.targets import TARGETS
-from trainwright.tree import Folder
+from trainwright.tree import Folder, read_regular
 
 CANCELLED = "cancelled"
 RETIRED = "retired"
@@ -154,7 +154,7 @@ def manifests_of(folder: Path, entry: index.Entry) -> tuple[Manifest, ...]:
         if name == VALUES_FILE:
             continue
         try:
-            text = (folder / name).read_text(encoding="utf-8")
+            text = read_regular(folder / name).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise SourceError(
                 f"cannot read {folder / name}: {error}; run `trainwright render`"

@@ -16,6 +16,7 @@ from trainwright.merge import Layer, Layered, stack
 from trainwright.model import Environment, Finding, Place, Related, Severity
 from trainwright.pointer import Pointer
 from trainwright.render import VALUES_FILE
+from trainwright.select import NO_ENVIRONMENT
 from trainwright.tree import Folder
 from trainwright.wiring import WIRINGS
 from trainwright.wiring.wiring import Run, Site
@@ -48,6 +49,8 @@ def look(root: Path, names: tuple[str, ...]) -> Surveyed:
     tree = Folder(root)
     reader = Reader(tree)
     jobs = survey(tree).jobs
+    if not jobs:
+        raise SelectionError(NO_ENVIRONMENT)
     loaded = {name: reader.environment(name) for name in jobs}
     _refuse_unknown(names, loaded)
     environments = {name: place for name, of in loaded.items() if (place := _environment(of))}
