@@ -346,8 +346,10 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
     broken = load.violations(schema.effective_job(), spec, str(_FILE))
     if broken:
         raise ValueError(f"{feature}: {broken[0].message}")
-    loaded = LoadedJob(_FILE, spec, (), ())
-    return render.job(loaded, resolve.environment("sample", place), _ENGINE)
+    context = render.Context(
+        environment=resolve.environment("sample", place), document=place, engine=_ENGINE
+    )
+    return render.job(LoadedJob(_FILE, spec, (), (), ""), context)
 
 
 def _targets(variant: Variant) -> str:

@@ -16,7 +16,6 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from trainwright.index import Entry
 from trainwright.model import Data, Finding, Place, Related, Severity, Waiver
 from trainwright.pointer import Pointer
 
@@ -29,10 +28,6 @@ class Remembered:
     """The outcome of one job: the states of its inputs by path (see load), and what came of it."""
 
     inputs: Mapping[str, str]
-    usable: bool
-    run: str  # the object's name
-    retired: bool
-    entry: Entry | None  # None when there was nothing to write
     findings: tuple[Finding, ...]
     waivers: tuple[Waiver, ...]
     idle: Mapping[str, tuple[str, ...]] | None = None  # see overlays
@@ -99,17 +94,6 @@ def save(path: Path, mark: str, jobs: Mapping[str, Remembered]) -> None:
 def _plain(job: Remembered) -> Data:
     plain: Data = {
         "inputs": job.inputs,
-        "usable": job.usable,
-        "run": job.run,
-        "retired": job.retired,
-        "entry": None
-        if job.entry is None
-        else {
-            "object": job.entry.object,
-            "target": job.entry.target,
-            "spec": job.entry.spec,
-            "files": job.entry.files,
-        },
     }
     if job.idle is not None:
         plain["idle"] = job.idle
@@ -123,10 +107,6 @@ def _plain(job: Remembered) -> Data:
 def _remembered(data: Data) -> Remembered:
     return Remembered(
         inputs=data["inputs"],
-        usable=data["usable"],
-        run=data["run"],
-        retired=data["retired"],
-        entry=None if data["entry"] is None else Entry(**data["entry"]),
         findings=tuple(_findings(data.get("findings", ()))),
         idle={file: tuple(unused) for file, unused in data["idle"].items()}
         if "idle" in data

@@ -258,6 +258,30 @@ LEDGER_JOB = Diagnostic(
     remedy="Leave it as a record, or remove the line.",
     severity=Severity.NOTE,
 )
+RUN = Diagnostic(
+    id="TW052",
+    name="recorded-run",
+    summary="The record of a run can be read, and its files are what was rendered.",
+    effect="Nothing can be rendered for the job without touching a run that may be training.",
+    remedy="Restore environments/<env>/rendered/<job> from git, or begin a new run with "
+    "`trainwright rerun`.",
+)
+OBJECT_COLLISION = Diagnostic(
+    id="TW053",
+    name="object-collision",
+    summary="No two jobs of a namespace render the same object.",
+    effect="`kubectl kustomize` refuses the whole environment, or one job's object replaces the "
+    "other's.",
+    remedy="Rename one of the jobs, or the volume that its claim is named after.",
+)
+UNRECORDED = Diagnostic(
+    id="TW054",
+    name="unrecorded-run",
+    summary="The run of a job that was rendered before is recorded, here or in git's history.",
+    effect="The job may be training, or have finished: rendering it anew would train it again.",
+    remedy="Fetch the history that has its record (`git fetch --unshallow`), or begin a new run "
+    "with `trainwright render --new-runs`.",
+)
 
 SAME_AS_INHERITED = Diagnostic(
     id="TW060",

@@ -22,6 +22,9 @@ from trainwright.tree import Entry, Kind
 
 _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}
 
+# Small files that are read of every folder, also of those that are read later.
+_AHEAD = "/run.lock"
+
 # Never ask a terminal, never fetch what a partial clone lacks, never lock for a refreshed index.
 _ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
 
@@ -355,7 +358,10 @@ class Commit:
     @cached_property
     def _ahead(self) -> dict[str, bytes]:
         """Every file's bytes, but for those of `later`."""
-        return self.several(path for path in self._blobs if self._later not in path.split("/"))
+        return self.several(path for path in self._blobs if not self._is_later(path))
+
+    def _is_later(self, path: str) -> bool:
+        return self._later in path.split("/") and not path.endswith(_AHEAD)
 
     def several(self, paths: Iterable[str]) -> dict[str, bytes]:
         """The bytes of those paths that are files, in one go: thousands cost one process."""

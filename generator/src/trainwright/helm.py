@@ -12,14 +12,14 @@ import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
-from trainwright import schema
+from trainwright import schema, yamlio
 from trainwright.errors import EngineError
 from trainwright.model import Data
 
@@ -88,6 +88,13 @@ class Embedded:
             for path, text in rendered.items()
             if path.endswith(".yaml") and text.strip()
         }
+
+
+@cache
+def chart_version() -> str:
+    """The version of the chart that renders, as its Chart.yaml says."""
+    (chart,) = yamlio.load_rendered((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    return str(chart["version"])
 
 
 def sdk() -> ModuleType:

@@ -1,68 +1,123 @@
-"""What was rendered from what: the index of an environment, and the list that GitOps applies."""
+"""What lies in a rendered folder: the record of each run, and the list that GitOps applies."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 
-from trainwright import yamlio
+from trainwright import filetree, yamlio
 from trainwright.errors import OutputError
-from trainwright.filetree import digest
-from trainwright.load import ENVIRONMENTS, JobFile
+from trainwright.load import ENVIRONMENTS, RENDERED
 from trainwright.model import Data
-from trainwright.render import VALUES_FILE, Rendered
+from trainwright.render import VALUES_FILE
+from trainwright.runs import record as records
+from trainwright.runs.record import RECORD_FILE, Record, Recorded, RunFiles, Unrecorded
 from trainwright.targets import TARGETS
-from trainwright.tree import read_regular
+from trainwright.tree import Folder, Tree
 
-INDEX_FILE = "index.json"
+INDEX_FILE = "index.json"  # what earlier versions kept instead of records
 KUSTOMIZATION_FILE = "kustomization.yaml"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """One rendered job: its object, the hash of its spec, and SHA-256 by file name."""
-
-    object: str
-    target: str
-    spec: str
-    files: Mapping[str, str]
+def folder_of(environment: str) -> str:
+    """Where the rendered files of an environment are."""
+    return f"{ENVIRONMENTS}/{environment}/{RENDERED}"
 
 
-def entry(rendered: Rendered) -> Entry:
-    """The index entry of a job that was rendered."""
-    return Entry(
-        object=rendered.name,
-        target=rendered.target,
-        spec=rendered.spec_hash,
-        files={name: digest(text) for name, text in sorted(rendered.files.items())},
-    )
+@dataclass(frozen=True)
+class RenderedFolder:
+    """The rendered files of an environment, in whatever tree they are kept."""
 
+    tree: Tree
+    environment: str
 
-def text(environment: str, entries: Mapping[str, Entry]) -> str:
-    """The index as JSON: people read it in reviews, tools in a millisecond."""
-    jobs = {
-        name: {
-            "source": JobFile(environment, name).path,
-            "object": e.object,
-            "target": e.target,
-            "spec": e.spec,
-            "files": dict(e.files),
+    @property
+    def path(self) -> str:
+        return folder_of(self.environment)
+
+    @cached_property
+    def hashes(self) -> Mapping[str, str]:
+        """Digest of every file by its path in the folder."""
+        if isinstance(self.tree, Folder):
+            folder = self.tree.root / self.path
+            return filetree.hashes(folder, filetree.listing(folder))
+        found = {}
+        for path in self._files(""):
+            found[path] = filetree.digest_of(self.tree.read(f"{self.path}/{path}"))
+        return found
+
+    def _files(self, inside: str) -> list[str]:
+        folder = f"{self.path}/{inside}".rstrip("/")
+        if self.tree.kind(folder) != "folder":
+            return []
+        found = []
+        for entry in self.tree.entries(folder):
+            if entry.kind == "folder":
+                found += self._files(f"{inside}{entry.name}/")
+            elif entry.kind == "file":
+                found.append(f"{inside}{entry.name}")
+        return found
+
+    def record(self, job: str) -> Record | None:
+        """The record of a job's run; None when there is none, or none that can be understood."""
+        try:
+            return records.parse(self.tree.read(f"{self.path}/{job}/{RECORD_FILE}"))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            path = f"{self.path}/{job}/{RECORD_FILE}"
+            raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
+
+    def is_unreadable(self, job: str) -> bool:
+        """Whether there is a record of a job's run that cannot be understood."""
+        return f"{job}/{RECORD_FILE}" in self.hashes and self.record(job) is None
+
+    def recorded(self, job: str) -> Recorded | None:
+        """The run of a job, with the files that were rendered for it."""
+        record = self.record(job)
+        if record is None:
+            return None
+        return Recorded(record, self._files_of(job, record.files))
+
+    def _files_of(self, job: str, sums: Mapping[str, str]) -> RunFiles:
+        there = self.hashes
+        intact = all(there.get(f"{job}/{name}") == sha for name, sha in sums.items())
+        return RunFiles(self.tree, f"{self.path}/{job}", sums, intact)
+
+    @cached_property
+    def records(self) -> Mapping[str, Record]:
+        """The record of every job that has one."""
+        if self.tree.kind(self.path) != "folder":
+            return {}
+        jobs = (e.name for e in self.tree.entries(self.path) if e.kind == "folder")
+        found = {job: self.record(job) for job in jobs}
+        return {job: record for job, record in found.items() if record is not None}
+
+    @property
+    def sums(self) -> Mapping[str, Mapping[str, str]]:
+        """SHA-256 sums of what was rendered, by job and file name."""
+        listed = {job: run.files.sums for job, run in self.unrecorded.items()}
+        return {**listed, **{job: record.files for job, record in self.records.items()}}
+
+    @cached_property
+    def unrecorded(self) -> Mapping[str, Unrecorded]:
+        """The runs that an index of an earlier version lists."""
+        path = f"{self.path}/{INDEX_FILE}"
+        try:
+            listed = parse(self.tree.read(path))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
+        return {
+            job: Unrecorded(entry.object, entry.target, self._files_of(job, entry.files))
+            for job, entry in listed.items()
         }
-        for name, e in sorted(entries.items())
-    }
-    data = {
-        "$comment": f"Rendered by Trainwright from {ENVIRONMENTS}/{environment}. Do not edit: "
-        f"change the source and run `trainwright render {environment}`.",
-        "apiVersion": "trainwright.io/v1alpha1",
-        "kind": "RenderedIndex",
-        "jobs": jobs,
-    }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
 
 
-def kustomization(environment: str, entries: Mapping[str, Entry]) -> str:
+def kustomization(environment: str, runs: Mapping[str, Record]) -> str:
     """Exactly the manifests, for Argo CD, Flux and `kubectl apply -k`.
 
     Without it a GitOps engine would take every YAML file for an object, the values files too.
@@ -70,9 +125,9 @@ def kustomization(environment: str, entries: Mapping[str, Entry]) -> str:
     """
     manifests = [
         f"{name}/{file}"
-        for name, e in sorted(entries.items())
-        for file in e.files
-        if file != VALUES_FILE and not TARGETS[e.target].envelope
+        for name, run in sorted(runs.items())
+        for file in sorted(run.files)
+        if file != VALUES_FILE and not TARGETS[run.target].envelope
     ]
     data = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
@@ -86,28 +141,23 @@ def kustomization(environment: str, entries: Mapping[str, Entry]) -> str:
     return head + yamlio.dump(data)
 
 
-def read(folder: Path) -> dict[str, Entry]:
-    """The index of a rendered folder; empty when there is none or it cannot be understood.
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an index says of a run: its object, its target, SHA-256 sums by file name."""
 
-    A broken index costs only the knowledge of what was hand-edited: it is written anew.
-    """
-    try:
-        return parse(read_regular(folder / INDEX_FILE))
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise OutputError(f"cannot read {folder / INDEX_FILE}: {error.strerror}") from error
+    object: str
+    target: str
+    files: Mapping[str, str]
 
 
 def parse(raw: bytes) -> dict[str, Entry]:
-    """The entries of an index file by job; none when it cannot be understood."""
+    """The runs in an index file by job; none when it cannot be understood."""
     try:
         data: Data = json.loads(raw)
         return {
             str(name): Entry(
                 object=str(e["object"]),
                 target=str(e["target"]),
-                spec=str(e["spec"]),
                 files={str(file): str(sha) for file, sha in e["files"].items()},
             )
             for name, e in data["jobs"].items()

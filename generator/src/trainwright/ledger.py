@@ -23,7 +23,9 @@ class Run:
 
     object: str
     job: str
-    spec: str  # the whole hash, of which the object's name has eight digits
+    run: int = 1  # the number that `rerun` raises
+    spec: str = ""  # the hash of which the object's name has eight digits
+    own: str = ""  # what of the job's own file ran, as a hash; older entries lack it
     outcome: Literal["succeeded", "failed"]
     finished: str = ""  # ISO date
     reason: str = ""  # the cluster's words
@@ -40,6 +42,14 @@ class Ledger:
 
     runs: Mapping[str, Run]
     findings: tuple[Finding, ...]
+
+    def finished(self, job: str, own: str) -> str:
+        """The object of a job's run that has finished with that of its own file; or nothing.
+
+        Whatever changed around the job since, and however its object would be called now.
+        """
+        found = (run.object for run in self.runs.values() if (run.job, run.own) == (job, own))
+        return next(found, "")
 
 
 EMPTY = Ledger({}, ())
@@ -71,9 +81,10 @@ def read(tree: Tree, environment: str) -> Ledger:
 
 def _contradictions(runs: Collection[Run], environment: str) -> Iterator[Finding]:
     for run in runs:
-        named = f"{run.job}-{run.spec[:8]}"
+        named = f"{run.job}-{run.spec[:8]}" if run.spec else f"{run.job}-{run.object[-8:]}"
         if run.object != named:
-            message = f"{run.object} is not the run of this job and spec, which is {named}"
+            what = "job and spec, which is" if run.spec else "job, which would be"
+            message = f"{run.object} is not a run of this {what} {named}"
             yield dx.LEDGER.at(run.place, message, subject=environment)
 
 

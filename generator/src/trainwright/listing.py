@@ -2,58 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from trainwright import index, ledger, load, names, resolve
+from trainwright import load
 from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
-from trainwright.model import Job
 from trainwright.reports import FORMATS
 from trainwright.rules import RULES
 from trainwright.rules.rule import Rule
 from trainwright.rules.transition import Transition
 from trainwright.rules.transitions import TRANSITIONS
+from trainwright.runs.decision import Held
 from trainwright.targets import TARGETS
 from trainwright.tree import Folder
 from trainwright.wiring import WIRINGS
+from trainwright.workspace import Workspace
 
 Rows: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]
 Root: TypeAlias = Callable[[], Path]  # asked only by lists that need the repository
 
-_UNRENDERED = "not rendered"
-
 
 def _jobs(root: Root) -> Rows:
-    return ("job", "object", "state", "target", "source"), list(_job_rows(root()))
+    return ("job", "object", "state", "target", "behind", "source"), list(_job_rows(root()))
 
 
 def _job_rows(root: Path) -> Iterator[tuple[str, ...]]:
-    tree = Folder(root)
-    reader = load.Reader(tree)
-    for environment, jobs in load.survey(tree).jobs.items():
-        folder = root / load.ENVIRONMENTS / environment / load.RENDERED
-        entries, finished = index.read(folder), ledger.read(tree, environment)
+    workspace = Workspace(Folder(root))
+    for jobs in workspace.survey.jobs.values():
         for job in jobs:
-            entry = entries.get(job.name)
-            object_, state = (entry.object, "rendered") if entry else _idle(reader, finished, job)
-            yield str(job), object_, state, entry.target if entry else "", job.path
+            run = workspace.run(job)
+            behind = _behind(run.held) if run.held else ""
+            yield str(job), run.object, run.status, run.target, behind, job.path
 
 
-def _idle(reader: load.Reader, finished: ledger.Ledger, file: load.JobFile) -> tuple[str, str]:
-    """The object of a job that has nothing rendered, as far as there was one, and why."""
-    loaded = reader.environment(file.environment)
-    spec = reader.job(file, loaded).spec
-    if loaded.document is None or spec is None:
-        return "", _UNRENDERED
-    place = resolve.environment(file.environment, loaded.document)
-    job = resolve.job(spec, place, file.path)
-    if not isinstance(job, Job):
-        return "", _UNRENDERED
-    name = names.object_name(job, names.spec_hash(job, place))
-    if name in finished.runs:
-        return name, f"retired: {finished.runs[name].outcome}"
-    return "", "cancelled" if job.state == "cancelled" else _UNRENDERED
+def _behind(held: Sequence[Held]) -> str:
+    """The first value that a run is behind, at its line, and how many more there are."""
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    return f"{held[0].path.dotted} ({held[0].place}){more}"
 
 
 def _environments(root: Root) -> Rows:

@@ -136,7 +136,7 @@ class _Extended:
     """The folders from which specs are extended; looked for only where it matters."""
 
     def __init__(self, tree: Tree):
-        self._tree = tree
+        self.tree = tree
 
     @cached_property
     def folders(self) -> frozenset[str]:
@@ -145,13 +145,13 @@ class _Extended:
         )
 
     def _specs(self) -> Iterator[bytes]:
-        for folder in self._tree.entries(ENVIRONMENTS):
+        for folder in self.tree.entries(ENVIRONMENTS):
             inside = f"{ENVIRONMENTS}/{folder.name}/jobs"
-            if folder.kind == "folder" and self._tree.kind(inside) == "folder":
-                for entry in self._tree.entries(inside):
+            if folder.kind == "folder" and self.tree.kind(inside) == "folder":
+                for entry in self.tree.entries(inside):
                     if entry.kind == "file":
                         with suppress(OSError, SourceError):
-                            yield self._tree.read(f"{inside}/{entry.name}")
+                            yield self.tree.read(f"{inside}/{entry.name}")
 
 
 def _misspelt(tree: Tree, folder: str, wanted: tuple[str, ...]) -> Iterator[Finding]:
@@ -241,13 +241,15 @@ class LoadedEnvironment:
 class LoadedJob:
     """A job's merged spec, or None with the findings that prevented it.
 
-    `files` decide what it is, also those that are missing or broken.
+    `files` decide what it is, also those that are missing or broken. `source` is the digest of the
+    job's own file.
     """
 
     file: JobFile
     spec: Layered | None
     findings: tuple[Finding, ...]
     files: tuple[str, ...]
+    source: str
 
 
 _FLAG = re.compile(r"(?:/defaults)?/flags/.")
@@ -281,7 +283,7 @@ class Reader:
     """Reads each file under the root once, and never a file outside of it."""
 
     def __init__(self, tree: Tree):
-        self._tree = tree
+        self.tree = tree
         self._raw: dict[str, bytes | Finding] = {}
         self._parsed: dict[str, Document | tuple[Finding, ...]] = {}
         self._shared: dict[str, tuple[Finding, ...]] = {}
@@ -294,12 +296,12 @@ class Reader:
 
     def _read(self, path: str) -> bytes | Finding:
         folder = path.rpartition("/")[0]
-        if "link" in map(self._tree.kind, (path, folder, folder.rpartition("/")[0])):
+        if "link" in map(self.tree.kind, (path, folder, folder.rpartition("/")[0])):
             return _link(path)
-        if self._tree.kind(path) == "special":
+        if self.tree.kind(path) == "special":
             return _special(path)
         try:
-            return self._tree.read(path)
+            return self.tree.read(path)
         except (FileNotFoundError, NotADirectoryError):
             return self._missing(path)
         except (OSError, ValueError) as error:
@@ -308,7 +310,7 @@ class Reader:
 
     def _missing(self, path: str) -> Finding:
         folder, _, name = path.rpartition("/")
-        there = self._tree.entries(folder) if self._tree.kind(folder) == "folder" else ()
+        there = self.tree.entries(folder) if self.tree.kind(folder) == "folder" else ()
         near = [entry.name for entry in there if _meant(entry.name, (name,))]
         if not near:
             return dx.LAYOUT.at(Place(path), f"{path} does not exist", remedy="Create the file.")
@@ -320,6 +322,13 @@ class Reader:
         """SHA-256 of a file's bytes, or why there are none: what a reader makes of it follows."""
         raw = self.raw(path)
         return raw.message if isinstance(raw, Finding) else hashlib.sha256(raw).hexdigest()
+
+    def source(self, path: str) -> str:
+        """SHA-256 of a file, whichever line ends a checkout gave it; empty when it is not there."""
+        raw = self.raw(path)
+        if isinstance(raw, Finding):
+            return ""
+        return hashlib.sha256(raw.replace(b"\r\n", b"\n")).hexdigest()
 
     def document(self, path: str) -> Document | tuple[Finding, ...]:
         """A parsed file, or what is wrong with it."""
@@ -356,7 +365,7 @@ class Reader:
         """environment.yaml, checked, with the layers built-in < defaults.yaml < its defaults."""
         layers = [self.built_in]
         findings: list[Finding] = []
-        if isinstance(self.raw(DEFAULTS), bytes) or self._tree.kind(DEFAULTS):
+        if isinstance(self.raw(DEFAULTS), bytes) or self.tree.kind(DEFAULTS):
             document = self._checked(DEFAULTS, schema.defaults_file(), findings)
             if document:
                 layers.append(Layer("defaults", document, Pointer("/defaults")))
@@ -385,17 +394,19 @@ class Reader:
         findings: list[Finding] = []
         chain: list[Layer] = []
         paths = [*environment_files(environment.name)]
+        source = self.source(file.path)
         for path, document in self.chain(file, findings):
             paths.append(path)
             if document:
                 chain.append(Layer("job" if path == file.path else "base", document))
         if findings:
-            return LoadedJob(file, None, tuple(findings), tuple(paths))
+            return LoadedJob(file, None, tuple(findings), tuple(paths), source)
         own = chain[0].document
         findings.extend(_name_agrees(file, own))
         spec = stack((*environment.layers, *reversed(chain)))
         findings.extend(violations(schema.effective_job(), spec, str(file)))
-        return LoadedJob(file, None if findings else spec, tuple(findings), tuple(paths))
+        usable = None if findings else spec
+        return LoadedJob(file, usable, tuple(findings), tuple(paths), source)
 
     def chain(
         self, file: JobFile, findings: list[Finding]

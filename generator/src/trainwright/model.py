@@ -235,6 +235,7 @@ class Environment:
     secrets: tuple[str, ...] = ()  # Secrets that exist, however made; empty when not declared
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
     service_mesh: Literal["istio", "linkerd", "none"] = "none"
+    shared_changes: Literal["hold", "start"] = "hold"  # what an edit of a shared file does to runs
     severities: Mapping[str, Weight] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
 

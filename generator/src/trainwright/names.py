@@ -7,45 +7,121 @@ import json
 from dataclasses import is_dataclass
 from typing import Any
 
-from trainwright.model import Data, Environment, Job
+from trainwright import launch, quantity
+from trainwright.model import Data, Environment, Job, Pool, TargetOptions
+from trainwright.targets import TARGETS
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
 
 # What may change on a live object, or only says where the spec was found. Raising maxDuration
 # must not restart a run: a Job's and a PyTorchJob's deadline is read from the object as it is
 # now, and where it is fixed (JobSet, TrainJob) the change is refused and the run goes on.
-_NOT_IDENTITY = frozenset(
+NOT_IDENTITY = frozenset(
     {"name", "environment", "source", "namespace", "state", "max_duration", "waivers"}
 )
-_PLACEMENT = frozenset({"resource", "tolerations", "node_selector"})
 
 
 def spec_hash(job: Job, environment: Environment) -> str:
-    """SHA-256 of the canonical effective spec, in hex.
+    """SHA-256, in hex, of everything that decides what a run trains and where.
 
-    Order of keys, comments and defaults that are spelled out make no difference. Empty values
-    are left out, so that a field added to the spec later leaves existing names alone.
+    That is the effective spec, and those facts of the environment that the target renders. Order
+    of keys, comments, defaults that are spelled out and other spellings of the same argument or
+    amount make no difference. Neither do facts that only annotate the object, or say where it is.
     """
-    canonical = _canonical(job, _NOT_IDENTITY)
-    if job.pool:
-        canonical["pool"] = {
-            key: value
-            for key, value in _canonical(job.pool, frozenset()).items()
-            if key in _PLACEMENT
-        }
-    canonical["place"] = {
-        "podSecurity": environment.pod_security,
-        "serviceMesh": environment.service_mesh,
-        "queueing": environment.queueing if job.queue or job.gang else "",
-        "options": _plain(environment.targets[job.target]),
-    }
-    text = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    canonical = meaning(job)
+    about = facts(job, environment)
+    apart = ("namespace", "gitops", "pools")  # the pool is part of the job's meaning
+    canonical["environment"] = {k: v for k, v in about.items() if k not in apart}
+    return _digest(canonical)
 
 
 def object_name(job: Job, digest: str) -> str:
     """The name of the run's object: the job's name and eight digits of the spec's hash."""
     return f"{job.name}-{digest[:8]}"
+
+
+def meaning(job: Job) -> dict[str, Data]:
+    """What a job means, as plain data: equal for two specs that train the same.
+
+    Empty values are left out, so that a field added to the spec later leaves existing names alone.
+    """
+    found = _canonical(job, NOT_IDENTITY | {"pool", "flags"})
+    if job.flags:
+        found["flags"] = launch.arguments(job.flags)
+    if job.pool:
+        found["pool"] = _pool(job.pool)  # wherever it leads to, by whatever name
+    if "resources" in found:
+        found["resources"] = {key: _amount(item) for key, item in found["resources"].items()}
+    return found
+
+
+def facts(job: Job, environment: Environment) -> dict[str, Data]:
+    """What a run takes with it of its environment; see `facts_of`."""
+    return facts_of(environment, job.target, job.pool, waits=bool(job.queue or job.gang))
+
+
+def facts_of(
+    environment: Environment, target: str, pool: Pool | None, *, waits: bool
+) -> dict[str, Data]:
+    """What a run takes with it of its environment, in the shape of environment.yaml.
+
+    Exactly what a rendered byte of such a job depends on; `waits` is for jobs with a queue or a
+    gang. Defaults are written out: what a run is must not depend on what a later version takes for
+    one.
+    """
+    identity = TARGETS[target].identity
+    found: dict[str, Data] = {"namespace": environment.namespace, "gitops": _gitops(environment)}
+    options = _options(environment.targets[target], identity)
+    if options:
+        found["targets"] = {target: options}
+    if pool and "pool" in identity:
+        found["pools"] = {pool.name: _pool(pool)}
+    if waits:
+        found["queueing"] = environment.queueing
+    if "podSecurity" in identity:
+        found["podSecurity"] = environment.pod_security
+    if "serviceMesh" in identity:
+        found["serviceMesh"] = environment.service_mesh
+    return found
+
+
+def _gitops(environment: Environment) -> dict[str, Data]:
+    gitops = environment.gitops
+    found: dict[str, Data] = {"engine": gitops.engine, "prune": gitops.prune}
+    if gitops.mode == "chart":  # the engine renders the run again at each sync, with this chart
+        chart = gitops.chart
+        source = {key: getattr(chart, key) for key in ("oci", "version", "url", "revision", "path")}
+        found |= {"mode": "chart", "chart": _written(source)}
+    return found
+
+
+def _options(options: TargetOptions, identity: frozenset[str]) -> dict[str, Data]:
+    rendezvous = {"backend": options.rendezvous_backend, "endpoint": options.rendezvous_endpoint}
+    every = {
+        "version": options.version,
+        "runtime": options.runtime,
+        "rendezvous": _written(rendezvous),
+    }
+    return {name: value for name, value in _written(every).items() if name in identity}
+
+
+def _pool(pool: Pool) -> dict[str, Data]:
+    return _written(
+        {
+            "resource": pool.resource,
+            "tolerations": [dict(toleration) for toleration in pool.tolerations],
+            "nodeSelector": dict(pool.node_selector),
+        }
+    )
+
+
+def _written(data: dict[str, Data]) -> dict[str, Data]:
+    return {key: value for key, value in data.items() if value}
+
+
+def _digest(canonical: dict[str, Data]) -> str:
+    text = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _canonical(value: Any, skip: frozenset[str]) -> dict[str, Data]:
@@ -67,3 +143,31 @@ def _plain(value: object) -> Data:
         return [_plain(item) for item in value]
     assert is_dataclass(value)
     return _canonical(value, frozenset())
+
+
+def _amount(value: Data) -> Data:
+    """A quantity as a number: 1000m CPUs are 1."""
+    amount = quantity.read(value) if isinstance(value, str) else None
+    return value if amount is None else f"{amount.normalize():f}"
+
+
+# --- the names of runs that began before they were recorded --------------------------------------
+
+
+def unrecorded_hash(job: Job, environment: Environment) -> str:
+    """The hash by which a run was named when `index.json` was all there was to know of it.
+
+    Such runs keep their names: see `runs.adoption`.
+    """
+    canonical = _canonical(job, NOT_IDENTITY)
+    if job.pool:
+        placement = ("resource", "tolerations", "node_selector")
+        pool = _canonical(job.pool, frozenset())
+        canonical["pool"] = {key: value for key, value in pool.items() if key in placement}
+    canonical["place"] = {
+        "podSecurity": environment.pod_security,
+        "serviceMesh": environment.service_mesh,
+        "queueing": environment.queueing if job.queue or job.gang else "",
+        "options": _canonical(environment.targets[job.target], frozenset()),
+    }
+    return _digest(canonical)

@@ -7,53 +7,59 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright import batch, cache, filetree, index, ledger, overlays, render, resolve
+from trainwright import diagnostics as dx
 from trainwright.cache import Remembered
 from trainwright.filetree import Changes
-from trainwright.load import (
-    ENVIRONMENTS,
-    RENDERED,
-    JobFile,
-    Reader,
-    survey,
-)
-from trainwright.model import Finding, Severity
+from trainwright.history import History
+from trainwright.index import RenderedFolder
+from trainwright.load import JobFile, Reader, survey
+from trainwright.model import Finding, Place, Severity
+from trainwright.runs import collisions
+from trainwright.runs import record as records
+from trainwright.runs.keeping import Keeper
+from trainwright.runs.record import RECORD_FILE, Record, Recorded
 from trainwright.select import Selection, select
 from trainwright.settle import Judged, distinct, settle
 from trainwright.tree import Folder, Snapshot, Tree
+from trainwright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """How to plan: `helm` names a binary to use instead of the embedded engine.
 
-    With `fresh`, as if nothing were rendered yet: then all there is to write is `added`.
+    With `judge` the next run of every job is checked; without it only runs that begin are.
+    With `recover` records that are missing are taken from git's history. `new_runs` lets runs begin
+    in place of those of which nobody knows what they began with.
     """
 
     today: str  # ISO date, for the expiry of waivers
     helm: str | None = None
     kubernetes: str = ""  # a minor version instead of each environment's own
     use_cache: bool = True
-    fresh: bool = False
+    judge: bool = True
+    new_runs: bool = False
+    recover: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
     """One environment: what rendered/ should hold, how it differs, and what is wrong.
 
-    `changes` is None when errors leave nothing to write. `edited` are files that differ from
-    what the index says was rendered: somebody changed them by hand.
+    `changes` is None when errors leave nothing to write. `edited` are files that differ from what
+    was rendered: somebody changed them by hand. `begun` are the jobs whose run is a new one.
     """
 
     name: str
     jobs: tuple[JobFile, ...]
-    entries: Mapping[str, index.Entry]
+    runs: Mapping[str, Record]
     findings: tuple[Finding, ...]
     changes: Changes | None
     edited: tuple[str, ...] = ()
 
     @property
     def folder(self) -> str:
-        return f"{ENVIRONMENTS}/{self.name}/{RENDERED}"
+        return index.folder_of(self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +80,16 @@ class Plan:
 
 
 def plan(
-    root: Path, patterns: tuple[str, ...], options: Options, specs: Tree | None = None
+    root: Path,
+    patterns: tuple[str, ...],
+    options: Options,
+    specs: Tree | None = None,
+    rendered: Tree | None = None,
 ) -> Plan:
     """Load, merge, validate, render, check and compare whatever the patterns select.
 
-    `specs` are read instead of those on disk: a commit's, say, or edited ones.
+    `specs` are read instead of those on disk: a commit's, say, or edited ones. `rendered` is where
+    the runs are kept, if not on disk.
     """
     tree = Snapshot(specs or Folder(root))
     found = survey(tree)
@@ -86,7 +97,20 @@ def plan(
     nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
     selected = () if nothing else select(patterns, found.jobs)
     ledgers = {s.environment: ledger.read(tree, s.environment) for s in selected}
-    work = [_Work(root, reader, s, ledgers[s.environment], options) for s in selected]
+    runs = rendered or Folder(root)
+    history = History(root) if options.recover and rendered is None else None
+    work = [
+        _Work(
+            root,
+            reader,
+            s,
+            ledgers[s.environment],
+            RenderedFolder(runs, s.environment),
+            history,
+            options,
+        )
+        for s in selected
+    ]
     _render(tree, work, options)
     idle = {item.name: item.idle for item in work}
     shared = overlays.shared(idle, reader, whole=len(work) == len(found.jobs))
@@ -104,16 +128,23 @@ def plan(
 
 def _render(tree: Tree, work: list[_Work], options: Options) -> None:
     """Render what is pending, of all environments together."""
-    pending = [(item, file) for item in work for file in item.pending()]
-    outcomes = batch.run(tree, [file for _, file in pending], options.helm, options.kubernetes)
-    for (item, _), outcome in zip(pending, outcomes, strict=True):
-        item.take(*outcome)
+    pending = [(environment, item) for environment in work for item in environment.pending()]
+    how = batch.Options(helm=options.helm, kubernetes=options.kubernetes, new_runs=options.new_runs)
+    outcomes = batch.run(tree, [item for _, item in pending], how)
+    for (environment, item), outcome in zip(pending, outcomes, strict=True):
+        environment.take(item, *outcome)
 
 
 def _files(findings: tuple[Finding, ...]) -> set[str]:
     return {
         place.file for f in findings for place in (f.place, *(r.place for r in f.related)) if place
     }
+
+
+def _unknown(file: JobFile) -> Finding:
+    path = records.path(file.environment, file.name)
+    message = f"{path} is missing or cannot be read, and no commit at hand has it"
+    return dx.UNRECORDED.at(Place(file.path), message, subject=str(file))
 
 
 class _Work:
@@ -125,6 +156,8 @@ class _Work:
         reader: Reader,
         selection: Selection,
         known: ledger.Ledger,
+        folder: RenderedFolder,
+        history: History | None,
         options: Options,
     ):
         self.name = selection.environment
@@ -132,7 +165,9 @@ class _Work:
         self._selection = selection
         self._ledger = known
         self._options = options
-        self._folder = root / ENVIRONMENTS / selection.environment / RENDERED
+        self._folder = folder
+        self._history = history
+        self._unknown: tuple[JobFile, ...] = ()  # jobs that may have a run that nobody knows
         self._cache_path = cache.location(root, selection.environment)
         self._mark = cache.fingerprint(options.helm or cache.EMBEDDED)
         self._loaded = reader.environment(selection.environment)
@@ -140,74 +175,98 @@ class _Work:
         self.environment = (
             None if document is None else resolve.environment(self._loaded.name, document)
         )
-        listed = () if options.fresh else filetree.listing(self._folder)
-        self._there = filetree.hashes(self._folder, listed)
-        self._remembered = cache.load(self._cache_path, self._mark) if options.use_cache else {}
-        self._outcomes: dict[str, Remembered] = {}
+        remembers = options.use_cache and options.judge
+        self._remembered = cache.load(self._cache_path, self._mark) if remembers else {}
+        self._judged: dict[str, Remembered] = {}
+        self._runs: dict[str, Record] = dict(folder.records)
         self._texts: dict[str, str] = {}
 
-    def pending(self) -> tuple[JobFile, ...]:
-        """The jobs that have to be rendered: everything that is not exactly as remembered."""
+    def pending(self) -> Iterator[batch.Item]:
+        """The jobs that take more than a look: another run or state, or findings not known yet."""
         if self.environment is None:
-            return ()
-        for file in self._selection.jobs:
+            return
+        keeper = Keeper(self._reader, self._loaded, self.environment, self._ledger)
+        for file, recorded in self._present().items():
             known = self._remembered.get(file.name)
-            if known and self._still_true(file.name, known):
-                self._outcomes[file.name] = known
-        return tuple(file for file in self._selection.jobs if file.name not in self._outcomes)
+            if known and self._still_true(known):
+                self._judged[file.name] = known
+            judge = self._options.judge and file.name not in self._judged
+            if judge or recorded is None or not keeper.stays(file, recorded):
+                unrecorded = None if recorded else self._folder.unrecorded.get(file.name)
+                yield batch.Item(file, recorded, unrecorded, judge=judge)
 
-    def _still_true(self, job: str, known: Remembered) -> bool:
-        if any(self._reader.state(path) != state for path, state in known.inputs.items()):
-            return False
-        if known.retired != (known.run in self._ledger.runs):
-            return False
-        files = known.entry.files if known.entry else {}
-        return all(self._there.get(f"{job}/{name}") == sha for name, sha in files.items())
+    def _present(self) -> Mapping[JobFile, Recorded | None]:
+        """The run of each job: as it is recorded here, or else in git's history."""
+        found = {file: self._folder.recorded(file.name) for file in self._selection.jobs}
+        history = self._history
+        if history is None:
+            return found
+        listed = self._folder.unrecorded
+        workspace = Workspace(self._reader.tree)
+        for file, run in found.items():
+            if run is not None and not run.files.intact:
+                found[file] = history.committed(file, run)
+            elif run is None and file.name in listed and workspace.job(file).record is None:
+                earlier = history.indexed(file)
+                files = listed[file.name].files
+                found[file] = Recorded(earlier.record, files) if earlier else None
+        missing = [f for f, run in found.items() if run is None and f.name not in listed]
+        found |= history.recorded(missing)
+        self._unknown = tuple(
+            file
+            for file in missing
+            if found[file] is None
+            and (self._folder.is_unreadable(file.name) or history.is_cut_off(self.name))
+        )
+        return found
 
-    def take(self, rendered: render.Rendered, inputs: Mapping[str, str]) -> None:
+    def _still_true(self, known: Remembered) -> bool:
+        return all(self._reader.state(path) == state for path, state in known.inputs.items())
+
+    def take(self, item: batch.Item, rendered: render.Rendered, inputs: Mapping[str, str]) -> None:
         """Note what a job came to."""
         job = rendered.file.name
-        self._outcomes[job] = Remembered(
-            inputs=inputs,
-            usable=rendered.usable,
-            run=rendered.name,
-            retired=rendered.retired,
-            entry=index.entry(rendered) if rendered.files else None,
-            findings=rendered.findings,
-            waivers=rendered.waivers,
-            idle=rendered.idle,
-        )
+        if item.judge or rendered.findings or job not in self._judged:
+            self._judged[job] = Remembered(
+                inputs=inputs,
+                findings=rendered.findings,
+                waivers=rendered.waivers,
+                idle=rendered.idle,
+            )
+        if rendered.record is not None:
+            self._runs[job] = rendered.record
+            text = records.text(rendered.file.path, rendered.record)
+            self._texts[f"{job}/{RECORD_FILE}"] = text
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
 
     @property
     def idle(self) -> tuple[overlays.Idle, ...] | None:
         """What decides nothing, job by job; None unless it is known of all jobs there are."""
-        found = [outcome.idle for outcome in self._outcomes.values()]
+        found = [outcome.idle for outcome in self._judged.values()]
         known = tuple(idle for idle in found if idle is not None)
         whole = self._selection.whole and len(known) == len(self._selection.jobs)
         return known if whole else None
 
     def finished(self, shared: tuple[Finding, ...]) -> EnvironmentPlan:
         """The plan; `shared` are findings about files that several jobs inherit from."""
-        if self._options.use_cache and self.environment is not None:
+        options = self._options
+        if options.use_cache and options.judge and self.environment is not None:
             kept = {} if self._selection.whole else self._remembered
-            known = {**kept, **self._outcomes}
+            known = {**kept, **self._judged}
             if known != self._remembered:
                 cache.save(self._cache_path, self._mark, known)
+        if self._selection.whole:
+            selected = {file.name for file in self._selection.jobs}
+            self._runs = {job: run for job, run in self._runs.items() if job in selected}
         findings = self._findings(shared)
-        was = {} if self._options.fresh else index.read(self._folder)
-        entries = {job: o.entry for job, o in self._outcomes.items() if o.entry is not None}
-        if not self._selection.whole:
-            others = {job: e for job, e in was.items() if job not in self._outcomes}
-            entries = {**others, **entries}
         failed = any(finding.severity is Severity.ERROR for finding in findings)
         return EnvironmentPlan(
             name=self._selection.environment,
             jobs=self._selection.jobs,
-            entries=entries,
+            runs=self._runs,
             findings=findings,
-            changes=None if failed else self._changes(entries),
-            edited=tuple(self._edited(was)),
+            changes=None if failed else self._changes(),
+            edited=tuple(self._edited()),
         )
 
     def _findings(self, shared: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -217,33 +276,38 @@ class _Work:
             return self._ledger.findings
         judged = [
             Judged(job, outcome.findings, outcome.waivers)
-            for job, outcome in sorted(self._outcomes.items())
+            for job, outcome in sorted(self._judged.items())
         ]
         judged.append(Judged("", shared, ()))
-        today, whole = self._options.today, self._selection.whole
+        judged.append(Judged("", tuple(collisions.find(self.name, self._runs, self._reader)), ()))
+        if not self._options.new_runs:
+            judged += [Judged(file.name, (_unknown(file),), ()) for file in self._unknown]
+        today, whole = self._options.today, self._selection.whole and self._options.judge
         settled = settle(self.environment, judged, today, whole=whole)
         jobs = {file.name for file in self._selection.jobs}
         return (*settled, *ledger.strangers(self._ledger, jobs, self.name)) if whole else settled
 
-    def _changes(self, entries: Mapping[str, index.Entry]) -> Changes:
-        name = self._selection.environment
+    def _changes(self) -> Changes:
+        there = self._folder.hashes
         wanted = {
             **self._texts,
-            index.INDEX_FILE: index.text(name, entries),
-            index.KUSTOMIZATION_FILE: index.kustomization(name, entries),
+            index.KUSTOMIZATION_FILE: index.kustomization(self.name, self._runs),
         }
         selected = {file.name for file in self._selection.jobs}
-        right = {f"{job}/{file}" for job, e in entries.items() for file in e.files}
+        right = {
+            f"{job}/{file}" for job, run in self._runs.items() for file in (RECORD_FILE, *run.files)
+        }
         others = {
             path
-            for path in self._there
+            for path in there
             if not self._selection.whole and path.partition("/")[0] not in selected
         }
-        return filetree.compare(wanted, self._there, frozenset(right | others))
+        return filetree.compare(wanted, there, frozenset(right | others))
 
-    def _edited(self, was: Mapping[str, index.Entry]) -> Iterator[str]:
-        for job, known in was.items():
-            for file, sha in known.files.items():
+    def _edited(self) -> Iterator[str]:
+        there = self._folder.hashes
+        for job, files in self._folder.sums.items():
+            for file, sha in files.items():
                 path = f"{job}/{file}"
-                if path in self._there and self._there[path] != sha:
+                if path in there and there[path] != sha:
                     yield path

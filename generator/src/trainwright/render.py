@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from trainwright import diagnostics as dx
-from trainwright import names, overlays, resolve, rules, schema, values, violation, yamlio
+from trainwright import (
+    editing,
+    names,
+    overlays,
+    resolve,
+    rules,
+    schema,
+    values,
+    violation,
+    yamlio,
+)
 from trainwright.errors import EngineError
+from trainwright.filetree import digest
 from trainwright.helm import ChartRefusal, Engine
+from trainwright.ledger import EMPTY, Ledger
 from trainwright.load import BUILT_IN, JobFile, LoadedJob
 from trainwright.merge import Layered, lookup
 from trainwright.model import Environment, Finding, Job, Manifest, Place, Related, Waiver
@@ -16,8 +28,14 @@ from trainwright.pointer import Pointer
 from trainwright.rules import secrets
 from trainwright.rules.rule import Rule
 from trainwright.rules.subject import Hit, Subject
+from trainwright.runs import adjust, meaning
+from trainwright.runs import record as records
+from trainwright.runs.adoption import adopt, begun
+from trainwright.runs.decision import Decision, Sources, Step, decide
+from trainwright.runs.record import Record, Recorded, Unrecorded
 from trainwright.targets import TARGETS, placed_by_kueue, unsupported
 from trainwright.targets.target import Target
+from trainwright.yamlio import Document
 
 VALUES_FILE = "values.yaml"
 _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
@@ -25,25 +43,50 @@ _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rendered:
-    """What became of one job: its files by name, or nothing, and every finding.
+    """One job rendered: the files to write by name, and every finding.
 
-    `files` is empty for a cancelled job, for one whose run is `retired`, and for one whose
-    findings prevent rendering; `usable` tells the last apart. `inputs` are the files that decide
-    what it comes to, there or not. `idle` are values of files that decide nothing here; None when
-    there is no spec.
+    `usable` is false when findings prevent a decision. `files` are those of a new run, of one that
+    is changed in place, or of one whose files on disk are not what was rendered; else there are
+    none. `record` is what has to be recorded of the run. `inputs` are the files that decide it,
+    there or not. `idle` are values of files that decide nothing here; None when there is no spec.
     """
 
     file: JobFile
     usable: bool
-    retired: bool = False
-    name: str = ""  # the object's
-    spec_hash: str = ""
-    target: str = ""
+    decision: Decision | None = None
+    record: Record | None = None
     files: Mapping[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     waivers: tuple[Waiver, ...] = ()
     inputs: tuple[str, ...] = ()
     idle: overlays.Idle | None = None
+
+    @property
+    def name(self) -> str:
+        """The object's, or nothing where there is none."""
+        return self.decision.name if self.decision else ""
+
+    @property
+    def target(self) -> str:
+        return self.record.target if self.record else ""
+
+    @property
+    def finished(self) -> bool:
+        return self.decision is not None and self.decision.state == "finished"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a job is rendered in. `judge` asks for the findings of its next run, too, where the
+    present one stays; `new_runs` lets runs begin in place of those that nobody knows.
+    """
+
+    environment: Environment
+    document: Document  # of environment.yaml
+    engine: Engine
+    ledger: Ledger = EMPTY
+    judge: bool = True
+    new_runs: bool = False
 
 
 def header(file: JobFile) -> str:
@@ -55,47 +98,190 @@ def header(file: JobFile) -> str:
 
 
 def job(
-    loaded: LoadedJob, environment: Environment, engine: Engine, retired: Container[str] = ()
+    loaded: LoadedJob, context: Context, present: Recorded | Unrecorded | None = None
 ) -> Rendered:
     """Everything that can be said about one job without looking at another.
 
-    `retired` are the names of the environment's finished runs.
+    `present` is the run that it has, if any.
     """
     failed = Rendered(file=loaded.file, usable=False, findings=loaded.findings, inputs=loaded.files)
     if loaded.spec is None:
         return failed
     layers = overlays.read(loaded.spec)
     failed = replace(failed, idle=layers.idle())
+    environment = context.environment
     resolved = resolve.job(loaded.spec, environment, loaded.file.path)
     if not isinstance(resolved, Job):
         return replace(failed, findings=_about(loaded.file, (*loaded.findings, *resolved)))
-    target = TARGETS[resolved.target]
-    digest = names.spec_hash(resolved, environment)
-    name = names.object_name(resolved, digest)
-    done = replace(
-        failed,
-        name=name,
-        retired=name in retired,
-        spec_hash=digest,
-        target=resolved.target,
-        waivers=resolved.waivers,
+    sources = Sources(
+        spec=loaded.spec, job=resolved, environment=environment, document=context.document
     )
-    problems = (*loaded.findings, *_unfit(loaded.spec, resolved, environment, target, done.name))
-    if problems:
-        return replace(done, findings=_about(loaded.file, problems))
-    linted = _about(
-        loaded.file,
-        (*layers.findings(resolved, environment), *_credentials(loaded.spec)),
-    )
-    if resolved.state == "cancelled" or done.retired:
-        return replace(done, usable=True, findings=linted)
-    linted = (*linted, *_about(loaded.file, tuple(_left_out(loaded.spec, resolved, environment))))
-    rendered = _rendered(done, loaded.spec, resolved, environment, engine)
-    return replace(rendered, findings=(*linted, *rendered.findings)) if linted else rendered
+    if isinstance(present, Unrecorded):
+        recorded = adopt(sources, present, loaded.source)
+    else:
+        recorded = present
+    record = recorded.record if recorded else None
+    decision = decide(sources, record, context.ledger)
+    done = replace(failed, usable=True, decision=decision, waivers=resolved.waivers)
+    work = _Work(sources, decision, context.engine, loaded.file, loaded.source)
+    judged = _judged(work, loaded, layers) if _is_judged(decision, context) else None
+    if judged is not None:
+        done = replace(done, usable=judged.usable, findings=judged.findings)
+    if decision.step is Step.BEGIN and judged is not None:
+        return _begun(done, judged, present, context)
+    if decision.step is Step.END:
+        done = replace(done, findings=_about(loaded.file, tuple(_credentials(loaded.spec))))
+    if recorded is None:
+        return replace(done, record=_record(work, {}, ()))
+    return _continued(done, work, recorded)
+
+
+def _begun(
+    done: Rendered, judged: _Judged, present: Recorded | Unrecorded | None, context: Context
+) -> Rendered:
+    """A new run, unless one is there of which nobody knows what it began with."""
+    if isinstance(present, Unrecorded) and not context.new_runs:
+        message = (
+            f"{present.object} was rendered before runs were recorded, and from other sources: "
+            f"{done.name} would begin"
+        )
+        finding = dx.UNRECORDED.at(Place(done.file.path), message, subject=str(done.file))
+        return replace(done, usable=False, findings=(*done.findings, finding))
+    return replace(done, files=judged.files, record=judged.record)
+
+
+def _is_judged(decision: Decision, context: Context) -> bool:
+    """Whether the next run is looked at: a new one always, that of a finished job never."""
+    return decision.step is Step.BEGIN or (context.judge and decision.step is not Step.END)
 
 
 def _about(file: JobFile, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     return tuple(f if f.subject else replace(f, subject=str(file)) for f in findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """A job on its way through: what is written, and what was decided."""
+
+    sources: Sources
+    decision: Decision
+    engine: Engine
+    file: JobFile
+    source: str  # the digest of the job's own file
+
+    def texts(self, job: Job, environment: Environment, name: str) -> dict[str, str]:
+        """A job as files by name. Raises ChartRefusal."""
+        decided = values.build(job, environment, name)
+        templates = self.engine.render(decided, job.name, job.namespace)
+        target = TARGETS[job.target]
+        if target.template not in templates:
+            raise EngineError(f"Helm rendered no {target.template} for {self.file}")
+        top = header(self.file)
+        texts = {VALUES_FILE: yamlio.dump(decided), **templates}
+        return {path: top + text for path, text in texts.items()}
+
+
+# --- a run that begins, or that would be next ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    usable: bool
+    findings: tuple[Finding, ...]
+    files: Mapping[str, str] = field(default_factory=dict)
+    record: Record | None = None
+
+
+def _judged(work: _Work, loaded: LoadedJob, layers: overlays.Overlays) -> _Judged:
+    """The run that the sources describe now, rendered and checked."""
+    sources, file = work.sources, work.file
+    job, environment = sources.job, sources.environment
+    target = TARGETS[job.target]
+    name = names.object_name(job, names.spec_hash(job, environment))
+    problems = (*loaded.findings, *_unfit(sources.spec, job, environment, target, name))
+    if problems:
+        return _Judged(False, _about(file, problems))
+    linted = _about(file, (*layers.findings(job, environment), *_credentials(sources.spec)))
+    if job.state == "cancelled":
+        return _Judged(True, linted)
+    linted = (*linted, *_about(file, tuple(_left_out(sources.spec, job, environment))))
+    try:
+        texts = work.texts(job, environment, name)
+    except ChartRefusal as refusal:
+        message = f"the chart refuses the values: {refusal}"
+        finding = dx.CHART.at(sources.spec.origin("/name"), message)
+        return _Judged(False, _about(file, (*linted, finding)))
+    manifests = manifests_of(texts, job.target)
+    findings = tuple(_check(manifests, sources.spec, job, environment))
+    record = _record(work, texts, manifests)
+    return _Judged(True, (*linted, *_about(file, findings)), texts, record)
+
+
+def manifests_of(texts: Mapping[str, str], target: str) -> tuple[Manifest, ...]:
+    """The objects in rendered files, in the order of the files."""
+    envelope = TARGETS[target].envelope or dict
+    return tuple(
+        Manifest(body=envelope(body), path=path)
+        for path, text in texts.items()
+        if path != VALUES_FILE
+        for body in yamlio.load_rendered(text)
+    )
+
+
+def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ...]) -> Record:
+    """What is recorded of a run that begins, or that ended before anything was recorded."""
+    return replace(
+        begun(work.sources, work.decision, work.source),
+        objects=records.objects(manifests),
+        files={name: digest(text) for name, text in texts.items()},
+    )
+
+
+# --- a run that goes on, or has ended ------------------------------------------------------------
+
+
+def _continued(done: Rendered, work: _Work, recorded: Recorded) -> Rendered:
+    """The recorded run in the state that it is in now."""
+    sources, decision, was = work.sources, work.decision, recorded.record
+    job, inherited = meaning.attributed(was, sources.own, sources.spec.data)
+    kept = replace(was, job=job, inherited=inherited, state=decision.state)
+    if kept != was:
+        kept = replace(kept, source=work.source)
+    if not kept.objects and recorded.files.intact:  # it has just been adopted
+        objects = records.objects(manifests_of(recorded.files.texts(), was.target))
+        kept = replace(kept, objects=objects)
+    if decision.step is Step.END:
+        name = decision.name if decision.state == "finished" else was.object
+        return replace(done, record=replace(kept.ended(decision.state), object=name))
+    if decision.step is Step.KEEP and recorded.files.intact and recorded.files.here:
+        return replace(done, record=kept)
+    try:
+        texts = _kept(work, recorded)
+    except (adjust.CannotAdjust, editing.EditError, ChartRefusal) as error:
+        at = sources.spec.origin("/state" if decision.state != was.state else "/maxDuration")
+        finding = dx.RUN.at(at, str(error), subject=str(work.file))
+        return replace(done, usable=False, findings=(*done.findings, finding))
+    manifests = manifests_of(texts, was.target)
+    files = {name: digest(text) for name, text in texts.items()}
+    kept = replace(kept, files=files, objects=records.objects(manifests))
+    return replace(done, record=kept, files=texts)
+
+
+def _kept(work: _Work, recorded: Recorded) -> Mapping[str, str]:
+    """The recorded files, with the `state` and `maxDuration` that the sources give them now."""
+    sources, was = work.sources, recorded.record
+    found = adjust.recorded_job(was, sources.spec, sources.environment, work.file.path)
+    texts = recorded.files.texts() if recorded.files.intact else adjust.restored(found, work.texts)
+    if texts is None:
+        raise adjust.CannotAdjust(
+            f"rendered files of {was.object} were edited, and this version of Trainwright does not "
+            f"render them as they were: `git checkout` them"
+        )
+    if work.decision.step is Step.KEEP:
+        return texts
+    own_changed = sources.own.get("maxDuration") != was.job.get("maxDuration")
+    most = sources.job.max_duration if own_changed else found.job.max_duration
+    return adjust.adjusted(found, texts, work.decision.state, most, work.texts)
 
 
 def _unfit(
@@ -135,35 +321,6 @@ def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Fin
             message = f"{left} of the pool {job.pool.name} are left to the flavor of {job.queue}"
             at = Pointer("/pool")
             yield dx.PLACED_BY_FLAVOR.at(_authored(spec, at), message, path=at)
-
-
-def _rendered(
-    done: Rendered, spec: Layered, job: Job, environment: Environment, engine: Engine
-) -> Rendered:
-    decided = values.build(job, environment, done.name)
-    try:
-        templates = engine.render(decided, job.name, job.namespace)
-    except ChartRefusal as refusal:
-        finding = dx.CHART.at(spec.origin("/name"), f"the chart refuses the values: {refusal}")
-        return replace(done, findings=_about(done.file, (finding,)))
-    target = TARGETS[job.target]
-    if target.template not in templates:
-        raise EngineError(f"Helm rendered no {target.template} for {done.file}")
-    envelope = target.envelope or dict
-    manifests = tuple(
-        Manifest(body=envelope(body), path=path)
-        for path, text in templates.items()
-        for body in yamlio.load_rendered(text)
-    )
-    findings = tuple(_check(manifests, spec, job, environment))
-    top = header(done.file)
-    texts = {VALUES_FILE: yamlio.dump(decided), **templates}
-    return replace(
-        done,
-        usable=True,
-        files={path: top + text for path, text in texts.items()},
-        findings=_about(done.file, findings),
-    )
 
 
 # --- findings about rendered objects -------------------------------------------------------------

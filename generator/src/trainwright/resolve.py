@@ -73,11 +73,11 @@ def environment(
         place=document.place(""),
         kubernetes_version=data["kubernetes"]["version"],
         kube_context=data["kubernetes"].get("context", ""),
-        targets={key: _target(value or {}) for key, value in data["targets"].items()},
+        targets={key: target(value or {}) for key, value in data["targets"].items()},
         gitops=_gitops(merge(shared or {}, data.get("gitops", {}))),
         require_digest=images.get("requireDigest", False),
         registries=tuple(images.get("registries", ())),
-        pools={key: _pool(key, value or {}) for key, value in data.get("pools", {}).items()},
+        pools=pools(data.get("pools", {})),
         queueing=data.get("queueing", "none"),
         kueue_version=data.get("kueue", {}).get("version", ""),
         queues={key: (value or {}).get("quota") for key, value in data.get("queues", {}).items()},
@@ -85,6 +85,7 @@ def environment(
         secrets=tuple(data.get("secrets", {})),
         pod_security=data.get("podSecurity", "restricted"),
         service_mesh=data.get("serviceMesh", "none"),
+        shared_changes=data.get("sharedChanges", "hold"),
         severities={
             key: Weight(Severity(value), document.key_place(Pointer.of("severities", key)))
             for key, value in data.get("severities", {}).items()
@@ -142,15 +143,26 @@ def _gitops(data: Mapping[str, Data]) -> GitOps:
     )
 
 
-def _target(data: Mapping[str, Data]) -> TargetOptions:
+_NO_OPTIONS = TargetOptions()
+
+
+def target(data: Mapping[str, Data], below: TargetOptions = _NO_OPTIONS) -> TargetOptions:
+    """One of the `targets` of an environment.yaml; what it does not set is as `below`."""
     rendezvous = data.get("rendezvous", {})
     return TargetOptions(
-        version=data.get("version", ""),
-        restricted_init_container=data.get("restrictedInitContainer", False),
-        rendezvous_backend=rendezvous.get("backend", ""),
-        rendezvous_endpoint=rendezvous.get("endpoint", ""),
-        runtime=data.get("runtime", ""),
+        version=data.get("version", below.version),
+        restricted_init_container=data.get(
+            "restrictedInitContainer", below.restricted_init_container
+        ),
+        rendezvous_backend=rendezvous.get("backend", below.rendezvous_backend),
+        rendezvous_endpoint=rendezvous.get("endpoint", below.rendezvous_endpoint),
+        runtime=data.get("runtime", below.runtime),
     )
+
+
+def pools(data: Mapping[str, Data]) -> dict[str, Pool]:
+    """The `pools` of an environment.yaml."""
+    return {name: _pool(name, pool or {}) for name, pool in data.items()}
 
 
 def _pool(name: str, data: Mapping[str, Data]) -> Pool:
@@ -172,10 +184,11 @@ def _pool(name: str, data: Mapping[str, Data]) -> Pool:
 def job(spec: Layered, place: Environment, source: str) -> Job | tuple[Finding, ...]:
     """The job, or every reason why there can be none."""
     findings = tuple(_problems(spec, place))
-    return findings or _job(spec, place, source)
+    return findings or typed(spec, place, source)
 
 
-def _job(spec: Layered, place: Environment, source: str) -> Job:
+def typed(spec: Layered, place: Environment, source: str) -> Job:
+    """A spec that the schema accepts as a value, whatever it refers to."""
     data: Any = spec.data
     resources = _resources(data.get("resources", {}))
     elastic = data.get("elastic")

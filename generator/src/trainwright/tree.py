@@ -97,6 +97,22 @@ class Edited:
         return self.files[path] if path in self.files else self.below.read(path)
 
 
+class _Nothing:
+    """A tree without a file."""
+
+    def entries(self, folder: str) -> tuple[Entry, ...]:
+        raise SourceError(f"cannot list {folder}: there is nothing")
+
+    def kind(self, path: str) -> Kind:
+        return ""
+
+    def read(self, path: str) -> bytes:
+        raise FileNotFoundError(path)
+
+
+NOTHING: Tree = _Nothing()
+
+
 class Snapshot:
     """Another tree in which every path is looked at once: edits meanwhile change nothing.
 

@@ -72,7 +72,7 @@ def publish(  # noqa: PLR0913 - an option each
 
     with errors():
         options = Options(
-            planning=replace(planning(helm, no_cache=True), fresh=True),
+            planning=replace(planning(helm, no_cache=True), judge=False),
             branch=branch,
             path=path,
             remote=_absolute(repo) if repo else remote,

@@ -36,13 +36,20 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Write nothing; exit 1 when a rendered file is stale, edited by hand or left over.",
 )
+@click.option(
+    "--new-runs",
+    is_flag=True,
+    help="Begin new runs where a job was rendered before and nothing says what its run is.",
+)
 @no_cache
 @helm_binary
 @click.pass_obj
 def render(
     context: Context,
+    *,
     selections: tuple[str, ...],
     check_only: bool,
+    new_runs: bool,
     no_cache: bool,
     helm: str | None,
 ) -> None:
@@ -53,7 +60,8 @@ def render(
     from trainwright import filetree, present
 
     with errors(), nullcontext() if check_only else context.held():
-        plan = context.plan(selections, planning(helm, no_cache))
+        options = replace(planning(helm, no_cache), judge=False, recover=True, new_runs=new_runs)
+        plan = context.plan(selections, options)
         if plan.findings:
             click.echo(report(context, plan, "text", selections), err=True)
         if plan.failed:
@@ -124,7 +132,8 @@ def diff(  # noqa: PLR0913 - an option each
             sys.exit(
                 _diff_against(context, selections, against, helm, -1 if name_only else unified)
             )
-        plan = context.plan(selections, planning(helm, no_cache))
+        options = replace(planning(helm, no_cache), judge=False, recover=True)
+        plan = context.plan(selections, options)
         if plan.failed:
             click.echo(report(context, plan, "text", selections), err=True)
             sys.exit(FINDINGS)

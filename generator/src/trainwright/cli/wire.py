@@ -80,7 +80,7 @@ def _report(context: Context, surveyed: Surveyed, environments: tuple[str, ...])
 
     command = " ".join(("trainwright", "wire", *environments))
     planned = tuple(
-        EnvironmentPlan(name=name, jobs=jobs, entries={}, findings=(), changes=None)
+        EnvironmentPlan(name=name, jobs=jobs, runs={}, findings=(), changes=None)
         for name, jobs in surveyed.jobs.items()
     )
     plan = Plan(environments=planned, findings=surveyed.findings, sources=surveyed.lines)

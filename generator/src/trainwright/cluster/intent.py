@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright import index, ledger, names, resolve, yamlio
+from trainwright import resolve, yamlio
 from trainwright.cluster.states import KINDS, Kind
 from trainwright.errors import SelectionError, SourceError
-from trainwright.load import ENVIRONMENTS, RENDERED, JobFile, LoadedEnvironment, Reader, survey
-from trainwright.model import Environment, Job, Manifest
+from trainwright.load import JobFile
+from trainwright.model import Environment, Manifest
 from trainwright.operators import OPERATORS
 from trainwright.render import VALUES_FILE
+from trainwright.runs.record import RunFiles
 from trainwright.select import Selection, select
 from trainwright.targets import TARGETS
-from trainwright.tree import Folder, read_regular
+from trainwright.tree import Folder
+from trainwright.workspace import Workspace
 
 CANCELLED = "cancelled"
 RETIRED = "retired"
@@ -71,11 +73,10 @@ def places(root: Path, patterns: tuple[str, ...]) -> tuple[Place, ...]:
 
     Raises SourceError for an environment whose own file is broken.
     """
-    tree = Folder(root)
-    available = survey(tree).jobs
-    reader = Reader(tree)
+    workspace = Workspace(Folder(root))
+    available = workspace.survey.jobs
     return tuple(
-        _place(tree, reader, selection, available[selection.environment])
+        _place(workspace, selection, available[selection.environment])
         for selection in select(patterns, available)
     )
 
@@ -90,53 +91,39 @@ def one(root: Path, name: str) -> tuple[Place, Intent]:
     return found[0]
 
 
-def environment(reader: Reader, name: str) -> tuple[Environment, LoadedEnvironment]:
+def environment(workspace: Workspace, name: str) -> Environment:
     """An environment by name. Raises SourceError when its own file is broken."""
-    loaded = reader.environment(name)
+    loaded = workspace.loaded(name)
     if loaded.document is None:
         first = loaded.findings[0]
         raise SourceError(f"{first.place}: {first.message}; run `trainwright check {name}`")
-    return resolve.environment(name, loaded.document), loaded
+    return resolve.environment(name, loaded.document)
 
 
-def _place(tree: Folder, reader: Reader, selection: Selection, jobs: tuple[JobFile, ...]) -> Place:
+def _place(workspace: Workspace, selection: Selection, jobs: tuple[JobFile, ...]) -> Place:
     name = selection.environment
-    resolved, loaded = environment(reader, name)
-    finished = frozenset(ledger.read(tree, name).runs)
-
-    def idle(file: JobFile) -> str:
-        spec = reader.job(file, loaded).spec
-        job = resolve.job(spec, resolved, file.path) if spec else ()
-        if not isinstance(job, Job):
-            return "not rendered"
-        if names.object_name(job, names.spec_hash(job, resolved)) in finished:
-            return RETIRED
-        return CANCELLED if job.state == CANCELLED else "not rendered"
-
     return Place(
-        environment=resolved,
-        intents=tuple(_intents(tree.root / ENVIRONMENTS / name / RENDERED, selection, idle)),
+        environment=environment(workspace, name),
+        intents=tuple(_intents(workspace, selection)),
         jobs=frozenset(job.name for job in jobs),
-        retired=finished,
+        retired=frozenset(workspace.ledger(name).runs),
         whole=selection.whole,
     )
 
 
-def _intents(
-    folder: Path, selection: Selection, idle: Callable[[JobFile], str]
-) -> Iterator[Intent]:
-    """What is rendered of each job; `idle` tells why nothing is."""
-    entries = index.read(folder)
+def _intents(workspace: Workspace, selection: Selection) -> Iterator[Intent]:
+    """What is rendered of each job, or why nothing is."""
+    folder = workspace.folder(selection.environment)
     for file in selection.jobs:
-        entry = entries.get(file.name)
-        if entry is None:
-            yield Intent(job=file, wish=idle(file))
-        elif not TARGETS[entry.target].envelope:  # what no cluster runs has no state in one
-            yield _rendered(folder, file, entry)
+        recorded = folder.recorded(file.name) or folder.unrecorded.get(file.name)
+        if recorded is None or not recorded.files.sums:
+            yield Intent(job=file, wish=workspace.run(file).status.partition(":")[0])
+        elif not TARGETS[recorded.target].envelope:  # what no cluster runs has no state in one
+            yield _rendered(file, recorded.files)
 
 
-def _rendered(folder: Path, file: JobFile, entry: index.Entry) -> Intent:
-    manifests = manifests_of(folder / file.name, entry)
+def _rendered(file: JobFile, files: RunFiles) -> Intent:
+    manifests = manifests_of(files)
     manifest = next((m for m in manifests if m.identity[:2] in OPERATORS), None)
     suspended = manifest is not None and _suspends(manifest)
     return Intent(
@@ -147,20 +134,20 @@ def _rendered(folder: Path, file: JobFile, entry: index.Entry) -> Intent:
     )
 
 
-def manifests_of(folder: Path, entry: index.Entry) -> tuple[Manifest, ...]:
+def manifests_of(files: RunFiles) -> tuple[Manifest, ...]:
     """The objects of one rendered job. Raises SourceError when a file cannot be read."""
-    found = []
-    for name in entry.files:
-        if name == VALUES_FILE:
-            continue
-        try:
-            text = read_regular(folder / name).decode("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise SourceError(
-                f"cannot read {folder / name}: {error}; run `trainwright render`"
-            ) from error
-        found += [Manifest(body=body, path=name) for body in yamlio.load_rendered(text)]
-    return tuple(found)
+    try:
+        texts = files.texts()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceError(
+            f"cannot read the files in {files.folder}: {error}; run `trainwright render`"
+        ) from error
+    return tuple(
+        Manifest(body=body, path=name)
+        for name, text in texts.items()
+        if name != VALUES_FILE
+        for body in yamlio.load_rendered(text)
+    )
 
 
 def _suspends(manifest: Manifest) -> bool:

@@ -12,13 +12,14 @@ from trainwright.cluster.errors import NoKind, Refused
 from trainwright.cluster.intent import environment
 from trainwright.credentials import HIDDEN
 from trainwright.diagnostics import REFUSED
-from trainwright.load import JobFile, Reader
+from trainwright.load import JobFile
 from trainwright.model import Data, Environment, Finding, Manifest, Place
 from trainwright.plan import EnvironmentPlan
 from trainwright.redaction import unified_diff
 from trainwright.render import VALUES_FILE
 from trainwright.targets import TARGETS
 from trainwright.tree import Folder
+from trainwright.workspace import Workspace
 
 # Who applies, by GitOps engine. As that manager the answer is what a sync would do, down to the
 # removal of fields that left git. https://kubernetes.io/docs/reference/using-api/server-side-apply/
@@ -62,17 +63,17 @@ class Comparison:
 
 def place(root: Path, name: str) -> Environment:
     """An environment by name. Raises SourceError when its own file is broken."""
-    return environment(Reader(Folder(root)), name)[0]
+    return environment(Workspace(Folder(root)), name)
 
 
 def rendered(root: Path, planned: EnvironmentPlan) -> Iterator[tuple[JobFile, Manifest]]:
     """The objects of each selected job as they would be rendered now, written or not."""
     fresh = planned.changes.written if planned.changes else {}
     for job in planned.jobs:
-        entry = planned.entries.get(job.name)
-        if entry is None or TARGETS[entry.target].envelope:
+        run = planned.runs.get(job.name)
+        if run is None or TARGETS[run.target].envelope:
             continue
-        for file in entry.files:
+        for file in sorted(run.files):
             path = f"{job.name}/{file}"
             if file != VALUES_FILE:
                 text = fresh.get(path) or (root / planned.folder / path).read_text("utf-8")

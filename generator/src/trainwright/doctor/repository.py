@@ -7,6 +7,7 @@ from pathlib import Path
 
 from trainwright import git, plan
 from trainwright.doctor.diagnosis import Diagnosis, State
+from trainwright.index import KUSTOMIZATION_FILE
 from trainwright.load import ENVIRONMENTS, RENDERED
 from trainwright.model import Severity
 from trainwright.plan import Options
@@ -62,7 +63,7 @@ def clone(root: Path, _options: Options) -> Iterator[Diagnosis]:
 
 
 def _index_files(root: Path) -> list[str]:
-    found = sorted((root / ENVIRONMENTS).glob(f"*/{RENDERED}/index.json"))
+    found = sorted((root / ENVIRONMENTS).glob(f"*/{RENDERED}/{KUSTOMIZATION_FILE}"))
     return [path.relative_to(root).as_posix() for path in found]
 
 

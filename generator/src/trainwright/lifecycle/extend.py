@@ -15,7 +15,7 @@ def extend(subject: Subject, by: str) -> Step:
     written = subject.value(_FIELD)
     if written is None:
         return Step(said="has no maxDuration: it runs as long as it takes", refused=True)
-    if subject.value("/state") == "cancelled" or subject.retired:
+    if subject.value("/state") == "cancelled" or subject.finished:
         return Step(said="is over: nothing of it is left to extend", refused=True)
     if not by.startswith("+"):
         if more == resolve.seconds(written):

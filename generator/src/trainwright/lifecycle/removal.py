@@ -27,9 +27,9 @@ class Removal:
 
 def of(subject: Subject) -> Removal:
     """How the run that a job's spec describes ends when it leaves git."""
-    if not subject.valid or TARGETS[subject.job.target].envelope:
+    if not subject.valid or TARGETS[subject.sources.job.target].envelope:
         return Removal(leaving=Leaving.PRUNED)  # nothing that a cluster holds
-    job, environment, name = subject.job, subject.environment, subject.object
+    job, environment, name = subject.sources.job, subject.environment, subject.object
     decided = values.build(job, environment, name)
     how = leaving({key: decided.get(key) for key in ("annotations", "labels")})
     if environment.gitops.engine == "none" or how is Leaving.KEPT:

@@ -18,9 +18,9 @@ def rerun(subject: Subject) -> Step:
     while True:
         run += 1
         again = subject.edited(editing.put(path, subject.raw, "/run", run))
-        if not again.retired:
+        if not again.finished:
             break
-    notes = () if cancelled or subject.retired else removal.of(subject).note(before)
+    notes = () if cancelled or subject.finished else removal.of(subject).note(before)
     if again.value("/state") == "suspended":
         notes += (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
     said = f"runs again: {again.object} instead of {before}"

@@ -34,14 +34,16 @@ def retire(subject: Subject, ending: Ending) -> Step:
     for text in (ending.reason, ending.note):
         if credentials.redact(text) != text:
             raise TrainwrightError("the reason or the note holds what looks like a credential")
-    name = subject.object
+    decision = subject.decision
+    name = decision.name
     if name in subject.ledger.runs:
         return Step(said=f"is retired already: {name} {subject.ledger.runs[name].outcome}")
     if subject.value("/state") == "cancelled":
         return Step(said="is cancelled: it did not finish, and is not rendered", refused=True)
     entry: dict[str, Data] = {
         "job": subject.file.name,
-        "spec": subject.spec_hash,
+        "run": subject.sources.job.run,
+        "own": subject.sources.digest,
         "outcome": ending.outcome,
         "finished": ending.finished,
         "reason": ending.reason,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from trainwright import filetree, git, index, plan, resolve, yamlio
 from trainwright.errors import OutputError, TrainwrightError
 from trainwright.lifecycle.subject import Step
-from trainwright.load import ENVIRONMENTS, RENDERED, JobFile, Reader
+from trainwright.load import ENVIRONMENTS, JobFile, Reader
 from trainwright.model import Environment, Manifest
 from trainwright.plan import EnvironmentPlan, Plan
 from trainwright.render import VALUES_FILE
@@ -66,12 +66,12 @@ def work_out(root: Path, files: tuple[JobFile, ...], act: Act) -> Outcome:
 def rendered(root: Path, outcome: Outcome, options: plan.Options) -> Plan:
     """The edited jobs rendered, and compared with what is on disk."""
     patterns = tuple(map(str, outcome.changed))
-    return plan.plan(root, patterns, options, specs=outcome.tree)
+    return plan.plan(root, patterns, replace(options, recover=True), specs=outcome.tree)
 
 
 def is_rendered(root: Path, environment: str) -> bool:
     """Whether an environment's rendered files are kept beside its specs."""
-    return (root / ENVIRONMENTS / environment / RENDERED / index.INDEX_FILE).is_file()
+    return (root / index.folder_of(environment) / index.KUSTOMIZATION_FILE).is_file()
 
 
 # --- what would not reach what runs --------------------------------------------------------------

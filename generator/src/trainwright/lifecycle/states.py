@@ -22,11 +22,11 @@ def suspend(subject: Subject) -> Step:
         return Step(said="is suspended already")
     if state == "cancelled":
         return Step(said="is cancelled: nothing of it is left to suspend", refused=True)
-    if subject.retired:
+    if subject.finished:
         return Step(said=f"has finished: {subject.object} is in the ledger", refused=True)
     raw = in_state(subject, "suspended")
     held = subject.edited(raw)
-    for refusal in unsupported(held.job, held.environment) if held.valid else ():
+    for refusal in unsupported(held.sources.job, held.environment) if held.valid else ():
         if refusal.path == _STATE:
             return Step(said=f"is not suspended: {refusal.message}. {refusal.remedy}", refused=True)
     return Step(said="suspended", files={subject.file.path: raw})
@@ -51,7 +51,7 @@ def cancel(subject: Subject, *, orphan: bool = False) -> Step:
     """
     if subject.value(_STATE) == "cancelled":
         return Step(said="is cancelled already")
-    if subject.retired:
+    if subject.finished:
         return Step(said=f"has finished: {subject.object} is in the ledger", refused=True)
     end, runs = removal.of(subject), subject.value(_STATE) == "active"
     if runs and end.leaving is Leaving.KEPT and not orphan:

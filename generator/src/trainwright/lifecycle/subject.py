@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from trainwright import ledger, names, resolve
+from trainwright import resolve
 from trainwright.errors import SourceError
 from trainwright.ledger import Ledger
-from trainwright.load import JobFile, LoadedEnvironment, Reader, one_job, read_spec
+from trainwright.load import JobFile, one_job, read_spec
 from trainwright.merge import Layer, Layered, lookup, stack
 from trainwright.model import Data, Environment, Finding, Job
+from trainwright.runs.decision import Decision, Sources, decide
+from trainwright.runs.record import Record
 from trainwright.tree import Tree
+from trainwright.workspace import Workspace
 from trainwright.yamlio import Document
 
 
@@ -34,14 +37,19 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One job: `raw` is its own file, `spec` what that comes to with all it inherits."""
+    """One job: `raw` is its own file, `spec` what that comes to with all it inherits.
+
+    `record` is that of the run it has, None when none is recorded.
+    """
 
     file: JobFile
     tree: Tree
     raw: bytes
     spec: Layered
     environment: Environment
+    document: Document  # of environment.yaml
     ledger: Ledger
+    record: Record | None
 
     def value(self, pointer: str) -> Data:
         """The effective value, or None."""
@@ -60,12 +68,14 @@ class Subject:
         return replace(self, raw=raw, spec=spec)
 
     @property
-    def job(self) -> Job:
-        """The resolved job. Raises SourceError when it is not valid."""
+    def sources(self) -> Sources:
+        """What is written about the job. Raises SourceError when it is not valid."""
         job = resolve.job(self.spec, self.environment, self.file.path)
         if not isinstance(job, Job):
             raise _broken(self.file, tuple(job))
-        return job
+        return Sources(
+            spec=self.spec, job=job, environment=self.environment, document=self.document
+        )
 
     @property
     def valid(self) -> bool:
@@ -73,45 +83,44 @@ class Subject:
         return isinstance(resolve.job(self.spec, self.environment, self.file.path), Job)
 
     @property
-    def spec_hash(self) -> str:
-        return names.spec_hash(self.job, self.environment)
+    def decision(self) -> Decision:
+        """What becomes of the job's run. Raises SourceError when the job is not valid."""
+        return decide(self.sources, self.record, self.ledger)
 
     @property
     def object(self) -> str:
         """The name of the run's object in the cluster."""
-        return names.object_name(self.job, self.spec_hash)
+        return self.decision.name
 
     @property
-    def retired(self) -> bool:
+    def finished(self) -> bool:
         """Whether the run that the spec describes has finished, by the ledger."""
-        return bool(self.ledger.runs) and self.object in self.ledger.runs
+        return bool(self.ledger.runs) and self.decision.state == "finished"
 
 
 def load(tree: Tree, file: JobFile, *, begun: bool = False) -> Subject:
     """A job of a tree. Raises SourceError for one that is not valid, unless it is only `begun`."""
-    reader = Reader(tree)
-    loaded = reader.environment(file.environment)
+    workspace = Workspace(tree)
+    loaded = workspace.loaded(file.environment)
     document = loaded.document
     if document is None:
         raise _broken(file, loaded.findings)
-    known = ledger.read(tree, file.environment)
+    known = workspace.ledger(file.environment)
     if known.findings:
         raise _broken(file, known.findings)
+    resolved = workspace.job(file)
+    if resolved.loaded.spec is None and not begun:
+        raise _broken(file, resolved.loaded.findings)
     return Subject(
         file=file,
         tree=tree,
         raw=tree.read(file.path),
-        spec=one_job(tree, str(file)) if begun else _spec(reader, file, loaded),
+        spec=resolved.loaded.spec or one_job(tree, str(file)),
         environment=resolve.environment(file.environment, document),
+        document=document,
         ledger=known,
+        record=resolved.record,
     )
-
-
-def _spec(reader: Reader, file: JobFile, loaded: LoadedEnvironment) -> Layered:
-    job = reader.job(file, loaded)
-    if job.spec is None:
-        raise _broken(file, job.findings)
-    return job.spec
 
 
 def _broken(file: JobFile, findings: tuple[Finding, ...]) -> SourceError:

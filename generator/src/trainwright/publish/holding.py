@@ -7,10 +7,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from trainwright import filetree, index
+from trainwright.filetree import Changes
 from trainwright.git import Repository
 from trainwright.publish.model import PublishError
 from trainwright.publish.traces import METADATA
-from trainwright.tree import Tree
+from trainwright.runs import record as records
+from trainwright.runs.record import RECORD_FILE
+from trainwright.tree import NOTHING, Edited, Tree
 
 _OWN = frozenset({index.INDEX_FILE, index.KUSTOMIZATION_FILE, METADATA})
 _SHOWN = 3  # paths named in a message
@@ -37,19 +40,32 @@ class Holding:
         return dict(_files(tree, ""))
 
     @cached_property
-    def _entries(self) -> Mapping[str, index.Entry]:
-        return index.parse(self.files.get(index.INDEX_FILE, b""))
+    def _runs(self) -> Mapping[str, Mapping[str, str]]:
+        """The sums of each job's rendered files by name, as its record or an index has them."""
+        listed = index.parse(self.files.get(index.INDEX_FILE, b""))
+        runs = {job: entry.files for job, entry in listed.items()}
+        for path, raw in self.files.items():
+            job, _, name = path.partition("/")
+            if name == RECORD_FILE and (record := records.parse(raw)):
+                runs[job] = record.files
+        return runs
 
     @cached_property
     def _hashes(self) -> Mapping[str, str]:
-        """What the index says of each rendered file."""
-        return {f"{job}/{n}": sha for job, e in self._entries.items() for n, sha in e.files.items()}
+        """What the records say of each rendered file."""
+        return {f"{job}/{n}": sha for job, files in self._runs.items() for n, sha in files.items()}
 
     def _is_ours(self, path: str) -> bool:
         """Whether a path is the tool's to write and remove: at the top of a branch people may have
         a README, owners and workflows beside it.
         """
-        return bool(self.folder) or path in _OWN or path.partition("/")[0] in self._entries
+        return bool(self.folder) or path in _OWN or path.partition("/")[0] in self._runs
+
+    def as_rendered(self, environment: str) -> Tree:
+        """The tool's files where they would be beside the specs of an environment."""
+        inside = index.folder_of(environment)
+        ours = {path: raw for path, raw in self.files.items() if self._is_ours(path)}
+        return Edited(NOTHING, {f"{inside}/{path}": raw for path, raw in ours.items()})
 
     def edits(self) -> tuple[str, ...]:
         """Files that are not what was rendered: somebody changed or added them by hand."""
@@ -58,6 +74,7 @@ class Holding:
             for path, raw in self.files.items()
             if self._is_ours(path)
             and path not in _OWN
+            and not path.endswith(f"/{RECORD_FILE}")
             and self._hashes.get(path) != filetree.digest_of(raw)
         )
 
@@ -69,19 +86,11 @@ class Holding:
                 "--discard-edits"
             )
 
-    def compared(self, texts: Mapping[str, str]) -> Change:
-        """What turns the folder into a rendering. What traces it back is no difference."""
+    def change(self, rendered: Changes) -> Change:
+        """What a rendering changes, from the top. What traces it back is no difference."""
         return Change(
-            files={
-                self.full(path): text
-                for path, text in texts.items()
-                if self.files.get(path) != text.encode()
-            },
-            removed=tuple(
-                self.full(path)
-                for path in self.files
-                if path not in texts and path != METADATA and self._is_ours(path)
-            ),
+            files={self.full(path): text for path, text in rendered.written.items()},
+            removed=tuple(self.full(path) for path in rendered.removed if path != METADATA),
         )
 
 

@@ -12,15 +12,18 @@ from functools import cached_property
 from pathlib import Path
 from time import sleep
 
-from trainwright import filetree, git, index, load, plan
+from trainwright import filetree, git, load, plan
 from trainwright.errors import SelectionError
+from trainwright.filetree import Changes
 from trainwright.git import GitError
+from trainwright.index import RenderedFolder
 from trainwright.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.publish import traces
 from trainwright.publish.holding import Change, Holding, listed
 from trainwright.publish.model import Options, Published, PublishError, Unsound
 from trainwright.publish.traces import Source
 from trainwright.select import select
+from trainwright.tree import Folder
 
 _SPARSE = "core.sparseCheckout"
 _WAIT, _LONGEST_WAIT = 0.1, 3.0  # seconds between two attempts
@@ -54,7 +57,6 @@ class _Publisher:
         self._options = options
         self._repository, self._inside = git.find(root)
         self._head = self._repository.commit("HEAD")
-        self._texts: dict[tuple[str, str], Mapping[str, str]] = {}
 
     def survey(self) -> Mapping[str, tuple[JobFile, ...]]:
         """The environments of HEAD, those too that a sparse checkout leaves out on disk."""
@@ -112,17 +114,18 @@ class _Publisher:
         if dirty:
             raise PublishError(f"uncommitted changes in {listed(tuple(dirty))}: commit them first")
 
-    def _rendered(self, commit: str, environment: str) -> Mapping[str, str]:
-        """What an environment renders to at a commit: texts by path in its rendered folder."""
-        key = (commit, environment)
-        if key not in self._texts:
-            specs = self._repository.tree(commit, self._inside, later=RENDERED)
-            found = plan.plan(self._root, (environment,), self._options.planning, specs)
-            changes = found.environments[0].changes
-            if found.failed or changes is None:
-                raise Unsound(found)
-            self._texts[key] = changes.added
-        return self._texts[key]
+    def _rendered(self, commit: str, environment: str, holding: Holding) -> Changes:
+        """What an environment at a commit renders to, as changes of what a branch holds of it.
+
+        The runs that the branch holds are those that the cluster was given: they stay.
+        """
+        specs = self._repository.tree(commit, self._inside, later=RENDERED)
+        runs = holding.as_rendered(environment)
+        found = plan.plan(self._root, (environment,), self._options.planning, specs, runs)
+        changes = found.environments[0].changes
+        if found.failed or changes is None:
+            raise Unsound(found)
+        return changes
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -221,7 +224,7 @@ class _Publisher:
             holding = Holding(self._repository, tip, self._path(name))
             if not self._options.discard_edits:
                 holding.refuse_edits(branch)
-            change.add(holding.compared(self._rendered(source, name)))
+            change.add(holding.change(self._rendered(source, name, holding)))
         if not change:
             said = "up to date" if names else "holds what a later commit renders to"
             return Published(branch=branch, environments=names, said=said)
@@ -256,8 +259,8 @@ class _Publisher:
             there = filetree.hashes(folder, filetree.listing(folder))
             edits = tuple(
                 f"{inside}/{job}/{file}"
-                for job, entry in index.read(folder).items()
-                for file, sha in entry.files.items()
+                for job, files in RenderedFolder(Folder(self._root), name).sums.items()
+                for file, sha in files.items()
                 if self._from_top(f"{inside}/{job}/{file}") in dirty
                 and there.get(f"{job}/{file}", sha) != sha
             )

@@ -22,13 +22,11 @@ def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFil
     )
     touched = {
         file
-        for file, known in after.known.items()
+        for file, known in after.jobs.items()
         if (file.environment, file.name) in rendered or not changed.isdisjoint(known.loaded.files)
     }
-    touched |= {file for file in _retired(before, after, changed) if file in after.known}
-    gone = {
-        file for jobs in before.survey.jobs.values() for file in jobs if file not in after.known
-    }
+    touched |= {file for file in _retired(before, after, changed) if file in after.jobs}
+    gone = {file for jobs in before.survey.jobs.values() for file in jobs if file not in after.jobs}
     return frozenset(touched | gone)
 
 

@@ -26,6 +26,7 @@ from trainwright.review.model import (
     Told,
 )
 from trainwright.review.sides import Side
+from trainwright.runs.decision import Decision, Step
 from trainwright.select import select
 from trainwright.settle import Judged, distinct, settle
 from trainwright.tree import Folder, Tree
@@ -55,9 +56,10 @@ def review(root: Path, patterns: tuple[str, ...], options: Options) -> Review:
     folder = f"{inside}/{ENVIRONMENTS}" if inside else ENVIRONMENTS
     changed = repository.changed(base, folder, head)
     tree: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(root)
+    before = Side(repository.tree(base, inside, later=RENDERED))
     compared = _Comparison(
-        before=Side(repository.tree(base, inside, later=RENDERED)),
-        after=Side(tree),
+        before=before,
+        after=Side(tree, earlier=before),
         changed=frozenset(f"{ENVIRONMENTS}/{path}" for path in changed),
         patterns=patterns,
         options=options,
@@ -107,13 +109,14 @@ class _Comparison:
 
     @cached_property
     def _before(self) -> Mapping[JobFile, Rendered]:
-        there = {file for jobs in self.before.survey.jobs.values() for file in jobs}
-        files = tuple(file for file in self._files if file in there)
-        return self.before.render(files, self._options.helm)
+        """What the base renders to, where that is not committed."""
+        files = (file for file in self._files if file in self.before.jobs)
+        missing = tuple(file for file in files if self.before.applied(file) is None)
+        return self.before.render(missing, self._options.helm)
 
     @cached_property
     def _after(self) -> Mapping[JobFile, Rendered]:
-        files = tuple(file for file in self._files if file in self.after.known)
+        files = tuple(file for file in self._files if file in self.after.jobs)
         return self.after.render(files, self._options.helm)
 
     @cached_property
@@ -133,9 +136,9 @@ class _Comparison:
         return definitions.ask(self._options.crds, changes)
 
     def _change(self, file: JobFile) -> Change:
-        was, now = self._before.get(file), self._after.get(file)
-        before = self._run(self.before, file, was, live=True)
-        after = self._run(self.after, file, now, live=False)
+        now = self._after.get(file)
+        before = self._was(file)
+        after = self.after.after(file, now, before) if now else None
         errors = self._errors[str(file)]
         if errors or (now is not None and not now.usable):
             said = f"errors: {errors}" if errors else "its environment has errors"
@@ -143,6 +146,9 @@ class _Comparison:
         else:
             environment = self.after.environments.get(file.environment)
             action, why = actions.judge(before, after, environment)
+        held = self._held(file) if action is Action.UNCHANGED else ()
+        if held:
+            action, why = Action.HELD, "the run stays as it is; `trainwright rerun` takes it up"
         unchanged = action is Action.UNCHANGED
         unrendered = action is Action.BROKEN and (after is None or not after.object)
         stays = unrendered or actions.goes_on(before, after)
@@ -152,21 +158,38 @@ class _Comparison:
             why=why,
             before=before,
             after=after,
-            causes=() if unchanged else tuple(self._causes(file)),
+            causes=held or (() if unchanged else tuple(self._causes(file))),
             left=before.demand if before and stays else NOTHING,
         )
 
-    def _run(
-        self, side: Side, file: JobFile, rendered: Rendered | None, *, live: bool
-    ) -> Run | None:
-        if rendered is None:
+    def _was(self, file: JobFile) -> Run | None:
+        """The run that is applied now."""
+        if file not in self.before.jobs:
             return None
-        run = side.run(file, side.know(file), rendered, live=live)
-        return run if rendered.usable or run.object else None
+        rendered = self._before.get(file)
+        if rendered is None:
+            return self.before.applied(file)
+        return self.before.after(file, rendered, None)
+
+    def _held(self, file: JobFile) -> tuple[Cause, ...]:
+        """What the run of a job is behind after the merge, and was not before."""
+        new = self._decided(self.after, file)
+        if new is None:
+            return ()
+        old = self._decided(self.before, file)
+        known = {(held.path, repr(held.after)) for held in old.held} if old else set()
+        return tuple(
+            Cause(held.path, held.before, held.after, held.place)
+            for held in new.held
+            if (held.path, repr(held.after)) not in known
+        )
+
+    @staticmethod
+    def _decided(side: Side, file: JobFile) -> Decision | None:
+        return side.jobs[file].decision if file in side.jobs else None
 
     def _causes(self, file: JobFile) -> Iterator[Cause]:
-        was = self.before.know(file) if file in self._before else None
-        now = self.after.known.get(file)
+        was, now = self.before.jobs.get(file), self.after.jobs.get(file)
         if not (was and now and was.loaded.spec and now.loaded.spec):
             yield Cause(Pointer(), None, None, Place(file.path))
             return
@@ -198,15 +221,16 @@ class _Comparison:
 
     def _demands(self, name: str) -> Iterator[tuple[Job, Demand]]:
         for file in self.after.survey.jobs.get(name, ()):
-            job, rendered = self.after.known[file].job, self._after.get(file)
-            idle = not rendered.files if rendered else self.after.finished(file)
-            if job is not None and not idle:
+            resolved = self.after.jobs[file]
+            job = self.after.running(resolved)
+            ended = resolved.decision is None or resolved.decision.step is Step.END
+            if job is not None and not ended:
                 yield job, demand.of(job)
 
     def _left(self, changes: tuple[Change, ...]) -> Iterator[tuple[Job, Demand]]:
         """What goes on although these changes take it out of git."""
         for change in changes:
-            job = self.before.know(change.file).job if change.left != NOTHING else None
+            job = self.before.jobs[change.file].job if change.left != NOTHING else None
             if job is not None:
                 yield job, change.left
 
@@ -217,13 +241,14 @@ class _Comparison:
         """
         readers: dict[str, list[Change]] = {}
         for change in self.changes:
-            known = self.after.known.get(change.file)
+            known = self.after.jobs.get(change.file)
             read = known.loaded.files if known else ()
             for path in {*read} & self._changed - {change.file.path}:
                 readers.setdefault(path, []).append(change)
         for path, changes in sorted(readers.items()):
             counts = Counter(change.action for change in changes)
-            yield Blast(path, tuple(change.file for change in changes), counts[Action.NEW_RUN])
+            files = tuple(change.file for change in changes)
+            yield Blast(path, files, counts[Action.NEW_RUN], counts[Action.HELD])
 
     # --- findings ----------------------------------------------------------------------------
 

@@ -111,6 +111,7 @@ def _blast(blast: Blast) -> Data:
     return {
         "file": blast.file,
         "newRuns": blast.new_runs,
+        "held": blast.held,
         "jobs": [str(file) for file in blast.jobs],
     }
 

@@ -14,7 +14,7 @@ from trainwright.reports.comment import LIMIT, cell, code, fitting, html
 from trainwright.reports.report import WEIGHT, help_uri, visible
 from trainwright.review import words
 from trainwright.review.format import Format, Style
-from trainwright.review.model import Change, Review
+from trainwright.review.model import Action, Change, Review
 
 _ICONS = {
     "rejected": "⛔",
@@ -30,6 +30,7 @@ _ICONS = {
     "resumes": "▶️",
     "retires": "📦",
     "in place": "✏️",
+    "held": "⏳",
 }
 _SEVERITIES = {"error": "❌", "warning": "⚠️", "note": "💬"}
 _ROOM = 600  # characters kept free for saying what was left out
@@ -39,7 +40,7 @@ _TABLE = "\n| | job | what happens | because | asks for | image |\n|---|---|---|
 
 
 def render(review: Review, style: Style) -> str:
-    changes = review.changes
+    changes = tuple(c for c in review.changes if c.action is not Action.HELD)
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(words.verdict(review))}\n"
     foot = _foot(review, style)
     rows = [_row(change, style) for change in changes]
@@ -119,8 +120,7 @@ def _facts(review: Review) -> Iterator[str]:
             icon = "⚠️ " if fit.short or fit.unknown else ""
             yield f"\n{icon}{cell(environment.name)} {cell(fit.what)}: {cell(words.fitting(fit))}\n"
     for blast in review.blast:
-        jobs = f"{len(blast.jobs):,} job{'' if len(blast.jobs) == 1 else 's'}"
-        yield f"\n`{code(blast.file)}` reaches {jobs}, {blast.new_runs:,} of them with a new run.\n"
+        yield f"\n`{code(blast.file)}` {words.reach(blast)}.\n"
 
 
 def _details(change: Change, style: Style) -> str:

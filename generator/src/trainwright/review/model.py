@@ -28,6 +28,7 @@ class Action(enum.StrEnum):
     RESUMED = "resumes"
     RETIRED = "retires"
     IN_PLACE = "in place"
+    HELD = "held"  # the run stays as it is; its next one takes the change up
     UNCHANGED = "unchanged"
 
     @property
@@ -145,11 +146,15 @@ class EnvironmentReview:
 
 @dataclass(frozen=True, slots=True)
 class Blast:
-    """A shared file that changed, and how many jobs of those that read it get a new run."""
+    """A shared file that changed, and the jobs that read it and that something happens to.
+
+    `new_runs` counts those that get a new run, `held` those whose run stays as it is.
+    """
 
     file: str
     jobs: tuple[JobFile, ...]
     new_runs: int
+    held: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

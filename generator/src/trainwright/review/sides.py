@@ -2,142 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from trainwright import batch, demand, index, ledger, names, resolve
-from trainwright.ledger import Ledger
-from trainwright.load import (
-    ENVIRONMENTS,
-    RENDERED,
-    JobFile,
-    LoadedEnvironment,
-    LoadedJob,
-    Reader,
-    Survey,
-    survey,
-)
-from trainwright.model import Environment, Job
+from trainwright import batch, demand
+from trainwright.load import JobFile
+from trainwright.model import Job
 from trainwright.render import Rendered
 from trainwright.review.model import Run
+from trainwright.runs import adjust
+from trainwright.runs.decision import Step
+from trainwright.runs.record import Recorded, Unrecorded
 from trainwright.tree import Snapshot, Tree
+from trainwright.workspace import ResolvedJob, Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """A job as far as it can be known without rendering it; `job` is None when it is broken."""
+class Side(Workspace):
+    """The specs of one commit or folder, and what lies rendered beside them.
 
-    loaded: LoadedJob
-    job: Job | None
+    `earlier` is the side before: where this one has no record of a run, that one's counts.
+    """
 
+    def __init__(self, tree: Tree, earlier: Side | None = None):
+        super().__init__(Snapshot(tree), earlier=earlier)
 
-class Side:
-    """The specs of one commit or folder."""
-
-    def __init__(self, tree: Tree):
-        self.tree = Snapshot(tree)
-        self.reader = Reader(self.tree)
-        self._environments: dict[str, LoadedEnvironment] = {}
-        self._indexes: dict[str, Mapping[str, index.Entry]] = {}
-        self._ledgers: dict[str, Ledger] = {}
-        self._known: dict[JobFile, Known] = {}
-
-    @cached_property
-    def survey(self) -> Survey:
-        """What there is; nothing before the first commit of any environment."""
-        return survey(self.tree) if self.tree.kind(ENVIRONMENTS) == "folder" else Survey({}, ())
-
-    def loaded(self, name: str) -> LoadedEnvironment:
-        if name not in self._environments:
-            self._environments[name] = self.reader.environment(name)
-        return self._environments[name]
-
-    @cached_property
-    def environments(self) -> Mapping[str, Environment]:
-        """The environments whose own file is sound."""
-        documents = {name: self.loaded(name).document for name in self.survey.jobs}
-        return {
-            name: resolve.environment(name, document)
-            for name, document in documents.items()
-            if document is not None
-        }
-
-    def know(self, file: JobFile) -> Known:
-        """A job merged and resolved, once."""
-        if file not in self._known:
-            self._known[file] = self._merged(file)
-        return self._known[file]
-
-    def _merged(self, file: JobFile) -> Known:
-        loaded = self.reader.job(file, self.loaded(file.environment))
-        environment = self.environments.get(file.environment)
-        if loaded.spec is None or environment is None:
-            return Known(loaded, None)
-        job = resolve.job(loaded.spec, environment, file.path)
-        return Known(loaded, job if isinstance(job, Job) else None)
-
-    @cached_property
-    def known(self) -> Mapping[JobFile, Known]:
-        """Every job of every environment."""
-        return {file: self.know(file) for jobs in self.survey.jobs.values() for file in jobs}
-
-    def render(self, files: tuple[JobFile, ...], helm: str | None) -> dict[JobFile, Rendered]:
-        """Some jobs, rendered."""
-        outcomes = batch.run(self.tree, files, helm)
+    def render(self, files: Sequence[JobFile], helm: str | None) -> dict[JobFile, Rendered]:
+        """Some jobs, rendered and checked."""
+        items = [batch.Item(file, self.recorded(file), judge=True) for file in files]
+        outcomes = batch.run(self.tree, items, batch.Options(helm=helm, new_runs=True))
         return {rendered.file: rendered for rendered, _ in outcomes}
 
-    def ledger(self, environment: str) -> Ledger:
-        """The finished runs of an environment."""
-        if environment not in self._ledgers:
-            self._ledgers[environment] = ledger.read(self.tree, environment)
-        return self._ledgers[environment]
-
-    def finished(self, file: JobFile) -> bool:
-        """Whether the run that a job's spec stands for has finished and been retired."""
-        job, environment = self.known[file].job, self.environments.get(file.environment)
-        runs = self.ledger(file.environment).runs
-        if job is None or environment is None or not any(r.job == job.name for r in runs.values()):
-            return False
-        return names.object_name(job, names.spec_hash(job, environment)) in runs
-
-    # --- what was rendered and committed -----------------------------------------------------
-
-    def committed(self, file: JobFile) -> tuple[index.Entry, dict[str, str]] | None:
+    def committed(self, file: JobFile) -> Recorded | Unrecorded | None:
         """What lies in rendered/ for a job: that is what the cluster was given."""
-        entry = self._index(file.environment).get(file.name)
-        if entry is None:
+        folder = self.folder(file.environment)
+        return folder.recorded(file.name) or folder.unrecorded.get(file.name)
+
+    def applied(self, file: JobFile) -> Run | None:
+        """The run of a job as it was committed; None where nothing was."""
+        found = self.committed(file)
+        if found is None:
             return None
-        folder = f"{ENVIRONMENTS}/{file.environment}/{RENDERED}/{file.name}"
         try:
-            return entry, {n: self.tree.read(f"{folder}/{n}").decode() for n in entry.files}
+            texts = found.files.texts()
         except (OSError, UnicodeDecodeError):
             return None
+        return self._run(self.job(file), found.object, found.target, texts)
 
-    def _index(self, environment: str) -> Mapping[str, index.Entry]:
-        if environment not in self._indexes:
-            path = f"{ENVIRONMENTS}/{environment}/{RENDERED}/{index.INDEX_FILE}"
-            there = self.tree.kind(path) == "file"
-            self._indexes[environment] = index.parse(self.tree.read(path)) if there else {}
-        return self._indexes[environment]
+    def after(self, file: JobFile, rendered: Rendered, before: Run | None) -> Run | None:
+        """The run of a job as it is to be applied; `before` is what is applied now."""
+        decision = rendered.decision
+        if decision is None:
+            return None
+        texts: Mapping[str, str] = rendered.files
+        if decision.step is Step.KEEP and not texts:
+            own = self.applied(file)
+            texts = own.files if own and own.object == decision.name else _files(before)
+        run = self._run(self.job(file), decision.name, rendered.target, texts)
+        return replace(run, state=decision.state, retired=decision.state == "finished")
 
-    def run(self, file: JobFile, known: Known, rendered: Rendered, *, live: bool) -> Run:
-        """A job that was rendered, as one side of a change.
-
-        With `live` what was committed counts: it is what the cluster has, even when the specs
-        have moved on since, or were rendered by another version of the tool.
-        """
-        job, files, name = known.job, rendered.files, rendered.name
-        committed = self.committed(file) if live else None
-        if committed:
-            name, files = committed[0].object, committed[1]
+    def _run(self, resolved: ResolvedJob, name: str, target: str, texts: Mapping[str, str]) -> Run:
+        job = self.running(resolved)
         return Run(
-            object=name if files else "",
-            target=committed[0].target if committed else rendered.target,
+            object=name if texts else "",
+            target=target,
             image=job.image.reference if job else "",
             queue=job.queue if job else "",
             state=job.state if job else "",
-            retired=rendered.retired,
-            files=files,
-            demand=demand.of(job) if job and files else demand.NOTHING,
+            retired=bool(resolved.decision and resolved.decision.state == "finished"),
+            files=texts,
+            demand=demand.of(job) if job and texts else demand.NOTHING,
         )
+
+    def running(self, resolved: ResolvedJob) -> Job | None:
+        """The job as its run has it: as recorded, where that is behind what is written now."""
+        sources, record, decision = resolved.sources, resolved.record, resolved.decision
+        if sources is None or decision is None:
+            return None
+        if decision.step is Step.BEGIN or record is None or not decision.held:
+            return sources.job
+        try:
+            found = adjust.recorded_job(
+                record, sources.spec, sources.environment, sources.job.source
+            )
+        except adjust.CannotAdjust:
+            return sources.job
+        changed = sources.own.get("maxDuration") != record.job.get("maxDuration")
+        most = sources.job.max_duration if changed else found.job.max_duration
+        return replace(found.job, state=sources.job.state, max_duration=most)
+
+
+def _files(run: Run | None) -> Mapping[str, str]:
+    return run.files if run else {}

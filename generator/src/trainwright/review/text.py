@@ -9,7 +9,7 @@ from trainwright.model import Finding, Severity
 from trainwright.present import table
 from trainwright.review import words
 from trainwright.review.format import Format, Style
-from trainwright.review.model import Change, Review
+from trainwright.review.model import Action, Change, Review
 
 _COLORS = {
     "rejected": "red",
@@ -33,8 +33,9 @@ def _lines(review: Review, style: Style) -> Iterator[str]:
     if review.behind:
         yield f"{style.against} has {review.behind} commits more, which are not looked at"
     for change in review.changes:
-        yield ""
-        yield from _change(change, style)
+        if change.action is not Action.HELD:  # those are one line for each file that changed
+            yield ""
+            yield from _change(change, style)
     findings = [finding for finding in review.findings if _said(finding)]
     if findings:
         yield ""
@@ -47,8 +48,7 @@ def _lines(review: Review, style: Style) -> Iterator[str]:
     if review.blast:
         yield ""
         for blast in review.blast:
-            jobs = f"{len(blast.jobs)} job{'' if len(blast.jobs) == 1 else 's'}"
-            yield f"{blast.file} reaches {jobs}, {blast.new_runs} of them with a new run"
+            yield f"{blast.file} {words.reach(blast)}"
     fits = [
         (environment.name, fit.what, words.fitting(fit))
         for environment in review.environments

@@ -11,7 +11,7 @@ from trainwright.demand import NOTHING, Demand, Range
 from trainwright.model import Data, Severity
 from trainwright.pointer import Pointer
 from trainwright.redaction import unified_diff
-from trainwright.review.model import Action, Cause, Change, Fit, Review, Run
+from trainwright.review.model import Action, Blast, Cause, Change, Fit, Review, Run
 
 _COUNTED = {
     Action.REJECTED: "rejected by the API",
@@ -27,6 +27,7 @@ _COUNTED = {
     Action.RESUMED: "resumed",
     Action.RETIRED: "retired",
     Action.IN_PLACE: "changed in place",
+    Action.HELD: "held back",
 }
 
 
@@ -43,6 +44,16 @@ def verdict(review: Review) -> str:
     errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
     parts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
     return " · ".join(part for part in parts if part) or "nothing changes for any job"
+
+
+def reach(blast: Blast) -> str:
+    """What a shared file does to the jobs that read it: "holds back 12 runs, 0 start"."""
+    jobs = f"{len(blast.jobs):,} job{'' if len(blast.jobs) == 1 else 's'}"
+    if not blast.held:
+        return f"reaches {jobs}, {blast.new_runs:,} of them with a new run"
+    runs = f"{blast.held:,} run{'' if blast.held == 1 else 's'}"
+    again = "`trainwright rerun` takes the change up"
+    return f"holds back {runs}, {blast.new_runs:,} start: {again}"
 
 
 def number(value: float) -> str:

@@ -48,6 +48,11 @@ def one_process(job: Job) -> Iterator[Unsupported]:
         )
 
 
+# The facts of an environment that decide the pods of any kind: placement, security contexts, what
+# keeps a mesh's sidecar away, and who starts the pods.
+POD_FACTS = frozenset({"pool", "podSecurity", "serviceMesh", "queueing"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """One workload kind a job can become.
@@ -55,13 +60,14 @@ class Target:
     `template` is the chart template that shapes it; `values` are the chart values in which it
     differs from the others; `longest_suffix` is what the controller appends to the object's name
     at most; `unsupported` names what it cannot express, `deviations` what it expresses otherwise
-    than the others. `elastic` says whether nodes may come and go while it runs; `section` is the
-    part of a job spec that no other target reads; `succeeds` names the kind that it is the next
-    generation of. `envelope` makes a Kubernetes-like object of what is rendered, for targets that
-    are none themselves: no GitOps engine applies those. `immutable_template` says whether its API
-    keeps a running pod template as it is, so that a file with placement of its own, which would
-    undo what Kueue has written there, cannot be applied again. `controller_labels` are what its
-    controller writes into the labels of pods, over those of the template or refusing them.
+    than the others. `identity` are the facts of an environment that change its rendered bytes, and
+    so are part of a run's name. `elastic` says whether nodes may come and go while it runs;
+    `section` is the part of a job spec that no other target reads; `succeeds` names the kind that
+    it is the next generation of. `envelope` makes a Kubernetes-like object of what is rendered, for
+    targets that are none themselves: no GitOps engine applies those. `immutable_template` says
+    whether its API keeps a running pod template as it is, so that a file with placement of its own,
+    which would undo what Kueue has written there, cannot be applied again. `controller_labels` are
+    what its controller writes into the labels of pods, over those of the template or refusing them.
     """
 
     name: str
@@ -73,6 +79,7 @@ class Target:
     longest_suffix: Callable[[Job], str]
     unsupported: Callable[[Job, Environment], Iterator[Unsupported]]
     deviations: tuple[Deviation, ...] = ()
+    identity: frozenset[str] = POD_FACTS
     elastic: bool = False
     section: str = ""
     succeeds: str = ""

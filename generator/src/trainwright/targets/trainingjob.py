@@ -12,7 +12,7 @@ from trainwright import launch
 from trainwright.model import Data, Environment, Job
 from trainwright.pointer import Pointer
 from trainwright.targets import indexed
-from trainwright.targets.target import Deviation, Target, Unsupported, one_process
+from trainwright.targets.target import POD_FACTS, Deviation, Target, Unsupported, one_process
 
 # The operator joins the arguments by spaces into one bash line, so quoting is lost.
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -151,6 +151,7 @@ TARGET = Target(
     values=_values,
     longest_suffix=_longest_suffix,
     unsupported=_unsupported,
+    identity=POD_FACTS | {"rendezvous"},
     deviations=(
         Deviation(
             about="Retries",

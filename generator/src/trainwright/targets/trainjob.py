@@ -14,7 +14,7 @@ from trainwright import launch
 from trainwright.model import Data, Environment, Job
 from trainwright.pointer import Pointer
 from trainwright.targets import indexed, queueing
-from trainwright.targets.target import Deviation, Target, Unsupported
+from trainwright.targets.target import POD_FACTS, Deviation, Target, Unsupported
 
 _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
 
@@ -117,6 +117,7 @@ TARGET = Target(
     values=_values,
     longest_suffix=lambda job: f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde",
     unsupported=_unsupported,
+    identity=POD_FACTS | {"version", "runtime"},
     succeeds="PyTorchJob",
     controller_labels=indexed.JOBSET_LABELS,
     deviations=(

@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 
 from trainwright import diagnostics as dx
-from trainwright import index, resolve
+from trainwright import resolve
 from trainwright.errors import SelectionError
+from trainwright.index import RenderedFolder
 from trainwright.load import ENVIRONMENTS, RENDERED, JobFile, LoadedEnvironment, Reader, survey
 from trainwright.merge import Layer, Layered, stack
 from trainwright.model import Environment, Finding, Place, Related, Severity
@@ -126,10 +127,13 @@ def _runs(
     if not WIRINGS[gitops.engine, gitops.mode].lists_runs:
         return
     inside = f"{ENVIRONMENTS}/{environment.name}/{RENDERED}"
-    for job, entry in sorted(index.read(root / inside).items()):
+    folder = RenderedFolder(Folder(root), environment.name)
+    objects = {job: run.object for job, run in folder.unrecorded.items()}
+    objects |= {job: run.object for job, run in folder.records.items() if run.files}
+    for job, object_ in sorted(objects.items()):
         values = reader.document(f"{inside}/{job}/{VALUES_FILE}")
         if isinstance(values, Document):
-            yield Run(job=job, object=entry.object, values=values.data)
+            yield Run(job=job, object=object_, values=values.data)
         else:
             yield values
 
@@ -176,8 +180,9 @@ def _address(environment: Environment) -> tuple[str, str, str]:
 
 
 def _objects(root: Path, environment: str) -> frozenset[str]:
-    entries = index.read(root / ENVIRONMENTS / environment / RENDERED)
-    return frozenset(entry.object for entry in entries.values())
+    folder = RenderedFolder(Folder(root), environment)
+    listed = (run.object for run in folder.unrecorded.values())
+    return frozenset((*listed, *(run.object for run in folder.records.values() if run.files)))
 
 
 def _places(finding: Finding) -> Iterator[Place]:

@@ -1,0 +1,48 @@
+"""The record of a run from what the sources say: of one that begins, or that began unrecorded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from trainwright import __version__, helm, names
+from trainwright.merge import stack
+from trainwright.runs import meaning
+from trainwright.runs.decision import Decision, Sources, Step
+from trainwright.runs.record import Record, Recorded, Unrecorded
+
+_UNKNOWN = "unknown"  # the version that rendered it
+
+
+def begun(sources: Sources, decision: Decision, source: str) -> Record:
+    """What is recorded of a run that begins, before its files are.
+
+    `source` is the digest of the job's own file.
+    """
+    job = sources.job
+    return Record(
+        object=decision.name,
+        target=job.target,
+        state=decision.state,
+        trainwright=__version__,
+        chart=helm.chart_version(),
+        source=source,
+        job=meaning.recorded(sources.own),
+        inherited=meaning.inherited(stack(sources.spec.layers[:-1]).data),
+        environment=names.facts(job, sources.environment),
+    )
+
+
+def adopt(sources: Sources, found: Unrecorded, source: str) -> Recorded | None:
+    """The run that an index lists; None when the sources are not those that it began with.
+
+    They are when they give the run's name, by the hash that named it. `source` is the digest of the
+    job's own file.
+    """
+    job, environment = sources.job, sources.environment
+    named = names.object_name(job, names.unrecorded_hash(job, environment))
+    if found.object != named or found.target != job.target or job.state == "cancelled":
+        return None
+    decision = Decision(step=Step.KEEP, name=found.object, state=job.state, record=None)
+    record = begun(sources, decision, source)
+    unknown = replace(record, trainwright=_UNKNOWN, chart=_UNKNOWN, files=found.files.sums)
+    return Recorded(unknown, found.files)

@@ -1,0 +1,166 @@
+"""What becomes of a job: another run, the one that is recorded, or none."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from trainwright import names, resolve, schema
+from trainwright.ledger import Ledger
+from trainwright.load import BUILT_IN
+from trainwright.merge import Layered
+from trainwright.model import Data, Environment, Job, Place
+from trainwright.pointer import Pointer
+from trainwright.runs import meaning
+from trainwright.runs.record import Record, State
+from trainwright.yamlio import Document
+
+
+class Step(enum.StrEnum):
+    """What rendering does for a job."""
+
+    BEGIN = "begin"  # a new run, rendered from what the sources say now
+    KEEP = "keep"  # the recorded run, byte for byte
+    ADJUST = "adjust"  # the recorded run, with another `state` or `maxDuration`
+    END = "end"  # cancelled or finished: nothing to apply
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value that changed around a run and that its next run will take up, and where it stands.
+
+    None is a value that is not there.
+    """
+
+    path: Pointer
+    before: Data
+    after: Data
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A job's step, and the run that it leads to.
+
+    `name` is the object's. `record` is what is recorded before the step, `state` what the run is in
+    after it. `held` says what the run is behind.
+    """
+
+    step: Step
+    name: str
+    state: State
+    record: Record | None
+    held: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """What is written about a job now: its own file's data, all layers merged, its environment."""
+
+    spec: Layered
+    job: Job
+    environment: Environment
+    document: Document  # of environment.yaml
+
+    @property
+    def own(self) -> Mapping[str, Data]:
+        return self.spec.layers[-1].data
+
+    @property
+    def digest(self) -> str:
+        """What of the job's own file a run is remembered by."""
+        return meaning.digest(self.own, self.job.run)
+
+
+def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
+    """What becomes of a job whose sources are sound."""
+    job, environment = sources.job, sources.environment
+    if record is not None and not _begins(sources, record, ledger):
+        return _continued(sources, record, ledger)
+    name = names.object_name(job, names.spec_hash(job, environment))
+    finished = ledger.finished(job.name, sources.digest) or _named(sources, name, ledger)
+    if finished:
+        return Decision(step=Step.END, name=finished, state="finished", record=record)
+    if job.state == "cancelled":
+        # A run that never began is not there to be cancelled; its name is the one it would have.
+        return Decision(step=Step.END, name=name, state="cancelled", record=record)
+    return Decision(step=Step.BEGIN, name=name, state=job.state, record=record)
+
+
+def _named(sources: Sources, name: str, ledger: Ledger) -> str:
+    """The finished run of that name, or of the name that it had before runs were recorded."""
+    unrecorded = names.unrecorded_hash(sources.job, sources.environment)
+    for known in (name, names.object_name(sources.job, unrecorded)):
+        if known in ledger.runs:
+            return known
+    return ""
+
+
+def _begins(sources: Sources, record: Record, ledger: Ledger) -> bool:
+    """Whether a line of the job's own file asks for another run."""
+    if record.state == "finished" and record.object not in ledger.runs:
+        return True  # somebody took the line out of the ledger
+    own, spec = sources.own, sources.spec.data
+    revived = record.state == "cancelled" and sources.job.state != "cancelled"
+    if revived and own.get("state") != record.job.get("state"):
+        return True
+    if meaning.asked(record, own, spec, _same(sources, record)):
+        return True
+    if sources.environment.shared_changes == "hold":
+        return False
+    return any(not held.path.within("/gitops") for held in _held(sources, record))
+
+
+def _same(sources: Sources, record: Record) -> meaning.Same:
+    """Compares two effective specs as jobs, in which 1h is 60m; as data where one is no job."""
+    recorded = resolve.pools(record.environment.get("pools", {}))
+    environment = replace(sources.environment, pools={**sources.environment.pools, **recorded})
+    about = {key: sources.spec.data[key] for key in ("apiVersion", "kind", "name")}
+
+    def same(one: meaning.Spec, other: meaning.Spec) -> bool:
+        specs = [{**spec, **about} for spec in (one, other)]
+        if not all(schema.effective_job().accepts(spec) for spec in specs):
+            return False
+        jobs = [
+            resolve.typed(replace(sources.spec, data=spec), environment, sources.job.source)
+            for spec in specs
+        ]
+        return names.meaning(jobs[0]) == names.meaning(jobs[1])
+
+    return same
+
+
+def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:
+    state: State = sources.job.state
+    if record.object in ledger.runs:
+        state = "finished"
+    elif record.state == "cancelled":
+        state = "cancelled"  # its objects are gone: only its own file starts it again
+    if state in ("finished", "cancelled"):
+        return Decision(step=Step.END, name=record.object, state=state, record=record)
+    held = tuple(_held(sources, record))
+    own, then = sources.own.get("maxDuration"), record.job.get("maxDuration")
+    adjusted = state != record.state or own != then
+    step = Step.ADJUST if adjusted else Step.KEEP
+    return Decision(step=step, name=record.object, state=state, record=record, held=held)
+
+
+def _held(sources: Sources, record: Record) -> Iterator[Held]:
+    spec = sources.spec
+    same = _same(sources, record)(record.spec, spec.data)
+    for path, before, after in meaning.held(record, spec.data):
+        if not same or path[0] in meaning.IN_PLACE:
+            at = Pointer.of(*path)
+            yield Held(at, before, after, _written(spec, at))
+    now = names.facts(sources.job, sources.environment)
+    for path, before, after in meaning.differences(record.environment, now):
+        at = Pointer.of(*path)
+        yield Held(at, before, after, sources.document.place(at))
+
+
+def _written(spec: Layered, pointer: Pointer) -> Place:
+    """The line that says so now; that of the mapping around it where the value is gone."""
+    if spec.setter(pointer).label == BUILT_IN:
+        return Place(spec.layers[-1].document.file)
+    return spec.origin(pointer)

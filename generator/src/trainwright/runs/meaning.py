@@ -1,0 +1,134 @@
+"""Whether a job's own file asks for another run than the one that is recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from trainwright.model import Data
+from trainwright.runs.record import Record
+
+Path: TypeAlias = tuple[str, ...]  # a key per step
+Spec: TypeAlias = Mapping[str, Data]
+Same: TypeAlias = Callable[[Spec, Spec], bool]  # whether two effective specs train the same
+
+# What a file says about itself, or about its findings: nothing of it reaches a run.
+ABOUT_THE_FILE = frozenset({"apiVersion", "kind", "name", "description", "waivers"})
+# What acts on the run that there is.
+IN_PLACE = frozenset({"state", "maxDuration"})
+_ABSENT = object()
+
+
+def recorded(data: Spec) -> dict[str, Data]:
+    """The part of a spec, or of one of its layers, that a record keeps."""
+    return {key: value for key, value in data.items() if key not in ABOUT_THE_FILE}
+
+
+def inherited(data: Spec) -> dict[str, Data]:
+    """The part of what lies below a job's own file that a record keeps."""
+    return {key: value for key, value in recorded(data).items() if key != "extends"}
+
+
+def asked(record: Record, own: Spec, spec: Spec, same: Same) -> bool:
+    """Whether the lines of the job's own file that changed mean another run.
+
+    `own` is what the file says now, `spec` what that comes to with all it inherits. A line counts
+    where it changed and the effective value with it: a default that is spelled out, or a value
+    that moved to a base as it is, asks for nothing.
+    """
+    changed = [path for path in _changed(record.job, own) if path[0] not in IN_PLACE]
+    if any(path == ("extends",) for path in changed):
+        changed = list(_changed(recorded(record.spec), recorded(spec)))
+        changed = [path for path in changed if path[0] not in IN_PLACE | {"extends"}]
+    wanted: Data = record.spec
+    for path in changed:
+        value = _at(spec, path)
+        if not (isinstance(value, Mapping) and isinstance(_at(wanted, path), Mapping)):
+            wanted = _with(wanted, path, value)
+    return wanted != record.spec and not same(record.spec, wanted)
+
+
+def held(record: Record, spec: Spec) -> Iterator[tuple[Path, Data, Data]]:
+    """Each effective value, by path, that is another than the run's: before and after.
+
+    None stands for a value that is not there.
+    """
+    for path, before, after in differences(recorded(record.spec), recorded(spec)):
+        if path[0] not in ("extends", "state"):
+            yield path, before, after
+
+
+def differences(old: Spec, new: Spec) -> Iterator[tuple[Path, Data, Data]]:
+    """Each value, by path, that differs between two mappings: before and after."""
+    for path in _changed(old, new):
+        yield path, _plain(_at(old, path)), _plain(_at(new, path))
+
+
+def digest(own: Spec, run: int) -> str:
+    """SHA-256, in hex, of what the job's own file says of a run, and of the run's number."""
+    said = {key: value for key, value in recorded(own).items() if key not in IN_PLACE}
+    text = json.dumps({"job": said, "run": run}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def attributed(record: Record, own: Spec, spec: Spec) -> tuple[dict[str, Data], dict[str, Data]]:
+    """`job` and `inherited` such that the same effective spec is told apart as it is written now.
+
+    What moved between the job's file and its base belongs to where it is now: a later change of
+    the base is then somebody else's, and holds.
+    """
+    job = recorded(own)
+    inherited: Data = record.inherited
+    for path in _changed(record.job, job):
+        value = _at(record.spec, path)
+        if path[0] in IN_PLACE:
+            value = _at(spec, path) if _at(job, path) is _ABSENT else value
+        if not isinstance(value, Mapping):
+            inherited = _with(inherited, path, value)
+    return job, inherited
+
+
+def _changed(old: Spec, new: Spec) -> list[Path]:
+    """Where two specs differ, in the order of the new one."""
+    was, now = dict(_leaves(old, ())), dict(_leaves(new, ()))
+    paths = (*now, *(path for path in was if path not in now))
+    return [path for path in paths if not _equal(was.get(path, _ABSENT), now.get(path, _ABSENT))]
+
+
+def _equal(one: Data, other: Data) -> bool:
+    return type(one) is type(other) and bool(one == other)
+
+
+def _leaves(data: Data, path: Path) -> Iterator[tuple[Path, Data]]:
+    if isinstance(data, Mapping) and (data or not path):
+        for key, value in data.items():
+            yield from _leaves(value, (*path, key))
+    else:
+        yield path, data
+
+
+def _at(data: Data, path: Path) -> Data:
+    for key in path:
+        if not isinstance(data, Mapping) or key not in data:
+            return _ABSENT
+        data = data[key]
+    return data
+
+
+def _plain(value: Data) -> Data:
+    return None if value is _ABSENT else value
+
+
+def _with(data: Data, path: Path, value: Data) -> Data:
+    """The data with a value at a path, or without it where the value is absent."""
+    key, rest = path[0], path[1:]
+    below = dict(data) if isinstance(data, Mapping) else {}
+    if rest:
+        below[key] = _with(below.get(key, {}), rest, value)
+    elif value is _ABSENT:
+        below.pop(key, None)
+    else:
+        below[key] = value
+    return below

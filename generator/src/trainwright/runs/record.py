@@ -1,0 +1,192 @@
+"""The record of a run: one file beside its manifests, which says what the run began with."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from trainwright.load import ENVIRONMENTS, RENDERED
+from trainwright.merge import merge
+from trainwright.model import Data, Manifest
+from trainwright.tree import Tree
+
+# Neither Argo CD nor Flux takes a file of this name for a manifest, as they would *.json.
+RECORD_FILE = "run.lock"
+_API_VERSION = "trainwright.io/v1alpha1"
+_KIND = "Run"
+
+State = Literal["active", "suspended", "cancelled", "finished"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What one run of a job is made of.
+
+    `job` is what the job's own file said when the run began, `inherited` what lay below it,
+    `environment` the facts of its environment that decide rendered bytes, in the shape of
+    environment.yaml. `files` are SHA-256 sums of the rendered files by name: none when the run is
+    cancelled or finished. `objects` are those files' Kubernetes objects, as "group/Kind/name".
+    `source` is the SHA-256 of the job's own file: while it is the same, nothing has to be compared.
+    """
+
+    object: str
+    target: str
+    state: State
+    trainwright: str  # versions that rendered it
+    chart: str
+    source: str
+    job: Mapping[str, Data]
+    inherited: Mapping[str, Data]
+    environment: Mapping[str, Data]
+    objects: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> Mapping[str, Data]:
+        """The effective spec that the run began with."""
+        merged: Mapping[str, Data] = merge(self.inherited, self.job)
+        return merged
+
+    @property
+    def run(self) -> int:
+        """The number of the run, as `rerun` raises it."""
+        return int(self.spec.get("run", 1))
+
+    def ended(self, state: State) -> Record:
+        """The same run when nothing of it is left to apply."""
+        return replace(self, state=state, files={}, objects=())
+
+
+@dataclass(frozen=True, slots=True)
+class RunFiles:
+    """The rendered files of a run, where they are kept: in a folder of a tree.
+
+    `sums` are SHA-256 sums by name, `intact` says whether each file is there as it was rendered,
+    `here` whether they are where they belong, and not only in git's history.
+    """
+
+    tree: Tree
+    folder: str
+    sums: Mapping[str, str]
+    intact: bool
+    here: bool = True
+
+    def texts(self) -> dict[str, str]:
+        """The files by name. Raises OSError for one that is not there."""
+        read = {name: self.tree.read(f"{self.folder}/{name}") for name in self.sums}
+        return {name: raw.replace(b"\r\n", b"\n").decode() for name, raw in read.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A run with its record and its files."""
+
+    record: Record
+    files: RunFiles
+
+    @property
+    def target(self) -> str:
+        return self.record.target
+
+    @property
+    def object(self) -> str:
+        return self.record.object
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecorded:
+    """A run that an earlier version rendered: its object, and its files."""
+
+    object: str
+    target: str
+    files: RunFiles
+
+
+def objects(manifests: Iterable[Manifest]) -> tuple[str, ...]:
+    """What a record lists of rendered objects: "kubeflow.org/PyTorchJob/llm-1a2b3c4d"."""
+    return tuple("/".join(filter(None, (m.identity[0], m.kind, m.name))) for m in manifests)
+
+
+def path(environment: str, job: str) -> str:
+    """Where the record of a job's run is."""
+    return f"{ENVIRONMENTS}/{environment}/{RENDERED}/{job}/{RECORD_FILE}"
+
+
+def text(source: str, record: Record) -> str:
+    """The record as JSON: people read it in reviews, and thousands are read in a second.
+
+    `source` is the path of the job's own file.
+    """
+    data = {
+        "$comment": f"What the run of {source} began with. Written by Trainwright; do not edit.",
+        "apiVersion": _API_VERSION,
+        "kind": _KIND,
+        "object": record.object,
+        "target": record.target,
+        "state": record.state,
+        "renderedBy": {"trainwright": record.trainwright, "chart": record.chart},
+        "source": record.source,
+        "job": _sorted(record.job),
+        "inherited": _sorted(record.inherited),
+        "environment": _sorted(record.environment),
+        "objects": list(record.objects),
+        "files": dict(sorted(record.files.items())),
+    }
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+
+
+def _sorted(data: Data) -> Data:
+    """Keys in order, so that the order in which people write them changes nothing."""
+    if isinstance(data, Mapping):
+        return {key: _sorted(data[key]) for key in sorted(data)}
+    return [_sorted(item) for item in data] if isinstance(data, list | tuple) else data
+
+
+def parse(raw: bytes) -> Record | None:
+    """The record in a file; None when it cannot be understood."""
+    try:
+        data: Data = json.loads(raw)
+        if data["kind"] != _KIND or data["apiVersion"] != _API_VERSION:
+            return None
+        return Record(
+            object=str(data["object"]),
+            target=str(data["target"]),
+            state=_state(data["state"]),
+            trainwright=str(data["renderedBy"]["trainwright"]),
+            chart=str(data["renderedBy"]["chart"]),
+            source=str(data["source"]),
+            job=_mapping(data["job"]),
+            inherited=_mapping(data["inherited"]),
+            environment=_mapping(data["environment"]),
+            objects=tuple(map(str, data["objects"])),
+            files={_file_name(name): str(sha) for name, sha in data["files"].items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+_STATES: dict[str, State] = {
+    "active": "active",
+    "suspended": "suspended",
+    "cancelled": "cancelled",
+    "finished": "finished",
+}
+
+
+def _state(value: Data) -> State:
+    return _STATES[value]
+
+
+def _mapping(value: Data) -> Mapping[str, Data]:
+    if not isinstance(value, dict):
+        raise TypeError("a mapping is expected")
+    return value
+
+
+def _file_name(name: Data) -> str:
+    """A file of the run's own folder, never one outside of it."""
+    if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):
+        raise ValueError(f"{name!r} is not a file name")
+    return name

@@ -1,0 +1,239 @@
+"""A repository as a value: its environments, their jobs, and the run that each of these has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from trainwright import ledger, names, resolve
+from trainwright.index import RenderedFolder
+from trainwright.ledger import Ledger
+from trainwright.load import (
+    ENVIRONMENTS,
+    JobFile,
+    LoadedEnvironment,
+    LoadedJob,
+    Reader,
+    Survey,
+    survey,
+)
+from trainwright.merge import Layer, stack
+from trainwright.model import Data, Environment, Finding, Job
+from trainwright.runs import meaning
+from trainwright.runs.adoption import adopt, begun
+from trainwright.runs.decision import Decision, Held, Sources, decide
+from trainwright.runs.record import Record, Recorded, RunFiles
+from trainwright.tree import Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedJob:
+    """A job as far as it can be known without rendering it.
+
+    `sources` and `decision` are None for a broken one. `record` is that of the run it has.
+    """
+
+    loaded: LoadedJob
+    sources: Sources | None = None
+    record: Record | None = None
+    decision: Decision | None = None
+
+    @property
+    def job(self) -> Job | None:
+        return self.sources.job if self.sources else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRun:
+    """The run of a job as it stands in git, and what it is behind.
+
+    `status` is "rendered", "not rendered", "cancelled", or "retired: " and the outcome. `object`
+    and `target` are empty where there never was a run.
+    """
+
+    object: str
+    target: str
+    status: str
+    held: tuple[Held, ...] = ()
+
+
+class Workspace:
+    """The specs of one folder or commit, each read once.
+
+    `earlier` is another one whose runs count where none is kept here.
+    """
+
+    def __init__(self, tree: Tree, earlier: Workspace | None = None):
+        self.tree = tree
+        self.reader = Reader(tree)
+        self._earlier = earlier
+        self._loaded: dict[str, LoadedEnvironment] = {}
+        self._ledgers: dict[str, Ledger] = {}
+        self._folders: dict[str, RenderedFolder] = {}
+        self._jobs: dict[JobFile, ResolvedJob] = {}
+
+    @cached_property
+    def survey(self) -> Survey:
+        """What there is; nothing before the first commit of any environment."""
+        return survey(self.tree) if self.tree.kind(ENVIRONMENTS) == "folder" else Survey({}, ())
+
+    def loaded(self, name: str) -> LoadedEnvironment:
+        """An environment's own file and the layers below each of its jobs."""
+        if name not in self._loaded:
+            self._loaded[name] = self.reader.environment(name)
+        return self._loaded[name]
+
+    @cached_property
+    def environments(self) -> Mapping[str, Environment]:
+        """The environments whose own file is sound."""
+        documents = {name: self.loaded(name).document for name in self.survey.jobs}
+        return {
+            name: resolve.environment(name, document)
+            for name, document in documents.items()
+            if document is not None
+        }
+
+    def ledger(self, environment: str) -> Ledger:
+        """The finished runs of an environment."""
+        if environment not in self._ledgers:
+            self._ledgers[environment] = ledger.read(self.tree, environment)
+        return self._ledgers[environment]
+
+    def folder(self, environment: str) -> RenderedFolder:
+        """The rendered files of an environment, and the records of its runs."""
+        if environment not in self._folders:
+            self._folders[environment] = RenderedFolder(self.tree, environment)
+        return self._folders[environment]
+
+    def job(self, file: JobFile) -> ResolvedJob:
+        """A job merged and resolved, with what becomes of its run, once."""
+        if file not in self._jobs:
+            self._jobs[file] = self._resolved(file)
+        return self._jobs[file]
+
+    @cached_property
+    def jobs(self) -> Mapping[JobFile, ResolvedJob]:
+        """Every job of every environment."""
+        return {file: self.job(file) for jobs in self.survey.jobs.values() for file in jobs}
+
+    def _resolved(self, file: JobFile) -> ResolvedJob:
+        below = self.loaded(file.environment)
+        loaded = self.reader.job(file, below)
+        environment = self.environments.get(file.environment)
+        record = self.folder(file.environment).record(file.name)
+        broken = ResolvedJob(loaded=loaded, record=record)
+        if loaded.spec is None or environment is None or below.document is None:
+            return broken
+        job = resolve.job(loaded.spec, environment, file.path)
+        if not isinstance(job, Job):
+            return broken
+        sources = Sources(
+            spec=loaded.spec, job=job, environment=environment, document=below.document
+        )
+        record = record or self._unrecorded(file, sources, loaded)
+        decision = decide(sources, record, self.ledger(file.environment))
+        return ResolvedJob(loaded=loaded, sources=sources, record=record, decision=decision)
+
+    def _unrecorded(self, file: JobFile, sources: Sources, loaded: LoadedJob) -> Record | None:
+        """The run of a job that has no record here."""
+        listed = self.folder(file.environment).unrecorded.get(file.name)
+        adopted = adopt(sources, listed, loaded.source) if listed else None
+        if adopted or self._earlier is None:
+            return adopted.record if adopted else None
+        found = self._earlier.recorded(file)
+        return found.record if found else None
+
+    def recorded(self, file: JobFile) -> Recorded | None:
+        """The run that a job has: as recorded here or before, else as its sources say.
+
+        Where nothing is rendered beside the specs, whoever renders them elsewhere has begun a run
+        of what they say.
+        """
+        present = self.folder(file.environment).recorded(file.name)
+        if present or file not in self.jobs:
+            return present
+        resolved = self.job(file)
+        record, sources = resolved.record, resolved.sources
+        if record is None and sources is not None and resolved.decision is not None:
+            record = begun(sources, resolved.decision, resolved.loaded.source)
+        if record is None:
+            return None
+        return Recorded(record, RunFiles(self.tree, "", {}, intact=True))
+
+    def rendered(self, file: JobFile) -> Recorded | None:
+        """The run that was rendered for a job here, recorded or not; None where there is none."""
+        folder = self.folder(file.environment)
+        present = folder.recorded(file.name)
+        listed = folder.unrecorded.get(file.name)
+        if present or listed is None or file not in self.jobs:
+            return present
+        record = self.job(file).record
+        return Recorded(record, listed.files) if record else None
+
+    # --- runs as they stand --------------------------------------------------------------------
+
+    def run(self, file: JobFile) -> JobRun:
+        """The run of a job. One that is behind nothing costs no more than reading its files."""
+        record = self.folder(file.environment).record(file.name)
+        if record is not None and self._is_current(file, record):
+            return JobRun(
+                object=record.object,
+                target=record.target,
+                status=self._status(file, record.object, record.state, rendered=True),
+            )
+        resolved = self.job(file)
+        record, decision = resolved.record, resolved.decision
+        if decision is None:
+            status = "rendered" if record and record.files else "not rendered"
+            object_ = record.object if record else ""
+            return JobRun(object=object_, target=record.target if record else "", status=status)
+        rendered = record is not None and bool(record.files)
+        status = self._status(file, decision.name, decision.state, rendered=rendered)
+        named = rendered or status.startswith("retired")
+        return JobRun(
+            object=(record.object if record and rendered else decision.name) if named else "",
+            target=record.target if record and rendered else "",
+            status=status,
+            held=decision.held,
+        )
+
+    def _status(self, file: JobFile, name: str, state: str, *, rendered: bool) -> str:
+        finished = self.ledger(file.environment).runs.get(name)
+        if finished:
+            return f"retired: {finished.outcome}"
+        if state == "cancelled":
+            return "cancelled"
+        return "rendered" if rendered else "not rendered"
+
+    def _is_current(self, file: JobFile, record: Record) -> bool:
+        """Whether nothing that a run began with has changed since, in its own file or around it."""
+        environment = self.environments.get(file.environment)
+        if environment is None or self.reader.source(file.path) != record.source:
+            return False
+        finished = record.object in self.ledger(file.environment).runs
+        if finished != (record.state == "finished"):
+            return False
+        spec = record.spec
+        if record.target not in environment.targets:
+            return False
+        facts = names.facts_of(
+            environment,
+            record.target,
+            environment.pools.get(spec.get("pool", "")),
+            waits=bool(spec.get("queue") or spec.get("gang")),
+        )
+        below = self._inherited(file.environment, str(record.job.get("extends", "")))
+        return facts == record.environment and below == record.inherited
+
+    @cache  # noqa: B019 - a workspace lives as long as a command
+    def _inherited(self, environment: str, extended: str) -> Mapping[str, Data]:
+        """Everything that lies below the files that extend one base, merged; empty if broken."""
+        findings: list[Finding] = []
+        layers = list(self.loaded(environment).layers)
+        if extended:
+            folder, _, name = extended.partition("/")
+            chain = self.reader.chain(JobFile(folder, name), findings)
+            bases = [Layer("base", document) for _, document in chain if document]
+            layers += reversed(bases)
+        return {} if findings else meaning.inherited(stack(tuple(layers)).data)
