@@ -40,6 +40,22 @@ def test_lint_has_nothing_to_say(path: Path | None) -> None:
     assert report["messages"] == []
 
 
+def test_a_trainjob_s_runtime_is_made_first_where_helm_alone_installs() -> None:
+    """Helm makes kinds that it does not know in the order of the alphabet, and hooks before all."""
+    values = load(CHART / "ci/trainjob-values.yaml")
+    found = {item["kind"]: item for item in objects(values)}
+    runtime = found["TrainingRuntime"]["metadata"]["annotations"]
+    assert runtime["helm.sh/hook"] == "pre-install"  # an upgrade would wait for the live TrainJob
+    assert runtime["helm.sh/hook-delete-policy"] == "before-hook-creation"
+    assert "helm.sh/hook" not in found["TrainJob"]["metadata"].get("annotations", {})
+    assert "kubectl delete trainingruntime" in render(values)["NOTES.txt"]
+
+
+def test_no_hook_reaches_engines_unless_it_is_asked_for() -> None:
+    values = load(CHART / "ci/trainjob-values.yaml") | {"trainer": {"version": "2.1"}}
+    assert "helm.sh/hook" not in "".join(render(values).values())
+
+
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda p: p.name)
 def test_the_real_crd_and_every_kubernetes_accept_a_scenario(
     path: Path, shared: Callable[[str], Path]

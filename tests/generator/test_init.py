@@ -64,6 +64,19 @@ def test_a_new_repository_passes_its_own_checks(tmp_path: Path, engine: str, tar
         assert run(folder, "wire", "--out", str(folder / "wiring"), "--check").exit_code == 0
 
 
+@pytest.mark.parametrize("target", [name for name in TARGETS if name != "compose"])
+def test_a_job_of_two_nodes_runs_in_it(target: str, tmp_path: Path) -> None:
+    """Not all targets' pods are what the level restricted allows."""
+    assert init(tmp_path, target=target).exit_code == 0
+    (tmp_path / "environments/dev/jobs/two.yaml").write_text(
+        "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: two\nnodes: 2\n"
+        "image: {repository: registry.example.com/ml/train, tag: '1.0'}\n"
+        "entrypoint: {script: train.py}\n"
+    )
+    done = run(tmp_path, "check", "dev/two")
+    assert (done.exit_code, done.stdout) == (0, "no findings in 1 job\n"), done.output
+
+
 def test_its_workflows_are_lint_free(tmp_path: Path, npm_package: Callable[[str], Path]) -> None:
     init(tmp_path / "new", "--action", ACTION)
     workflows = sorted((tmp_path / "new/.github/workflows").iterdir())

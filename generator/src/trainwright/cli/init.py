@@ -30,7 +30,12 @@ def _targets(context: click.Context, _parameter: click.Parameter, value: str) ->
 @click.option(
     "--engine", type=click.Choice(ENGINES), required=True, help="Who applies what is rendered."
 )
-@click.option("--target", required=True, callback=_targets, help="What jobs become; see `list`.")
+@click.option(
+    "--target",
+    required=True,
+    callback=_targets,
+    help="What jobs become, see `list`: trainjob where nothing is installed yet.",
+)
 @click.option(
     "--env",
     "environments",

@@ -23,6 +23,11 @@ ENGINES: dict[str, str] = {
     "none": "Apply what was rendered: `kubectl apply -k environments/<env>/rendered`.",
 }
 SOURCE = "trainwright/trainwright"
+# The strictest level at which jobs of several nodes run.
+_POD_SECURITY = {
+    "pytorchjob": "# restricted needs a hardened init container of the operator: see TW120.\n"
+    "podSecurity: baseline",
+}
 _IMAGE = "ghcr.io/trainwright/runtime"
 _ENVIRONMENT = "ENVIRONMENT"  # in a path: the file exists for each environment
 _EXAMPLE = f"environments/{_ENVIRONMENT}/jobs/"  # only for the first
@@ -102,6 +107,7 @@ def _values(answers: Answers, environment: str) -> dict[str, str]:
         "last": answers.environments[-1],
         "repository": f"{'' if answers.url else '# '}repository: {{url: {json.dumps(url)}}}",
         "revision": revision,
+        "security": _POD_SECURITY.get(answers.target, "podSecurity: restricted"),
         "source": repository,
         "tag": __version__,
         "target": answers.target,

@@ -150,8 +150,10 @@ TARGET = Target(
         Deviation(
             about="Plain `helm install`",
             text="Helm applies kinds it does not know in alphabetical order, and Trainer refuses a "
-            "TrainJob before its TrainingRuntime: apply the runtime first, or refer to one of the "
-            "cluster.",
+            "TrainJob before its TrainingRuntime: set the chart's `trainer.installHook: true`, by "
+            "which Helm makes the runtime first and `helm uninstall` leaves it, or refer to a "
+            "runtime of the cluster. It is off by default, since Argo CD takes such a hook for one "
+            "of its own and deletes the runtime at each sync.",
         ),
     ),
 )
