@@ -73,11 +73,14 @@ def test_what_is_no_regular_file_is_a_finding(
         assert any(f"environments/{path}" in text for text in said), said
 
 
+@pytest.mark.parametrize("name", ["index.json", "llm/run.lock"])
 @pytest.mark.parametrize("kind", ODD)
-def test_an_index_that_is_no_regular_file_is_one_line(kind: str, repository: Repository) -> None:
-    folder = repository.root / "environments/prod/rendered"
-    folder.mkdir()
-    ODD[kind](folder / "index.json")
+def test_a_record_that_is_no_regular_file_is_one_line(
+    kind: str, name: str, repository: Repository
+) -> None:
+    path = repository.root / "environments/prod/rendered" / name
+    path.parent.mkdir(parents=True)
+    ODD[kind](path)
     done = _run(repository, "render", "--check")
     assert done.returncode == 2
     assert done.stderr.startswith("trainwright: cannot read ")
@@ -96,13 +99,26 @@ def test_a_rendered_file_that_is_none_is_replaced(kind: str, repository: Reposit
     assert path.read_text() == text
 
 
-@pytest.mark.parametrize("text", ["[" * 200_000, '{"jobs":' * 100_000, "[" * 5_000 + "]" * 5_000])
-def test_a_nested_index_is_written_anew(text: str, repository: Repository) -> None:
+NESTED = ["[" * 200_000, '{"jobs":' * 100_000, "[" * 5_000 + "]" * 5_000]
+
+
+@pytest.mark.parametrize("text", NESTED, ids=["list", "mapping", "closed"])
+def test_a_nested_index_is_no_index(text: str, repository: Repository) -> None:
     assert repository.run("render").exit_code == 0
     before = repository.tree()
     repository.write("prod/rendered/index.json", text)
     assert repository.run("render").exit_code == 0
     assert repository.tree() == before
+
+
+@pytest.mark.parametrize("text", NESTED, ids=["list", "mapping", "closed"])
+def test_a_nested_record_is_named(text: str, repository: Repository) -> None:
+    assert repository.run("render").exit_code == 0
+    repository.write("prod/rendered/llm/run.lock", text)
+    done = repository.run("render", "--check")
+    assert done.exit_code == 1
+    assert "run.lock" in done.output
+    assert "Traceback" not in done.output
 
 
 # --- line ends -----------------------------------------------------------------------------------
@@ -121,7 +137,7 @@ def converted(
     git_repository.commit(origin)
     git(tmp_path, "clone", "--quiet", "-c", "core.autocrlf=true", origin.as_uri(), "crlf")
     clone = Repository(tmp_path / "crlf")
-    assert b"\r\n" in (clone.root / "environments/prod/rendered/index.json").read_bytes()
+    assert b"\r\n" in (clone.root / "environments/prod/rendered/llm/run.lock").read_bytes()
     return clone
 
 
@@ -156,6 +172,36 @@ def test_an_edit_by_hand_is_one_whatever_the_line_ends(converted: Repository) ->
     assert len(shown) == 4, shown  # two headers, and the line that was edited
     assert converted.run("render").exit_code == 0
     assert git(converted.root, "diff") == ""
+
+
+INLINE = """\
+entrypoint:
+  inline: |
+    import torch
+
+    print("a")
+flags: {text: "a
+  b"}
+"""
+
+
+def test_a_spec_in_crlf_is_the_same_run(repository: Repository) -> None:
+    path = repository.job("prod/llm")
+    text = path.read_text().replace("entrypoint: {script: train.py}\n", INLINE)
+    path.write_text(text)
+    assert repository.run("render", "prod").exit_code == 0
+    before = repository.tree()
+    for ending in ("\r\n", "\r"):
+        path.write_bytes(text.replace("\n", ending).encode())
+        assert repository.run("render", "--check", "--no-cache", "prod").exit_code == 0
+    assert repository.tree() == before
+
+
+def test_every_verb_that_compares_agrees_in_crlf(converted: Repository) -> None:
+    assert converted.run("plan", "--against", "HEAD").stdout == "nothing changes for any job\n"
+    done = converted.run("promote", "mnist", "--from", "dev", "--to", "prod")
+    assert done.exit_code == 0, done.output
+    assert git(converted.root, "status", "--porcelain") == ""
 
 
 VERBS = (

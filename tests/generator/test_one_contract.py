@@ -76,7 +76,8 @@ def _findings(
     if environment.document is None:
         return environment.findings
     resolved = resolve.environment("prod", environment.document)
-    return render.job(reader.job(FILE, environment), resolved, ENGINE).findings
+    context = render.Context(environment=resolved, document=environment.document, engine=ENGINE)
+    return render.job(reader.job(FILE, environment), context).findings
 
 
 # --- specs, drawn from the schema ----------------------------------------------------------------
