@@ -6,11 +6,15 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+import git_repository
+
+# Settings of pip that change what is installed. Its index, proxy and certificates stay the user's.
+_PIP = "BUILD_CONSTRAINT CONSTRAINT NO_BINARY NO_DEPS ONLY_BINARY PREFIX REQUIREMENT TARGET USER"
 _SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -18,6 +22,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite expected outputs; review with git"
     )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Git, Helm, pip and npm as on a fresh machine, whatever its user has configured."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in os.environ:
+            ours = name.startswith("GIT_") and not name.startswith("GIT_SSL_")
+            if ours or name.startswith("HELM_") or name.removeprefix("PIP_") in _PIP.split():
+                patch.delenv(name)
+        for name, value in git_repository.ENVIRONMENT.items():
+            if not name.endswith("_DATE"):
+                patch.setenv(name, value)
+        # In a container the checkout is often another user's.
+        patch.setenv("GIT_CONFIG_COUNT", "1")
+        patch.setenv("GIT_CONFIG_KEY_0", "safe.directory")
+        patch.setenv("GIT_CONFIG_VALUE_0", "*")
+        patch.setenv("PIP_CONSTRAINT", os.devnull)  # an empty value would leave pip.conf's
+        helm = tmp_path_factory.mktemp("helm")
+        for name in ("CACHE", "CONFIG", "DATA"):
+            patch.setenv(f"HELM_{name}_HOME", str(helm / name.lower()))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -45,7 +71,8 @@ def npm_package(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
         beside = Path(sys.executable).parent
         environment = {**os.environ, "PATH": f"{beside}{os.pathsep}{os.environ['PATH']}"}
         packed = subprocess.run(
-            ["npm", "pack", "--silent", package],
+            ["npm", "pack", "--silent", "--json=false", "--dry-run=false",
+             f"--pack-destination={folder}", package],
             cwd=folder, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if packed.returncode:
