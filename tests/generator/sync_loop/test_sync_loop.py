@@ -73,7 +73,8 @@ class Specs:
 @cache
 def rendered(specs: Specs) -> tuple[Body, ...] | None:
     """The objects in git after CI has rendered them; None when CI refuses the specs."""
-    ((done, _),) = batch.run(specs.tree, [JOB], None)
+    how = batch.Options(new_runs=True)
+    ((done, _),) = batch.run(specs.tree, [batch.Item(JOB)], how)
     if not done.usable or any(finding.severity.value == "error" for finding in done.findings):
         return None
     texts = (text for name, text in done.files.items() if name != VALUES_FILE)
