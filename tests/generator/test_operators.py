@@ -782,3 +782,26 @@ def test_a_service_s_security_is_that_of_a_container() -> None:
     }
     assert not pod.token
     assert pod.starts_image
+
+
+@pytest.mark.parametrize(
+    ("own", "account", "token"),
+    [
+        ("", "", True),
+        ("", "automountServiceAccountToken: false", False),
+        ("", "automountServiceAccountToken: true", True),
+        ("automountServiceAccountToken: true, ", "automountServiceAccountToken: false", True),
+        ("automountServiceAccountToken: false, ", "", False),
+    ],
+)
+def test_a_pod_has_the_token_that_it_or_its_account_says(
+    own: str, account: str, token: bool
+) -> None:
+    job = (
+        "apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\nspec: {completionMode: Indexed, "
+        "completions: 1, parallelism: 1, template: {spec: {serviceAccountName: sa, "
+        f"{own}containers: [{{name: a, image: i, command: [a]}}]}}}}}}"
+    )
+    made = f"apiVersion: v1\nkind: ServiceAccount\nmetadata: {{name: sa}}\n{account}"
+    other = "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: b}\nautomountServiceAccountToken: false"
+    assert [pod.token for pod in pods(job, made, other)] == [token]

@@ -393,7 +393,7 @@ def test_another_repository(remote: Path, tmp_path: Path, monkeypatch: pytest.Mo
     other = tmp_path / "manifests.git"
     git(tmp_path, "init", "--quiet", "--bare", str(other))
     monkeypatch.chdir(tmp_path)
-    arguments = ("--repo", "manifests.git", "--branch", "main", "--path", "{env}", "--push")
+    arguments = ("--repo", "../manifests.git", "--branch", "main", "--path", "{env}", "--push")
     publish(here, *arguments)
     source = git(here.root, "rev-parse", "HEAD")
     held = files(other, "main", "prod")

@@ -383,7 +383,7 @@ def test_modules_are_found_below_the_root_or_missed_at_once(
     assert f"{sys.executable} finds no module pkg.train; install it there" in _last(done)
     (code / "sub/pkg").mkdir(parents=True)
     (code / "sub/pkg/train.py").write_text(MEET)
-    done = _run(repository, "--root", "sub")
+    done = _run(repository, "--root", "code/sub")
     assert done.exit_code == 0, done.output
 
 
@@ -395,7 +395,7 @@ def test_a_script_on_a_volume_is_looked_for_there(repository: Repository, code: 
     assert "put the file there, or name a folder" in _last(_run(repository))
     (code / "data").mkdir()
     (code / "data/train.py").write_text(MEET)
-    assert _run(repository, "--volumes", ".").exit_code == 0
+    assert _run(repository, "--volumes", "code").exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,14 @@ def test_what_an_apply_would_change_and_add(run: Run, applied: Applied, api: Api
     assert [line.rpartition(": ")[2] for line in names] == ["differs", "missing"]
 
 
+def test_another_namespace_is_named(run: Run, api: ApiServer) -> None:
+    done = run("diff", "--live", "prod/llm", "--namespace", "elsewhere")
+    assert "git/elsewhere/PyTorchJob" in done.stdout
+    assert "training/PyTorchJob" not in done.stdout
+    names = run("diff", "--live", "prod/llm", "--name-only", "--namespace", "elsewhere")
+    assert names.stdout.startswith("elsewhere/PyTorchJob")
+
+
 def test_it_is_asked_as_who_applies(
     repository: Repository, run: Run, applied: Applied, api: ApiServer
 ) -> None:

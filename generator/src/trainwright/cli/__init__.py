@@ -7,8 +7,10 @@ click. https://click.palletsprojects.com/en/stable/complex/#lazily-loading-subco
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -87,7 +89,8 @@ class Verbs(click.Group):
     "--root",
     "-C",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The folder that holds environments/. By default the nearest one above.",
+    help="Work as if started in this folder, which holds environments/: paths of other options "
+    "are relative to it. By default the nearest one above.",
 )
 @click.option(
     "--color",
@@ -105,4 +108,9 @@ def main(context: click.Context, root: Path | None, color: str) -> None:
 
     Exit codes: 0 fine, 1 findings or differences, 2 could not do it, 3 a bug, 130 Ctrl-C.
     """
-    context.obj = Context(root, color)
+    started = Path.cwd()
+    if root is not None:
+        context.call_on_close(partial(os.chdir, started))
+        root = root.absolute()
+        os.chdir(root)
+    context.obj = Context(root, color, started)

@@ -75,9 +75,13 @@ helm_binary = click.option(
 
 
 class Context:
-    """What every command shares: where the repository is, and whether to colour."""
+    """What every command shares: where the repository is, and whether to colour.
 
-    def __init__(self, root: Path | None, color: str):
+    `started` is the folder that was current before `-C` was followed.
+    """
+
+    def __init__(self, root: Path | None, color: str, started: Path):
+        self.started = started
         self._root = root
         self._color = color
 

@@ -31,7 +31,7 @@ from trainwright.cli.common import (
     "--root",
     "code",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The folder that stands for the code in the image. By default the current one.",
+    help="The folder that stands for the code in the image. By default the one where you are.",
 )
 @click.option("--python", metavar="PATH", help="The interpreter. By default this one.")
 @click.option(
@@ -82,6 +82,7 @@ def run(  # noqa: PLR0913 - an option each
         procs=procs,
         python=python,
         code=code,
+        here=context.started,
         volumes=volumes,
         keep=keep,
         env=env,

@@ -15,6 +15,7 @@ from trainwright.diagnostics import REFUSED
 from trainwright.load import JobFile
 from trainwright.model import Data, Environment, Finding, Manifest, Place
 from trainwright.plan import EnvironmentPlan
+from trainwright.pointer import Pointer, typed
 from trainwright.redaction import unified_diff
 from trainwright.render import VALUES_FILE
 from trainwright.targets import TARGETS
@@ -92,14 +93,15 @@ def finding(job: JobFile, found: Comparison) -> Finding:
     )
 
 
-def _pointer(field: str) -> str:
+def _pointer(field: str) -> Pointer:
     """The API server's `spec.containers[0].image` as a JSON pointer."""
-    return "/" + field.replace("[", ".").replace("]", "").replace(".", "/")
+    return Pointer.of(*(step.text for step in next(typed(field))))
 
 
 def compare(cluster: Cluster, namespace: str, manifest: Manifest, manager: str) -> Comparison:
     """One rendered object against the cluster. Nothing is changed there."""
     body = {**manifest.body, "metadata": {**manifest.body["metadata"], "namespace": namespace}}
+    manifest = replace(manifest, body=body)
     try:
         resource = cluster.resource(manifest.api_version, manifest.kind)
         live = cluster.get(resource, namespace, manifest.name)

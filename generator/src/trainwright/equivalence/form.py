@@ -192,7 +192,7 @@ def _pod(pod: OperatedPod, workload: Workload, configs: containers.Configs) -> P
         labels={key: value for key, value in pod.labels.items() if key not in _MEMBERSHIP},
         annotations={k: value for k, value in pod.annotations.items() if k not in _MEMBERSHIP},
         service_account=pod.service_account,
-        token=pod.token,
+        token=pod.token is not False,
     )
 
 

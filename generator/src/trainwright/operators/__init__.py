@@ -5,8 +5,9 @@ its line here.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from trainwright.groupkind import CONFIGMAP
+from trainwright.groupkind import CONFIGMAP, SERVICEACCOUNT
 from trainwright.model import Manifest
 from trainwright.operators import compose, job, jobset, pytorchjob, trainingjob, trainjob
 from trainwright.operators.operator import ManifestError, Operator, Pod, Workload
@@ -43,7 +44,21 @@ def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Worklo
     `size` is how many pods an elastic job is given; None: as many as it asks for.
     """
     operator, manifest = find(manifests)
-    return operator.pods(manifest, manifests, size)
+    made = operator.pods(manifest, manifests, size)
+    return replace(made, pods=tuple(_with_token(pod, manifests) for pod in made.pods))
+
+
+def _with_token(pod: Pod, manifests: tuple[Manifest, ...]) -> Pod:
+    """A pod for which it is known whether it has a token: its own word, else its account's.
+
+    https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#opt-out-of-api-credential-automounting
+    """
+    if pod.token is not None:
+        return pod
+    name = pod.service_account or "default"
+    accounts = [m for m in manifests if m.group_kind == SERVICEACCOUNT and m.name == name]
+    mounts = [m.body.get("automountServiceAccountToken") for m in accounts]
+    return replace(pod, token=False not in mounts)
 
 
 def pods(manifests: tuple[Manifest, ...], size: int | None = None) -> tuple[Pod, ...]:

@@ -108,7 +108,7 @@ class Pod:
     pull_secrets: tuple[str, ...] = ()
     placement: Mapping[str, Data] = field(default_factory=dict)  # fields of the spec, as written
     service_account: str = ""
-    token: bool = True  # whether it is mounted
+    token: bool | None = None  # whether it is mounted; None where its ServiceAccount decides
     starts_image: bool = False  # what the image itself starts, with `command` as its arguments
 
     @property

@@ -74,7 +74,7 @@ def pod(
         pull_secrets=tuple(s["name"] for s in spec.get("imagePullSecrets") or ()),
         placement={field: spec[field] for field in _PLACEMENT if spec.get(field)},
         service_account=spec.get("serviceAccountName", ""),
-        token=spec.get("automountServiceAccountToken", True),
+        token=spec.get("automountServiceAccountToken"),
         starts_image=not container.get("command"),
     )
 

@@ -62,6 +62,7 @@ class Options:
     procs: int | None = None
     python: str | None = None
     code: Path | None = None
+    here: Path = Path()  # the current folder of who asks
     volumes: Path | None = None
     keep: Path | None = None
     env: tuple[str, ...] = ()  # NAME=VALUE, or NAME for the caller's own value
@@ -151,7 +152,7 @@ def _machine(options: Options, work: Path) -> Machine:
     taken: set[int] = set()
     return Machine(
         python=python,
-        code=(options.code or Path.cwd()).absolute(),
+        code=(options.code or options.here).absolute(),
         code_given=options.code is not None,
         work=work,
         volumes=(options.volumes or work / "volumes").absolute(),
