@@ -86,13 +86,17 @@ def ask(repository: str, tag: str, *, plain_http: bool) -> str:
 
 
 def _request(registry: Registry, method: str, url: str) -> Any:
-    """A registry's answer. `do_request` of oras waits two minutes for a password that is wrong."""
+    """A registry's answer. `do_request` of oras waits two minutes for a password that is wrong.
+
+    Raises ValueError when the registry does not take the credentials.
+    """
     headers = {"Accept": _MANIFESTS}
     answer = registry.session.request(method, url, headers=headers)
     if answer.status_code in (401, 403):
         headers, changed = registry.auth.authenticate_request(answer, headers)
-        if changed:
-            answer = registry.session.request(method, url, headers=headers)
+        if not changed:
+            raise ValueError("it gives no token for them")
+        answer = registry.session.request(method, url, headers=headers)
     return answer
 
 
