@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright import quantity
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 
 # What identifies the items of lists; others are compared by where they stand.
 _KEYS = ("name", "mountPath", "containerPort", "manager", "key")
@@ -24,7 +25,7 @@ def drift(git: Mapping[str, Data], live: Mapping[str, Data]) -> tuple[str, ...]:
 def _differences(git: Data, live: Data, pointer: str) -> Iterator[str]:
     if isinstance(git, Mapping) and isinstance(live, Mapping):
         for key, value in git.items():
-            below = f"{pointer}/{key.replace('~', '~0').replace('/', '~1')}"
+            below = Pointer(pointer) / key
             if key in live:
                 yield from _differences(value, live[key], below)
             elif value not in (None, False, 0, "", [], {}):  # Go leaves empty values out

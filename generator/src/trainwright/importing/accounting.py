@@ -163,7 +163,7 @@ def leaves(body: Data, pointer: str = "") -> Iterator[tuple[str, Data]]:
     """Every scalar and every empty collection by JSON pointer, lists item by item."""
     if isinstance(body, Mapping) and body:
         for key, item in body.items():
-            yield from leaves(item, f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}")
+            yield from leaves(item, Pointer(pointer) / str(key))
     elif isinstance(body, list) and body:
         for index, item in enumerate(body):
             yield from leaves(item, f"{pointer}/{index}")
