@@ -251,11 +251,11 @@ def test_a_pattern_leaves_out_what_would_go_on(repository: Repository) -> None:
 
 
 def test_what_the_api_server_would_refuse_is_not_written(repository: Repository) -> None:
-    targets = '\ndefaults: {target: trainjob}\ntargets: {trainjob: {version: "2.3"}}\n'
+    targets = '\ntargets: {trainjob: {version: "2.3"}}\n'
     path = repository.environment("prod")
     text = "".join(line for line in path.read_text().splitlines(True) if "targets" not in line)
     path.write_text(text + targets)
-    repository.job("prod/llm")
+    repository.job("prod/llm", "target: trainjob\n")
     assert repository.run("render").exit_code == 0
     said = refused(repository, "extend", "prod/llm", "+1h")
     assert "prod/llm cannot be changed while it runs: /spec/activeDeadlineSeconds" in said
@@ -278,8 +278,8 @@ def test_a_deadline_that_the_run_keeps_is_not_extended(
 ) -> None:
     path = repository.environment("prod")
     text = "".join(line for line in path.read_text().splitlines(True) if "targets" not in line)
-    path.write_text(f"{text}\ndefaults: {{target: {target}}}\ntargets: {{{target}: {options}}}\n")
-    repository.job("prod/llm", f"state: {state}\n")
+    path.write_text(f"{text}\ntargets: {{{target}: {options}}}\n")
+    repository.job("prod/llm", f"target: {target}\nstate: {state}\n")
     assert repository.run("render").exit_code == 0
     said = refused(repository, "extend", "prod/llm", "+6h")
     assert f"prod/llm cannot be changed while it runs: {pointer}" in said
@@ -292,8 +292,8 @@ def test_a_deadline_that_is_read_from_the_object_is_extended(
 ) -> None:
     path = repository.environment("prod")
     text = "".join(line for line in path.read_text().splitlines(True) if "targets" not in line)
-    path.write_text(f"{text}\ndefaults: {{target: {target}}}\ntargets: {{{target}: {{}}}}\n")
-    repository.job("prod/llm")
+    path.write_text(f"{text}\ntargets: {{{target}: {{}}}}\n")
+    repository.job("prod/llm", f"target: {target}\n")
     assert repository.run("render").exit_code == 0
     assert "may run 8h instead of 2h" in fine(repository, "extend", "prod/llm", "+6h")
 
