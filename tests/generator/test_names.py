@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -54,12 +55,20 @@ NEW: dict[str, Data] = {
 
 
 def _object(repository: Repository, spec: dict[str, Data]) -> str:
+    """The object of the run that a spec leads to, from the run that there is."""
     repository.write("prod/jobs/llm.yaml", yaml.safe_dump(spec, sort_keys=False))
     done = repository.run("render", "prod/llm", "--no-cache")
     assert done.exit_code == 0, done.output
-    index = (repository.root / "environments/prod/rendered/index.json").read_text()
-    name: str = json.loads(index)["jobs"]["llm"]["object"]
+    record = (repository.root / "environments/prod/rendered/llm/run.lock").read_text()
+    name: str = json.loads(record)["object"]
     return name
+
+
+def _first(repository: Repository, spec: dict[str, Data]) -> str:
+    """The object of the run that a spec begins where there was none."""
+    rendered = repository.root / "environments/prod/rendered"
+    shutil.rmtree(rendered, ignore_errors=True)
+    return _object(repository, spec)
 
 
 @pytest.fixture
@@ -116,7 +125,9 @@ META = {"apiVersion", "kind", "name"}
 
 @pytest.mark.parametrize("path", [p for p in _paths(FULL) if p not in META])
 def test_any_change_of_meaning_is_a_new_run(place: Repository, path: str) -> None:
-    assert _object(place, FULL) != _object(place, _changed(FULL, path))
+    first, other = _object(place, FULL), _object(place, _changed(FULL, path))
+    assert first != other
+    assert (_first(place, FULL), _first(place, _changed(FULL, path))) == (first, other)
 
 
 IN_PLACE: list[dict[str, Data]] = [
@@ -132,6 +143,7 @@ IN_PLACE: list[dict[str, Data]] = [
 @pytest.mark.parametrize("extra", IN_PLACE, ids=lambda extra: next(iter(extra)))
 def test_what_may_change_in_place_keeps_the_name(place: Repository, extra: dict[str, Data]) -> None:
     assert _object(place, FULL) == _object(place, {**FULL, **extra})
+    assert _object(place, FULL) == _first(place, {**FULL, **extra})
 
 
 @settings(
@@ -150,20 +162,41 @@ def test_order_and_comments_change_nothing(place: Repository, random) -> None:
     tree = place.tree()
     assert _object(place, shuffled(FULL)) == first
     assert place.tree() == tree
+    assert _first(place, shuffled(FULL)) == first
 
 
-def test_what_the_environment_decides_is_part_of_the_run(place: Repository) -> None:
-    names = set()
-    for extra in ("", "podSecurity: baseline\n", "serviceMesh: istio\n"):
-        place.environment("prod", POOL + extra)
-        names.add(_object(place, FULL))
-    place.environment("prod", POOL.replace("key: sku", "key: other"))
-    names.add(_object(place, FULL))
-    assert len(names) == 4
-    place.environment(
-        "prod", POOL.replace("{resource", "{pricePerGpuHour: 3, capacity: 8, resource")
-    )
-    assert _object(place, FULL) in names
+FACTS = ["podSecurity: baseline\n", "serviceMesh: istio\n", "key: other"]
+
+
+@pytest.mark.parametrize("fact", FACTS)
+def test_what_the_environment_decides_is_in_the_name_of_a_run_that_begins(
+    fact: str, place: Repository
+) -> None:
+    first = _object(place, FULL)
+    text = POOL.replace("key: sku", fact) if fact.startswith("key") else POOL + fact
+    place.environment("prod", text)
+    assert _object(place, FULL) == first  # it goes on as it began
+    assert _first(place, FULL) != first
+    rerun = _object(place, {**FULL, "run": 2})
+    assert rerun not in (first, _object(place, FULL))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        POOL.replace("{resource", "{pricePerGpuHour: 3, capacity: 8, resource"),
+        POOL + "gitops: {prune: immediate}\n",
+        POOL + "budget: {gpuHours: 100}\n",
+        POOL.replace("h100", "h200").replace("pool: h200", "pool: h100"),
+    ],
+    ids=["what a pool costs", "prune", "budget", "name of the pool"],
+)
+def test_what_only_the_environment_needs_is_in_no_name(text: str, place: Repository) -> None:
+    first = _object(place, FULL)
+    place.environment("prod", text)
+    spec = {**FULL, "pool": "h200"} if "h200" in text else FULL
+    assert _object(place, spec) == first
+    assert _first(place, spec) == first
 
 
 def test_the_same_spec_written_through_a_base_is_the_same_run(place: Repository) -> None:
@@ -177,3 +210,4 @@ def test_the_same_spec_written_through_a_base_is_the_same_run(place: Repository)
         "flags": {"epochs": 3, "lr": 0.1, "verbose": True, "extra": None},
     }
     assert _object(place, short) == first
+    assert _first(place, short) == first

@@ -150,26 +150,34 @@ class Workspace:
         Where nothing is rendered beside the specs, whoever renders them elsewhere has begun a run
         of what they say.
         """
-        present = self.folder(file.environment).recorded(file.name)
-        if present or file not in self.jobs:
-            return present
+        known = self.known(file)
+        if known or not self._has(file):
+            return known
         resolved = self.job(file)
-        record, sources = resolved.record, resolved.sources
-        if record is None and sources is not None and resolved.decision is not None:
-            record = begun(sources, resolved.decision, resolved.loaded.source)
-        if record is None:
+        if resolved.sources is None or resolved.decision is None:
             return None
+        record = begun(resolved.sources, resolved.decision, resolved.loaded.source)
         return Recorded(record, RunFiles(self.tree, "", {}, intact=True))
+
+    def known(self, file: JobFile) -> Recorded | None:
+        """The run of a job that is recorded here or before; None for one that has none yet."""
+        rendered = self.rendered(file)
+        if rendered or self._earlier is None or not self._has(file):
+            return rendered
+        return self._earlier.recorded(file) if self.job(file).record else None
 
     def rendered(self, file: JobFile) -> Recorded | None:
         """The run that was rendered for a job here, recorded or not; None where there is none."""
         folder = self.folder(file.environment)
         present = folder.recorded(file.name)
         listed = folder.unrecorded.get(file.name)
-        if present or listed is None or file not in self.jobs:
+        if present or listed is None or not self._has(file):
             return present
         record = self.job(file).record
         return Recorded(record, listed.files) if record else None
+
+    def _has(self, file: JobFile) -> bool:
+        return file in self.survey.jobs.get(file.environment, ())
 
     # --- runs as they stand --------------------------------------------------------------------
 

@@ -162,12 +162,18 @@ def test_an_edit_that_the_api_server_refuses_blocks_the_merge(cloned: Repository
 
 
 def test_without_confirmation_a_running_object_goes_at_once(cloned: Repository) -> None:
-    cloned.environment("prod", POOLS + "gitops: {prune: immediate}\n")
-    assert cloned.run("render").exit_code == 0
-    git_repository.commit(cloned.root)
-    git(cloned.root, "branch", "--force", "main", "HEAD")
-    add("state: cancelled")(cloned)
+    _running(cloned, "gitops: {prune: immediate}\n")
+    job("state: active", "state: cancelled")(cloned)
     assert "deleted at the next sync" in changed(cloned)["why"]
+
+
+def test_a_run_leaves_as_it_was_applied(cloned: Repository) -> None:
+    """How its engine is to remove it stands at the object, which keeps what it began with."""
+    cloned.environment("prod", POOLS + "gitops: {prune: immediate}\n")
+    add("state: cancelled")(cloned)
+    found = {change["job"]: change for change in plan(cloned)["changes"]}
+    assert (found["prod/llm"]["action"], found["prod/idle"]["action"]) == ("cancelled", "held")
+    assert "it stays until somebody confirms its deletion" in found["prod/llm"]["why"]
 
 
 FLUX = "gitops: {engine: flux}\n"
@@ -269,22 +275,42 @@ def test_resuming(cloned: Repository) -> None:
     assert changed(cloned, "prod/idle")["action"] == "resumes"
 
 
-def test_an_edit_of_what_is_shared_names_its_line_and_reach(cloned: Repository) -> None:
+@pytest.mark.parametrize(("setting", "action"), [("", "held"), ("start", "new run")])
+def test_an_edit_of_what_is_shared_names_its_line_and_reach(
+    setting: str, action: str, cloned: Repository
+) -> None:
+    """It starts no run, but where the environment asks for that."""
+    if setting:
+        edit(cloned, "prod/environment.yaml", "pools:\n", f"sharedChanges: {setting}\npools:\n")
+        assert cloned.run("render").exit_code == 0
+        git_repository.commit(cloned.root)
+        git(cloned.root, "branch", "--force", "main", "HEAD")
     cloned.environment("staging")
     cloned.job("staging/llm")
     cloned.write("defaults.yaml", DEFAULTS)
     found = plan(cloned)
-    assert [change["action"] for change in found["changes"]] == ["new run"] * 2 + ["starts"]
-    assert found["changes"][0]["causes"][0] == {
-        "path": "gracePeriod",
-        "before": '"60s"',
-        "after": '"5m"',
-        "place": {"file": "environments/defaults.yaml", "line": 3, "column": 25},
-    }
+    actions = {change["job"]: change["action"] for change in found["changes"]}
+    assert actions == {"prod/llm": action, "prod/idle": action, "staging/llm": "starts"}
+    changes = [change for change in found["changes"] if change["action"] == action]
+    assert [change["causes"][0] for change in changes] == 2 * [
+        {
+            "path": "gracePeriod",
+            "before": '"60s"',
+            "after": '"5m"',
+            "place": {"file": "environments/defaults.yaml", "line": 3, "column": 25},
+        }
+    ]
     (shared, _) = found["blast"]
     assert shared["file"] == "environments/defaults.yaml"
-    assert shared["newRuns"] == 2
+    assert (shared["newRuns"], shared["held"]) == ((0, 2) if action == "held" else (2, 0))
     assert len(shared["jobs"]) == 3
+    text = cloned.run("plan", "--against", "main").output
+    said = (
+        "holds back 2 runs, 0 start"
+        if action == "held"
+        else "reaches 3 jobs, 2 of them with a new run"
+    )
+    assert said in text
 
 
 DEFAULTS = """\
@@ -460,6 +486,9 @@ def test_links_lead_to_authored_lines(cloned: Repository) -> None:
 TEXTS = st.text(max_size=80)
 
 
+SHOWN = [action for action in Action if action not in (Action.HELD, Action.UNCHANGED)]
+
+
 def _change(number: int, text: str = "") -> Change:
     def run(word: str) -> Run:
         body = "\n".join(f"line {n} of {number} {word} {text} ```" for n in range(40))
@@ -473,7 +502,7 @@ def _change(number: int, text: str = "") -> Change:
     cause = Cause(Pointer("/nodes"), text or 1, 2, Place("environments/prod/jobs/x.yaml", 8, 3))
     return Change(
         file=JobFile("prod", f"job-{number:05}"),
-        action=list(Action)[number % (len(Action) - 1)],
+        action=SHOWN[number % len(SHOWN)],
         why=f"why {text}",
         before=run("old"),
         after=run("new"),
@@ -503,7 +532,7 @@ def _review(changes: int, findings: int, text: str = "") -> Review:
         head="",
         behind=0,
         environments=(environment,),
-        blast=(Blast("environments/defaults.yaml", (), 3),),
+        blast=(Blast("environments/defaults.yaml", (), 3, 5),),
         findings=tuple(replace(finding, pointer=str(number)) for number in range(findings)),
         sources={},
     )
@@ -525,6 +554,17 @@ def test_a_comment_is_never_too_long(changes: int, findings: int) -> None:
         assert len(text) > LIMIT * 0.8
     else:
         assert "Left out" not in text or findings > 500
+
+
+def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job() -> None:
+    held = _review(3000, 0)
+    (environment,) = held.environments
+    changes = tuple(replace(change, action=Action.HELD) for change in environment.changes)
+    environments = (replace(environment, changes=changes),)
+    text = markdown.render(replace(held, environments=environments), STYLE)
+    assert len(text) < 2000
+    assert "3000 held back" in text
+    assert "holds back 5 runs, 3 start" in text
 
 
 def test_diffs_go_first_and_the_riskiest_stays_longest() -> None:

@@ -28,7 +28,7 @@ class Side(Workspace):
 
     def render(self, files: Sequence[JobFile], helm: str | None) -> dict[JobFile, Rendered]:
         """Some jobs, rendered and checked."""
-        items = [batch.Item(file, self.recorded(file), judge=True) for file in files]
+        items = [batch.Item(file, self.known(file), judge=True) for file in files]
         outcomes = batch.run(self.tree, items, batch.Options(helm=helm, new_runs=True))
         return {rendered.file: rendered for rendered, _ in outcomes}
 
