@@ -112,6 +112,14 @@ class Workspace:
             self._jobs[file] = self._resolved(file)
         return self._jobs[file]
 
+    def has(self, file: JobFile) -> bool:
+        """Whether there is a file of a job."""
+        return file in self._files
+
+    @cached_property
+    def _files(self) -> frozenset[JobFile]:
+        return frozenset(file for jobs in self.survey.jobs.values() for file in jobs)
+
     @cached_property
     def jobs(self) -> Mapping[JobFile, ResolvedJob]:
         """Every job of every environment."""
@@ -151,7 +159,7 @@ class Workspace:
         of what they say.
         """
         known = self.known(file)
-        if known or not self._has(file):
+        if known or not self.has(file):
             return known
         resolved = self.job(file)
         if resolved.sources is None or resolved.decision is None:
@@ -162,7 +170,7 @@ class Workspace:
     def known(self, file: JobFile) -> Recorded | None:
         """The run of a job that is recorded here or before; None for one that has none yet."""
         rendered = self.rendered(file)
-        if rendered or self._earlier is None or not self._has(file):
+        if rendered or self._earlier is None or not self.has(file):
             return rendered
         return self._earlier.recorded(file) if self.job(file).record else None
 
@@ -171,13 +179,10 @@ class Workspace:
         folder = self.folder(file.environment)
         present = folder.recorded(file.name)
         listed = folder.unrecorded.get(file.name)
-        if present or listed is None or not self._has(file):
+        if present or listed is None or not self.has(file):
             return present
         record = self.job(file).record
         return Recorded(record, listed.files) if record else None
-
-    def _has(self, file: JobFile) -> bool:
-        return file in self.survey.jobs.get(file.environment, ())
 
     # --- runs as they stand --------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFil
         for file, known in after.jobs.items()
         if (file.environment, file.name) in rendered or not changed.isdisjoint(known.loaded.files)
     }
-    touched |= {file for file in _retired(before, after, changed) if file in after.jobs}
+    touched |= {file for file in _retired(before, after, changed) if after.has(file)}
     gone = {file for jobs in before.survey.jobs.values() for file in jobs if file not in after.jobs}
     return frozenset(touched | gone)
 

@@ -110,13 +110,13 @@ class _Comparison:
     @cached_property
     def _before(self) -> Mapping[JobFile, Rendered]:
         """What the base renders to, where that is not committed."""
-        files = (file for file in self._files if file in self.before.jobs)
+        files = (file for file in self._files if self.before.has(file))
         missing = tuple(file for file in files if self.before.applied(file) is None)
         return self.before.render(missing, self._options.helm)
 
     @cached_property
     def _after(self) -> Mapping[JobFile, Rendered]:
-        files = tuple(file for file in self._files if file in self.after.jobs)
+        files = tuple(file for file in self._files if self.after.has(file))
         return self.after.render(files, self._options.helm)
 
     @cached_property
@@ -164,7 +164,7 @@ class _Comparison:
 
     def _was(self, file: JobFile) -> Run | None:
         """The run that is applied now."""
-        if file not in self.before.jobs:
+        if not self.before.has(file):
             return None
         rendered = self._before.get(file)
         if rendered is None:
@@ -186,10 +186,11 @@ class _Comparison:
 
     @staticmethod
     def _decided(side: Side, file: JobFile) -> Decision | None:
-        return side.jobs[file].decision if file in side.jobs else None
+        return side.job(file).decision if side.has(file) else None
 
     def _causes(self, file: JobFile) -> Iterator[Cause]:
-        was, now = self.before.jobs.get(file), self.after.jobs.get(file)
+        both = self.before.has(file) and self.after.has(file)
+        was, now = (side.job(file) if both else None for side in (self.before, self.after))
         if not (was and now and was.loaded.spec and now.loaded.spec):
             yield Cause(Pointer(), None, None, Place(file.path))
             return
@@ -221,7 +222,7 @@ class _Comparison:
 
     def _demands(self, name: str) -> Iterator[tuple[Job, Demand]]:
         for file in self.after.survey.jobs.get(name, ()):
-            resolved = self.after.jobs[file]
+            resolved = self.after.job(file)
             job = self.after.running(resolved)
             ended = resolved.decision is None or resolved.decision.step is Step.END
             if job is not None and not ended:
@@ -230,7 +231,7 @@ class _Comparison:
     def _left(self, changes: tuple[Change, ...]) -> Iterator[tuple[Job, Demand]]:
         """What goes on although these changes take it out of git."""
         for change in changes:
-            job = self.before.jobs[change.file].job if change.left != NOTHING else None
+            job = self.before.job(change.file).job if change.left != NOTHING else None
             if job is not None:
                 yield job, change.left
 
@@ -241,8 +242,8 @@ class _Comparison:
         """
         readers: dict[str, list[Change]] = {}
         for change in self.changes:
-            known = self.after.jobs.get(change.file)
-            read = known.loaded.files if known else ()
+            there = self.after.has(change.file)
+            read = self.after.job(change.file).loaded.files if there else ()
             for path in {*read} & self._changed - {change.file.path}:
                 readers.setdefault(path, []).append(change)
         for path, changes in sorted(readers.items()):
