@@ -24,6 +24,7 @@ _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "l
 
 # Small files that are read of every folder, also of those that are read later.
 _AHEAD = "/run.lock"
+_FEW = 16  # files that are read one by one before all are read at once
 
 # Never ask a terminal, never fetch what a partial clone lacks, never lock for a refreshed index.
 _ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
@@ -304,6 +305,7 @@ class Commit:
         self.commit = commit
         self._folder = folder
         self._later = later
+        self._alone = 0  # files that were read by a process of their own
 
     def __reduce__(self) -> tuple[type[Commit], tuple[Path, str, str, str]]:
         """Another process reads for itself."""
@@ -353,7 +355,15 @@ class Commit:
             raise FileNotFoundError(path)
         if path in self._ahead:
             return self._ahead[path]
+        self._alone += 1
+        if self._alone > _FEW:
+            return self._rest[path]
         return Repository(self._repository).git("cat-file", "blob", found[1].decode())
+
+    @cached_property
+    def _rest(self) -> dict[str, bytes]:
+        """The bytes of all other files: who asks for many costs one process."""
+        return self.several(path for path in self._blobs if path not in self._ahead)
 
     @cached_property
     def _ahead(self) -> dict[str, bytes]:

@@ -82,9 +82,17 @@ class RenderedFolder:
         return Recorded(record, self._files_of(job, record.files))
 
     def _files_of(self, job: str, sums: Mapping[str, str]) -> RunFiles:
-        there = self.hashes
-        intact = all(there.get(f"{job}/{name}") == sha for name, sha in sums.items())
+        intact = all(self._digest(f"{job}/{name}") == sha for name, sha in sums.items())
         return RunFiles(self.tree, f"{self.path}/{job}", sums, intact)
+
+    def _digest(self, path: str) -> str:
+        """The digest of one file, empty for one that is not there: of a commit not all are read."""
+        if isinstance(self.tree, Folder):
+            return self.hashes.get(path, "")
+        try:
+            return filetree.digest_of(self.tree.read(f"{self.path}/{path}"))
+        except OSError:
+            return ""
 
     @cached_property
     def records(self) -> Mapping[str, Record]:

@@ -22,7 +22,7 @@ from trainwright.merge import Layer, stack
 from trainwright.model import Data, Environment, Finding, Job
 from trainwright.runs import meaning
 from trainwright.runs.adoption import adopt, begun
-from trainwright.runs.decision import Decision, Held, Sources, decide
+from trainwright.runs.decision import Decision, Held, Sources, decide, unchanged
 from trainwright.runs.record import Record, Recorded, RunFiles
 from trainwright.tree import Tree
 
@@ -140,7 +140,10 @@ class Workspace:
             spec=loaded.spec, job=job, environment=environment, document=below.document
         )
         record = record or self._unrecorded(file, sources, loaded)
-        decision = decide(sources, record, self.ledger(file.environment))
+        if record is not None and self._is_current(file, record):
+            decision = unchanged(record)
+        else:
+            decision = decide(sources, record, self.ledger(file.environment))
         return ResolvedJob(loaded=loaded, sources=sources, record=record, decision=decision)
 
     def _unrecorded(self, file: JobFile, sources: Sources, loaded: LoadedJob) -> Record | None:

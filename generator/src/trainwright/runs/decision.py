@@ -88,6 +88,13 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     return Decision(step=Step.BEGIN, name=name, state=job.state, record=record)
 
 
+def unchanged(record: Record) -> Decision:
+    """What becomes of a job where nothing is written otherwise than when its run began."""
+    ended = record.state in ("cancelled", "finished")
+    step = Step.END if ended else Step.KEEP
+    return Decision(step=step, name=record.object, state=record.state, record=record)
+
+
 def _named(sources: Sources, name: str, ledger: Ledger) -> str:
     """The finished run of that name, or of the name that it had before runs were recorded."""
     unrecorded = names.unrecorded_hash(sources.job, sources.environment)
@@ -148,8 +155,9 @@ def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:
 
 def _held(sources: Sources, record: Record) -> Iterator[Held]:
     spec = sources.spec
-    same = _same(sources, record)(record.spec, spec.data)
-    for path, before, after in meaning.held(record, spec.data):
+    differing = tuple(meaning.held(record, spec.data))
+    same = bool(differing) and _same(sources, record)(record.spec, spec.data)
+    for path, before, after in differing:
         if not same or path[0] in meaning.IN_PLACE:
             at = Pointer.of(*path)
             yield Held(at, before, after, _written(spec, at))
