@@ -18,14 +18,15 @@ from trainwright.cli.explain import LISTS
 def test_render_writes_and_a_second_time_has_nothing_to_do(repository: Repository) -> None:
     first = repository.run("render")
     assert first.exit_code == 0, first.output
-    assert "prod     2 jobs  written in environments/prod/rendered: 6 added" in first.stdout
+    assert "prod     2 jobs  written in environments/prod/rendered: 7 added" in first.stdout
     tree = repository.tree()
     assert sorted(path for path in tree if path.startswith("prod/")) == [
-        "prod/rendered/index.json",
         "prod/rendered/kustomization.yaml",
         "prod/rendered/llm/pytorchjob.yaml",
+        "prod/rendered/llm/run.lock",
         "prod/rendered/llm/values.yaml",
         "prod/rendered/mnist/pytorchjob.yaml",
+        "prod/rendered/mnist/run.lock",
         "prod/rendered/mnist/values.yaml",
     ]
     second = repository.run("render")
@@ -38,7 +39,11 @@ def test_every_rendered_file_names_its_source_and_command(repository: Repository
     repository.run("render")
     for path, text in repository.tree().items():
         environment, _, file = path.split("/", 2)
-        if "/" in file:
+        if file.endswith("run.lock"):
+            said = json.loads(text)["$comment"]
+            job = file.split("/")[0]
+            assert f"environments/{environment}/jobs/{job}.yaml" in said
+        elif "/" in file:
             job = file.split("/")[0]
             assert f"environments/{environment}/jobs/{job}.yaml" in text.split("\n")[0]
             assert f"trainwright render {environment}/{job}" in text.split("\n")[1]
@@ -75,8 +80,8 @@ def test_drift_is_named_file_by_file(repository: Repository, cache: bool) -> Non
     done = repository.run("render", "--check", *options)
     assert done.exit_code == 1
     assert done.stdout.splitlines() == [
-        "environments/dev/rendered/index.json: out of date",
         "environments/dev/rendered/mnist/pytorchjob.yaml: out of date",
+        "environments/dev/rendered/mnist/run.lock: out of date",
         "environments/dev/rendered/mnist/values.yaml: out of date",
         "environments/prod/rendered/left/over.yaml: left over",
         "environments/prod/rendered/llm/pytorchjob.yaml: edited by hand",
@@ -93,7 +98,6 @@ def test_a_deleted_spec_takes_its_files_along(repository: Repository) -> None:
     assert repository.run("render", "--check").exit_code == 1
     repository.run("render")
     assert not [path for path in repository.tree() if "llm" in path]
-    assert "llm" not in repository.tree()["prod/rendered/index.json"]
     assert "llm" not in repository.tree()["prod/rendered/kustomization.yaml"]
 
 
@@ -107,8 +111,8 @@ def test_rendering_one_job_leaves_the_others_alone(repository: Repository) -> No
     after = repository.tree()
     changed = {path for path in after if after[path] != before.get(path)}
     assert changed == {
-        "prod/rendered/index.json",
         "prod/rendered/llm/pytorchjob.yaml",
+        "prod/rendered/llm/run.lock",
         "prod/rendered/llm/values.yaml",
     }
     assert set(after) == set(before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import shutil
 from functools import reduce
 from typing import Any
 
@@ -15,6 +16,7 @@ from repository import Repository
 from trainwright import overlays, plan
 from trainwright.merge import Layer, leaves, merge, stack
 from trainwright.model import Finding
+from trainwright.runs.record import RECORD_FILE
 from trainwright.yamlio import Document, parse
 
 LINTS = {"TW060", "TW061", "TW062", "TW063"}
@@ -188,12 +190,13 @@ def test_the_cache_remembers(base: Repository, monkeypatch: pytest.MonkeyPatch) 
     first = _findings(base, use_cache=True)
     assert {finding.rule for finding in first} == {"TW061", "TW062"}
     _write(base)
+    assert _findings(base, use_cache=True) == first
     monkeypatch.setattr(plan.batch, "run", _only_nothing)
     assert _findings(base, use_cache=True) == first
 
 
 def _write(repository: Repository) -> None:
-    """Render and remember, as unchanged files on disk are what the cache is about."""
+    """Render, as unchanged files on disk are what the cache is about."""
     assert repository.run("render").exit_code == 0
 
 
@@ -219,10 +222,12 @@ def test_they_are_weighted_and_waived_like_rules(base: Repository) -> None:
 
 
 def _rendered(repository: Repository) -> dict[str, str]:
+    """What begins where there was no run."""
+    shutil.rmtree(repository.root / "environments/prod/rendered", ignore_errors=True)
     for environment in _plan(repository).environments:
         assert environment.changes is not None
     assert repository.run("render").exit_code == 0
-    return {path: text for path, text in repository.tree().items() if "index" not in path}
+    return {path: text for path, text in repository.tree().items() if not path.endswith(RECORD_FILE)}
 
 
 def test_without_the_keys_every_rendered_byte_is_the_same(base: Repository) -> None:

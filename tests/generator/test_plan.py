@@ -24,9 +24,11 @@ def test_an_unchanged_job_is_not_rendered_again(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert repository.run("render").exit_code == 0
+    assert repository.run("check").exit_code == 0
     monkeypatch.setattr("trainwright.render.job", lambda *_: pytest.fail("rendered again"))
-    assert repository.run("render").exit_code == 0
-    assert repository.run("render", "--check").exit_code == 0
+    for verb in (("render",), ("render", "--check"), ("diff",)):
+        assert repository.run(*verb).exit_code == 0
+        assert repository.run(*verb, "--no-cache").exit_code == 0
     assert repository.run("check").exit_code == 0
 
 
@@ -40,14 +42,16 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("file", "affected"), CHANGES.values(), ids=CHANGES)
-def test_a_change_renders_exactly_what_depends_on_it(
+def test_a_change_judges_exactly_what_depends_on_it(
     file: str, affected: set[str], repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The next run of a job is checked again where something that decides it changed."""
     repository.write("defaults.yaml", "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n")
     base = (repository.root / "environments/prod/jobs/llm.yaml").read_text()
     repository.write("base/jobs/common.yaml", base.replace("name: llm", "name: common"))
     repository.job("prod/llm", "extends: base/common\n")
     assert repository.run("render").exit_code == 0
+    assert repository.run("check").exit_code == 0
     path = repository.root / "environments" / file
     path.write_text(path.read_text() + "\n# changed\n")
 
@@ -61,6 +65,12 @@ def test_a_change_renders_exactly_what_depends_on_it(
     monkeypatch.setattr(plan.render, "job", note)
     repository.run("check")
     assert rendered == affected
+    rendered.clear()
+    repository.run("render")
+    assert rendered == (affected if file.endswith("values.yaml") else affected & {OWN.get(file)})
+
+
+OWN = {"prod/jobs/llm.yaml": "prod/llm"}
 
 
 @pytest.mark.parametrize(
@@ -69,9 +79,11 @@ def test_a_change_renders_exactly_what_depends_on_it(
 )
 def test_a_broken_cache_is_forgotten(repository: Repository, content: str) -> None:
     repository.run("render")
+    assert repository.run("check").exit_code == 0
     path = cache.location(repository.root, "prod")
     path.write_text(content.replace('"x"', json.dumps(cache.fingerprint(cache.EMBEDDED))))
-    assert repository.run("render", "--check").exit_code == 0
+    assert repository.run("check").exit_code == 0
+    assert set(_remembered(repository, "prod")) == {"llm", "mnist"}
 
 
 def test_findings_are_remembered_whole(repository: Repository) -> None:
@@ -112,13 +124,20 @@ def test_a_cache_that_cannot_be_written_is_no_failure(
     assert repository.run("render").exit_code == 0
 
 
-@pytest.mark.parametrize("text", ["", "{", "null", '{"jobs": {"llm": 1}}'])
-def test_a_broken_index_is_written_anew(repository: Repository, text: str) -> None:
+@pytest.mark.parametrize("text", ["", "{", "null", '{"kind": "Run"}', "[" * 200_000])
+def test_a_broken_record_is_written_anew_with_the_word_of_consent(
+    repository: Repository, text: str
+) -> None:
     repository.run("render")
     tree = repository.tree()
-    (repository.root / "environments/prod/rendered/index.json").write_text(text)
-    assert repository.run("render", "--check").exit_code == 1
-    assert repository.run("render").exit_code == 0
+    record = repository.root / "environments/prod/rendered/llm/run.lock"
+    record.write_text(text)
+    for arguments in (("render", "--check"), ("render",)):
+        refused = repository.run(*arguments)
+        assert refused.exit_code == 1
+        assert "TW054" in refused.output
+    assert record.read_text() == text
+    assert repository.run("render", "--new-runs").exit_code == 0
     assert repository.tree() == tree
 
 
