@@ -227,7 +227,9 @@ def _rendered(repository: Repository) -> dict[str, str]:
     for environment in _plan(repository).environments:
         assert environment.changes is not None
     assert repository.run("render").exit_code == 0
-    return {path: text for path, text in repository.tree().items() if not path.endswith(RECORD_FILE)}
+    return {
+        path: text for path, text in repository.tree().items() if not path.endswith(RECORD_FILE)
+    }
 
 
 def test_without_the_keys_every_rendered_byte_is_the_same(base: Repository) -> None:

@@ -46,6 +46,13 @@ def rendered(repository: Repository, job: str) -> dict:
     return yaml.safe_load((folder / "pytorchjob.yaml").read_text())
 
 
+def left(repository: Repository, job: str) -> list[str]:
+    """What lies in a job's rendered folder: the record alone where nothing is to be applied."""
+    environment, _, name = job.partition("/")
+    folder = repository.root / f"environments/{environment}/rendered/{name}"
+    return sorted(path.name for path in folder.iterdir())
+
+
 def fine(repository: Repository, *arguments: str) -> str:
     result = repository.run(*arguments)
     assert result.exit_code == 0, result.output
@@ -88,14 +95,14 @@ STATES = {
 def test_suspend_then_resume_restores_every_byte(
     extra: str, newline: str, repository: Repository
 ) -> None:
-    path = repository.job("prod/llm", extra)
+    path = repository.job("prod/bert", extra)
     path.write_bytes(path.read_bytes().replace(b"\n", newline.encode()))
     path.chmod(0o640)
     assert repository.run("render").exit_code == 0
     before = snapshot(repository)
-    assert fine(repository, "suspend", "prod/llm").startswith("prod/llm suspended\n")
-    assert rendered(repository, "prod/llm")["spec"]["runPolicy"]["suspend"] is True
-    fine(repository, "resume", "prod/llm")
+    assert fine(repository, "suspend", "prod/bert").startswith("prod/bert suspended\n")
+    assert rendered(repository, "prod/bert")["spec"]["runPolicy"]["suspend"] is True
+    fine(repository, "resume", "prod/bert")
     assert snapshot(repository) == before
     assert path.stat().st_mode & 0o777 == 0o640
 
@@ -134,7 +141,7 @@ def test_what_is_cancelled_leaves_the_tree_and_comes_back_only_as_a_new_run(
 ) -> None:
     before = rendered(repository, "prod/llm")["metadata"]["name"]
     fine(repository, "cancel", "prod/llm")
-    assert not (repository.root / "environments/prod/rendered/llm").exists()
+    assert left(repository, "prod/llm") == ["run.lock"]
     assert "  cancelled  " in repository.run("list").stdout
     assert "`trainwright rerun prod/llm`" in refused(repository, "resume", "prod/llm")
     assert "nothing of it is left" in refused(repository, "suspend", "prod/llm")
@@ -350,7 +357,7 @@ def test_a_retired_run_is_rendered_no_more_here_and_in_a_fresh_clone(
 ) -> None:
     name = rendered(repository, "prod/llm")["metadata"]["name"]
     fine(repository, "retire", "prod/llm", "--note", "accuracy 0.93", "--commit")
-    assert not (repository.root / "environments/prod/rendered/llm").exists()
+    assert left(repository, "prod/llm") == ["run.lock"]
     assert re.search(rf"{name} +retired: succeeded ", repository.run("list").stdout)
     git(tmp_path, "clone", "--quiet", str(repository.root), "clone")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "other"))
@@ -377,7 +384,7 @@ def test_retiring_again_changes_nothing_and_a_change_of_the_spec_is_a_new_run(
     text = path.read_text()
     path.write_text(text.replace("maxDuration: 2h", "maxDuration: 3h # and a comment"))
     assert repository.run("render").exit_code == 0
-    assert not (repository.root / "environments/prod/rendered/llm").exists()
+    assert left(repository, "prod/llm") == ["run.lock"]
     path.write_text(text.replace("nodes: 2", "nodes: 1"))
     assert repository.run("render").exit_code == 0
     assert rendered(repository, "prod/llm")
@@ -404,7 +411,7 @@ def test_the_ledger_is_read_again_when_only_it_changes(repository: Repository) -
     ledger.write_text("".join(line for line in lines if "llm" not in line))
     assert repository.run("render").exit_code == 0
     assert rendered(repository, "prod/llm")
-    assert not (repository.root / "environments/prod/rendered/mnist").exists()
+    assert left(repository, "prod/mnist") == ["run.lock"]
 
 
 LEDGERS = {
@@ -462,8 +469,8 @@ def test_the_commit_has_the_spec_what_it_renders_to_and_nothing_else(
     changed = git(repository.root, "show", "--name-only", "--format=", "HEAD").splitlines()
     assert changed == [
         "environments/prod/jobs/llm.yaml",
-        "environments/prod/rendered/index.json",
         "environments/prod/rendered/llm/pytorchjob.yaml",
+        "environments/prod/rendered/llm/run.lock",
         "environments/prod/rendered/llm/values.yaml",
     ]
     assert git(repository.root, "status", "--porcelain") == (

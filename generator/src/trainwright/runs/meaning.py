@@ -82,9 +82,10 @@ def attributed(record: Record, own: Spec, spec: Spec) -> tuple[dict[str, Data], 
     job = recorded(own)
     inherited: Data = record.inherited
     for path in _changed(record.job, job):
-        value = _at(record.spec, path)
-        if path[0] in IN_PLACE:
-            value = _at(spec, path) if _at(job, path) is _ABSENT else value
+        in_place = path[0] in IN_PLACE
+        if in_place and _at(job, path) is not _ABSENT:
+            continue  # what lies below it decides nothing, and is there again when it goes
+        value = _at(spec if in_place else record.spec, path)
         if not isinstance(value, Mapping):
             inherited = _with(inherited, path, value)
     return job, inherited
