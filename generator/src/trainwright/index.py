@@ -125,7 +125,7 @@ class RenderedFolder:
         }
 
 
-def kustomization(environment: str, runs: Mapping[str, Record]) -> str:
+def kustomization(environment: str, runs: Mapping[str, Record | Unrecorded]) -> str:
     """Exactly the manifests, for Argo CD, Flux and `kubectl apply -k`.
 
     Without it a GitOps engine would take every YAML file for an object, the values files too.
@@ -134,7 +134,7 @@ def kustomization(environment: str, runs: Mapping[str, Record]) -> str:
     manifests = [
         f"{name}/{file}"
         for name, run in sorted(runs.items())
-        for file in sorted(run.files)
+        for file in sorted(run.files if isinstance(run, Record) else run.files.sums)
         if file != VALUES_FILE and not TARGETS[run.target].envelope
     ]
     data = {

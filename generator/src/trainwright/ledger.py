@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from trainwright import diagnostics as dx
@@ -42,14 +42,15 @@ class Ledger:
 
     runs: Mapping[str, Run]
     findings: tuple[Finding, ...]
+    objects: Mapping[tuple[str, str], str] = field(default_factory=dict)  # by job and `own`
 
-    def finished(self, job: str, own: str) -> str:
-        """The object of a job's run that has finished with that of its own file; or nothing.
+    def finished(self, job: str, own: str, name: str = "") -> str:
+        """The object of a job's finished run: that of the name, or one with that of its own file.
 
-        Whatever changed around the job since, and however its object would be called now.
+        Whatever changed around the job since, and however its object would be called now. Empty
+        when there is none.
         """
-        found = (run.object for run in self.runs.values() if (run.job, run.own) == (job, own))
-        return next(found, "")
+        return name if name in self.runs else self.objects.get((job, own), "")
 
 
 EMPTY = Ledger({}, ())
@@ -76,7 +77,8 @@ def read(tree: Tree, environment: str) -> Ledger:
         name: Run(object=name, place=document.key_place(f"/runs/{name}"), **entry)
         for name, entry in spec.data.get("runs", {}).items()
     }
-    return Ledger(runs, tuple(_contradictions(runs.values(), environment)))
+    objects = {(run.job, run.own): run.object for run in runs.values() if run.own}
+    return Ledger(runs, tuple(_contradictions(runs.values(), environment)), objects)
 
 
 def _contradictions(runs: Collection[Run], environment: str) -> Iterator[Finding]:

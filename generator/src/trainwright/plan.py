@@ -17,7 +17,7 @@ from trainwright.model import Finding, Place, Severity
 from trainwright.runs import collisions
 from trainwright.runs import record as records
 from trainwright.runs.keeping import Keeper
-from trainwright.runs.record import RECORD_FILE, Record, Recorded
+from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
 from trainwright.select import Selection, select
 from trainwright.settle import Judged, distinct, settle
 from trainwright.tree import Folder, Snapshot, Tree
@@ -191,7 +191,8 @@ class _Work:
             if known and self._still_true(known):
                 self._judged[file.name] = known
             judge = self._options.judge and file.name not in self._judged
-            if judge or recorded is None or not keeper.stays(file, recorded):
+            here = file.name in self._runs  # not only in git's history
+            if judge or recorded is None or not (here and keeper.stays(file, recorded)):
                 unrecorded = None if recorded else self._folder.unrecorded.get(file.name)
                 yield batch.Item(file, recorded, unrecorded, judge=judge)
 
@@ -289,9 +290,12 @@ class _Work:
 
     def _changes(self) -> Changes:
         there = self._folder.hashes
+        listed: dict[str, Record | Unrecorded] = dict(self._runs)
+        if not self._selection.whole:  # the others are as they were rendered, recorded or not
+            listed = {**self._folder.unrecorded, **listed}
         wanted = {
             **self._texts,
-            index.KUSTOMIZATION_FILE: index.kustomization(self.name, self._runs),
+            index.KUSTOMIZATION_FILE: index.kustomization(self.name, listed),
         }
         selected = {file.name for file in self._selection.jobs}
         right = {

@@ -22,7 +22,7 @@ from trainwright.merge import Layer, stack
 from trainwright.model import Data, Environment, Finding, Job
 from trainwright.runs import meaning
 from trainwright.runs.adoption import adopt, begun
-from trainwright.runs.decision import Decision, Held, Sources, decide, unchanged
+from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
 from trainwright.runs.record import Record, Recorded, RunFiles
 from trainwright.tree import Tree
 
@@ -227,7 +227,7 @@ class Workspace:
         environment = self.environments.get(file.environment)
         if environment is None or self.reader.source(file.path) != record.source:
             return False
-        finished = record.object in self.ledger(file.environment).runs
+        finished = bool(finished_as(record, file.name, self.ledger(file.environment)))
         if finished != (record.state == "finished"):
             return False
         spec = record.spec

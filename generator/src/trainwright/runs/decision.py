@@ -79,7 +79,9 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     if record is not None and not _begins(sources, record, ledger):
         return _continued(sources, record, ledger)
     name = names.object_name(job, names.spec_hash(job, environment))
-    finished = ledger.finished(job.name, sources.digest) or _named(sources, name, ledger)
+    unrecorded = names.object_name(job, names.unrecorded_hash(job, environment))
+    finished = ledger.finished(job.name, sources.digest, name)
+    finished = finished or ledger.finished(job.name, "", unrecorded)
     if finished:
         return Decision(step=Step.END, name=finished, state="finished", record=record)
     if job.state == "cancelled":
@@ -95,18 +97,18 @@ def unchanged(record: Record) -> Decision:
     return Decision(step=step, name=record.object, state=record.state, record=record)
 
 
-def _named(sources: Sources, name: str, ledger: Ledger) -> str:
-    """The finished run of that name, or of the name that it had before runs were recorded."""
-    unrecorded = names.unrecorded_hash(sources.job, sources.environment)
-    for known in (name, names.object_name(sources.job, unrecorded)):
-        if known in ledger.runs:
-            return known
-    return ""
+def finished_as(record: Record, job: str, ledger: Ledger) -> str:
+    """The object under which the ledger has the run of a record; empty for a run it does not have.
+
+    Who retires a run where it is not rendered, but published, may not know the object's name: what
+    of the job's own file ran tells it, too.
+    """
+    return ledger.finished(job, meaning.digest(record.job, record.run), record.object)
 
 
 def _begins(sources: Sources, record: Record, ledger: Ledger) -> bool:
     """Whether a line of the job's own file asks for another run."""
-    if record.state == "finished" and record.object not in ledger.runs:
+    if record.state == "finished" and not finished_as(record, sources.job.name, ledger):
         return True  # somebody took the line out of the ledger
     own, spec = sources.own, sources.spec.data
     revived = record.state == "cancelled" and sources.job.state != "cancelled"
@@ -140,17 +142,18 @@ def _same(sources: Sources, record: Record) -> meaning.Same:
 
 def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:
     state: State = sources.job.state
-    if record.object in ledger.runs:
-        state = "finished"
+    name = record.object
+    if finished := finished_as(record, sources.job.name, ledger):
+        state, name = "finished", finished
     elif record.state == "cancelled":
         state = "cancelled"  # its objects are gone: only its own file starts it again
     if state in ("finished", "cancelled"):
-        return Decision(step=Step.END, name=record.object, state=state, record=record)
+        return Decision(step=Step.END, name=name, state=state, record=record)
     held = tuple(_held(sources, record))
     own, then = sources.own.get("maxDuration"), record.job.get("maxDuration")
     adjusted = state != record.state or own != then
     step = Step.ADJUST if adjusted else Step.KEEP
-    return Decision(step=step, name=record.object, state=state, record=record, held=held)
+    return Decision(step=step, name=name, state=state, record=record, held=held)
 
 
 def _held(sources: Sources, record: Record) -> Iterator[Held]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from trainwright.ledger import Ledger
 from trainwright.load import JobFile, LoadedEnvironment, Reader
 from trainwright.model import Data, Environment, Finding
+from trainwright.runs.decision import finished_as
 from trainwright.runs.record import Record, Recorded
 
 
@@ -34,7 +35,8 @@ class Keeper:
             return False
         if self._reader.source(file.path) != record.source:
             return False
-        if (record.object in self._ledger.runs) != (record.state == "finished"):
+        finished = bool(finished_as(record, file.name, self._ledger))
+        if finished != (record.state == "finished"):
             return False
         # What was cancelled or has finished stays so, whatever state others would give it.
         ended = record.state in ("cancelled", "finished")
