@@ -128,6 +128,6 @@ def test_the_session_in_the_readme_is_what_happens(tmp_path: Path) -> None:
     assert repository.run("check").stdout.strip() == said["trainwright check"]
     path.write_text("".join(s for s in spec.splitlines(keepends=True) if "procsPerNode" not in s))
     assert repository.run("render").stdout.strip() == said["trainwright render"]
-    name = json.loads(repository.tree()["prod/rendered/index.json"])["jobs"]["resnet"]["object"]
+    name = json.loads(repository.tree()["prod/rendered/resnet/run.lock"])["object"]
     assert f"`{name}`" in readme
     assert f"{len(RULES)} rules" in readme

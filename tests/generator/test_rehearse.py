@@ -122,8 +122,8 @@ def test_ranks_meet_and_are_those_that_were_foreseen(repository: Repository, cod
 
 def _object(repository: Repository, job: str = "mnist") -> str:
     repository.run("render", "dev", "--no-cache")
-    index = json.loads(repository.tree()["dev/rendered/index.json"])
-    name: str = index["jobs"][job]["object"]
+    record = json.loads(repository.tree()[f"dev/rendered/{job}/run.lock"])
+    name: str = record["object"]
     return name
 
 

@@ -171,12 +171,15 @@ def test_where_files_are_says_nothing_about_what_is_rendered(wired: Repository) 
 def test_a_run_is_protected_and_its_name_does_not_depend_on_it(
     settings: str, annotations: dict[str, str] | None, wired: Repository
 ) -> None:
-    path = "environments/prod/rendered/mnist/pytorchjob.yaml"
-    before = yaml.safe_load((wired.root / path).read_text())["metadata"]["name"]
+    path = wired.root / "environments/prod/rendered/mnist/pytorchjob.yaml"
+    before = yaml.safe_load(path.read_text())["metadata"]
     wired.environment("prod", f"gitops: {settings}\n")
     assert wired.run("render", "prod").exit_code == 0
-    metadata = yaml.safe_load((wired.root / path).read_text())["metadata"]
-    assert metadata["name"] == before
+    assert yaml.safe_load(path.read_text())["metadata"] == before  # it goes on as it began
+    path.parent.joinpath("run.lock").unlink()
+    assert wired.run("render", "prod").exit_code == 0
+    metadata = yaml.safe_load(path.read_text())["metadata"]
+    assert metadata["name"] == before["name"]
     assert metadata.get("annotations") == annotations
 
 
@@ -211,7 +214,8 @@ def test_what_kueue_writes_into_is_applied_by_the_server(wired: Repository) -> N
     }
     options = {"argocd.argoproj.io/sync-options": "ServerSideApply=true"}
     assert found["llm"]["metadata"]["annotations"] == options
-    assert "annotations" not in found["mnist"]["metadata"]
+    began = {"argocd.argoproj.io/sync-options": "Prune=confirm,Delete=confirm"}
+    assert found["mnist"]["metadata"]["annotations"] == began  # before that edit
 
 
 @pytest.mark.parametrize(

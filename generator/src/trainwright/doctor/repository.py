@@ -97,7 +97,7 @@ def _attributes(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
     if text != "unset" and eol != "lf":
         yield Diagnosis(
             about="attributes", state=State.WARNING, said="line ends of rendered files may change",
-            effect="A clone on Windows has other bytes than those whose hashes are in index.json.",
+            effect="A clone on Windows has other bytes than those whose hashes are recorded.",
             remedy=f"Write `{pattern} text eol=lf` into .gitattributes.",
         )  # fmt: skip
     elif generated not in ("set", "true"):

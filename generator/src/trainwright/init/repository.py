@@ -23,11 +23,7 @@ ENGINES: dict[str, str] = {
     "none": "Apply what was rendered: `kubectl apply -k environments/<env>/rendered`.",
 }
 SOURCE = "trainwright/trainwright"
-# The strictest level at which jobs of several nodes run.
-_POD_SECURITY = {
-    "pytorchjob": "# restricted needs a hardened init container of the operator: see TW120.\n"
-    "podSecurity: baseline",
-}
+_RESTRICTED = "podSecurity: restricted"
 _IMAGE = "ghcr.io/trainwright/runtime"
 _ENVIRONMENT = "ENVIRONMENT"  # in a path: the file exists for each environment
 _EXAMPLE = f"environments/{_ENVIRONMENT}/jobs/"  # only for the first
@@ -107,12 +103,18 @@ def _values(answers: Answers, environment: str) -> dict[str, str]:
         "last": answers.environments[-1],
         "repository": f"{'' if answers.url else '# '}repository: {{url: {json.dumps(url)}}}",
         "revision": revision,
-        "security": _POD_SECURITY.get(answers.target, "podSecurity: restricted"),
+        "security": _security(answers.target),
         "source": repository,
         "tag": __version__,
         "target": answers.target,
         "targets": f"{{{answers.target}: {_options(answers.target)}}}",
     }
+
+
+def _security(target: str) -> str:
+    """The strictest level at which jobs of several nodes run without more ado."""
+    needs = TARGETS[target].restricted_needs
+    return f"# restricted needs {needs}.\npodSecurity: baseline" if needs else _RESTRICTED
 
 
 def _options(target: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,11 +15,10 @@ from trainwright.manifests import checking, crds, excerpts, reading
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import DUPLICATE, FOR_TOOLS, Looked, Setting, Unknown
 from trainwright.manifests.crds import Crd
-from trainwright.manifests.reading import Chunk
+from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.spread import look_at_all, undisturbed
 from trainwright.model import Environment, Finding, GitOps, Manifest, Place, Related, Severity
 from trainwright.rules.bundle import Bundle
-from trainwright.rules.tolerant import mapping
 from trainwright.settle import Judged, settle
 
 
@@ -70,7 +70,7 @@ def check(paths: tuple[str, ...], options: Options) -> Checked:
         since = compared.Since(paths, options.against, with_crds=options.crds is not None)
         findings += compared.changed(since, chunks, looked, setting)
     findings += _unknown(chunks, looked, need=options.need_schemas)
-    values = frozenset(_values(chunks, looked))
+    values = frozenset(_values(sources))
     findings = [f for f in findings if f.rule != dx.SHAPE.id or f.place.file not in values]
     findings = _settled(findings, environment, options.today)
     return Checked(
@@ -163,11 +163,10 @@ def _name_of(chunk: Chunk, at: checking.At) -> Place:
     return checking.place(chunk, at._replace(pointer=f"{at.pointer}/metadata/name"))
 
 
-# What lies beside manifests and is none: our own index, and what kustomize itself checks.
-_INDEX = ("trainwright.io", "RenderedIndex")
+_VALUES_FILE = "values.yaml"  # of render, which takes 60 ms to import
+# What lies beside manifests and is none: what kustomize itself checks.
 _BESIDE = frozenset(
     {
-        _INDEX,
         ("kustomize.config.k8s.io", "Kustomization"),
         ("kustomize.config.k8s.io", "Component"),
     }
@@ -178,17 +177,17 @@ def _group_kind(unknown: Unknown) -> tuple[str, str]:
     return unknown.api_version.partition("/")[0], unknown.kind
 
 
-def _values(chunks: Sequence[Chunk], looked: Sequence[Looked]) -> Iterator[str]:
-    """The files with the chart's values that an index of ours lists beside manifests."""
-    for chunk, one in zip(chunks, looked, strict=True):
-        if any(_group_kind(unknown) == _INDEX for unknown in one.unknown):
-            from trainwright.render import VALUES_FILE  # 60 ms, and most manifests are not ours
+def _values(sources: Sequence[Source]) -> Iterator[str]:
+    """The files with the chart's values that the record of a run of ours lists beside it."""
+    for source in sources:
+        path = Path(source.file)
+        if source.found and path.name == _VALUES_FILE:
+            from trainwright.runs import record as records  # 60 ms, and most are not ours
 
-            folder = chunk.file.rpartition("/")[0]
-            for _, data in reading.data(chunk):
-                for job, entry in mapping(mapping(data).get("jobs")).items():
-                    if VALUES_FILE in mapping(mapping(entry).get("files")):
-                        yield f"{folder}/{job}/{VALUES_FILE}".lstrip("/")
+            with suppress(OSError):
+                record = records.parse(path.with_name(records.RECORD_FILE).read_bytes())
+                if record and path.name in record.files:
+                    yield source.file
 
 
 def _unknown(chunks: Sequence[Chunk], looked: Sequence[Looked], *, need: bool) -> Iterator[Finding]:

@@ -124,6 +124,7 @@ TARGET = Target(
         ),
     ),
     elastic=True,
+    restricted_needs="a hardened init container of the operator: see TW120",
     # kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go
     controller_labels=tuple(
         f"training.kubeflow.org/{name}"

@@ -68,6 +68,8 @@ class Target:
     whether its API keeps a running pod template as it is, so that a file with placement of its own,
     which would undo what Kueue has written there, cannot be applied again. `controller_labels` are
     what its controller writes into the labels of pods, over those of the template or refusing them.
+    `restricted_needs` is what its operator has to be given before namespaces with the Pod Security
+    level `restricted` admit its pods.
     """
 
     name: str
@@ -86,3 +88,4 @@ class Target:
     envelope: Callable[[Mapping[str, Data]], dict[str, Data]] | None = None
     immutable_template: bool = False
     controller_labels: tuple[str, ...] = ()
+    restricted_needs: str = ""
