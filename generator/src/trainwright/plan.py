@@ -199,27 +199,34 @@ class _Work:
     def _present(self) -> Mapping[JobFile, Recorded | None]:
         """The run of each job: as it is recorded here, or else in git's history."""
         found = {file: self._folder.recorded(file.name) for file in self._selection.jobs}
-        history = self._history
-        if history is None:
-            return found
+        if self._history is not None:
+            found |= self._recovered(found, self._history)
+        self._unknown = tuple(file for file, run in found.items() if not run and self._lost(file))
+        return found
+
+    def _recovered(
+        self, found: Mapping[JobFile, Recorded | None], history: History
+    ) -> Mapping[JobFile, Recorded | None]:
+        """What git knows of runs that are not as they were rendered, or have no record."""
         listed = self._folder.unrecorded
         workspace = Workspace(self._reader.tree)
+        better: dict[JobFile, Recorded | None] = {}
         for file, run in found.items():
             if run is not None and not run.files.intact:
-                found[file] = history.committed(file, run)
+                better[file] = history.committed(file, run)
             elif run is None and file.name in listed and workspace.job(file).record is None:
                 earlier = history.indexed(file)
                 files = listed[file.name].files
-                found[file] = Recorded(earlier.record, files) if earlier else None
+                better[file] = Recorded(earlier.record, files) if earlier else None
         missing = [f for f, run in found.items() if run is None and f.name not in listed]
-        found |= history.recorded(missing)
-        self._unknown = tuple(
-            file
-            for file in missing
-            if found[file] is None
-            and (self._folder.is_unreadable(file.name) or history.is_cut_off(self.name))
-        )
-        return found
+        return {**better, **history.recorded(missing)}
+
+    def _lost(self, file: JobFile) -> bool:
+        """Whether a job without a known run may have one all the same."""
+        if file.name in self._folder.unrecorded:
+            return False
+        cut_off = self._history is not None and self._history.is_cut_off(self.name)
+        return cut_off or self._folder.is_unreadable(file.name)
 
     def _still_true(self, known: Remembered) -> bool:
         return all(self._reader.state(path) == state for path, state in known.inputs.items())

@@ -98,6 +98,7 @@ _CONTRACT = {
     "defaults": "defaults.schema.json",
     "ledger": "ledger.schema.json",
     "lock": "lock.schema.json",
+    "run": "run.schema.json",
 }
 
 
@@ -144,6 +145,10 @@ def ledger_file() -> Schema:
 
 def image_lock() -> Schema:
     return _contract("lock")
+
+
+def run_record() -> Schema:
+    return _contract("run")
 
 
 @cache

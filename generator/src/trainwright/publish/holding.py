@@ -12,7 +12,7 @@ from trainwright.git import Repository
 from trainwright.publish.model import PublishError
 from trainwright.publish.traces import METADATA
 from trainwright.runs import record as records
-from trainwright.runs.record import RECORD_FILE
+from trainwright.runs.record import RECORD_FILE, Record
 from trainwright.tree import NOTHING, Edited, Tree
 
 _OWN = frozenset({index.INDEX_FILE, index.KUSTOMIZATION_FILE, METADATA})
@@ -40,15 +40,17 @@ class Holding:
         return dict(_files(tree, ""))
 
     @cached_property
+    def _records(self) -> Mapping[str, Record | None]:
+        """The record of each job that has one; None for one that is not as it was written."""
+        parts = ((path.partition("/"), raw) for path, raw in self.files.items())
+        return {job: records.parse(raw) for (job, _, name), raw in parts if name == RECORD_FILE}
+
+    @cached_property
     def _runs(self) -> Mapping[str, Mapping[str, str]]:
         """The sums of each job's rendered files by name, as its record or an index has them."""
         listed = index.parse(self.files.get(index.INDEX_FILE, b""))
-        runs = {job: entry.files for job, entry in listed.items()}
-        for path, raw in self.files.items():
-            job, _, name = path.partition("/")
-            if name == RECORD_FILE and (record := records.parse(raw)):
-                runs[job] = record.files
-        return runs
+        recorded = {job: record.files for job, record in self._records.items() if record}
+        return {**{job: entry.files for job, entry in listed.items()}, **recorded}
 
     @cached_property
     def _hashes(self) -> Mapping[str, str]:
@@ -59,7 +61,7 @@ class Holding:
         """Whether a path is the tool's to write and remove: at the top of a branch people may have
         a README, owners and workflows beside it.
         """
-        return bool(self.folder) or path in _OWN or path.partition("/")[0] in self._runs
+        return bool(self.folder) or path in _OWN or path.partition("/")[0] in self._jobs
 
     def as_rendered(self, environment: str) -> Tree:
         """The tool's files where they would be beside the specs of an environment."""
@@ -67,16 +69,21 @@ class Holding:
         ours = {path: raw for path, raw in self.files.items() if self._is_ours(path)}
         return Edited(NOTHING, {f"{inside}/{path}": raw for path, raw in ours.items()})
 
+    @property
+    def _jobs(self) -> frozenset[str]:
+        return frozenset({*self._runs, *self._records})
+
     def edits(self) -> tuple[str, ...]:
         """Files that are not what was rendered: somebody changed or added them by hand."""
-        return tuple(
-            self.full(path)
-            for path, raw in self.files.items()
-            if self._is_ours(path)
-            and path not in _OWN
-            and not path.endswith(f"/{RECORD_FILE}")
-            and self._hashes.get(path) != filetree.digest_of(raw)
-        )
+        return tuple(self.full(path) for path, raw in self.files.items() if self._edited(path, raw))
+
+    def _edited(self, path: str, raw: bytes) -> bool:
+        job, _, name = path.partition("/")
+        if not self._is_ours(path) or path in _OWN:
+            return False
+        if job in self._records and self._records[job] is None:
+            return name == RECORD_FILE  # nobody knows what the others were
+        return name != RECORD_FILE and self._hashes.get(path) != filetree.digest_of(raw)
 
     def refuse_edits(self, branch: str) -> None:
         """Raise an error when something would be lost that is not in any spec."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from trainwright import schema
 from trainwright.load import ENVIRONMENTS, RENDERED
 from trainwright.merge import merge
 from trainwright.model import Data, Manifest
@@ -134,7 +136,7 @@ def text(source: str, record: Record) -> str:
         "objects": list(record.objects),
         "files": dict(sorted(record.files.items())),
     }
-    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps({**data, "digest": _digest(data)}, indent=2, ensure_ascii=False) + "\n"
 
 
 def _sorted(data: Data) -> Data:
@@ -144,49 +146,39 @@ def _sorted(data: Data) -> Data:
     return [_sorted(item) for item in data] if isinstance(data, list | tuple) else data
 
 
+def _digest(data: Mapping[str, Data]) -> str:
+    """SHA-256, in hex, of a record without its digest, however it is laid out."""
+    canonical = json.dumps(data, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
 def parse(raw: bytes) -> Record | None:
-    """The record in a file; None when it cannot be understood."""
+    """The record in a file; None when it is not what was written there.
+
+    A record decides what goes on training: one that was edited, or merged line by line, is not
+    believed.
+    """
     try:
         data: Data = json.loads(raw)
-        if data["kind"] != _KIND or data["apiVersion"] != _API_VERSION:
+        if not schema.run_record().accepts(data):
             return None
-        return Record(
-            object=str(data["object"]),
-            target=str(data["target"]),
-            state=_state(data["state"]),
-            trainwright=str(data["renderedBy"]["trainwright"]),
-            chart=str(data["renderedBy"]["chart"]),
-            source=str(data["source"]),
-            job=_mapping(data["job"]),
-            inherited=_mapping(data["inherited"]),
-            environment=_mapping(data["environment"]),
-            objects=tuple(map(str, data["objects"])),
-            files={_file_name(name): str(sha) for name, sha in data["files"].items()},
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        digest = data.pop("digest")
+        return _record(data) if digest == _digest(data) else None
+    except (ValueError, RecursionError):
         return None
 
 
-_STATES: dict[str, State] = {
-    "active": "active",
-    "suspended": "suspended",
-    "cancelled": "cancelled",
-    "finished": "finished",
-}
-
-
-def _state(value: Data) -> State:
-    return _STATES[value]
-
-
-def _mapping(value: Data) -> Mapping[str, Data]:
-    if not isinstance(value, dict):
-        raise TypeError("a mapping is expected")
-    return value
-
-
-def _file_name(name: Data) -> str:
-    """A file of the run's own folder, never one outside of it."""
-    if not isinstance(name, str) or "/" in name or name in ("", ".", ".."):
-        raise ValueError(f"{name!r} is not a file name")
-    return name
+def _record(data: Data) -> Record:
+    return Record(
+        object=data["object"],
+        target=data["target"],
+        state=data["state"],
+        trainwright=data["renderedBy"]["trainwright"],
+        chart=data["renderedBy"]["chart"],
+        source=data["source"],
+        job=data["job"],
+        inherited=data["inherited"],
+        environment=data["environment"],
+        objects=tuple(data["objects"]),
+        files=data["files"],
+    )

@@ -1,0 +1,88 @@
+"""A run stays what it was where rendered files are published to another branch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import git_repository
+from git_repository import git
+from repository import Repository
+
+BASE = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: llm\nflags: {epochs: 3}\n"
+TO = ("publish", "--branch", "live", "--path", ".")
+
+
+@pytest.fixture(autouse=True)
+def _identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in git_repository.ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """prod/llm, which extends a base, committed and not rendered."""
+    made = Repository(git_repository.init(tmp_path / "specs"))
+    made.environment("prod")
+    made.write("base/jobs/llm.yaml", BASE)
+    made.job("prod/llm", "extends: base/llm\n")
+    git_repository.commit(made.root, "Specs")
+    return made
+
+
+def lengthen(repository: Repository) -> None:
+    """A shared file says something else: the run is behind."""
+    repository.write("base/jobs/llm.yaml", BASE.replace("3", "9"))
+    git_repository.commit(repository.root, "Train longer")
+
+
+def publish(repository: Repository, *arguments: str) -> str:
+    result = repository.run(*TO, *arguments)
+    assert result.exit_code == 0, result.output
+    return run(repository)
+
+
+def run(repository: Repository) -> str:
+    """The object that the branch holds."""
+    record = json.loads(git(repository.root, "show", "live:llm/run.lock"))
+    assert record["object"] in git(repository.root, "show", "live:llm/pytorchjob.yaml")
+    return str(record["object"])
+
+
+def by_hand(repository: Repository, *, remove: str = "", old: str = "", new: str = "") -> None:
+    """Somebody's commit on the branch."""
+    there = repository.root.parent / "there"
+    git(repository.root, "worktree", "add", "--quiet", str(there), "live")
+    if remove:
+        git(there, "rm", "--quiet", "-r", remove)
+    else:
+        path = there / "llm/run.lock"
+        path.write_text(path.read_text().replace(old, new))
+    git_repository.commit(there, "By hand")
+    git(repository.root, "worktree", "remove", str(there))
+
+
+def test_shared_edits_are_held_back_on_the_branch(repository: Repository) -> None:
+    before = publish(repository)
+    lengthen(repository)
+    assert publish(repository) == before
+    assert repository.run("rerun", "prod/llm", "--commit", "--no-render").exit_code == 0
+    assert publish(repository) != before
+    assert "--epochs=9" in git(repository.root, "show", "live:llm/pytorchjob.yaml")
+
+
+def test_a_record_that_was_edited_on_the_branch_begins_nothing(repository: Repository) -> None:
+    before = publish(repository)
+    lengthen(repository)
+    by_hand(repository, old='"epochs": 3', new='"epochs": 4')
+    refused = repository.run(*TO)
+    assert refused.exit_code == 2
+    assert "edited by hand on live: llm/run.lock; " in refused.output
+    # Not even then: nobody knows what the run began with.
+    refused = repository.run(*TO, "--discard-edits")
+    assert refused.exit_code == 1
+    assert "TW054" in refused.output
+    by_hand(repository, old='"epochs": 4', new='"epochs": 3')
+    assert publish(repository) == before
