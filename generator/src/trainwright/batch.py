@@ -105,8 +105,7 @@ class Renderer:
     def _environment(self, name: str) -> tuple[LoadedEnvironment, Environment | None]:
         if name not in self._environments:
             loaded = self._reader.environment(name)
-            document = loaded.document
-            resolved = None if document is None else resolve.environment(name, document)
+            resolved = resolve.loaded(loaded)
             if resolved is not None and self._options.kubernetes:
                 resolved = replace(resolved, kubernetes_version=self._options.kubernetes)
             self._environments[name] = (loaded, resolved)

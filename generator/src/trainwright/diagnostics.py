@@ -243,6 +243,15 @@ SHARED_OBJECT = Diagnostic(
     remedy="Give each a namespace of its own; in different clusters nothing is wrong.",
     severity=Severity.WARNING,
 )
+UNPINNED_CHART = Diagnostic(
+    id="TW042",
+    name="unpinned-chart",
+    summary="Each run that an engine renders with the chart keeps the chart that it began with.",
+    effect="They take the chart that environment.yaml names: another one would change what trains.",
+    remedy="Keep gitops.chart as it is until they have ended, or let them begin anew with "
+    "`trainwright rerun`.",
+    severity=Severity.WARNING,
+)
 LEDGER = Diagnostic(
     id="TW050",
     name="ledger",
@@ -351,6 +360,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         UNKNOWN_RULE,
         WIRING,
         SHARED_OBJECT,
+        UNPINNED_CHART,
         LEDGER,
         LEDGER_JOB,
         SAME_AS_INHERITED,

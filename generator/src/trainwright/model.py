@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from trainwright.groupkind import GroupKind
@@ -176,6 +177,9 @@ class Repository:
     secret: str = ""  # what Flux logs in with
 
 
+_PINNED = re.compile(r"[0-9a-f]{40}|refs/tags/.+")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChartSource:
     """Where the GitOps engine finds the chart: `oci` with `version`, or `path` in a repository."""
@@ -186,6 +190,11 @@ class ChartSource:
     revision: str = ""
     path: str = ""
     secret: str = ""  # what Flux logs in with
+
+    @property
+    def pinned(self) -> bool:
+        """Whether it is the same chart tomorrow: of a branch, each commit is another one."""
+        return bool(self.version if self.oci else _PINNED.fullmatch(self.revision))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +221,13 @@ class GitOps:
     chart: ChartSource = ChartSource()
     destination: Destination = Destination()
     notifications: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+
+    @property
+    def chart_of_new_runs(self) -> ChartSource:
+        """The chart, with the revision that it has where none is written."""
+        default = "main" if self.chart.url else self.repository.revision
+        git = self.chart.path and not self.chart.oci
+        return replace(self.chart, revision=self.chart.revision or default) if git else self.chart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

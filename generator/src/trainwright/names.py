@@ -8,7 +8,7 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from trainwright import launch, quantity
-from trainwright.model import Data, Environment, Job, Pool, TargetOptions
+from trainwright.model import ChartSource, Data, Environment, Job, Pool, TargetOptions
 from trainwright.targets import TARGETS
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
@@ -89,10 +89,15 @@ def _gitops(environment: Environment) -> dict[str, Data]:
     gitops = environment.gitops
     found: dict[str, Data] = {"engine": gitops.engine, "prune": gitops.prune}
     if gitops.mode == "chart":  # the engine renders the run again at each sync, with this chart
-        chart = gitops.chart
-        source = {key: getattr(chart, key) for key in ("oci", "version", "url", "revision", "path")}
-        found |= {"mode": "chart", "chart": _written(source)}
+        found |= {"mode": "chart", "chart": _chart(gitops.chart_of_new_runs)}
     return found
+
+
+def _chart(chart: ChartSource) -> dict[str, Data]:
+    """Where a run has its chart from; without a branch, which pins nothing."""
+    revision = chart.revision if chart.pinned else ""
+    named = {"oci": chart.oci, "version": chart.version, "url": chart.url, "path": chart.path}
+    return _written({**named, "revision": revision})
 
 
 def _options(options: TargetOptions, identity: frozenset[str]) -> dict[str, Data]:

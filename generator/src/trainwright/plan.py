@@ -171,10 +171,7 @@ class _Work:
         self._cache_path = cache.location(root, selection.environment)
         self._mark = cache.fingerprint(options.helm or cache.EMBEDDED)
         self._loaded = reader.environment(selection.environment)
-        document = self._loaded.document
-        self.environment = (
-            None if document is None else resolve.environment(self._loaded.name, document)
-        )
+        self.environment = resolve.loaded(self._loaded)
         remembers = options.use_cache and options.judge
         self._remembered = cache.load(self._cache_path, self._mark) if remembers else {}
         self._judged: dict[str, Remembered] = {}

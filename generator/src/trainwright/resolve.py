@@ -9,6 +9,7 @@ from typing import Any
 from trainwright import diagnostics as dx
 from trainwright import schema
 from trainwright.launch import SCRIPT_FOLDER
+from trainwright.load import LoadedEnvironment
 from trainwright.merge import Layered, merge
 from trainwright.model import (
     Budget,
@@ -58,12 +59,22 @@ def seconds(duration: str) -> int:
 # --- environment.yaml --------------------------------------------------------------------------
 
 
+def loaded(found: LoadedEnvironment) -> Environment | None:
+    """An environment with what defaults.yaml says for it; None when its own file is not usable."""
+    if found.document is None:
+        return None
+    shared = next((layer for layer in found.layers if layer.label == "defaults"), None)
+    gitops = shared.document.data.get("gitops") if shared else None
+    return environment(found.name, found.document, gitops)
+
+
 def environment(
     name: str, document: Document, shared: Mapping[str, Data] | None = None
 ) -> Environment:
     """A schema-valid environment.yaml as a value; a null is as good as an absent key.
 
-    `shared` is the `gitops` of defaults.yaml, which says nothing that decides what is rendered.
+    `shared` is the `gitops` of defaults.yaml, which decides no rendered byte: it says where things
+    are, the chart that an engine renders among them.
     """
     data: Any = merge({}, document.data)
     images = data.get("images", {})

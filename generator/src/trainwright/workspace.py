@@ -87,12 +87,8 @@ class Workspace:
     @cached_property
     def environments(self) -> Mapping[str, Environment]:
         """The environments whose own file is sound."""
-        documents = {name: self.loaded(name).document for name in self.survey.jobs}
-        return {
-            name: resolve.environment(name, document)
-            for name, document in documents.items()
-            if document is not None
-        }
+        found = {name: resolve.loaded(self.loaded(name)) for name in self.survey.jobs}
+        return {name: environment for name, environment in found.items() if environment}
 
     def ledger(self, environment: str) -> Ledger:
         """The finished runs of an environment."""

@@ -167,7 +167,7 @@ def test_an_applicationset_fails_on_unknown_words_and_keeps_people_s_approval(
     assert spec["preservedFields"]["annotations"] == ["argocd.argoproj.io/deletion-approved"]
     (generator,) = spec["generators"]
     (files,) = generator["git"]["files"]
-    assert files["path"].endswith("/rendered/*/values.yaml")
+    assert files["path"].endswith(("/rendered/*/values.yaml", "/rendered/*/run.lock"))
     assert spec["template"]["spec"]["project"] != "default"
     assert "{{" not in spec["template"]["spec"]["project"], "who writes files chooses no project"
 

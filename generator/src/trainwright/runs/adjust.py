@@ -46,13 +46,14 @@ def recorded_job(
     data = {**record.spec, **about}
     if not schema.effective_job().accepts(data):
         raise CannotAdjust(f"{record.object} was rendered from a spec that is not valid any more")
-    then = _environment(record, environment)
+    then = began_in(record, environment)
     job = resolve.typed(replace(spec, data=data), then, source)
     suspended = record.state == "suspended"
     return RecordedJob(record, replace(job, state="suspended" if suspended else "active"), then)
 
 
-def _environment(record: Record, today: Environment) -> Environment:
+def began_in(record: Record, today: Environment) -> Environment:
+    """The environment as a run knows it: today's, with what is recorded of it."""
     facts = record.environment
     options = today.targets.get(record.target) or resolve.target({})
     written = facts.get("targets", {}).get(record.target, {})

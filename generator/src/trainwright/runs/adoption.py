@@ -10,7 +10,7 @@ from trainwright.runs import meaning
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import Record, Recorded, Unrecorded
 
-_UNKNOWN = "unknown"  # the version that rendered it
+UNKNOWN = "unknown"  # the version that rendered it
 
 
 def begun(sources: Sources, decision: Decision, source: str) -> Record:
@@ -44,5 +44,5 @@ def adopt(sources: Sources, found: Unrecorded, source: str) -> Recorded | None:
         return None
     decision = Decision(step=Step.KEEP, name=found.object, state=job.state, record=None)
     record = begun(sources, decision, source)
-    unknown = replace(record, trainwright=_UNKNOWN, chart=_UNKNOWN, files=found.files.sums)
+    unknown = replace(record, trainwright=UNKNOWN, chart=UNKNOWN, files=found.files.sums)
     return Recorded(unknown, found.files)

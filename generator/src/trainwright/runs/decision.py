@@ -167,7 +167,14 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     now = names.facts(sources.job, sources.environment)
     for path, before, after in meaning.differences(record.environment, now):
         at = Pointer.of(*path)
-        yield Held(at, before, after, sources.document.place(at))
+        yield Held(at, before, after, _stated(sources, at))
+
+
+def _stated(sources: Sources, pointer: Pointer) -> Place:
+    """The line of environment.yaml that says so, or else that of defaults.yaml."""
+    shared = [layer.document for layer in sources.spec.layers if layer.label == "defaults"]
+    said = (d for d in (sources.document, *shared) if pointer in d.places)
+    return next(said, sources.document).place(pointer)
 
 
 def _written(spec: Layered, pointer: Pointer) -> Place:

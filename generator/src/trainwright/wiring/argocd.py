@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data
 from trainwright.pointer import Pointer
+from trainwright.render import VALUES_FILE
+from trainwright.runs.record import RECORD_FILE
 from trainwright.wiring import kinds
 from trainwright.wiring.wiring import Site, Unfit
 
@@ -49,20 +51,21 @@ def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[
             "spec": {
                 "description": f"Training runs of the environment {environment.name}",
                 "sourceRepos": sorted(set(sources)),
-                "destinations": [_destination(site)],
+                "destinations": [_destination(site, name) for name in site.namespaces],
                 "clusterResourceWhitelist": [],
                 "namespaceResourceWhitelist": [
-                    {"group": group, "kind": kind} for group, kind in kinds.rendered(environment)
+                    {"group": group, "kind": kind}
+                    for group, kind in kinds.rendered(*site.environments)
                 ],
             },
         },
     )
 
 
-def _destination(site: Site) -> dict[str, Data]:
+def _destination(site: Site, namespace: str) -> dict[str, Data]:
     chosen = site.gitops.destination
     cluster = {"name": chosen.name} if chosen.name else {"server": chosen.server or _IN_CLUSTER}
-    return {**cluster, "namespace": site.environment.namespace}
+    return {**cluster, "namespace": namespace}
 
 
 def application(
@@ -82,30 +85,53 @@ def application(
     return {"apiVersion": _API, "kind": "Application", "metadata": metadata, "spec": spec}
 
 
-def applications(
-    site: Site, namespace: str, source: Mapping[str, Data], paths: str
-) -> dict[str, Data]:
-    """An ApplicationSet with an Application for each job that has rendered files.
+def of_values(site: Site) -> dict[str, Data]:
+    """A generator of parameters: each job that has rendered files."""
+    return _files(site, VALUES_FILE)
 
-    A run that has to be confirmed, or that failed, holds up no other. When a job leaves git its
-    Application is deleted with what it applied, which is where Delete=confirm asks.
+
+def of_records(site: Site) -> dict[str, Data]:
+    """A generator of parameters: what is recorded of each run that has rendered files.
+
+    Argo CD reads a file as YAML, which JSON is, whatever its name ends in.
+    https://github.com/argoproj/argo-cd/blob/v3.5.1/applicationset/generators/git.go
     """
+    there = {"key": "state", "operator": "In", "values": ["active", "suspended"]}
+    return {**_files(site, RECORD_FILE), "selector": {"matchExpressions": [there]}}
+
+
+def _files(site: Site, name: str) -> dict[str, Data]:
     repository = site.gitops.repository
-    generator = {
+    return {
         "git": {
             "repoURL": repository.url,
             "revision": repository.revision,
-            "files": [{"path": f"{site.rendered}/*/values.yaml"}],
+            "files": [{"path": f"{site.rendered}/*/{name}"}],
         }
     }
+
+
+def applications(
+    site: Site,
+    namespace: str,
+    generator: Mapping[str, Data],
+    source: Mapping[str, Data],
+    target: str = "",
+) -> dict[str, Data]:
+    """An ApplicationSet with an Application for each job that a generator finds.
+
+    A run that has to be confirmed, or that failed, holds up no other. When a job leaves git its
+    Application is deleted with what it applied, which is where Delete=confirm asks. `target` is
+    the namespace of a run in the words of an ApplicationSet, where its manifests do not name it.
+    """
     template = {
         "metadata": {
             "name": f"{site.name}-{_JOB}",
             "labels": {**site.labels, "app.kubernetes.io/name": _JOB},
-            "annotations": _annotations(site, paths),
+            "annotations": _annotations(site, f"/{folder(site)}"),
             "finalizers": [_FINALIZER],
         },
-        "spec": _spec(site, source),
+        "spec": _spec(site, source, target),
     }
     return {
         "apiVersion": _API,
@@ -114,7 +140,7 @@ def applications(
         "spec": {
             "goTemplate": True,
             "goTemplateOptions": ["missingkey=error"],
-            "generators": [generator],
+            "generators": [dict(generator)],
             # The controller takes away annotations that it does not know: people's approval.
             "preservedFields": {"annotations": [_APPROVAL]},
             "template": template,
@@ -147,12 +173,12 @@ def _annotations(site: Site, paths: str) -> dict[str, str]:
     }
 
 
-def _spec(site: Site, source: Mapping[str, Data]) -> dict[str, Data]:
+def _spec(site: Site, source: Mapping[str, Data], target: str = "") -> dict[str, Data]:
     ignored = list(ignored_differences(site))
     return {
         "project": site.gitops.project or site.name,
         **source,
-        "destination": _destination(site),
+        "destination": _destination(site, target or site.environment.namespace),
         "syncPolicy": SYNC_POLICY,
         **({"ignoreDifferences": ignored} if ignored else {}),
     }
@@ -163,10 +189,10 @@ def ignored_differences(site: Site) -> Iterator[dict[str, Data]]:
 
     Kueue writes into what has a queue only: `suspend` of other runs is git's.
     """
-    for target in kinds.training(site.environment):
+    for target in kinds.training(*site.environments):
         expressions: list[str] = []
         queued = kinds.QUEUED.get(target.kind)
-        if queued and site.environment.queueing == "kueue":
+        if queued and site.queued:
             expressions += _written_by_kueue(queued)
         if target.kind == "TrainJob":
             expressions += _patches(site)
@@ -191,7 +217,7 @@ def _written_by_kueue(queued: kinds.Queued) -> Iterator[str]:
 
 def _patches(site: Site) -> Iterator[str]:
     yield ".spec.runtimePatches[]?.time"  # stamped by Kubeflow Trainer's webhook
-    if site.environment.queueing == "kueue":
+    if site.queued:
         yield '.spec.runtimePatches[]? | select(.manager == "kueue.x-k8s.io/manager")'
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.pointer import Pointer
+from trainwright.render import VALUES_FILE
 from trainwright.targets import TARGETS
 from trainwright.wiring import argocd
 from trainwright.wiring.wiring import Files, Site, Unfit, Wiring
@@ -20,16 +21,15 @@ def _build(site: Site, namespace: str) -> Files:
         application = argocd.application(site, namespace, source, f"/{site.rendered}")
         return {**files, "application.yaml": (application,)}
     directory = {"exclude": _no_manifests(site)}
-    folder = argocd.folder(site)
-    source = {"source": {**git, "path": folder, "directory": directory}}
-    applications = argocd.applications(site, namespace, source, f"/{folder}")
+    source = {"source": {**git, "path": argocd.folder(site), "directory": directory}}
+    applications = argocd.applications(site, namespace, argocd.of_values(site), source)
     return {**files, "applicationset.yaml": (applications,)}
 
 
 def _no_manifests(site: Site) -> str:
     """A glob of the files beside the manifests that are no Kubernetes objects."""
-    others = (TARGETS[name] for name in site.environment.targets)
-    names = sorted({"values.yaml", *(t.template for t in others if t.envelope)})
+    others = (TARGETS[name] for place in site.environments for name in place.targets)
+    names = sorted({VALUES_FILE, *(t.template for t in others if t.envelope)})
     return names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
-from trainwright.model import Data
+from trainwright.model import ChartSource, Data
 from trainwright.pointer import Pointer
 from trainwright.wiring import charts, fluxcd, kinds
 from trainwright.wiring.naming import bounded
@@ -15,21 +16,31 @@ _LONGEST_RELEASE = 53  # Helm's limit
 
 def _build(site: Site, namespace: str) -> Files:
     releases = tuple(_release(site, namespace, run) for run in site.runs)
-    files: Files = {"source.yaml": (_source(site, namespace),)}
+    sources = tuple(_source(site, namespace, chart) for chart in charts.in_use(site))
+    files: Files = {"source.yaml": sources}
     return {**files, "helmreleases.yaml": releases} if releases else files
 
 
-def _source(site: Site, namespace: str) -> dict[str, Data]:
-    chart = site.gitops.chart
-    metadata = fluxcd.metadata(site, namespace, site.name)
+def _source(site: Site, namespace: str, chart: ChartSource) -> dict[str, Data]:
+    metadata = fluxcd.metadata(site, namespace, _source_name(site, chart))
     if chart.oci:
         source = fluxcd.oci_repository(metadata, chart.oci, chart.version, chart.secret)
         layer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
         source["spec"]["layerSelector"] = {"mediaType": layer, "operation": "copy"}
         return source
-    url, revision = charts.repository(site)
-    secret = chart.secret or (not chart.url and site.gitops.repository.secret) or ""
-    return fluxcd.repository(metadata, url, revision, chart.path, secret)
+    own = site.gitops.repository
+    secret = chart.secret or (own.secret if chart.url == own.url else "")
+    return fluxcd.repository(metadata, chart.url, chart.revision, chart.path, secret)
+
+
+def _source_name(site: Site, chart: ChartSource) -> str:
+    """A source's name says which chart it is, so that no source is ever another chart's.
+
+    A name that moved to another version would upgrade every release that still refers to it.
+    """
+    identity = "\n".join((chart.oci, chart.version, chart.url, chart.revision, chart.path))
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
+    return bounded(f"{site.name}-chart-{digest}")
 
 
 def _release(site: Site, namespace: str, run: Run) -> dict[str, Data]:
@@ -49,10 +60,10 @@ def _release(site: Site, namespace: str, run: Run) -> dict[str, Data]:
             "interval": fluxcd.INTERVAL,
             "timeout": "5m0s",
             "releaseName": name,
-            "targetNamespace": site.environment.namespace,
-            "storageNamespace": site.environment.namespace,
+            "targetNamespace": run.namespace,
+            "storageNamespace": run.namespace,
             **fluxcd.acting(site),
-            **_chart(site),
+            **_chart(site, run.chart),
             "install": _applying(),
             "upgrade": {**_applying(), "cleanupOnFail": False, "force": False},
             "uninstall": {"disableWait": True},
@@ -76,15 +87,16 @@ def _applying() -> dict[str, Data]:
     }
 
 
-def _chart(site: Site) -> dict[str, Data]:
-    if site.gitops.chart.oci:
-        return {"chartRef": {"kind": "OCIRepository", "name": site.name}}
+def _chart(site: Site, chart: ChartSource) -> dict[str, Data]:
+    name = _source_name(site, chart)
+    if chart.oci:
+        return {"chartRef": {"kind": "OCIRepository", "name": name}}
     return {
         "chart": {
             "spec": {
-                "chart": f"./{site.gitops.chart.path}",
+                "chart": f"./{chart.path}",
                 "reconcileStrategy": "ChartVersion",
-                "sourceRef": {"kind": "GitRepository", "name": site.name},
+                "sourceRef": {"kind": "GitRepository", "name": name},
             }
         }
     }
@@ -93,11 +105,11 @@ def _chart(site: Site) -> dict[str, Data]:
 def _unfit(site: Site) -> Iterator[Unfit]:
     yield from (problem for problem in fluxcd.unfit(site) if problem.path != "/repository/url")
     yield from charts.unfit(site)
-    url, _ = charts.repository(site)
+    url = charts.of_new_runs(site.gitops).url
     if site.gitops.chart.path and not url.startswith(("https://", "ssh://", "http://")):
         message = "the chart is a folder, and nothing says of which git repository"
         yield Unfit(Pointer("/chart"), message, "Write chart.url, or repository.url.")
-    if ("trainer.kubeflow.org", "TrainingRuntime") in kinds.supporting(site.environment):
+    if ("trainer.kubeflow.org", "TrainingRuntime") in kinds.supporting(*site.environments):
         # https://github.com/helm/helm/blob/main/pkg/release/v1/util/kind_sorter.go
         message = "Helm creates a TrainJob before its TrainingRuntime, and Trainer refuses it then"
         remedy = "Set mode: rendered, or targets.trainjob.runtime."

@@ -26,8 +26,8 @@ def _build(site: Site, namespace: str) -> Files:
     )
     # Flux tries all objects of a Kustomization out before it applies the first of them, and
     # Kubeflow Trainer refuses a TrainJob whose runtime is not there: so there are two.
-    jobs = tuple(target.kind for target in kinds.training(site.environment))
-    others = tuple(kind for _, kind in kinds.supporting(site.environment))
+    jobs = tuple(target.kind for target in kinds.training(*site.environments))
+    others = tuple(kind for _, kind in kinds.supporting(*site.environments))
     before = bounded(site.name, LABEL - len(_BEFORE)) + _BEFORE
     return {
         "source.yaml": (source,),
@@ -95,7 +95,7 @@ def _without(kinds: tuple[str, ...]) -> dict[str, Data]:
 
 
 def _expressions(site: Site) -> Iterator[dict[str, Data]]:
-    for target in kinds.training(site.environment):
+    for target in kinds.training(*site.environments):
         health = KINDS[target.kind]
         assert health.flux is not None, "Flux applies every target"
         yield {
@@ -109,9 +109,9 @@ def _expressions(site: Site) -> Iterator[dict[str, Data]]:
 
 def _ignored(site: Site) -> Iterator[dict[str, Data]]:
     """What Kueue writes into what has a queue. Items that it adds to a TrainJob are its own."""
-    if site.environment.queueing != "kueue":
+    if not site.queued:
         return
-    for target in kinds.training(site.environment):
+    for target in kinds.training(*site.environments):
         queued = kinds.QUEUED.get(target.kind)
         if queued:
             placed = (f"{t}/spec/{field}" for t in queued.templates for field in kinds.PLACEMENT)

@@ -50,9 +50,10 @@ QUEUED = {
 PLACEMENT = ("nodeSelector", "tolerations", "schedulingGates")  # of a flavor and its topology
 
 
-def training(environment: Environment) -> tuple[Target, ...]:
-    """The environment's targets that a GitOps engine applies, in the order of the registry."""
-    return tuple(t for t in TARGETS.values() if t.name in environment.targets and not t.envelope)
+def training(*environments: Environment) -> tuple[Target, ...]:
+    """The environments' targets that a GitOps engine applies, in the order of the registry."""
+    names = {name for environment in environments for name in environment.targets}
+    return tuple(t for t in TARGETS.values() if t.name in names and not t.envelope)
 
 
 def group(target: Target) -> str:
@@ -60,16 +61,16 @@ def group(target: Target) -> str:
     return target.api_version.rpartition("/")[0]
 
 
-def rendered(environment: Environment) -> tuple[tuple[str, str], ...]:
-    """Group and kind of everything that may be rendered in an environment, sorted."""
-    targets = training(environment)
+def rendered(*environments: Environment) -> tuple[tuple[str, str], ...]:
+    """Group and kind of everything that may be rendered in these environments, sorted."""
+    targets = training(*environments)
     jobs = ((group(target), target.kind) for target in targets)
-    return tuple(sorted({*jobs, *supporting(environment)}))
+    return tuple(sorted({*jobs, *supporting(*environments)}))
 
 
-def supporting(environment: Environment) -> tuple[tuple[str, str], ...]:
+def supporting(*environments: Environment) -> tuple[tuple[str, str], ...]:
     """Group and kind of what may come with runs, sorted."""
-    return tuple(sorted(_supporting(environment)))
+    return tuple(sorted({kind for place in environments for kind in _supporting(place)}))
 
 
 def _supporting(environment: Environment) -> Iterator[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -14,12 +14,13 @@ from trainwright.errors import SelectionError
 from trainwright.index import RenderedFolder
 from trainwright.load import ENVIRONMENTS, RENDERED, JobFile, LoadedEnvironment, Reader, survey
 from trainwright.merge import Layer, Layered, stack
-from trainwright.model import Environment, Finding, Place, Related, Severity
+from trainwright.model import Data, Environment, Finding, Place, Related, Severity
 from trainwright.pointer import Pointer
 from trainwright.render import VALUES_FILE
+from trainwright.runs import adjust
 from trainwright.select import NO_ENVIRONMENT
 from trainwright.tree import Folder
-from trainwright.wiring import WIRINGS
+from trainwright.wiring import WIRINGS, charts
 from trainwright.wiring.wiring import Run, Site
 from trainwright.yamlio import Document
 
@@ -28,6 +29,7 @@ from trainwright.yamlio import Document
 class Surveyed:
     """The chosen environments with their jobs, all of the repository, and what is wrong.
 
+    `environments` are all as they are, and as runs know them that began before an edit.
     `lines` are those of every file that a finding points into.
     """
 
@@ -54,13 +56,15 @@ def look(root: Path, names: tuple[str, ...]) -> Surveyed:
         raise SelectionError(NO_ENVIRONMENT)
     loaded = {name: reader.environment(name) for name in jobs}
     _refuse_unknown(names, loaded)
-    environments = {name: place for name, of in loaded.items() if (place := _environment(of))}
+    environments = {name: place for name, of in loaded.items() if (place := resolve.loaded(of))}
     chosen = [
         name
         for name, of in loaded.items()
         if name in names or (not names and _applied(environments.get(name)))
     ]
-    objects = cache(lambda name: _objects(root, name))  # each index once, however many compare
+    folders = {name: RenderedFolder(tree, name) for name in environments}
+    earlier = {name: _earlier(folders[name], place) for name, place in environments.items()}
+    objects = cache(lambda name: _objects(folders[name], environments[name]))
     sites = []
     findings = [finding for name in chosen for finding in loaded[name].findings]
     for name in chosen:
@@ -69,18 +73,22 @@ def look(root: Path, names: tuple[str, ...]) -> Surveyed:
             continue
         if not _applied(place):
             raise SelectionError(f"nothing applies {name}: its gitops.engine is none")
-        runs = tuple(_runs(root, reader, place))
+        runs = tuple(_runs(folders[name], reader, place))
         # A run that cannot be read must not be left out: its release would be deleted.
         findings += [finding for run in runs if not isinstance(run, Run) for finding in run]
-        site = Site(environment=place, runs=tuple(run for run in runs if isinstance(run, Run)))
+        listed = tuple(run for run in runs if isinstance(run, Run))
+        site = Site(environment=place, earlier=earlier[name], runs=listed)
         sites.append(site)
         findings += _problems(site, _settings(loaded[name]))
+        findings += _unpinned(site, _settings(loaded[name]))
         findings += _collisions(site, loaded[name], environments, objects)
     files = {place.file for finding in findings for place in _places(finding)}
     return Surveyed(
         sites=tuple(sites),
         jobs={name: jobs[name] for name in chosen},
-        environments=tuple(environments.values()),
+        environments=tuple(
+            known for name, place in environments.items() for known in (place, *earlier[name])
+        ),
         findings=tuple(sorted(set(findings), key=lambda finding: finding.order)),
         lines={file: reader.lines(file) for file in sorted(files)},
     )
@@ -100,14 +108,6 @@ def _applied(environment: Environment | None) -> bool:
     return environment is None or environment.gitops.engine != "none"
 
 
-def _environment(loaded: LoadedEnvironment) -> Environment | None:
-    if loaded.document is None:
-        return None
-    shared = next((layer for layer in loaded.layers if layer.label == "defaults"), None)
-    below = shared.document.data.get("gitops") if shared else None
-    return resolve.environment(loaded.name, loaded.document, below)
-
-
 def _settings(loaded: LoadedEnvironment) -> Layered:
     """`gitops` with the line that set each of its values."""
     return stack(
@@ -119,23 +119,45 @@ def _settings(loaded: LoadedEnvironment) -> Layered:
     )
 
 
+def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, ...]:
+    """The environment as its recorded runs know it, once for all of which a wiring knows alike."""
+    found: dict[Data, Environment] = {}
+    for record in folder.records.values():
+        if record.files:
+            place = adjust.began_in(record, today)
+            runtimes = tuple((name, target.runtime) for name, target in place.targets.items())
+            found.setdefault((place.namespace, place.queueing, runtimes), place)
+    return tuple(found[key] for key in sorted(found))
+
+
 def _runs(
-    root: Path, reader: Reader, environment: Environment
+    folder: RenderedFolder, reader: Reader, environment: Environment
 ) -> Iterator[Run | tuple[Finding, ...]]:
     """Every rendered job of an environment whose wiring lists them, or why it cannot be read."""
     gitops = environment.gitops
     if not WIRINGS[gitops.engine, gitops.mode].lists_runs:
         return
     inside = f"{ENVIRONMENTS}/{environment.name}/{RENDERED}"
-    folder = RenderedFolder(Folder(root), environment.name)
     objects = {job: run.object for job, run in folder.unrecorded.items()}
     objects |= {job: run.object for job, run in folder.records.items() if run.files}
     for job, object_ in sorted(objects.items()):
         values = reader.document(f"{inside}/{job}/{VALUES_FILE}")
-        if isinstance(values, Document):
-            yield Run(job=job, object=object_, values=values.data)
-        else:
+        if not isinstance(values, Document):
             yield values
+            continue
+        record = folder.records.get(job)
+        chart, pinned = charts.of_new_runs(gitops), False
+        if record:
+            chart, pinned = charts.of_run(record, gitops)
+        yield Run(
+            job=job,
+            object=object_,
+            namespace=record.environment["namespace"] if record else environment.namespace,
+            chart=chart,
+            pinned=pinned,
+            recorded=record is not None,
+            values=values.data,
+        )
 
 
 def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
@@ -150,39 +172,58 @@ def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
         )
 
 
+def _unpinned(site: Site, settings: Layered) -> Iterator[Finding]:
+    """Runs that take the chart of environment.yaml, since nothing says which was theirs."""
+    jobs = [run.job for run in site.runs if run.recorded and not run.pinned]
+    if jobs and charts.of_new_runs(site.gitops).pinned:
+        path = Pointer("/chart")
+        yield dx.UNPINNED_CHART.at(
+            settings.origin(path),
+            f"nothing says with which chart these runs began: {_some(jobs)}",
+            subject=site.environment.name,
+            path=Pointer(f"/gitops{path}"),
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}"
+
+
 def _collisions(
     site: Site,
     loaded: LoadedEnvironment,
     others: Mapping[str, Environment],
-    objects: Callable[[str], frozenset[str]],
+    objects: Callable[[str], frozenset[tuple[str, str]]],
 ) -> Iterator[Finding]:
     """Other environments that render the same objects into the same namespace and cluster."""
     assert loaded.document is not None
     place = site.environment
     for name, other in others.items():
-        if name == place.name or not _applied(other) or _address(other) != _address(place):
+        if (
+            name == place.name
+            or not _applied(other)
+            or other.gitops.destination != place.gitops.destination
+        ):
             continue
         same = sorted(objects(place.name) & objects(name))
         if same:
-            what = f"{', '.join(same[:3])}{f' and {len(same) - 3} more' if len(same) > 3 else ''}"
+            namespaces = " and ".join(sorted({namespace for namespace, _ in same}))
+            what = _some([object_ for _, object_ in same])
             yield dx.SHARED_OBJECT.at(
                 loaded.document.place("/namespace"),
-                f"{name} renders the same objects into {place.namespace}: {what}",
+                f"{name} renders the same objects into {namespaces}: {what}",
                 subject=place.name,
                 path=Pointer("/namespace"),
                 related=(Related("also", f"environment {name}", other.place),),
             )
 
 
-def _address(environment: Environment) -> tuple[str, str, str]:
-    there = environment.gitops.destination
-    return environment.namespace, there.server, there.name
-
-
-def _objects(root: Path, environment: str) -> frozenset[str]:
-    folder = RenderedFolder(Folder(root), environment)
-    listed = (run.object for run in folder.unrecorded.values())
-    return frozenset((*listed, *(run.object for run in folder.records.values() if run.files)))
+def _objects(folder: RenderedFolder, environment: Environment) -> frozenset[tuple[str, str]]:
+    """Namespace and name of each run that is rendered: a recorded one is where it began."""
+    listed = ((environment.namespace, run.object) for run in folder.unrecorded.values())
+    recorded = (run for run in folder.records.values() if run.files)
+    return frozenset((*listed, *((r.environment["namespace"], r.object) for r in recorded)))
 
 
 def _places(finding: Finding) -> Iterator[Place]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from posixpath import join
 
 from trainwright.load import ENVIRONMENTS, RENDERED
-from trainwright.model import Data, Environment, GitOps
+from trainwright.model import ChartSource, Data, Environment, GitOps
 from trainwright.pointer import Pointer
 from trainwright.wiring.naming import bounded
 
@@ -16,19 +16,47 @@ Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A rendered job: its name, that of its object, and its values for the chart."""
+    """A rendered job: its name, that of its object, where it is, and what the chart makes it of.
+
+    `pinned` says whether the run is known to have begun with this chart. One of which that is not
+    known has what environment.yaml says.
+    """
 
     job: str
     object: str
+    namespace: str
+    chart: ChartSource
+    pinned: bool
+    recorded: bool
     values: Mapping[str, Data]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """An environment to be wired. `runs` are there for wirings that list them."""
+    """An environment to be wired. `runs` are there for wirings that list them.
+
+    `earlier` is the environment as runs know it that began before it was edited.
+    """
 
     environment: Environment
+    earlier: tuple[Environment, ...] = ()
     runs: tuple[Run, ...] = ()
+
+    @property
+    def environments(self) -> tuple[Environment, ...]:
+        """What the environment's runs may be rendered from: as it is, and as it was."""
+        return (self.environment, *self.earlier)
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Where new runs are, and then those that began elsewhere."""
+        others = {place.namespace for place in self.earlier} - {self.environment.namespace}
+        return (self.environment.namespace, *sorted(others))
+
+    @property
+    def queued(self) -> bool:
+        """Whether Kueue starts any of its runs."""
+        return any(place.queueing == "kueue" for place in self.environments)
 
     @property
     def gitops(self) -> GitOps:
