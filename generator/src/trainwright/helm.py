@@ -83,11 +83,46 @@ class Embedded:
             raise ChartRefusal(_reason(str(error))) from error
         except helm_python.HelmError as error:
             raise EngineError(f"Helm failed: {error}") from error
-        return {
-            path.rpartition("/")[2]: text.strip() + "\n"
-            for path, text in rendered.items()
-            if path.endswith(".yaml") and text.strip()
-        }
+        return _texts(rendered)
+
+
+class OtherChart:
+    """The embedded engine with another chart: its folder, or an archive of it."""
+
+    def __init__(self, path: Path):
+        helm_python = sdk()
+        try:
+            if path.is_dir():
+                self._chart: Chart = helm_python.Chart.load(path)
+            else:
+                self._chart = helm_python.Chart.load_archive(path.read_bytes())
+        except OSError as error:
+            raise EngineError(f"{path} cannot be read: {error.strerror}") from error
+        except helm_python.HelmError as error:
+            raise EngineError(f"{path} is not a chart: {_line(str(error))}") from error
+
+    @property
+    def version(self) -> str:
+        return str(self._chart.version)
+
+    def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
+        helm_python = sdk()
+        try:
+            rendered = self._chart.render(dict(values), name=release, namespace=namespace)
+        except (helm_python.HelmValuesError, helm_python.HelmRenderError) as error:
+            raise ChartRefusal(_reason(str(error))) from error
+        except helm_python.HelmError as error:
+            raise EngineError(f"Helm failed: {error}") from error
+        return _texts(rendered)
+
+
+def _texts(rendered: Mapping[str, str]) -> dict[str, str]:
+    """Template file name to text, of those that are not empty."""
+    return {
+        path.rpartition("/")[2]: text.strip() + "\n"
+        for path, text in rendered.items()
+        if path.endswith(".yaml") and text.strip()
+    }
 
 
 @cache
@@ -175,5 +210,8 @@ def _strip_source(text: str) -> str:
 
 def _reason(text: str) -> str:
     """Helm's message without its call stack of templates."""
-    last = text.strip().rpartition("error calling fail: ")[2]
-    return " ".join(last.split())
+    return _line(text.strip().rpartition("error calling fail: ")[2])
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

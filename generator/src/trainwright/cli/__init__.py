@@ -39,6 +39,7 @@ VERBS = {  # in the order of --help: module and name of the command in it
     "pin": ("lifecycle", "pin"),
     "retire": ("lifecycle", "retire"),
     "publish": ("publish", "publish"),
+    "upgrade": ("upgrade", "upgrade"),
     "import": ("importing", "import_"),
     "migrate": ("migrate", "migrate"),
     "crds": ("crds", "crds"),

@@ -1,0 +1,79 @@
+"""`upgrade`: what another version of the tool or the chart would do, before it is taken."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from trainwright.cli.common import FINDINGS, OK, Context, errors, selections, today
+
+FORMATS = ("text", "json", "markdown")
+
+
+@click.command()
+@selections
+@click.option(
+    "--to",
+    "after",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="The version to take: a virtual environment, a Python or `trainwright` in one, a folder "
+    "with the package, or a wheel.",
+)
+@click.option(
+    "--from",
+    "before",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="The version to replace, as above. By default this one.",
+)
+@click.option(
+    "--chart",
+    metavar="PATH",
+    type=click.Path(path_type=Path),
+    help="Instead of --to: the chart to take, a folder or an archive, for environments in chart "
+    "mode.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(FORMATS),
+    default="text",
+    show_default=True,
+    help="The format of the report.",
+)
+@click.pass_obj
+def upgrade(
+    context: Context,
+    *,
+    selections: tuple[str, ...],
+    before: Path | None,
+    after: Path | None,
+    chart: Path | None,
+    output: str,
+) -> None:
+    """Say what another version would do, before it is taken: offline, in a temporary copy.
+
+    Each version renders the repository in a process of its own. The report says which runs stay as
+    they are, how the next run of each job would differ, and which findings are new or gone.
+
+    Exits with 1 when there are new errors, or a run would not stay as it is.
+    """
+    from trainwright.upgrade import session
+    from trainwright.upgrade.format import Style
+    from trainwright.upgrade.formats import FORMATS as WRITTEN
+
+    if (after is None) == (chart is None):
+        raise click.UsageError("Name the version to take: --to PATH, or --chart PATH.")
+    with errors():
+        options = session.Options(today=today(), before=before, after=after, chart=chart)
+        found = session.upgrade(context.root, selections, options)
+        named = (("--from", before), ("--to", after), ("--chart", chart))
+        words = ["trainwright", "upgrade", *selections]
+        words += [word for option, path in named if path for word in (option, str(path))]
+        style = Style(command=" ".join(words), paint=context.paint, differing=context.differing)
+        text = WRITTEN[output](found, style)
+        click.echo(text, nl=False, color=context.color)
+        sys.exit(FINDINGS if found.blocked else OK)

@@ -1,0 +1,80 @@
+"""What another chart makes of the values that a version of the tool renders."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from trainwright import diagnostics as dx
+from trainwright import yamlio
+from trainwright.helm import ChartRefusal, OtherChart
+from trainwright.index import folder_of
+from trainwright.load import JobFile
+from trainwright.model import Place
+from trainwright.render import VALUES_FILE
+from trainwright.upgrade import staging
+from trainwright.upgrade.model import Files, Outcome, Release, Reported
+from trainwright.upgrade.versions import Installed
+
+
+def outcomes(
+    chart: OtherChart,
+    installed: Installed,
+    made: Outcome,
+    namespaces: Mapping[str, str],
+    scratch: Path,
+) -> tuple[Outcome, Outcome]:
+    """The outcome with the tool's own chart and with another, and what is found in manifests.
+
+    `made` is in the folder "before" of `scratch`; `namespaces` are those of the environments.
+    """
+    texts, refusals = {}, []
+    for job, files in made.next_runs.items():
+        environment, _, name = job.partition("/")
+        try:
+            texts[job] = _rendered(chart, files, name, namespaces[environment])
+        except ChartRefusal as refusal:
+            refusals.append(_refused(JobFile(environment, name), str(refusal)))
+    shutil.copytree(scratch / "before", scratch / "after", symlinks=True)
+    for job, files in texts.items():
+        _write(scratch / "after", job, files)
+    findings = [
+        tuple(staging.manifest_findings(installed, scratch / side, namespaces))
+        for side in ("before", "after")
+    ]
+    before = replace(made, findings=(*made.findings, *findings[0]))
+    after = replace(
+        made,
+        release=Release(made.release.tool, chart.version),
+        next_runs=texts,
+        findings=(*made.findings, *findings[1], *refusals),
+    )
+    return before, after
+
+
+def _rendered(chart: OtherChart, files: Files, name: str, namespace: str) -> Files:
+    (values,) = yamlio.load_rendered(files[VALUES_FILE])
+    return {VALUES_FILE: files[VALUES_FILE], **chart.render(values, name, namespace)}
+
+
+def _refused(file: JobFile, reason: str) -> Reported:
+    return Reported(
+        rule=dx.CHART.id,
+        severity=dx.CHART.severity,
+        place=Place(file.path),
+        message=f"the chart refuses the values: {reason}",
+        remedy=dx.CHART.remedy,
+        subject=str(file),
+    )
+
+
+def _write(copy: Path, job: str, files: Files) -> None:
+    """Replace the files of a job."""
+    environment, _, name = job.partition("/")
+    folder = copy / folder_of(environment) / name
+    for path in folder.glob("*.yaml"):
+        path.unlink()
+    for file, text in files.items():
+        (folder / file).write_text(text, encoding="utf-8")

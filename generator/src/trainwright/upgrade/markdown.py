@@ -1,0 +1,60 @@
+"""For pull requests: the counts, findings, and diffs that fold away, as many as fit a comment."""
+
+from __future__ import annotations
+
+import re
+
+from trainwright.present import plural
+from trainwright.reports.comment import LIMIT, cell, code, fitting, html
+from trainwright.reports.report import visible
+from trainwright.upgrade import format as words
+from trainwright.upgrade.format import Style
+from trainwright.upgrade.model import Difference, FindingChange, Upgrade
+
+_ICONS = {"error": "❌", "warning": "⚠️", "note": "💬", "gone": "✅"}
+_ROOM = 300  # characters kept free for saying what was left out
+_DIFF = 10_000  # characters of one diff
+
+
+def render(upgrade: Upgrade, style: Style) -> str:
+    head = (
+        f"### {cell(words.title(upgrade))}\n\n"
+        f"- Runs: {cell(words.runs(upgrade))}\n"
+        f"- Next runs: {cell(words.next_runs(upgrade))}\n"
+        f"- Findings: {cell(words.findings(upgrade))}\n"
+    )
+    touched = [
+        f"- ⚠️ {cell(why)}: {cell(', '.join(jobs))}\n" for why, jobs in words.touched(upgrade)
+    ]
+    foot = f"\n{words.verdict(upgrade)}\n\n_Reproduce with_ `{code(style.command)}`\n"
+    room = LIMIT - len(head) - len(foot) - _ROOM
+    findings = [_finding(change) for change in upgrade.findings]
+    diffs = [_details(difference) for difference in upgrade.differences]
+    parts = ["\n", *touched, *findings, *diffs]
+    shown, _ = fitting(parts, room)
+    left = len(parts) - len(shown)
+    dropped = f"\n_Left out to fit a comment: {plural(left, 'entry')}._\n" if left else ""
+    return "".join((head, *shown, dropped, foot))
+
+
+def _finding(change: FindingChange) -> str:
+    finding = change.finding
+    icon = _ICONS["gone" if change.kind == "gone" else change.finding.severity.value]
+    said = cell(f"{change.kind} {words.severity(change)} {finding.rule} {finding.place}")
+    return f"- {icon} {said}: {cell(finding.message)}\n"
+
+
+def _details(difference: Difference) -> str:
+    jobs = html(", ".join(difference.jobs))
+    summary = f"{plural(len(difference.jobs), 'job')}: {jobs}"
+    return f"\n<details><summary>{summary}</summary>\n\n{_fenced(difference)}\n</details>\n"
+
+
+def _fenced(difference: Difference) -> str:
+    """The diff between fences that nothing in it can close."""
+    text = "\n".join(visible(line) for line in difference.diff)
+    if len(text) > _DIFF:
+        text = text[:_DIFF].rpartition("\n")[0] + "\n... and more"
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}diff\n{text}\n{fence}\n"

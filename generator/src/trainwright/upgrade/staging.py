@@ -1,0 +1,191 @@
+"""What a version makes of a repository, found out in a copy of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from trainwright.index import RenderedFolder, folder_of
+from trainwright.load import ENVIRONMENTS
+from trainwright.model import Data, Place, Severity
+from trainwright.select import Selection
+from trainwright.tree import SCRATCH, Folder
+from trainwright.upgrade.model import Jobs, Outcome, Release, Reported
+from trainwright.upgrade.versions import Done, Installed, UpgradeError
+
+_AT_ONCE = 500  # jobs that one command line names
+
+
+def environment(scratch: Path, today: str) -> dict[str, str]:
+    """What processes are told, so that they leave nothing behind and both find the same."""
+    return {
+        "GIT_CEILING_DIRECTORIES": str(scratch.resolve()),  # a copy is in no repository
+        "NO_COLOR": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONUTF8": "1",
+        "TRAINWRIGHT_TODAY": today,
+        "XDG_CACHE_HOME": str(scratch.resolve() / "cache"),
+    }
+
+
+def outcome(
+    installed: Installed, root: Path, selected: tuple[Selection, ...], copy: Path
+) -> Outcome:
+    """What a version renders and finds, first beside the runs that there are, then without them.
+
+    `copy` is a folder that is made for that.
+    """
+    _copy(root, copy)
+    refused = dict(_over_runs(installed, selected, copy))
+    environments = tuple(selection.environment for selection in selected)
+    runs = rendered_sums(copy, environments)
+    for name in environments:
+        shutil.rmtree(copy / folder_of(name), ignore_errors=True)
+    findings = tuple(_check(installed, selected, copy))
+    _next_runs(installed, selected, copy, findings)
+    return Outcome(
+        release=Release(installed.version, _chart(copy, environments)),
+        runs=runs,
+        next_runs=_texts(copy, environments),
+        findings=findings,
+        refused=refused,
+    )
+
+
+def _copy(root: Path, copy: Path) -> None:
+    """The folder of environments, links as they are, without what is neither file nor folder."""
+
+    def special(folder: str, names: list[str]) -> Iterable[str]:
+        tree = Folder(Path(folder))
+        return {n for n in names if tree.kind(n) == "special" or n.startswith(SCRATCH)}
+
+    try:
+        shutil.copytree(root / ENVIRONMENTS, copy / ENVIRONMENTS, symlinks=True, ignore=special)
+    except (OSError, shutil.Error) as error:
+        raise UpgradeError(f"{root / ENVIRONMENTS} cannot be copied: {error}") from error
+
+
+def _over_runs(
+    installed: Installed, selected: tuple[Selection, ...], copy: Path
+) -> Iterator[tuple[str, str]]:
+    """Render beside the runs that there are; why an environment is refused, where one is.
+
+    Nothing is written while there are errors: so each environment apart, if there are any.
+    """
+    if _render(installed, copy, _words(selected)).code == 0:
+        return
+    for selection in selected:
+        done = _render(installed, copy, _words((selection,)))
+        if done.code:
+            yield selection.environment, done.complaint
+
+
+def _render(installed: Installed, copy: Path, words: Iterable[str]) -> Done:
+    return installed.run(copy, "-C", str(copy), "render", *words)
+
+
+def _words(selected: Iterable[Selection]) -> list[str]:
+    """The selection as a command line has it."""
+    words: list[str] = []
+    for selection in selected:
+        jobs = map(str, selection.jobs)
+        words += [selection.environment] if selection.whole else jobs
+    return words
+
+
+def _check(installed: Installed, selected: tuple[Selection, ...], copy: Path) -> Iterator[Reported]:
+    words = ("-C", str(copy), "check", *_words(selected), "-o", "json")
+    return _report(installed, installed.run(copy, *words))
+
+
+def _report(installed: Installed, done: Done) -> Iterator[Reported]:
+    try:
+        results: Data = json.loads(done.out)["report"]["results"]
+        for result in results:
+            yield _reported(result)
+    except (ValueError, KeyError, TypeError) as error:
+        message = f"trainwright {installed.version} check: a report of another format: {error!r}"
+        raise UpgradeError(message) from error
+
+
+def _reported(result: Data) -> Reported:
+    place = result["place"]
+    return Reported(
+        rule=str(result["rule"]),
+        severity=Severity(result["severity"]),
+        place=Place(str(place["file"]), int(place["line"]), int(place["column"])),
+        message=str(result["message"]),
+        remedy=str(result.get("remedy", "")),
+        subject=str(result.get("subject", "")),
+        path=str(result.get("path") or result.get("pointer", "")),
+    )
+
+
+def _next_runs(
+    installed: Installed,
+    selected: tuple[Selection, ...],
+    copy: Path,
+    findings: tuple[Reported, ...],
+) -> None:
+    """Render whatever has no errors."""
+    failing = {finding.subject for finding in findings if finding.severity is Severity.ERROR}
+    # An error that is about no job of the environment is about all of them.
+    broken = {subject for subject in failing if "/" not in subject}
+    words: list[str] = []
+    for selection in selected:
+        if selection.environment in broken:
+            continue
+        sound = [str(job) for job in selection.jobs if str(job) not in failing]
+        whole = selection.whole and len(sound) == len(selection.jobs)
+        words += [selection.environment] if whole else sound
+    unplaced = "" in broken  # of the whole repository: nothing is rendered, and it says why
+    for start in range(0, len(words), _AT_ONCE):
+        done = _render(installed, copy, words[start : start + _AT_ONCE])
+        if done.code and not unplaced:
+            message = f"trainwright {installed.version} renders nothing: {done.complaint}"
+            raise UpgradeError(message)
+
+
+def rendered_sums(root: Path, environments: Iterable[str]) -> Jobs:
+    """SHA-256 sums of the rendered files of each job that has any, without records."""
+    found: dict[str, dict[str, str]] = {}
+    for name in environments:
+        for path, digest in RenderedFolder(Folder(root), name).hashes.items():
+            job, slash, file = path.partition("/")
+            if slash and file.endswith(".yaml"):
+                found.setdefault(f"{name}/{job}", {})[file] = digest
+    return found
+
+
+def manifest_findings(
+    installed: Installed, copy: Path, environments: Iterable[str]
+) -> Iterator[Reported]:
+    """What a version finds in the manifests of a copy, whatever rendered them."""
+    for name in environments:
+        rendered = folder_of(name)
+        if (copy / rendered).is_dir():
+            words = ("-C", str(copy), "check", "--manifests", rendered, "--env", name)
+            yield from _report(installed, installed.run(copy, *words, "-o", "json"))
+
+
+def _texts(root: Path, environments: Iterable[str]) -> Jobs:
+    tree = Folder(root)
+    return {
+        job: {file: tree.read(_path(job, file)).decode(errors="replace") for file in files}
+        for job, files in rendered_sums(root, environments).items()
+    }
+
+
+def _path(job: str, file: str) -> str:
+    name, _, short = job.partition("/")
+    return f"{folder_of(name)}/{short}/{file}"
+
+
+def _chart(root: Path, environments: Iterable[str]) -> str:
+    """The version of the chart, as the records say that are of a format known here."""
+    for name in environments:
+        for record in RenderedFolder(Folder(root), name).records.values():
+            return record.chart
+    return ""

@@ -1,0 +1,56 @@
+"""For people at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainwright.present import plural
+from trainwright.reports.report import visible
+from trainwright.upgrade import format as words
+from trainwright.upgrade.format import Style
+from trainwright.upgrade.model import FindingChange, Upgrade
+
+_SHOWN = 5  # jobs that a line names
+_COLORS = {"error": "red", "warning": "yellow"}
+
+
+def render(upgrade: Upgrade, style: Style) -> str:
+    return "".join(f"{line}\n" for line in _lines(upgrade, style))
+
+
+def _lines(upgrade: Upgrade, style: Style) -> Iterator[str]:
+    yield visible(words.title(upgrade))
+    yield ""
+    yield f"Runs: {words.runs(upgrade)}"
+    for why, jobs in words.touched(upgrade):
+        yield f"  {style.paint(_named(jobs), 'yellow')}: {visible(why)}"
+    yield f"Next runs: {words.next_runs(upgrade)}"
+    for difference in upgrade.differences:
+        yield ""
+        yield f"  {plural(len(difference.jobs), 'job')}: {_named(difference.jobs)}"
+        for line in difference.diff:
+            yield f"    {style.differing(visible(line))}"
+    for jobs, version in ((upgrade.dropped, upgrade.before), (upgrade.gained, upgrade.after)):
+        if jobs:
+            yield ""
+            yield f"  only by {version}: {_named(jobs)}"
+    if upgrade.differences or upgrade.dropped or upgrade.gained:
+        yield ""
+    yield f"Findings: {words.findings(upgrade)}"
+    for change in upgrade.findings:
+        yield f"  {_finding(change, style)}"
+    yield ""
+    yield words.verdict(upgrade)
+
+
+def _named(jobs: Sequence[str]) -> str:
+    more = len(jobs) - _SHOWN
+    said = ", ".join(jobs[:_SHOWN])
+    return visible(f"{said} and {more:,} more" if more > 0 else said)
+
+
+def _finding(change: FindingChange, style: Style) -> str:
+    finding = change.finding
+    color = _COLORS.get(change.after.value, "") if change.after else ""
+    rule = style.paint(f"{change.kind} {words.severity(change)}[{finding.rule}]", color)
+    return f"{rule}: {visible(finding.message)}  ({visible(str(finding.place))})"

@@ -1,0 +1,170 @@
+"""Versions of Trainwright by where they are installed, each run in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import trainwright
+from trainwright.errors import TrainwrightError
+
+_TIMEOUT = 3600.0  # seconds for one verb; thousands of jobs take some ten
+_ASKED = 60.0  # seconds in which a version says which it is
+_GRACE = 5.0  # seconds in which a process ends that was asked to
+_SHOWN = 5  # lines of what a version complains of
+_VERSION = re.compile(r"^trainwright (?P<version>\S+)$", re.MULTILINE)
+# What git is told by a hook, and Python by a virtual environment that is not the one in question.
+_FOREIGN = re.compile(r"TRAINWRIGHT_\w+|GIT_(?!CONFIG|SSL|EXEC)\w+|PYTHON(?:PATH|HOME|SAFEPATH)")
+
+
+class UpgradeError(TrainwrightError):
+    """A version is not there, is not Trainwright, or ends in an unforeseen way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a verb ended: 0 or 1, as every version has it, and what it printed."""
+
+    code: int
+    out: str
+    complaint: str
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An installed version: the command that starts it, and what its processes are told."""
+
+    command: tuple[str, ...]
+    version: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, folder: Path, *arguments: str, timeout: float = _TIMEOUT) -> Done:
+        """Run a verb in a folder. Raises UpgradeError unless it ends with 0 or 1."""
+        inherited = {k: v for k, v in os.environ.items() if not _FOREIGN.fullmatch(k)}
+        try:
+            process = subprocess.Popen(  # noqa: S603 - a list, never a shell
+                [*self.command, *arguments],
+                cwd=folder,
+                env={**inherited, **self.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # a group to end, with its workers
+            )
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise UpgradeError(f"{self.command[0]} cannot be run: {reason}") from error
+        with process:
+            try:
+                out, complaint = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired as error:
+                _end(process)
+                raise UpgradeError(f"{self._said(arguments)}: no end in {timeout:g} s") from error
+            except BaseException:  # Ctrl-C reaches this process alone
+                _end(process)
+                raise
+        done = Done(process.returncode, out.decode(errors="replace"), _excerpt(complaint))
+        if done.code not in (0, 1):
+            said = done.complaint or "nothing was printed"
+            raise UpgradeError(f"{self._said(arguments)}: exit {done.code}: {said}")
+        return done
+
+    def _said(self, arguments: tuple[str, ...]) -> str:
+        name = f"trainwright {self.version}" if self.version else " ".join(self.command)
+        return f"{name} {arguments[0]}"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _excerpt(complaint: bytes) -> str:
+    """The errors in what was printed; without any its last lines, where a traceback's reason is."""
+    lines = complaint.decode(errors="replace").strip().splitlines()
+    errors = [line for line in lines if line.startswith("error")]
+    return "\n".join(errors[:_SHOWN] or lines[-_SHOWN:])
+
+
+def running(environment: Mapping[str, str], scratch: Path) -> Installed:
+    """The version that runs this code."""
+    return _asked(_module(Path(trainwright.__file__).parents[1], environment), "", scratch)
+
+
+def find(path: Path, environment: Mapping[str, str], scratch: Path) -> Installed:
+    """The version at a path. Raises UpgradeError where there is none.
+
+    A virtual environment, its Python, a `trainwright` command, a folder that holds the package (a
+    source tree, or what `pip install --target` made), or a wheel, which is unpacked below `scratch`
+    and runs with the libraries of this version.
+    """
+    if path.suffix == ".whl":
+        return _asked(_module(_unpacked(path, scratch), environment), str(path), scratch)
+    if path.is_dir():
+        return _asked(_in_folder(path, environment), str(path), scratch)
+    if not path.is_file():
+        raise UpgradeError(f"{path} does not exist: name a virtual environment, or a wheel")
+    if not os.access(path, os.X_OK):
+        raise UpgradeError(f"{path} is not executable: name a virtual environment, or a wheel")
+    start = ("-m", "trainwright") if path.name.startswith(("python", "pypy")) else ()
+    command = (str(path.absolute()), *start)
+    return _asked(Installed(command, environment=environment), str(path), scratch)
+
+
+def _in_folder(folder: Path, environment: Mapping[str, str]) -> Installed:
+    for name in ("bin/python", "Scripts/python.exe"):
+        if (folder / name).exists():
+            command = (str(folder.absolute() / name), "-m", "trainwright")
+            return Installed(command, environment=environment)
+    for inside in (folder, folder / "src", folder / "generator/src"):
+        if (inside / "trainwright/__main__.py").is_file():
+            return _module(inside, environment)
+    raise UpgradeError(
+        f"{folder} has neither bin/python nor trainwright/: name a virtual environment"
+    )
+
+
+def _module(folder: Path, environment: Mapping[str, str]) -> Installed:
+    """The package in a folder, with the interpreter and the libraries of this version."""
+    libraries = [entry for entry in sys.path if entry and Path(entry).is_dir()]
+    path = os.pathsep.join([str(folder.absolute()), *libraries])
+    command = (sys.executable, "-m", "trainwright")
+    return Installed(command, environment={**environment, "PYTHONPATH": path})
+
+
+def _unpacked(wheel: Path, scratch: Path) -> Path:
+    """The files of a wheel. What is named outside of the folder ends up inside (zipfile's rule)."""
+    folder = scratch / "wheel" / wheel.name
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(folder)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise UpgradeError(f"{wheel} cannot be unpacked: {error}") from error
+    if not (folder / "trainwright/__main__.py").is_file():
+        raise UpgradeError(f"{wheel} is not a wheel of Trainwright")
+    return folder
+
+
+def _asked(found: Installed, name: str, scratch: Path) -> Installed:
+    """The same with the version that it is by its own word."""
+    name = name or found.command[0]
+    try:
+        done = found.run(scratch, "version", timeout=_ASKED)
+    except UpgradeError as error:
+        raise UpgradeError(f"{name} does not run Trainwright: {error}") from error
+    said = _VERSION.search(done.out)
+    if done.code or not said:
+        detail = done.complaint or done.out.strip()[:200] or "nothing was printed"
+        raise UpgradeError(f"{name} does not run Trainwright: {detail}")
+    return Installed(found.command, said["version"], found.environment)
