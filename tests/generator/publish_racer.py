@@ -13,7 +13,7 @@ from trainwright import plan
 from trainwright.publish import publisher
 from trainwright.publish.model import Options
 
-_PLANNING = plan.Options(today="2026-06-01", use_cache=False, fresh=True)
+_PLANNING = plan.Options(today="2026-06-01", use_cache=False, judge=False)
 _OPTIONS = Options(planning=_PLANNING, push=True, attempts=40)
 
 

@@ -24,8 +24,9 @@ from trainwright import git as our_git
 from trainwright import plan
 from trainwright.publish import publisher
 from trainwright.publish.model import Options, PublishError
+from trainwright.tree import NOTHING
 
-FRESH = plan.Options(today="2026-06-01", use_cache=False, fresh=True)
+FRESH = plan.Options(today="2026-06-01", use_cache=False, judge=False)
 OPTIONS = Options(planning=FRESH)
 
 
@@ -88,9 +89,9 @@ def files(folder: Path, commit: str, path: str = "") -> dict[str, str]:
 
 
 def rendering(folder: Path, commit: str, environment: str) -> Mapping[str, str]:
-    """What a commit renders to, worked out anew."""
+    """What a commit renders to where no run has begun."""
     tree = our_git.Repository(folder).tree(commit, later="rendered")
-    changes = plan.plan(folder, (environment,), FRESH, tree).environments[0].changes
+    changes = plan.plan(folder, (environment,), FRESH, tree, NOTHING).environments[0].changes
     assert changes
     return changes.added
 
@@ -241,6 +242,89 @@ def test_a_later_commit_builds_on_the_one_before(remote: Path) -> None:
         assert held == rendering(here.root, source, name)
 
 
+PLACES = [("--path", "{env}"), ("--path", "environments/{env}/rendered"), ()]
+
+
+@pytest.mark.parametrize("place", PLACES, ids=["elsewhere", "beside", "as rendered"])
+def test_a_run_on_another_branch_stays_as_it_began(place: tuple[str, ...], remote: Path) -> None:
+    """The runs are those that the branch holds, whoever publishes, from whatever clone."""
+    branch = ("prod", "--branch", "rendered", "--push", *place)
+    publish(clone(remote, "first-clone"), *branch)
+    here = clone(remote, "here", "--depth=1", "--no-single-branch")
+    before = _runs(here.root)
+    here.write("defaults.yaml", _defaults("gracePeriod: 5m"))
+    git_repository.commit(here.root, "A shared edit")
+    git(here.root, "push", "--quiet", "origin", "main")
+    assert publish(here, *branch) == "rendered  up to date\n"
+    assert _runs(here.root) == before
+
+    here.write("defaults.yaml", _defaults("gracePeriod: 5m, state: suspended"))
+    git_repository.commit(here.root, "Everything waits")
+    git(here.root, "push", "--quiet", "origin", "main")
+    publish(here, *branch)
+    waiting = _runs(here.root)
+    assert {name: run["object"] for name, run in waiting.items()} == {
+        name: run["object"] for name, run in before.items()
+    }
+    assert {run["state"] for run in waiting.values()} == {"suspended"}
+    assert [run["inherited"]["gracePeriod"] for run in waiting.values()] == ["60s", "60s"]
+
+    here.job("prod/llm", "retries: 1\n")
+    git_repository.commit(here.root, "An edit of its own")
+    git(here.root, "push", "--quiet", "origin", "main")
+    publish(here, *branch)
+    after = _runs(here.root)
+    assert after["mnist"] == waiting["mnist"]
+    assert after["llm"]["object"] != before["llm"]["object"]
+    assert after["llm"]["inherited"]["gracePeriod"] == "5m"
+
+
+@pytest.mark.parametrize("index", [True, False], ids=["by its index", "by its record"])
+def test_a_run_that_nobody_knows_is_asked_for(index: bool, remote: Path) -> None:
+    """On a branch of an earlier version, say, which is behind the specs."""
+    here = clone(remote, "here")
+    branch = ("prod", "--branch", "rendered", "--path", "{env}")
+    publish(here, *branch)
+    git(here.root, "worktree", "add", "--quiet", "../there", "rendered")
+    there = here.root.parent / "there"
+    record = there / "prod/llm/run.lock"
+    if index:
+        known = json.loads(record.read_text())
+        llm = {key: known[key] for key in ("object", "target", "files")}
+        (there / "prod/index.json").write_text(json.dumps({"jobs": {"llm": llm}}))
+        record.unlink()
+    else:
+        record.write_text("{")
+    git_repository.commit(there, "Earlier")
+    git(here.root, "worktree", "remove", "../there")
+    here.job("prod/llm", "retries: 1\n")
+    git_repository.commit(here.root)
+    consent = ("--new-runs",) if index else ("--new-runs", "--discard-edits")
+    said = refused(here, *branch, *consent[1:])
+    assert "TW054" in said
+    assert "or `trainwright publish --new-runs`" in said
+    publish(here, *branch, *consent)
+    assert set(_runs(here.root)) == {"llm", "mnist"}
+    assert "prod/index.json" not in files(here.root, "rendered")
+
+
+def _defaults(text: str) -> str:
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n"
+    return f"{head}defaults: {{{text}}}\n"
+
+
+def _runs(folder: Path) -> dict[str, dict]:
+    """The record of each run on the branch `rendered`, here or as last seen at the remote."""
+    git(folder, "fetch", "--quiet", "origin")
+    known = git(folder, "branch", "--all", "--list", "*rendered", "--format=%(refname)")
+    held = files(folder, known.splitlines()[0])
+    return {
+        path.split("/")[-2]: json.loads(text)
+        for path, text in held.items()
+        if path.endswith("/run.lock")
+    }
+
+
 def test_what_people_keep_beside_the_rendered_files_stays(remote: Path) -> None:
     here = clone(remote, "here")
     publish(here, "prod", "--branch", "rendered", "--path", ".")
@@ -329,9 +413,9 @@ def test_no_branch_no_repository(remote: Path, tmp_path: Path) -> None:
 
 def test_a_dry_run_says_what_it_would_do(remote: Path) -> None:
     here = clone(remote, "here")
-    assert "rendered  not made: 8 written, 0 removed" in publish(
+    assert "rendered  not made: 11 written, 0 removed" in publish(
         here, "--branch", "rendered", "--dry-run"
-    ).replace("10 written", "8 written")
+    )
     assert "rendered" not in git(here.root, "branch")
 
 

@@ -289,7 +289,7 @@ UNRECORDED = Diagnostic(
     summary="The run of a job that was rendered before is recorded, here or in git's history.",
     effect="The job may be training, or have finished: rendering it anew would train it again.",
     remedy="Fetch the history that has its record (`git fetch --unshallow`), or begin a new run "
-    "with `trainwright render --new-runs`.",
+    "with `trainwright render --new-runs` or `trainwright publish --new-runs`.",
 )
 
 SAME_AS_INHERITED = Diagnostic(

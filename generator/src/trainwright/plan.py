@@ -98,7 +98,7 @@ def plan(
     selected = () if nothing else select(patterns, found.jobs)
     ledgers = {s.environment: ledger.read(tree, s.environment) for s in selected}
     runs = rendered or Folder(root)
-    history = History(root) if options.recover else None
+    history = History(root) if options.recover and rendered is None else None
     work = [
         _Work(
             root,
@@ -222,8 +222,7 @@ class _Work:
         """Whether a job without a known run may have one all the same."""
         if file.name in self._folder.unrecorded:
             return False
-        beside = isinstance(self._folder.tree, Folder)  # and not on a branch with its own history
-        cut_off = beside and self._history is not None and self._history.is_cut_off(self.name)
+        cut_off = self._history is not None and self._history.is_cut_off(self.name)
         return cut_off or self._folder.is_unreadable(file.name)
 
     def _still_true(self, known: Remembered) -> bool:

@@ -36,6 +36,11 @@ from trainwright.cli.common import (
 @click.option("--remote", default="origin", show_default=True, help="The remote to push to.")
 @click.option("--repo", metavar="URL", help="Push to another repository, by URL or path.")
 @click.option("--discard-edits", is_flag=True, help="Replace what was edited by hand.")
+@click.option(
+    "--new-runs",
+    is_flag=True,
+    help="Begin new runs where a job was published before and nothing says what its run is.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be committed, and commit nothing.")
 @click.option(
     "--attempts",
@@ -56,6 +61,7 @@ def publish(  # noqa: PLR0913 - an option each
     remote: str,
     repo: str | None,
     discard_edits: bool,
+    new_runs: bool,
     dry_run: bool,
     attempts: int,
     helm: str | None,
@@ -72,7 +78,7 @@ def publish(  # noqa: PLR0913 - an option each
 
     with errors():
         options = Options(
-            planning=replace(planning(helm, no_cache=True), judge=False),
+            planning=replace(planning(helm, no_cache=True), judge=False, new_runs=new_runs),
             branch=branch,
             path=path,
             remote=_absolute(repo) if repo else remote,
