@@ -265,9 +265,13 @@ class Handler(BaseHTTPRequestHandler):
             return self._json(403, status(403, "Forbidden", message))
         if match["sub"]:
             return self._log(name, query)
+        self.namespace = match["namespace"]
         if verb in ("watch", "list"):
             return getattr(self, f"_{verb}")(gv, kind, query)
-        return self._one(self.api.objects.get((f"{gv}/{kind}", name)), verb, body, query)
+        stored = self.api.objects.get((f"{gv}/{kind}", name))
+        if stored and stored.body["metadata"]["namespace"] != self.namespace:
+            stored = None
+        return self._one(stored, verb, body, query)
 
     def _one(self, stored: Stored | None, verb: str, body: str, query: dict[str, str]) -> None:
         if verb == "patch":
@@ -292,7 +296,11 @@ class Handler(BaseHTTPRequestHandler):
         return self._json(200, {"kind": "APIResourceList", "groupVersion": gv, "resources": found})
 
     def _list(self, gv: str, kind: str, query: dict[str, str]) -> None:
-        found = self.api.matching(gv, kind, query)
+        found = [
+            body
+            for body in self.api.matching(gv, kind, query)
+            if body["metadata"]["namespace"] == self.namespace
+        ]
         start = int(query.get("continue", "0"))
         if start and self.api.expire_continue:
             self.api.expire_continue -= 1

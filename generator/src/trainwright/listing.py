@@ -19,7 +19,8 @@ from trainwright.tree import Folder
 from trainwright.wiring import WIRINGS
 from trainwright.workspace import Workspace
 
-Rows: TypeAlias = tuple[tuple[str, ...], list[tuple[str, ...]]]
+Cell: TypeAlias = str | tuple[Held, ...]  # the latter is what a run is behind
+Rows: TypeAlias = tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]
 Root: TypeAlias = Callable[[], Path]  # asked only by lists that need the repository
 
 
@@ -27,19 +28,12 @@ def _jobs(root: Root) -> Rows:
     return ("job", "object", "state", "target", "behind", "source"), list(_job_rows(root()))
 
 
-def _job_rows(root: Path) -> Iterator[tuple[str, ...]]:
+def _job_rows(root: Path) -> Iterator[tuple[Cell, ...]]:
     workspace = Workspace(Folder(root))
     for jobs in workspace.survey.jobs.values():
         for job in jobs:
             run = workspace.run(job)
-            behind = _behind(run.held) if run.held else ""
-            yield str(job), run.object, run.status, run.target, behind, job.path
-
-
-def _behind(held: Sequence[Held]) -> str:
-    """The first value that a run is behind, at its line, and how many more there are."""
-    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
-    return f"{held[0].path.dotted} ({held[0].place}){more}"
+            yield str(job), run.object, run.status, run.target, run.held, job.path
 
 
 def _environments(root: Root) -> Rows:

@@ -14,7 +14,9 @@ from trainwright.filetree import Changes
 from trainwright.model import Data
 from trainwright.plan import EnvironmentPlan, Plan
 from trainwright.pointer import Pointer
+from trainwright.reports.json import place_of
 from trainwright.reports.report import visible
+from trainwright.runs.decision import Held
 
 
 def as_json(kind: str, items: Sequence[Data]) -> str:
@@ -37,6 +39,51 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, color: bool)
     out = StringIO()
     Console(file=out, force_terminal=color, no_color=not color, width=10_000).print(drawn)
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
+
+
+def cell(value: str | Sequence[Held]) -> str:
+    """What a table shows of a value in a list."""
+    return value if isinstance(value, str) else behind(value)
+
+
+def item(value: str | Sequence[Held]) -> Data:
+    """The same value as data."""
+    return value if isinstance(value, str) else behind_items(value)
+
+
+def behind(held: Sequence[Held]) -> str:
+    """The first value that a run is behind, at its line, and how many more there are."""
+    if not held:
+        return ""
+    more = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    return f"{held[0].path.dotted} ({held[0].place}){more}"
+
+
+def behind_lines(held: Sequence[Held]) -> Iterator[str]:
+    """Each value that a run is behind: what it began with, what is written now, and where."""
+    for one in held:
+        before, after = (_shown(one.path, value) for value in (one.before, one.after))
+        yield visible(f"{one.path.dotted}: {before} → {after} ({one.place})")
+
+
+def _shown(path: Pointer, value: Data) -> str:
+    hidden = _hidden(path, value)
+    if hidden in (None, HIDDEN):
+        return HIDDEN if hidden else "(unset)"
+    return _value(hidden)
+
+
+def behind_items(held: Sequence[Held]) -> list[Data]:
+    """The same as data; null is a value that is not there."""
+    return [
+        {
+            "path": one.path.dotted,
+            "before": _hidden(one.path, one.before),
+            "after": _hidden(one.path, one.after),
+            "place": place_of(one.place),
+        }
+        for one in held
+    ]
 
 
 def plural(count: int, noun: str) -> str:
@@ -160,6 +207,6 @@ def _hidden(pointer: Pointer, value: Data) -> Data:
         return {key: _hidden(pointer / key, item) for key, item in value.items()}
     if isinstance(value, list):
         return [_hidden(pointer, item) for item in redaction.redact_words(value)]
-    if named(pointer.last, str(value)):
+    if value is not None and named(pointer.last, str(value)):
         return HIDDEN
     return redact(value) if isinstance(value, str) else value

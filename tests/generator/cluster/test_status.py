@@ -565,3 +565,52 @@ def test_the_same_cluster_gives_the_same_bytes(run: Run, applied: Applied, api: 
     body = applied("prod/llm", conditions("Created", "Running"))
     api.put(pod(body, f"{body['metadata']['name']}-master-0", **RUNNING))
     assert run("status", "-o", "json").stdout == run("status", "-o", "json").stdout
+
+
+# --- what runs are behind, and where they are ------------------------------------------------------
+
+SHARED = 'defaults: {env: {HF_TOKEN: "hunter2-hunter2"}, gracePeriod: 5m}\n'
+
+
+def test_what_a_run_is_behind_is_said_with_the_line_and_without_credentials(
+    run: Run, rendered: Repository, applied: Applied
+) -> None:
+    applied("prod/llm", conditions("Created", "Running"))
+    assert the(run("status", "prod", "-o", "json"))["behind"] == []
+    path = rendered.environment("prod", SHARED)
+    line = path.read_text(encoding="utf-8").splitlines().index(SHARED.strip()) + 1
+    behind = the(run("status", "prod", "-o", "json"))["behind"]
+    file = "environments/prod/environment.yaml"
+    assert [item["path"] for item in behind] == ["gracePeriod", "env.HF_TOKEN"]
+    grace, token = behind
+    assert (grace["before"], grace["after"]) == ("60s", "5m")
+    assert (grace["place"]["file"], grace["place"]["line"]) == (file, line)
+    assert (token["before"], token["after"]) == (None, "***")
+    many = run("status", "prod").stdout
+    row = next(x for x in many.splitlines() if x.startswith("prod/llm"))
+    assert f"behind gracePeriod ({file}:{line}:" in row
+    assert " and 1 more" in row
+    one = run("status", "prod/llm").stdout
+    assert "behind what is written now, until `trainwright rerun prod/llm`:\n" in one
+    assert f'  gracePeriod: "60s" → "5m" ({file}:{line}:' in one
+    assert "  env.HF_TOKEN: (unset) → *** (" in one
+    assert "hunter2" not in many + one
+
+
+def test_a_run_is_found_in_the_namespace_that_it_began_in(
+    run: Run, rendered: Repository, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Running"))
+    api.put(pod(body, f"{body['metadata']['name']}-master-0", **RUNNING))
+    path = rendered.root / "environments/prod/environment.yaml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text.replace("namespace: training", "namespace: elsewhere"))
+    for wanted in ("prod", "prod/llm"):
+        assert the(run("status", wanted, "-o", "json"))["cluster"] == "running"
+    asked = run("status", "prod").stderr
+    assert "prod: namespace elsewhere of " in asked
+    assert "prod: namespace training of " in asked
+    assert "prod: namespace training of " in run("logs", "prod/llm").stderr
+    assert the(run("status", "prod/llm", "-n", "elsewhere", "-o", "json"))["cluster"] == (
+        "not applied"
+    )

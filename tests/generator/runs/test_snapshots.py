@@ -442,3 +442,19 @@ def test_a_published_run_is_retired_where_it_is_not_rendered(repository: Reposit
     files = git(repository.root, "ls-tree", "-r", "--name-only", "rendered").split()
     assert "llm/run.lock" in files
     assert "llm/pytorchjob.yaml" not in files
+
+
+def test_jobs_are_listed_with_what_their_runs_are_behind(repository: Repository) -> None:
+    edit(repository, "base/jobs/llm.yaml", "epochs: 3}", "epochs: 5, hub_token: hunter2-hunter2}")
+    edit(repository, "prod/environment.yaml", "{pool: h100}", "{pool: b200}")
+    done = repository.run("list", "jobs", "-o", "json")
+    (item,) = json.loads(done.stdout)["items"]
+    assert [(one["path"], one["before"], one["after"]) for one in item["behind"]] == [
+        ("flags.epochs", 3, 5),
+        ("flags.hub_token", None, "***"),
+        ("pools.h100.nodeSelector.pool", "h100", "b200"),
+    ]
+    places = [(one["place"]["file"], one["place"]["line"]) for one in item["behind"]]
+    assert places[0] == ("environments/base/jobs/llm.yaml", 4)
+    assert places[2][0] == "environments/prod/environment.yaml"
+    assert "hunter2" not in done.stdout + repository.run("list").stdout

@@ -60,13 +60,16 @@ class Reach:
     context: str | None
     namespace: str | None
 
-    def __call__(self, environment: Environment) -> tuple[Cluster, str]:
-        """The cluster and the namespace, which are named on stderr."""
+    def __call__(self, environment: Environment, began_in: str = "") -> tuple[Cluster, str]:
+        """The cluster and the namespace, which are named on stderr.
+
+        A run that began in another namespace than environment.yaml says now is there.
+        """
         from trainwright.cluster.client import Access, Cluster
 
         context = self.context or environment.kube_context
         cluster = Cluster(Access(kubeconfig=str(self.kubeconfig or ""), context=context))
-        namespace = self.namespace or environment.namespace
+        namespace = self.namespace or began_in or environment.namespace
         click.echo(f"{environment.name}: namespace {namespace} of {cluster.where}", err=True)
         return cluster, namespace
 
@@ -118,10 +121,13 @@ def status(
         found = [place for place in intent.places(context.root, selections) if place.kinds]
         single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
         for place in found:
-            cluster, where = reach(place.environment)
-            runs += asking.of_place(cluster, place, where)
-            if single and output == "text":
-                last = asking.last_lines(cluster, where, runs)
+            for began_in in ("",) if namespace else place.namespaces:
+                cluster, where = reach(place.environment, began_in)
+                part = place.within(began_in) if began_in else place
+                found_there = asking.of_place(cluster, part, where)
+                runs += found_there
+                if single and output == "text" and part.intents:
+                    last = asking.last_lines(cluster, where, found_there)
         if output == "json":
             click.echo(present.as_json("Status", text.items(runs)), nl=False)
         elif single:
@@ -171,7 +177,9 @@ def logs(  # noqa: PLR0913 - an option each
         raise click.UsageError("--previous has ended and cannot be followed")
     with errors():
         place, wish = intent.one(context.root, job)
-        cluster, where = Reach(kubeconfig, kube_context, namespace)(place.environment)
+        cluster, where = Reach(kubeconfig, kube_context, namespace)(
+            place.environment, wish.namespace
+        )
         session = sessions.Session(cluster, place, wish, where, object_ or "")
         wanted = Wanted(previous=previous, since=since, tail=tail)
         _print(context, session.logs(wanted, rank=rank, follow=follow))
@@ -222,7 +230,9 @@ def wait(
 
     with errors():
         place, wish = intent.one(context.root, job)
-        cluster, where = Reach(kubeconfig, kube_context, namespace)(place.environment)
+        cluster, where = Reach(kubeconfig, kube_context, namespace)(
+            place.environment, wish.namespace
+        )
         session = sessions.Session(cluster, place, wish, where)
         reached, said = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
         click.echo(said)

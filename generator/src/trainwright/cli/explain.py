@@ -50,7 +50,8 @@ def list_(context: Context, what: str, output: str) -> None:
     with errors():
         headers, rows = listing.LISTINGS[what](lambda: context.root)
         if output == "json":
-            items = [dict(zip(headers, row, strict=True)) for row in rows]
+            items = [dict(zip(headers, map(present.item, row), strict=True)) for row in rows]
             click.echo(present.as_json("List", items), nl=False)
         else:
-            click.echo(present.table(headers, rows, color=context.color), nl=False)
+            cells = [[present.cell(value) for value in row] for row in rows]
+            click.echo(present.table(headers, cells, color=context.color), nl=False)

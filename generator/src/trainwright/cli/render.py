@@ -181,7 +181,8 @@ def _diff_live(
         place = live.place(context.root, environment.name)
         cluster, namespace = reach(place)
         for job, manifest in objects:
-            found = live.compare(cluster, namespace, manifest, live.MANAGERS[place.gitops.engine])
+            where = reach.namespace or manifest.identity[2] or namespace
+            found = live.compare(cluster, where, manifest, live.MANAGERS[place.gitops.engine])
             differ = differ or found.differs
             if found.refused:
                 findings.append(live.finding(job, found))

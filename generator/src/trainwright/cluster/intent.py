@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainwright import resolve, yamlio
@@ -13,6 +13,7 @@ from trainwright.load import JobFile
 from trainwright.model import Environment, Manifest
 from trainwright.operators import OPERATORS
 from trainwright.render import VALUES_FILE
+from trainwright.runs.decision import Held
 from trainwright.runs.record import RunFiles
 from trainwright.select import Selection, select
 from trainwright.targets import TARGETS
@@ -29,24 +30,31 @@ class Intent:
     """One job as git has it. `wish` is active, suspended, cancelled, retired or "not rendered".
 
     `manifest` is the object that an operator makes pods of, `beside` all that is rendered with it;
-    None and empty when nothing is.
+    None and empty when nothing is. `held` is what the run is behind.
     """
 
     job: JobFile
     wish: str
     manifest: Manifest | None = None
     beside: tuple[Manifest, ...] = ()
+    held: tuple[Held, ...] = ()
 
     @property
     def kind(self) -> Kind | None:
         return KINDS.get(self.manifest.identity[:2]) if self.manifest else None
+
+    @property
+    def namespace(self) -> str:
+        """Where the object is: a run stays where it began. Empty when nothing is rendered."""
+        return self.manifest.identity[2] if self.manifest else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """An environment and its selected jobs; `whole` when all of them were.
 
-    `retired` are the objects of runs that the ledger says are finished.
+    `retired` are the objects of runs that the ledger says are finished, `elsewhere` the selected
+    jobs whose run is in another namespace.
     """
 
     environment: Environment
@@ -54,6 +62,20 @@ class Place:
     jobs: frozenset[str]  # names of all jobs there are, selected or not
     retired: frozenset[str]
     whole: bool
+    elsewhere: frozenset[str] = frozenset()
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Where the runs are: the environment's own, and those in which earlier ones began."""
+        own = self.environment.namespace
+        return (own, *sorted({i.namespace for i in self.intents if i.namespace} - {own}))
+
+    def within(self, namespace: str) -> Place:
+        """The part of it that is in one of its namespaces."""
+        own = self.environment.namespace
+        here = tuple(i for i in self.intents if (i.namespace or own) == namespace)
+        there = {intent.job.name for intent in self.intents} - {intent.job.name for intent in here}
+        return replace(self, intents=here, elsewhere=frozenset(there))
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -116,13 +138,14 @@ def _intents(workspace: Workspace, selection: Selection) -> Iterator[Intent]:
     folder = workspace.folder(selection.environment)
     for file in selection.jobs:
         recorded = folder.recorded(file.name) or folder.unrecorded.get(file.name)
+        run = workspace.run(file)
         if recorded is None or not recorded.files.sums:
-            yield Intent(job=file, wish=workspace.run(file).status.partition(":")[0])
+            yield Intent(job=file, wish=run.status.partition(":")[0])
         elif not TARGETS[recorded.target].envelope:  # what no cluster runs has no state in one
-            yield _rendered(file, recorded.files)
+            yield _rendered(file, recorded.files, run.held)
 
 
-def _rendered(file: JobFile, files: RunFiles) -> Intent:
+def _rendered(file: JobFile, files: RunFiles, held: tuple[Held, ...]) -> Intent:
     manifests = manifests_of(files)
     manifest = next((m for m in manifests if m.identity[:2] in OPERATORS), None)
     suspended = manifest is not None and _suspends(manifest)
@@ -131,6 +154,7 @@ def _rendered(file: JobFile, files: RunFiles) -> Intent:
         wish="suspended" if suspended else "active",
         manifest=manifest,
         beside=manifests,
+        held=held,
     )
 
 

@@ -17,6 +17,7 @@ from trainwright.cluster.states import Kind, Phase, State
 from trainwright.credentials import redact
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Manifest
+from trainwright.runs.decision import Held
 
 JOB_LABEL = "app.kubernetes.io/name"
 _DONE = (CANCELLED, RETIRED)
@@ -31,7 +32,8 @@ class Run:
     """One run: what git wants of it, what became of it, and where the two differ.
 
     `wish` is git's word; "retired" or "not in git" for a run that only the cluster has.
-    `drift` are JSON pointers of values that the object has otherwise than git.
+    `drift` are JSON pointers of values that the object has otherwise than git, `held` what git's
+    own run is behind.
     """
 
     environment: str
@@ -42,6 +44,7 @@ class Run:
     state: State
     drift: tuple[str, ...] = ()
     pods: tuple[LivePod, ...] = ()
+    held: tuple[Held, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.environment}/{self.job}"
@@ -94,7 +97,7 @@ def _strays(
 ) -> Iterator[tuple[Intent | None, Live | None]]:
     """What the cluster has and git does not: older runs, and runs of jobs that are gone."""
     wanted = {(i.manifest.kind, i.manifest.name) for i in place.intents if i.manifest}
-    asked = {intent.job.name for intent in place.intents}
+    asked = {intent.job.name for intent in place.intents} | place.elsewhere
     for key, one in sorted(live.items(), key=lambda item: (item[1].job, item[0])):
         gone = place.whole and one.job not in place.jobs
         if key not in wanted and (one.job in asked or gone):
@@ -292,6 +295,7 @@ def _run(place: Place, intent: Intent | None, one: Live | None, sight: Sight | N
             kind=manifest.kind if manifest else "",
             wish=intent.wish,
             state=State(phase=Phase.DELETED if intent.wish in _DONE else Phase.ABSENT),
+            held=intent.held,
         )
     return Run(
         environment=environment,
@@ -302,6 +306,7 @@ def _run(place: Place, intent: Intent | None, one: Live | None, sight: Sight | N
         state=observe.judge(one.kind, sight),
         drift=drift(_placed(manifest, one), one.body) if manifest else (),
         pods=sight.pods,
+        held=intent.held if intent else (),
     )
 
 

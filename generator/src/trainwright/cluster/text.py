@@ -38,6 +38,9 @@ def detail(runs: Sequence[Run], last: LastLines, *, color: bool) -> str:
     parts = [table(runs, color=color)]
     for run in runs:
         parts += [f"\n{visible(line)}\n" for line in _why(run) if len(line) > _WIDE]
+        if run.held:
+            parts.append(f"\nbehind what is written now, until `trainwright rerun {run}`:\n")
+            parts += [f"  {line}\n" for line in present.behind_lines(run.held)]
         if run.pods:
             parts.append("\n" + _pods(run.pods, color=color))
     if last.lines:
@@ -86,6 +89,8 @@ def _why(run: Run) -> Iterator[str]:
     if run.drift:
         more = f" and {len(run.drift) - 1} more" if len(run.drift) > 1 else ""
         yield f"differs from git at {run.drift[0]}{more}"
+    if run.held:
+        yield f"behind {present.behind(run.held)}"
 
 
 def sentence(state: State) -> str:
@@ -117,6 +122,7 @@ def items(runs: Sequence[Run]) -> list[Data]:
             "restarts": run.state.restarts,
             "since": run.state.since,
             "drift": list(run.drift),
+            "behind": present.behind_items(run.held),
             "pods": [_pod_item(pod) for pod in run.pods],
         }
         for run in runs
