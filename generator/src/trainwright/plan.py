@@ -85,11 +85,12 @@ def plan(
     options: Options,
     specs: Tree | None = None,
     rendered: Tree | None = None,
+    history: History | None = None,
 ) -> Plan:
     """Load, merge, validate, render, check and compare whatever the patterns select.
 
     `specs` are read instead of those on disk: a commit's, say, or edited ones. `rendered` is where
-    the runs are kept, if not on disk.
+    the runs are kept, if not on disk; `history` then says what was kept there before.
     """
     tree = Snapshot(specs or Folder(root))
     found = survey(tree)
@@ -98,7 +99,8 @@ def plan(
     selected = () if nothing else select(patterns, found.jobs)
     ledgers = {s.environment: ledger.read(tree, s.environment) for s in selected}
     runs = rendered or Folder(root)
-    history = History(root) if options.recover and rendered is None else None
+    if options.recover and rendered is None:
+        history = History(root)
     work = [
         _Work(
             root,

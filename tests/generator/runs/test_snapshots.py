@@ -200,6 +200,17 @@ def test_a_value_that_moves_to_a_base_stays_what_it_is(repository: Repository) -
     assert "nodes (environments/base/jobs/llm.yaml" in repository.run("list", "jobs").output
 
 
+def test_a_base_under_another_name_starts_nothing(repository: Repository) -> None:
+    before = runs(repository.tree())
+    edit(repository, "prod/environment.yaml", "pools:", "defaults: {gracePeriod: 5m}\npools:")
+    repository.write("base/jobs/language.yaml", BASE.replace("BASE", "language"))
+    (repository.root / "environments/base/jobs/llm.yaml").unlink()
+    edit(repository, "prod/jobs/llm.yaml", "extends: base/llm", "extends: base/language")
+    assert runs(rendered(repository)) == before
+    edit(repository, "base/jobs/language.yaml", "epochs: 3", "epochs: 5")
+    assert runs(rendered(repository)) == before
+
+
 def test_rerun_takes_up_what_changed_around_a_run(repository: Repository) -> None:
     edit(repository, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
     listed = repository.run("list", "jobs").output

@@ -15,6 +15,7 @@ from typing import Any
 
 Body = Mapping[str, Any]
 Identity = tuple[str, str]  # kind and name: there is one namespace
+Owner = tuple[str, int]  # a job, and the number of the request that its run answers
 
 TRAINING = frozenset({"PyTorchJob", "TrainJob", "JobSet", "Job", "TrainingJob"})
 # Below spec, what may change on a live object; "*" where the API server lets everything through
@@ -38,10 +39,11 @@ class Refused(Exception):
 
 @dataclass
 class Live:
-    """An object in the store, and how far its training is."""
+    """An object in the store, for whom it is, and how far its training is."""
 
     body: Body
     suspended: bool
+    owner: Owner = ("", 0)
     progress: int = 0
     outcome: str = ""  # "succeeded" or "failed" once it is over
     age: int = 0  # ticks since it ended
@@ -85,12 +87,16 @@ def ttl_of(body: Body) -> int | None:
 
 @dataclass
 class Cluster:
-    """`begun` counts, by object, how often a training began at its first step."""
+    """An object store and its machines, and what has happened in it.
+
+    `begun` counts, by what was asked for, how often a training began at its first step.
+    """
 
     chance: Random
     objects: dict[Identity, Live] = field(default_factory=dict)
-    begun: Counter[Identity] = field(default_factory=Counter)
-    lost: list[Identity] = field(default_factory=list)  # deleted while running
+    begun: Counter[Owner] = field(default_factory=Counter)
+    lost: list[Live] = field(default_factory=list)  # deleted while running
+    refused: list[Identity] = field(default_factory=list)  # changes of immutable fields
 
     def apply(self, body: Body) -> None:
         """Server-side apply by the GitOps engine, whose fields are those that git has."""
@@ -104,6 +110,7 @@ class Cluster:
                 self.objects[identity].suspended = True
             return
         if live.trains and _fixed(live.body) != _fixed(body):
+            self.refused.append(identity)
             raise Refused(identity)
         said = suspend_of(body)
         live.body = body
@@ -121,7 +128,7 @@ class Cluster:
     def delete(self, identity: Identity) -> None:
         live = self.objects.pop(identity)
         if live.running:
-            self.lost.append(identity)
+            self.lost.append(live)
 
     def tick(self, *, calm: bool = False) -> None:
         """Queues admit and evict, operators train, the TTL controller cleans up."""
@@ -134,7 +141,7 @@ class Cluster:
             if live.queued:
                 self._queue(live, calm)
             if not live.suspended:
-                self._train(identity, live, calm)
+                self._train(live, calm)
 
     def _clean_up(self, identity: Identity, live: Live) -> None:
         live.age += 1
@@ -148,9 +155,9 @@ class Cluster:
         elif not calm and self.chance.random() < 0.1:
             live.suspended = True  # preempted; its checkpoint brings it back
 
-    def _train(self, identity: Identity, live: Live, calm: bool) -> None:
+    def _train(self, live: Live, calm: bool) -> None:
         if not live.progress:
-            self.begun[identity] += 1
+            self.begun[live.owner] += 1
         live.progress += 1
         if live.progress > LENGTH:
             failed = not calm and self.chance.random() < 0.2

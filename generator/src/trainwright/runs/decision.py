@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from trainwright import names, resolve, schema
 from trainwright.ledger import Ledger
 from trainwright.load import BUILT_IN
-from trainwright.merge import Layered
+from trainwright.merge import Layered, stack
 from trainwright.model import Data, Environment, Job, Place
 from trainwright.pointer import Pointer
 from trainwright.runs import meaning
@@ -68,6 +68,12 @@ class Sources:
         return self.spec.layers[-1].data
 
     @property
+    def bases(self) -> Mapping[str, Data]:
+        """What the job's own file extends, merged."""
+        layers = self.spec.layers[:-1]
+        return stack(tuple(layer for layer in layers if layer.label == "base")).data
+
+    @property
     def digest(self) -> str:
         """What of the job's own file a run is remembered by."""
         return meaning.digest(self.own, self.job.run)
@@ -114,7 +120,7 @@ def _begins(sources: Sources, record: Record, ledger: Ledger) -> bool:
     revived = record.state == "cancelled" and sources.job.state != "cancelled"
     if revived and own.get("state") != record.job.get("state"):
         return True
-    if meaning.asked(record, own, spec, _same(sources, record)):
+    if meaning.asked(record, own, sources.bases, spec, _same(sources, record)):
         return True
     if sources.environment.shared_changes == "hold":
         return False
