@@ -181,9 +181,11 @@ FLUX = "gitops: {engine: flux}\n"
 
 
 def _in(repository: Repository, environment: str, extra: str = "") -> str:
-    """The name of a run in an environment of a kind."""
+    """The name of a run that begins in an environment of a kind, as others do there."""
     repository.environment("prod", environment)
-    repository.job("prod/llm", extra + ("queue: team\n" if "kueue" in environment else ""))
+    queue = "queue: team\n" if "kueue" in environment else ""
+    repository.job("prod/llm", f"run: 2\n{extra}{queue}")
+    repository.job("prod/mnist", "run: 2\n")
     assert repository.run("render").exit_code == 0
     return str(rendered(repository, "prod/llm")["metadata"]["name"])
 
@@ -246,6 +248,46 @@ def test_what_somebody_has_to_do_is_said(
     name = _in(repository, gitops + queueing)
     said = fine(repository, verb, "prod/llm")
     assert f"{name} stays in the cluster until `{command.replace('NAME', name)}`\n" in said
+
+
+MOVED = {
+    "another namespace": (
+        "gitops: {engine: none}\n",
+        ("namespace: training", "namespace: elsewhere"),
+        "kubectl --namespace training delete pytorchjob/NAME",
+    ),
+    "a protection less": (
+        "gitops: {prune: confirm}\n",
+        ("prune: confirm", "prune: immediate"),
+        "argocd app confirm-deletion training-prod-llm",
+    ),
+    "an engine whose words the run does not have": (
+        "gitops: {engine: flux}\n",
+        ("engine: flux", "engine: argocd"),
+        "",
+    ),
+    "an engine that leaves nothing": (
+        "gitops: {engine: argocd}\n",
+        ("engine: argocd", "engine: none"),
+        "kubectl --namespace training delete pytorchjob/NAME",
+    ),
+}
+
+
+@pytest.mark.parametrize("verb", ["cancel", "rerun", "retire"])
+@pytest.mark.parametrize("moved", MOVED)
+def test_a_run_ends_as_it_was_rendered_and_where_it_is(
+    moved: str, verb: str, repository: Repository
+) -> None:
+    gitops, edit, command = MOVED[moved]
+    name = _in(repository, gitops)
+    path = repository.root / "environments/prod/environment.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace(*edit), encoding="utf-8")
+    said = fine(repository, verb, "prod/llm")
+    if command:
+        assert f"{name} stays in the cluster until `{command.replace('NAME', name)}`\n" in said
+    else:
+        assert "stays in the cluster" not in said
 
 
 def test_a_pattern_leaves_out_what_would_go_on(repository: Repository) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from trainwright import values
 from trainwright.lifecycle.subject import Subject
 from trainwright.model import Environment, Job
 from trainwright.rules.gitops import Leaving, leaving
+from trainwright.runs import adjust
 from trainwright.targets import TARGETS
 from trainwright.wiring import fluxcd
 from trainwright.wiring.wiring import Site
@@ -26,17 +28,36 @@ class Removal:
 
 
 def of(subject: Subject) -> Removal:
-    """How the run that a job's spec describes ends when it leaves git."""
-    if not subject.valid or TARGETS[subject.sources.job.target].envelope:
+    """How the run of a job ends when it leaves git: as it was rendered, by the engine of today."""
+    if not subject.valid:
         return Removal(leaving=Leaving.PRUNED)  # nothing that a cluster holds
-    job, environment, name = subject.sources.job, subject.environment, subject.object
-    decided = values.build(job, environment, name)
-    how = leaving({key: decided.get(key) for key in ("annotations", "labels")})
+    job, then = _as_begun(subject)
+    environment, name = subject.environment, subject.object
+    if TARGETS[job.target].envelope:
+        return Removal(leaving=Leaving.PRUNED)
+    decided = values.build(job, then, name)
+    metadata = {key: decided.get(key) for key in ("annotations", "labels")}
+    # One engine does not read what was rendered for the other.
+    if then.gitops.engine != environment.gitops.engine:
+        metadata = {"annotations": job.annotations, "labels": job.labels}
+    how = leaving(metadata)
     if environment.gitops.engine == "none" or how is Leaving.KEPT:
         return Removal(leaving=how, command=_deletion(job, environment, name))
     if how is Leaving.CONFIRMED:
         return Removal(leaving=how, command=f"argocd app confirm-deletion {_app(job, environment)}")
     return Removal(leaving=how)
+
+
+def _as_begun(subject: Subject) -> tuple[Job, Environment]:
+    """The job and its environment as its run knows them."""
+    sources, record = subject.sources, subject.record
+    if record is not None and subject.object == record.object:
+        with suppress(adjust.CannotAdjust):
+            found = adjust.recorded_job(
+                record, sources.spec, sources.environment, subject.file.path
+            )
+            return found.job, found.environment
+    return sources.job, subject.environment
 
 
 def _app(job: Job, environment: Environment) -> str:
