@@ -278,6 +278,15 @@ def test_two_environments_with_one_object_are_a_warning(wired: Repository) -> No
     assert "warning[TW041]: dev renders the same objects into training: mnist-" in done.stderr
 
 
+def test_a_namespace_is_shared_by_the_runs_that_are_in_it(wired: Repository) -> None:
+    """A run stays where it began, whatever environment.yaml says since."""
+    apart = wired.environment("dev", GITOPS)
+    apart.write_text(apart.read_text().replace("namespace: training", "namespace: elsewhere"))
+    wired.run("render")
+    done = wired.run("wire", "prod")
+    assert "warning[TW041]: dev renders the same objects into training: mnist-" in done.stderr
+
+
 @pytest.mark.parametrize("revision", ["main", "environments/prod"])
 def test_flux_follows_a_branch(revision: str, wired: Repository) -> None:
     wired.environment(

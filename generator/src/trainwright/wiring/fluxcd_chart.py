@@ -124,4 +124,5 @@ WIRING = Wiring(
     build=_build,
     unfit=_unfit,
     lists_runs=True,
+    reads_values=True,
 )

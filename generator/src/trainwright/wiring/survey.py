@@ -135,16 +135,20 @@ def _runs(
 ) -> Iterator[Run | tuple[Finding, ...]]:
     """Every rendered job of an environment whose wiring lists them, or why it cannot be read."""
     gitops = environment.gitops
-    if not WIRINGS[gitops.engine, gitops.mode].lists_runs:
+    wiring = WIRINGS[gitops.engine, gitops.mode]
+    if not wiring.lists_runs:
         return
     inside = f"{ENVIRONMENTS}/{environment.name}/{RENDERED}"
     objects = {job: run.object for job, run in folder.unrecorded.items()}
     objects |= {job: run.object for job, run in folder.records.items() if run.files}
     for job, object_ in sorted(objects.items()):
-        values = reader.document(f"{inside}/{job}/{VALUES_FILE}")
-        if not isinstance(values, Document):
-            yield values
-            continue
+        values: Mapping[str, Data] = {}
+        if wiring.reads_values:
+            document = reader.document(f"{inside}/{job}/{VALUES_FILE}")
+            if not isinstance(document, Document):
+                yield document
+                continue
+            values = document.data
         record = folder.records.get(job)
         chart, pinned = charts.of_new_runs(gitops), False
         if record:
@@ -156,7 +160,7 @@ def _runs(
             chart=chart,
             pinned=pinned,
             recorded=record is not None,
-            values=values.data,
+            values=values,
         )
 
 

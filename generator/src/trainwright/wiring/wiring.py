@@ -94,7 +94,8 @@ class Wiring:
     """What one GitOps engine in one mode needs to know of an environment.
 
     `namespace` is where the engine usually is. `lists_runs` says whether the output changes with
-    the jobs. `unfit` names settings that are missing, and those that would be ignored.
+    the jobs, `reads_values` whether with their values. `unfit` names settings that are missing,
+    and those that would be ignored.
     """
 
     engine: str
@@ -104,3 +105,4 @@ class Wiring:
     build: Callable[[Site, str], Files]
     unfit: Callable[[Site], Iterator[Unfit]]
     lists_runs: bool = False
+    reads_values: bool = False
