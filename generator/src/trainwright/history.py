@@ -56,11 +56,15 @@ class History:
         head = self._at("HEAD")
         found = {file: run for file in files if (run := head.rendered(file))}
         missing = [file for file in files if file not in found]
+        went: set[JobFile] = set()  # with their records; those that are there came again
         for file, commit in self._lost(missing):
-            if file not in found and head.tree.kind(file.path) == "file":
-                run = self._at(f"{commit}^").rendered(file)
-                if run is not None and self._at(commit).tree.kind(file.path) == "file":
-                    found[file] = run
+            if file in found or file in went or head.tree.kind(file.path) != "file":
+                continue
+            run = self._at(f"{commit}^").rendered(file)
+            if run is not None and self._at(commit).tree.kind(file.path) == "file":
+                found[file] = run
+            elif run is not None:
+                went.add(file)
         return {
             file: replace(run, files=replace(run.files, here=False)) for file, run in found.items()
         }

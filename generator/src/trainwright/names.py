@@ -8,8 +8,9 @@ from dataclasses import is_dataclass
 from typing import Any
 
 from trainwright import launch, quantity
-from trainwright.model import ChartSource, Data, Environment, Job, Pool, TargetOptions
+from trainwright.model import ChartSource, Data, Environment, Job
 from trainwright.targets import TARGETS
+from trainwright.targets.target import POOL
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
 
@@ -24,14 +25,13 @@ NOT_IDENTITY = frozenset(
 def spec_hash(job: Job, environment: Environment) -> str:
     """SHA-256, in hex, of everything that decides what a run trains and where.
 
-    That is the effective spec, and those facts of the environment that the target renders. Order
+    That is the effective spec, and those facts of the environment that its kind renders. Order
     of keys, comments, defaults that are spelled out and other spellings of the same argument or
     amount make no difference. Neither do facts that only annotate the object, or say where it is.
     """
-    canonical = meaning(job)
-    about = facts(job, environment)
-    apart = ("namespace", "gitops", "pools")  # the pool is part of the job's meaning
-    canonical["environment"] = {k: v for k, v in about.items() if k not in apart}
+    canonical = meaning(job, environment)
+    decisive = _decisive(job, environment)
+    canonical["environment"] = {k: v for k, v in decisive.items() if k != "pools"}
     return _digest(canonical)
 
 
@@ -40,7 +40,7 @@ def object_name(job: Job, digest: str) -> str:
     return f"{job.name}-{digest[:8]}"
 
 
-def meaning(job: Job) -> dict[str, Data]:
+def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     """What a job means, as plain data: equal for two specs that train the same.
 
     Empty values are left out, so that a field added to the spec later leaves existing names alone.
@@ -48,40 +48,34 @@ def meaning(job: Job) -> dict[str, Data]:
     found = _canonical(job, NOT_IDENTITY | {"pool", "flags"})
     if job.flags:
         found["flags"] = launch.arguments(job.flags)
-    if job.pool:
-        found["pool"] = _pool(job.pool)  # wherever it leads to, by whatever name
+    if job.pool:  # what it leads to, by whatever name
+        found["pool"] = _decisive(job, environment)["pools"][job.pool.name]
     if "resources" in found:
         found["resources"] = {key: _amount(item) for key, item in found["resources"].items()}
     return found
 
 
 def facts(job: Job, environment: Environment) -> dict[str, Data]:
-    """What a run takes with it of its environment; see `facts_of`."""
-    return facts_of(environment, job.target, job.pool, waits=bool(job.queue or job.gang))
-
-
-def facts_of(
-    environment: Environment, target: str, pool: Pool | None, *, waits: bool
-) -> dict[str, Data]:
     """What a run takes with it of its environment, in the shape of environment.yaml.
 
-    Exactly what a rendered byte of such a job depends on; `waits` is for jobs with a queue or a
-    gang. Defaults are written out: what a run is must not depend on what a later version takes for
-    one.
+    That is what its rendered bytes depend on, where its object is, and who applies it. Defaults
+    are written out: what a run is must not depend on what a later version takes for one.
     """
-    identity = TARGETS[target].identity
-    found: dict[str, Data] = {"namespace": environment.namespace, "gitops": _gitops(environment)}
-    options = _options(environment.targets[target], identity)
-    if options:
-        found["targets"] = {target: options}
-    if pool and "pool" in identity:
-        found["pools"] = {pool.name: _pool(pool)}
-    if waits:
-        found["queueing"] = environment.queueing
-    if "podSecurity" in identity:
-        found["podSecurity"] = environment.pod_security
-    if "serviceMesh" in identity:
-        found["serviceMesh"] = environment.service_mesh
+    located = {"namespace": environment.namespace, "gitops": _gitops(environment)}
+    return located | _decisive(job, environment)
+
+
+def _decisive(job: Job, environment: Environment) -> dict[str, Data]:
+    """The facts that change rendered bytes, as the job's kind names them."""
+    found: dict[str, Data] = {"pools": {job.pool.name: {}}} if job.pool else {}
+    for fact in TARGETS[job.target].facts:
+        value = fact.value(job, environment)
+        if value:
+            *above, last = [job.pool.name if k == POOL and job.pool else k for k in fact.path]
+            holder = found
+            for key in above:
+                holder = holder.setdefault(key, {})
+            holder[last] = value
     return found
 
 
@@ -97,31 +91,7 @@ def _chart(chart: ChartSource) -> dict[str, Data]:
     """Where a run has its chart from; without a branch, which pins nothing."""
     revision = chart.revision if chart.pinned else ""
     named = {"oci": chart.oci, "version": chart.version, "url": chart.url, "path": chart.path}
-    return _written({**named, "revision": revision})
-
-
-def _options(options: TargetOptions, identity: frozenset[str]) -> dict[str, Data]:
-    rendezvous = {"backend": options.rendezvous_backend, "endpoint": options.rendezvous_endpoint}
-    every = {
-        "version": options.version,
-        "runtime": options.runtime,
-        "rendezvous": _written(rendezvous),
-    }
-    return {name: value for name, value in _written(every).items() if name in identity}
-
-
-def _pool(pool: Pool) -> dict[str, Data]:
-    return _written(
-        {
-            "resource": pool.resource,
-            "tolerations": [dict(toleration) for toleration in pool.tolerations],
-            "nodeSelector": dict(pool.node_selector),
-        }
-    )
-
-
-def _written(data: dict[str, Data]) -> dict[str, Data]:
-    return {key: value for key, value in data.items() if value}
+    return {key: value for key, value in {**named, "revision": revision}.items() if value}
 
 
 def _digest(canonical: dict[str, Data]) -> str:

@@ -90,7 +90,7 @@ def plan(
     """Load, merge, validate, render, check and compare whatever the patterns select.
 
     `specs` are read instead of those on disk: a commit's, say, or edited ones. `rendered` is where
-    the runs are kept, if not on disk; `history` then says what was kept there before.
+    the runs are kept, if not on disk; `history` is what was kept there before, if not HEAD's.
     """
     tree = Snapshot(specs or Folder(root))
     found = survey(tree)
@@ -99,7 +99,7 @@ def plan(
     selected = () if nothing else select(patterns, found.jobs)
     ledgers = {s.environment: ledger.read(tree, s.environment) for s in selected}
     runs = rendered or Folder(root)
-    if options.recover and rendered is None:
+    if options.recover and history is None:
         history = History(root)
     work = [
         _Work(
@@ -224,7 +224,8 @@ class _Work:
         """Whether a job without a known run may have one all the same."""
         if file.name in self._folder.unrecorded:
             return False
-        cut_off = self._history is not None and self._history.is_cut_off(self.name)
+        beside = isinstance(self._folder.tree, Folder)  # and not on a branch with its own history
+        cut_off = beside and self._history is not None and self._history.is_cut_off(self.name)
         return cut_off or self._folder.is_unreadable(file.name)
 
     def _still_true(self, known: Remembered) -> bool:

@@ -74,7 +74,7 @@ def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsuppor
     labels = {
         **_own_labels(job, name),
         **_object_labels(job, environment),
-        **_mesh(environment).get("podLabels", {}),
+        **_mesh(job, environment).get("podLabels", {}),
         **decided.get("podLabels", {}),
     }
     for label, value in job.labels.items():
@@ -144,20 +144,22 @@ def _pod_metadata(job: Job, environment: Environment) -> dict[str, Data]:
     """https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/"""
     topology = job.topology
     if topology is None:
-        return _mesh(environment)
+        return _mesh(job, environment)
     kind, level = (
         ("required", topology.required) if topology.required else ("preferred", topology.preferred)
     )
     wish = {f"kueue.x-k8s.io/podset-{kind}-topology": level}
-    merged: dict[str, Data] = merge(_mesh(environment), {"podAnnotations": wish})
+    merged: dict[str, Data] = merge(_mesh(job, environment), {"podAnnotations": wish})
     return merged
 
 
-def _mesh(environment: Environment) -> dict[str, Data]:
+def _mesh(job: Job, environment: Environment) -> dict[str, Data]:
     """Ranks talk to each other directly: a sidecar breaks NCCL and keeps finished pods alive.
 
     Current Istio reads the label, older ones the annotation (kubeflow/manifests#2798).
     """
+    if TARGETS[job.target].envelope:
+        return {}
     if environment.service_mesh == "istio":
         off = {"sidecar.istio.io/inject": "false"}
         return {"podLabels": off, "podAnnotations": off}
@@ -333,7 +335,9 @@ def _placement(job: Job) -> dict[str, Data]:
 
 def _pod_security(job: Job, environment: Environment) -> dict[str, Data]:
     context: dict[str, Data] = {}
-    if environment.pod_security == "restricted":
+    if TARGETS[job.target].envelope:
+        pass  # Docker has no such check
+    elif environment.pod_security == "restricted":
         context["runAsNonRoot"] = True
     elif not job.security.run_as_user:
         context["runAsNonRoot"] = False  # or the chart's own default would refuse root

@@ -20,7 +20,7 @@ from trainwright.load import (
 )
 from trainwright.merge import Layer, stack
 from trainwright.model import Data, Environment, Finding, Job
-from trainwright.runs import meaning
+from trainwright.runs import adjust, meaning
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
 from trainwright.runs.record import Record, Recorded, RunFiles
@@ -226,17 +226,11 @@ class Workspace:
         finished = bool(finished_as(record, file.name, self.ledger(file.environment)))
         if finished != (record.state == "finished"):
             return False
-        spec = record.spec
-        if record.target not in environment.targets:
-            return False
-        facts = names.facts_of(
-            environment,
-            record.target,
-            environment.pools.get(spec.get("pool", "")),
-            waits=bool(spec.get("queue") or spec.get("gang")),
-        )
         below = self._inherited(file.environment, str(record.job.get("extends", "")))
-        return facts == record.environment and below == record.inherited
+        if below != record.inherited or record.target not in environment.targets:
+            return False
+        job = adjust.job_of(record, file, environment)
+        return job is not None and names.facts(job, environment) == record.environment
 
     @cache  # noqa: B019 - a workspace lives as long as a command
     def _inherited(self, environment: str, extended: str) -> Mapping[str, Data]:

@@ -304,6 +304,7 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
     assert shared["file"] == "environments/defaults.yaml"
     assert (shared["newRuns"], shared["held"]) == ((0, 2) if action == "held" else (2, 0))
     assert len(shared["jobs"]) == 3
+    assert [cause["path"] for cause in shared["causes"]] == ["gracePeriod"] * (action == "held")
     text = cloned.run("plan", "--against", "main").output
     said = (
         "holds back 2 runs, 0 start"

@@ -86,3 +86,66 @@ def test_a_record_that_was_edited_on_the_branch_begins_nothing(repository: Repos
     assert "TW054" in refused.output
     by_hand(repository, old='"epochs": 4', new='"epochs": 3')
     assert publish(repository) == before
+
+
+def test_runs_that_were_rendered_beside_the_specs_go_on_at_the_branch(
+    repository: Repository,
+) -> None:
+    assert repository.run("render").exit_code == 0
+    git_repository.commit(repository.root, "Render")
+    path = "prod/rendered/llm/pytorchjob.yaml"
+    before = repository.tree()[path]
+    lengthen(repository)
+    publish(repository)
+    assert git(repository.root, "show", "live:llm/pytorchjob.yaml") + "\n" == before
+    # From now on the branch counts.
+    assert repository.run("rerun", "prod/llm", "--commit", "--no-render").exit_code == 0
+    publish(repository)
+    assert "--epochs=9" in git(repository.root, "show", "live:llm/pytorchjob.yaml")
+
+
+@pytest.mark.parametrize("remove", ["llm", "llm/run.lock"])
+def test_a_run_that_was_removed_from_the_branch_by_hand_does_not_begin_anew(
+    remove: str, repository: Repository
+) -> None:
+    before = publish(repository)
+    lengthen(repository)
+    by_hand(repository, remove=remove)
+    refused = repository.run(*TO)
+    assert refused.exit_code == 2
+    assert "removed by hand on live: llm/run.lock" in refused.output
+    git(repository.root, "branch", "--force", "live", "live~")
+    assert publish(repository) == before
+
+
+def test_a_job_that_went_and_came_again_begins(repository: Repository) -> None:
+    publish(repository)
+    spec = repository.root / "environments/prod/jobs/llm.yaml"
+    text = spec.read_text()
+    spec.unlink()
+    git_repository.commit(repository.root, "No llm")
+    assert repository.run(*TO).exit_code == 0
+    spec.write_text(text)
+    git_repository.commit(repository.root, "llm again")
+    publish(repository)
+
+
+def test_a_job_that_went_with_its_rendering_and_came_again_begins(repository: Repository) -> None:
+    """On the branch of the specs, by commits of people's own."""
+    to = ("publish", "prod")
+    assert repository.run(*to).exit_code == 0
+    lengthen(repository)
+    git(repository.root, "rm", "--quiet", "-r", "environments/prod/rendered/llm")
+    git_repository.commit(repository.root, "Delete what is rendered")
+    refused = repository.run(*to)
+    assert refused.exit_code == 2
+    assert "removed by hand on main: environments/prod/rendered/llm/run.lock" in refused.output
+    git(repository.root, "revert", "--no-edit", "HEAD")
+    text = (repository.root / "environments/prod/jobs/llm.yaml").read_text()
+    git(repository.root, "rm", "--quiet", "-r", "environments/prod/rendered/llm")
+    git(repository.root, "rm", "--quiet", "environments/prod/jobs/llm.yaml")
+    git_repository.commit(repository.root, "No llm")
+    repository.write("prod/jobs/llm.yaml", text)
+    git_repository.commit(repository.root, "llm again")
+    assert repository.run(*to).exit_code == 0
+    assert "--epochs=9" in repository.tree()["prod/rendered/llm/pytorchjob.yaml"]

@@ -469,3 +469,38 @@ def test_jobs_are_listed_with_what_their_runs_are_behind(repository: Repository)
     assert places[0] == ("environments/base/jobs/llm.yaml", 4)
     assert places[2][0] == "environments/prod/environment.yaml"
     assert "hunter2" not in done.stdout + repository.run("list").stdout
+
+
+def test_a_job_that_went_with_its_record_is_new_when_it_comes_again(
+    committed: Repository,
+) -> None:
+    """Though an earlier commit had taken its record alone."""
+    remove_rendered(committed)
+    commit(committed, "Delete what is rendered")
+    rendered(committed)
+    commit(committed, "Render")
+    text = (committed.root / "environments/prod/jobs/llm.yaml").read_text(encoding="utf-8")
+    before = record(committed)["object"]
+    (committed.root / "environments/prod/jobs/llm.yaml").unlink()
+    remove_rendered(committed)
+    commit(committed, "No llm")
+    edit(committed, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
+    committed.write("prod/jobs/llm.yaml", text)
+    commit(committed, "llm again")
+    rendered(committed)
+    assert record(committed)["object"] != before
+
+
+def test_a_merge_does_not_hide_who_deleted_a_record(committed: Repository) -> None:
+    git(committed.root, "branch", "side")
+    before = committed.tree()
+    remove_rendered(committed)
+    commit(committed, "Delete what is rendered")
+    edit(committed, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
+    commit(committed, "Train longer")
+    git(committed.root, "checkout", "-q", "side")
+    (committed.root / "NOTES.md").write_text("", encoding="utf-8")
+    commit(committed, "Notes")
+    git(committed.root, "checkout", "-q", "-")
+    git(committed.root, "merge", "-q", "--no-edit", "side")
+    assert rendered(committed) == before

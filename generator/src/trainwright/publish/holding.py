@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import PurePosixPath
 
 from trainwright import filetree, index
 from trainwright.filetree import Changes
 from trainwright.git import Repository
+from trainwright.load import ENVIRONMENT_FILE
+from trainwright.publish import traces
 from trainwright.publish.model import PublishError
 from trainwright.publish.traces import METADATA
 from trainwright.runs import record as records
@@ -92,6 +95,23 @@ class Holding:
                 f"edited by hand on {branch}: {listed(edits)}; take it back there, or give "
                 "--discard-edits"
             )
+
+    def removed(self, specs: Mapping[str, str]) -> Iterator[str]:
+        """The records of jobs, given with the paths of their specs, that somebody took away here.
+
+        A job whose spec went with its record came again since: it is a new one.
+        """
+        missing = {
+            self.full(f"{job}/{RECORD_FILE}"): spec
+            for job, spec in specs.items()
+            if job not in self._jobs
+        }
+        for path, commit in traces.removals(self.repository, self.tip, missing):
+            spec = missing[path]
+            environment = PurePosixPath(spec).parent.parent / ENVIRONMENT_FILE
+            beside_specs = self.repository.has(commit, str(environment))
+            if not beside_specs or self.repository.has(commit, spec):
+                yield path
 
     def change(self, rendered: Changes) -> Change:
         """What a rendering changes, from the top. What traces it back is no difference."""

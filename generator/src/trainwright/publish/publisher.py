@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from time import sleep
@@ -117,15 +118,27 @@ class _Publisher:
     def _rendered(self, commit: str, environment: str, holding: Holding) -> Changes:
         """What an environment at a commit renders to, as changes of what a branch holds of it.
 
-        The runs that the branch holds are those that the cluster was given: they stay.
+        The runs that the branch holds are those that the cluster was given: they stay. So do those
+        that were rendered beside the specs, until the branch has them.
         """
         specs = self._repository.tree(commit, self._inside, later=RENDERED)
         runs = holding.as_rendered(environment)
-        found = plan.plan(self._root, (environment,), self._options.planning, specs, runs)
+        options = replace(self._options.planning, recover=True)
+        found = plan.plan(self._root, (environment,), options, specs, runs)
         changes = found.environments[0].changes
         if found.failed or changes is None:
             raise Unsound(found)
         return changes
+
+    def _refuse_removals(self, branch: str, name: str, holding: Holding, commit: str) -> None:
+        """Raise an error when a job's run was removed from the branch by hand: it is no new job."""
+        found = load.survey(self._repository.tree(commit, self._inside, later=RENDERED))
+        specs = {file.name: self._from_top(file.path) for file in found.jobs.get(name, ())}
+        if removed := tuple(holding.removed(specs)):
+            raise PublishError(
+                f"removed by hand on {branch}: {listed(removed)}; put it back there, or give "
+                "--discard-edits, which begins new runs"
+            )
 
     # --- publishing ----------------------------------------------------------------------------
 
@@ -224,6 +237,7 @@ class _Publisher:
             holding = Holding(self._repository, tip, self._path(name))
             if not self._options.discard_edits:
                 holding.refuse_edits(branch)
+                self._refuse_removals(branch, name, holding, source)
             change.add(holding.change(self._rendered(source, name, holding)))
         if not change:
             said = "up to date" if names else "holds what a later commit renders to"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Collection, Iterator
 from urllib.parse import urlsplit, urlunsplit
 
 from trainwright import credentials
@@ -62,6 +63,23 @@ def source_of(repository: Repository, tip: str, environment: str) -> str:
     grep = ("--all-match", f"--grep=^{_SOURCE}: ", f"--grep=^{_ENVIRONMENT}: {environment}$")
     form = f"--format=%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
     return repository.line("log", form, "--max-count=1", *grep, tip, "--")
+
+
+def removals(repository: Repository, tip: str, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Each path that was last removed by a commit of somebody else's, with that commit."""
+    if not (tip and paths):
+        return
+    trailer = f"%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
+    how = (f"--format=%x00%H %x00{trailer}%x00", "--name-only", "--diff-filter=D", "--no-renames")
+    raw = repository.git("log", *how, "-m", tip, "--", *sorted(paths))
+    seen: set[str] = set()
+    _, *parts = raw.decode(errors="replace").split("\0")
+    for commit, source, names in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        for path in {*names.split("\n")} & {*paths} - seen:
+            if repository.has(f"{commit.strip()}^", path):  # and not in another parent of a merge
+                seen.add(path)
+                if not source:
+                    yield path, commit.strip()
 
 
 def is_newer(

@@ -242,14 +242,28 @@ class _Comparison:
         """
         readers: dict[str, list[Change]] = {}
         for change in self.changes:
-            there = self.after.has(change.file)
-            read = self.after.job(change.file).loaded.files if there else ()
-            for path in {*read} & self._changed - {change.file.path}:
+            for path in self._shared(change):
                 readers.setdefault(path, []).append(change)
         for path, changes in sorted(readers.items()):
             counts = Counter(change.action for change in changes)
-            files = tuple(change.file for change in changes)
-            yield Blast(path, files, counts[Action.NEW_RUN], counts[Action.HELD])
+            held = (c for change in changes if change.action is Action.HELD for c in change.causes)
+            distinct = {(c.pointer, repr(c.after)): c for c in held if c.place.file == path}
+            yield Blast(
+                file=path,
+                jobs=tuple(change.file for change in changes),
+                new_runs=counts[Action.NEW_RUN],
+                held=counts[Action.HELD],
+                causes=tuple(distinct.values()),
+            )
+
+    def _shared(self, change: Change) -> frozenset[str]:
+        """The changed files that a job shares with others and that made it change."""
+        there = self.after.has(change.file)
+        read = self.after.job(change.file).loaded.files if there else ()
+        changed = frozenset(read) & self._changed - {change.file.path}
+        if change.action is not Action.HELD:
+            return changed
+        return changed & {cause.place.file for cause in change.causes} or changed
 
     # --- findings ----------------------------------------------------------------------------
 

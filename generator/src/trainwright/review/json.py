@@ -112,6 +112,7 @@ def _blast(blast: Blast) -> Data:
         "file": blast.file,
         "newRuns": blast.new_runs,
         "held": blast.held,
+        "causes": [_cause(cause) for cause in blast.causes],
         "jobs": [str(file) for file in blast.jobs],
     }
 

@@ -36,6 +36,7 @@ _SEVERITIES = {"error": "❌", "warning": "⚠️", "note": "💬"}
 _ROOM = 600  # characters kept free for saying what was left out
 _DIFF = 10_000  # characters of one job's diff
 _CAUSES = 3  # in a row of the table; the details have all
+_SHARED = 8  # values of one shared file
 _TABLE = "\n| | job | what happens | because | asks for | image |\n|---|---|---|---|---|---|\n"
 
 
@@ -45,7 +46,7 @@ def render(review: Review, style: Style) -> str:
     foot = _foot(review, style)
     rows = [_row(change, style) for change in changes]
     findings = [_finding(finding, style) for finding in _by_weight(review.findings)]
-    facts = list(_facts(review))
+    facts = list(_facts(review, style))
     room = LIMIT - len(head) - len(foot) - _ROOM
     table, used = fitting([_TABLE, *rows] if rows else [], room * 7 // 10 if findings else room)
     room -= used
@@ -114,13 +115,18 @@ def _finding(finding: Finding, style: Style) -> str:
     return f"- {icon} {rule} {where}: {cell(finding.message)}. {cell(finding.remedy)}\n"
 
 
-def _facts(review: Review) -> Iterator[str]:
+def _facts(review: Review, style: Style) -> Iterator[str]:
     for environment in review.environments:
         for fit in environment.fits:
             icon = "⚠️ " if fit.short or fit.unknown else ""
             yield f"\n{icon}{cell(environment.name)} {cell(fit.what)}: {cell(words.fitting(fit))}\n"
     for blast in review.blast:
-        yield f"\n`{code(blast.file)}` {words.reach(blast)}.\n"
+        causes = "".join(
+            f"- {_link(c.place, style, words.cause(c))}\n" for c in blast.causes[:_SHARED]
+        )
+        more = len(blast.causes) - _SHARED
+        causes += f"- and {more} more\n" if more > 0 else ""
+        yield f"\n`{code(blast.file)}` {words.reach(blast)}.\n\n{causes}"
 
 
 def _details(change: Change, style: Style) -> str:

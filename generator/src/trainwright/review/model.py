@@ -148,13 +148,15 @@ class EnvironmentReview:
 class Blast:
     """A shared file that changed, and the jobs that read it and that something happens to.
 
-    `new_runs` counts those that get a new run, `held` those whose run stays as it is.
+    `new_runs` counts those that get a new run, `held` those whose run stays as it is; `causes` are
+    the values in the file that these are behind, each once.
     """
 
     file: str
     jobs: tuple[JobFile, ...]
     new_runs: int
     held: int
+    causes: tuple[Cause, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

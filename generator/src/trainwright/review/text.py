@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainwright import diagnostics as dx
 from trainwright.model import Finding, Severity
 from trainwright.present import table
 from trainwright.review import words
 from trainwright.review.format import Format, Style
-from trainwright.review.model import Action, Change, Review
+from trainwright.review.model import Action, Cause, Change, Review
 
 _COLORS = {
     "rejected": "red",
@@ -49,6 +49,7 @@ def _lines(review: Review, style: Style) -> Iterator[str]:
         yield ""
         for blast in review.blast:
             yield f"{blast.file} {words.reach(blast)}"
+            yield from _causes(blast.causes)
     fits = [
         (environment.name, fit.what, words.fitting(fit))
         for environment in review.environments
@@ -70,10 +71,7 @@ def _said(finding: Finding) -> bool:
 def _change(change: Change, style: Style) -> Iterator[str]:
     action = style.paint(change.action.value, _COLORS.get(change.action.value, ""))
     yield f"{change.file}  {action}: {change.why}"
-    for cause in change.causes[:_MOST]:
-        yield f"  {words.cause(cause)}  ({cause.place})"
-    if len(change.causes) > _MOST:
-        yield f"  and {len(change.causes) - _MOST} more"
+    yield from _causes(change.causes)
     asked = words.signed(change.asked)
     if change.asked.nodes or change.asked.gpus or change.asked.hours or change.asked.unbounded:
         yield f"  asks for {asked}"
@@ -81,6 +79,13 @@ def _change(change: Change, style: Style) -> Iterator[str]:
         yield f"  image {words.image(change)}"
 
 
-_MOST = 8  # causes shown of one job
+def _causes(causes: Sequence[Cause]) -> Iterator[str]:
+    for cause in causes[:_MOST]:
+        yield f"  {words.cause(cause)}  ({cause.place})"
+    if len(causes) > _MOST:
+        yield f"  and {len(causes) - _MOST} more"
+
+
+_MOST = 8  # causes shown of one job or file
 
 FORMAT = Format("text", "for people at a terminal", render)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from trainwright import editing, resolve, schema, yamlio
 from trainwright.errors import TrainwrightError
 from trainwright.filetree import digest
+from trainwright.load import JobFile
 from trainwright.merge import Layered
 from trainwright.model import Data, Environment, GitOps, Job, Pool
 from trainwright.pointer import Pointer
 from trainwright.runs import meaning
-from trainwright.runs.record import Record
+from trainwright.runs.record import API_VERSION, Record
 
 Texts = Mapping[str, str]
 Render = Callable[[Job, Environment, str], Texts]  # a job as files by name, for an object's name
@@ -50,6 +51,14 @@ def recorded_job(
     job = resolve.typed(replace(spec, data=data), then, source)
     suspended = record.state == "suspended"
     return RecordedJob(record, replace(job, state="suspended" if suspended else "active"), then)
+
+
+def job_of(record: Record, file: JobFile, environment: Environment) -> Job | None:
+    """The recorded spec as a job in an environment; None where this version does not accept it."""
+    about = {"apiVersion": API_VERSION, "kind": "JobSpec", "name": file.name}
+    spec = Layered(data={**record.spec, **about}, layers=())
+    accepted = schema.effective_job().accepts(spec.data)
+    return resolve.typed(spec, environment, file.path) if accepted else None
 
 
 def began_in(record: Record, today: Environment) -> Environment:

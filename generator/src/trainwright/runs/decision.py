@@ -13,6 +13,7 @@ from trainwright.merge import Layered, stack
 from trainwright.model import Data, Environment, Job, Place
 from trainwright.pointer import Pointer
 from trainwright.runs import meaning
+from trainwright.runs.adjust import began_in
 from trainwright.runs.record import Record, State
 from trainwright.yamlio import Document
 
@@ -24,6 +25,10 @@ class Step(enum.StrEnum):
     KEEP = "keep"  # the recorded run, byte for byte
     ADJUST = "adjust"  # the recorded run, with another `state` or `maxDuration`
     END = "end"  # cancelled or finished: nothing to apply
+
+
+# What a run's name does not depend on: a new one would have the name of the one that there is.
+_WITHOUT_A_RUN = meaning.IN_PLACE | {"gitops"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +129,12 @@ def _begins(sources: Sources, record: Record, ledger: Ledger) -> bool:
         return True
     if sources.environment.shared_changes == "hold":
         return False
-    return any(not held.path.within("/gitops") for held in _held(sources, record))
+    return any(held.path.parts[0] not in _WITHOUT_A_RUN for held in _held(sources, record))
 
 
 def _same(sources: Sources, record: Record) -> meaning.Same:
     """Compares two effective specs as jobs, in which 1h is 60m; as data where one is no job."""
-    recorded = resolve.pools(record.environment.get("pools", {}))
-    environment = replace(sources.environment, pools={**sources.environment.pools, **recorded})
+    environment = began_in(record, sources.environment)
     about = {key: sources.spec.data[key] for key in ("apiVersion", "kind", "name")}
 
     def same(one: meaning.Spec, other: meaning.Spec) -> bool:
@@ -141,7 +145,8 @@ def _same(sources: Sources, record: Record) -> meaning.Same:
             resolve.typed(replace(sources.spec, data=spec), environment, sources.job.source)
             for spec in specs
         ]
-        return names.meaning(jobs[0]) == names.meaning(jobs[1])
+        one_means, other_means = (names.meaning(job, environment) for job in jobs)
+        return one_means == other_means
 
     return same
 
@@ -171,7 +176,10 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
             at = Pointer.of(*path)
             yield Held(at, before, after, _written(spec, at))
     now = names.facts(sources.job, sources.environment)
-    for path, before, after in meaning.differences(record.environment, now):
+    then = record.environment
+    if list(then.get("pools", {}).values()) == list(now.get("pools", {}).values()):
+        then = {**then, "pools": now.get("pools", {})}  # at most the name is another
+    for path, before, after in meaning.differences(then, now):
         at = Pointer.of(*path)
         yield Held(at, before, after, _stated(sources, at))
 

@@ -16,7 +16,7 @@ from trainwright.tree import Tree
 
 # Neither Argo CD nor Flux takes a file of this name for a manifest, as they would *.json.
 RECORD_FILE = "run.lock"
-_API_VERSION = "trainwright.io/v1alpha1"
+API_VERSION = "trainwright.io/v1alpha1"
 _KIND = "Run"
 
 State = Literal["active", "suspended", "cancelled", "finished"]
@@ -123,7 +123,7 @@ def text(source: str, record: Record) -> str:
     """
     data = {
         "$comment": f"What the run of {source} began with. Written by Trainwright; do not edit.",
-        "apiVersion": _API_VERSION,
+        "apiVersion": API_VERSION,
         "kind": _KIND,
         "object": record.object,
         "target": record.target,

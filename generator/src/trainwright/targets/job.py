@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
-from trainwright.targets import indexed, queueing
+from trainwright.targets import facts, indexed, queueing
 from trainwright.targets.target import Deviation, Target
 
 
@@ -35,6 +35,7 @@ TARGET = Target(
     values=_values,
     longest_suffix=lambda job: f"-{job.nodes - 1}",
     unsupported=indexed.unsupported,
+    facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
     immutable_template=True,
     controller_labels=indexed.JOB_LABELS,
     deviations=(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
-from trainwright.targets import indexed, queueing
+from trainwright.targets import facts, indexed, queueing
 from trainwright.targets.target import Deviation, Target
 
 
@@ -37,6 +37,7 @@ TARGET = Target(
     values=_values,
     longest_suffix=longest_suffix,
     unsupported=indexed.unsupported,
+    facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
     immutable_template=True,
     controller_labels=indexed.JOBSET_LABELS,
     deviations=(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from trainwright import launch
 from trainwright.model import Data, Elastic, Environment, Job
 from trainwright.pointer import Pointer
-from trainwright.targets import queueing
+from trainwright.targets import facts, queueing
 from trainwright.targets.target import Deviation, Target, Unsupported, one_process
 
 PORT = 23456  # the operator's default; named, or the Service it makes is invalid
@@ -103,6 +103,7 @@ TARGET = Target(
     values=_values,
     longest_suffix=_longest_suffix,
     unsupported=_unsupported,
+    facts=(*facts.PODS, facts.QUEUEING),
     deviations=(
         Deviation(
             about="Success",

@@ -48,9 +48,17 @@ def one_process(job: Job) -> Iterator[Unsupported]:
         )
 
 
-# The facts of an environment that decide the pods of any kind: placement, security contexts, what
-# keeps a mesh's sidecar away, and who starts the pods.
-POD_FACTS = frozenset({"pool", "podSecurity", "serviceMesh", "queueing"})
+POOL = "*"  # in a fact's path: the pool that the job asks for
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A property of an environment that decides rendered bytes: its path in environment.yaml, and
+    the value for a job. What is empty changes no byte of that job.
+    """
+
+    path: tuple[str, ...]
+    value: Callable[[Job, Environment], Data]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +68,7 @@ class Target:
     `template` is the chart template that shapes it; `values` are the chart values in which it
     differs from the others; `longest_suffix` is what the controller appends to the object's name
     at most; `unsupported` names what it cannot express, `deviations` what it expresses otherwise
-    than the others. `identity` are the facts of an environment that change its rendered bytes, and
+    than the others. `facts` are those of an environment that change its rendered bytes, and
     so are part of a run's name. `elastic` says whether nodes may come and go while it runs;
     `section` is the part of a job spec that no other target reads; `succeeds` names the kind that
     it is the next generation of. `envelope` makes a Kubernetes-like object of what is rendered, for
@@ -80,8 +88,8 @@ class Target:
     values: Callable[[Job, Environment, str], dict[str, Data]]
     longest_suffix: Callable[[Job], str]
     unsupported: Callable[[Job, Environment], Iterator[Unsupported]]
+    facts: tuple[Fact, ...]
     deviations: tuple[Deviation, ...] = ()
-    identity: frozenset[str] = POD_FACTS
     elastic: bool = False
     section: str = ""
     succeeds: str = ""

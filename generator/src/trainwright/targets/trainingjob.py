@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
 from trainwright.pointer import Pointer
-from trainwright.targets import indexed
-from trainwright.targets.target import POD_FACTS, Deviation, Target, Unsupported, one_process
+from trainwright.targets import facts, indexed
+from trainwright.targets.target import Deviation, Fact, Target, Unsupported, one_process
 
 # The operator joins the arguments by spaces into one bash line, so quoting is lost.
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
@@ -30,6 +30,15 @@ def injects(job: Job) -> bool:
         return job.lattice.inject
     own_launcher = job.launcher == "torchrun" and not job.entrypoint.argv
     return not own_launcher and (_sizes(job)[1] > 1 or job.procs_per_node > 1)
+
+
+def _rendezvous(job: Job, environment: Environment) -> dict[str, str]:
+    """Where the nodes of torchrun meet without the agent, if the environment says."""
+    options = environment.targets[job.target]
+    alone = job.launcher == "torchrun" and not job.entrypoint.argv and not injects(job)
+    if not (alone and options.rendezvous_endpoint):
+        return {}
+    return {"backend": options.rendezvous_backend, "endpoint": options.rendezvous_endpoint}
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -50,7 +59,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
             "priority": job.lattice.priority,
         },
     }
-    options = environment.targets[job.target]
+    meeting = _rendezvous(job, environment)
     if inject:
         several = {"LATTICE_NPROC_PER_NODE": str(job.procs_per_node)}
         values["env"] = {
@@ -59,13 +68,13 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         }
     elif job.launcher == "python" or job.entrypoint.argv:
         values["env"] = indexed.alone(job)
-    elif options.rendezvous_endpoint:
+    elif meeting:
         values["command"] = launch.command(
             job,
             rendezvous=(
                 f"--nnodes={low}:{high}",
-                f"--rdzv-backend={options.rendezvous_backend or 'c10d'}",
-                f"--rdzv-endpoint={options.rendezvous_endpoint}",
+                f"--rdzv-backend={meeting['backend']}",
+                f"--rdzv-endpoint={meeting['endpoint']}",
                 f"--rdzv-id={name}",
             ),
         )
@@ -151,7 +160,7 @@ TARGET = Target(
     values=_values,
     longest_suffix=_longest_suffix,
     unsupported=_unsupported,
-    identity=POD_FACTS | {"rendezvous"},
+    facts=(*facts.PODS, Fact(("targets", "trainingjob", "rendezvous"), _rendezvous)),
     deviations=(
         Deviation(
             about="Retries",

@@ -13,8 +13,8 @@ from dataclasses import replace
 from trainwright import launch
 from trainwright.model import Data, Environment, Job
 from trainwright.pointer import Pointer
-from trainwright.targets import indexed, queueing
-from trainwright.targets.target import POD_FACTS, Deviation, Target, Unsupported
+from trainwright.targets import facts, indexed, queueing
+from trainwright.targets.target import Deviation, Fact, Target, Unsupported
 
 _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
 
@@ -24,9 +24,18 @@ def _minor(job: Job, environment: Environment) -> int:
     return int(environment.targets[job.target].version.split(".")[1])
 
 
+def _version(job: Job, environment: Environment) -> str:
+    """The minor version: the releases of one have the same API."""
+    return f"2.{_minor(job, environment)}"
+
+
+def _runtime(job: Job, environment: Environment) -> str:
+    return environment.targets[job.target].runtime
+
+
 def _lent(job: Job, environment: Environment) -> bool:
     """Whether the pods are those of a runtime of the cluster."""
-    return bool(environment.targets[job.target].runtime)
+    return bool(_runtime(job, environment))
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -47,7 +56,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "restartPolicy": launch.restart_policy(job),
         "runPolicy": indexed.run_policy(job, environment, job.retries),
         "trainer": {
-            "version": f"2.{_minor(job, environment)}",
+            "version": _version(job, environment),
             **({"runtime": options.runtime} if options.runtime else {}),
         },
         **({"podGroup": gang["podGroup"]} if gang else {}),
@@ -117,7 +126,12 @@ TARGET = Target(
     values=_values,
     longest_suffix=lambda job: f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde",
     unsupported=_unsupported,
-    identity=POD_FACTS | {"version", "runtime"},
+    facts=(
+        *facts.PODS,
+        facts.QUEUEING,
+        Fact(("targets", "trainjob", "version"), _version),
+        Fact(("targets", "trainjob", "runtime"), _runtime),
+    ),
     succeeds="PyTorchJob",
     controller_labels=indexed.JOBSET_LABELS,
     deviations=(
