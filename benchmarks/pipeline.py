@@ -120,8 +120,10 @@ def report(root: Path, runs: int) -> None:
             shutil.rmtree(rendered)
 
     cold = timed(lambda: trainwright(root, "render"), runs, clean)
-    again = timed(lambda: trainwright(root, "render"), runs)
-    fresh = timed(lambda: trainwright(root, "render", "--check"), runs)
+    again = timed(lambda: trainwright(root, "render", "--no-cache"), runs)
+    fresh = timed(lambda: trainwright(root, "render", "--check", "--no-cache"), runs)
+    judged = timed(lambda: trainwright(root, "check"), 1)
+    known = timed(lambda: trainwright(root, "check"), runs)
     floor = measure_floor(root, specs, runs)
     total = sum(floor.values())
     print(f"{count} jobs, median of {runs} runs")
@@ -130,8 +132,14 @@ def report(root: Path, runs: int) -> None:
     print(f"  unavoidable, together                          {total:6.2f} s")
     print(f"  render from cold                               {cold:6.2f} s")
     print(f"render from cold / unavoidable          {cold / total:6.2f}   (wanted: at most 2.0)")
-    print(f"render again / from cold                {again / cold:6.2f}   (wanted: at most 0.33)")
-    print(f"render --check / from cold              {fresh / cold:6.2f}   (wanted: at most 0.33)")
+    print("all runs are recorded, nothing has changed, and there is no cache:")
+    print(f"  render / from cold                    {again / cold:6.2f}   (wanted: at most 0.25)")
+    print(f"  render --check / from cold            {fresh / cold:6.2f}   (wanted: at most 0.25)")
+    print(f"check again / for the first time        {known / judged:6.2f}   (wanted: at most 0.33)")
+    clean()
+    print(
+        f"peak memory of the process tree         {peak_memory(root):6.0f} MB (wanted: below 400)"
+    )
     planned = measure_plan(root, runs)
     print(f"plan of a one-line change               {planned:6.2f} s (wanted: at most 3)")
     print(f"  over render from cold                 {planned / cold:6.2f}")
@@ -141,10 +149,6 @@ def report(root: Path, runs: int) -> None:
         print(
             f"{name} a job / render a job  {seconds / (cold / count):6.1f}   (wanted: at least 20)"
         )
-    clean()
-    print(
-        f"peak memory of the process tree         {peak_memory(root):6.0f} MB (wanted: below 400)"
-    )
     measure_start(root)
 
 
