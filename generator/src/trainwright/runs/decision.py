@@ -14,6 +14,7 @@ from trainwright.model import Data, Environment, Job, Place
 from trainwright.pointer import Pointer
 from trainwright.runs import meaning
 from trainwright.runs.adjust import began_in
+from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import Record, State
 from trainwright.yamlio import Document
 
@@ -28,7 +29,7 @@ class Step(enum.StrEnum):
 
 
 # What a run's name does not depend on: a new one would have the name of the one that there is.
-_WITHOUT_A_RUN = meaning.IN_PLACE | {"gitops"}
+_WITHOUT_A_RUN = IN_PLACE | {"gitops"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +162,10 @@ def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:
     if state in ("finished", "cancelled"):
         return Decision(step=Step.END, name=name, state=state, record=record)
     held = tuple(_held(sources, record))
-    own, then = sources.own.get("maxDuration"), record.job.get("maxDuration")
-    adjusted = state != record.state or own != then
+    extended = sources.own.get("maxDuration") != record.job.get("maxDuration")
+    if extended:  # by the job's own file: the run takes it up at once
+        held = tuple(value for value in held if not value.path.within("/maxDuration"))
+    adjusted = state != record.state or extended
     step = Step.ADJUST if adjusted else Step.KEEP
     return Decision(step=step, name=name, state=state, record=record, held=held)
 
@@ -172,7 +175,7 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     differing = tuple(meaning.held(record, spec.data))
     same = bool(differing) and _same(sources, record)(record.spec, spec.data)
     for path, before, after in differing:
-        if not same or path[0] in meaning.IN_PLACE:
+        if not same or path[0] in IN_PLACE:
             at = Pointer.of(*path)
             yield Held(at, before, after, _written(spec, at))
     now = names.facts(sources.job, sources.environment)

@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from trainwright.model import Data
+from trainwright.runs.fields import ABOUT_THE_FILE, IN_PLACE
 from trainwright.runs.record import Record
 
 Path: TypeAlias = tuple[str, ...]  # a key per step
 Spec: TypeAlias = Mapping[str, Data]
 Same: TypeAlias = Callable[[Spec, Spec], bool]  # whether two effective specs train the same
 
-# What a file says about itself, or about its findings: nothing of it reaches a run.
-ABOUT_THE_FILE = frozenset({"apiVersion", "kind", "name", "description", "waivers"})
-# What acts on the run that there is.
-IN_PLACE = frozenset({"state", "maxDuration"})
 _ABSENT = object()
 
 

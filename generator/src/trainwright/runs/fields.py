@@ -1,0 +1,188 @@
+"""What an edit of a field does to the run that there is: a row for every field people can write.
+
+docs/fields.md is this table. A row stands for all that is below its field.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainwright.targets import TARGETS
+from trainwright.targets.target import POOL
+
+ANY = "*"  # in a path: whatever name people gave it
+
+
+class Effect(enum.StrEnum):
+    """What becomes of the run."""
+
+    NEW_RUN = "new run"
+    IN_PLACE = "in place"  # the same run, with that place of its manifest changed
+    HELD = "held"  # the run stays as it is, and its next one takes the edit up
+    NONE = "no effect"
+    REFUSED = "refused"  # the field cannot be written there
+
+
+@dataclass(frozen=True, slots=True)
+class JobField:
+    """A field of a job: its effect in the job's own file, and in a layer that jobs share."""
+
+    name: str
+    own: Effect = Effect.NEW_RUN
+    shared: Effect = Effect.HELD
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentField:
+    """A field of environment.yaml. Nothing that is written there starts a run by itself."""
+
+    path: tuple[str, ...]
+    effect: Effect = Effect.NONE
+    note: str = ""
+
+    def covers(self, path: tuple[str, ...]) -> bool:
+        """Whether the row is that of a field, or of one around it."""
+        return len(self.path) <= len(path) and all(
+            mine in (ANY, theirs) for mine, theirs in zip(self.path, path, strict=False)
+        )
+
+
+_NONE = (Effect.NONE, Effect.NONE)
+
+JOB = (
+    JobField("apiVersion", *_NONE),
+    JobField("kind", *_NONE),
+    JobField("name", Effect.NEW_RUN, Effect.REFUSED, "It is that of the file: another job."),
+    JobField("description", *_NONE),
+    JobField(
+        "extends", Effect.NEW_RUN, Effect.REFUSED, "Where what is inherited then means another run."
+    ),
+    JobField("target"),
+    JobField("image"),
+    JobField("entrypoint"),
+    JobField("launcher"),
+    JobField("flags"),
+    JobField("nodes"),
+    JobField("procsPerNode"),
+    JobField("backend"),
+    JobField("elastic"),
+    JobField("pool", note="By another name for the same nodes: no effect."),
+    JobField("resources"),
+    JobField("shm"),
+    JobField("env"),
+    JobField("secrets"),
+    JobField("volumes"),
+    JobField("checkpoint"),
+    JobField("queue"),
+    JobField("queuePriority"),
+    JobField("topology"),
+    JobField("gang"),
+    JobField("priorityClass"),
+    JobField(
+        "maxDuration",
+        Effect.IN_PLACE,
+        Effect.HELD,
+        "Where the API takes another one: see [edits](edits.md). A lowered default ends nothing.",
+    ),
+    JobField("retries"),
+    JobField("gracePeriod"),
+    JobField("run", note="What `rerun` raises."),
+    JobField(
+        "state",
+        Effect.IN_PLACE,
+        Effect.IN_PLACE,
+        "What was cancelled comes back by its own file only.",
+    ),
+    JobField("nodeSelector"),
+    JobField("tolerations"),
+    JobField("affinity"),
+    JobField("labels"),
+    JobField("annotations"),
+    JobField("serviceAccount"),
+    JobField("createServiceAccount"),
+    JobField("network"),
+    JobField("metrics"),
+    JobField("security"),
+    JobField("lattice"),
+    JobField("waivers", *_NONE),
+)
+
+
+def _facts() -> Iterator[EnvironmentField]:
+    """What the kinds render of an environment, each in a row."""
+    kinds: dict[tuple[str, ...], list[str]] = {}
+    for target in TARGETS.values():
+        for fact in target.facts:
+            kinds.setdefault(fact.path, []).append(f"`{target.name}`")
+    for path, names in kinds.items():
+        written = tuple(ANY if key == POOL else key for key in path)
+        yield EnvironmentField(written, Effect.HELD, f"In the names of {', '.join(names)}.")
+
+
+_ELSEWHERE = "In no name: only says where the object is."
+_APPLYING = "In no name: who applies the run, and how."
+_CHART = "In no name. With `mode: chart` a run keeps the chart that it began with."
+_JUDGED = "Decides findings, about a job's next run."
+_PLANNED = "Decides what a plan says of cost and room."
+
+ENVIRONMENT = (
+    *_facts(),
+    EnvironmentField(("namespace",), Effect.HELD, _ELSEWHERE),
+    EnvironmentField(("gitops", "engine"), Effect.HELD, _APPLYING),
+    EnvironmentField(("gitops", "mode"), Effect.HELD, _APPLYING),
+    EnvironmentField(("gitops", "prune"), Effect.HELD, _APPLYING),
+    *(
+        EnvironmentField(("gitops", "chart", key), Effect.HELD, _CHART)
+        for key in ("oci", "version", "path", "url", "revision")
+    ),
+    EnvironmentField(("gitops", "chart", "secret")),
+    *(
+        EnvironmentField(("gitops", key), note="The engine's own objects, which `wire` writes.")
+        for key in (
+            "name",
+            "namespace",
+            "repository",
+            "destination",
+            "applications",
+            "project",
+            "serviceAccount",
+            "notifications",
+        )
+    ),
+    EnvironmentField(("apiVersion",)),
+    EnvironmentField(("kind",)),
+    EnvironmentField(("description",)),
+    EnvironmentField(("kubernetes", "version"), note=_JUDGED),
+    EnvironmentField(("kubernetes", "context"), note="Where `status` and others look."),
+    EnvironmentField(("targets", ANY, "version"), note=f"Of a kind not named above. {_JUDGED}"),
+    EnvironmentField(("targets", ANY, "restrictedInitContainer"), note=_JUDGED),
+    EnvironmentField(("images",), note=_JUDGED),
+    EnvironmentField(("pools", ANY, "description")),
+    EnvironmentField(("pools", ANY, "gpusPerNode"), note=_JUDGED),
+    EnvironmentField(("pools", ANY, "capacity"), note=_PLANNED),
+    EnvironmentField(("pools", ANY, "pricePerGpuHour"), note=_PLANNED),
+    EnvironmentField(("pools", ANY, "spot"), note=_JUDGED),
+    EnvironmentField(("kueue", "version"), note=_JUDGED),
+    EnvironmentField(("queues",), note=_PLANNED),
+    EnvironmentField(("secrets",), note=_JUDGED),
+    EnvironmentField(
+        ("sharedChanges",),
+        note="With `start`, what is held starts new runs, but for `gitops` and `maxDuration`.",
+    ),
+    EnvironmentField(("budget",), note=_PLANNED),
+    EnvironmentField(("severities",), note=_JUDGED),
+    EnvironmentField(("waivers",), note=_JUDGED),
+)
+
+
+def environment_field(path: tuple[str, ...]) -> EnvironmentField | None:
+    """The row of a field of environment.yaml: the first that is its own, or stands around it."""
+    return next((row for row in ENVIRONMENT if row.covers(path)), None)
+
+
+# What a file says about itself, or about its findings: nothing of it reaches a run.
+ABOUT_THE_FILE = frozenset(row.name for row in JOB if row.own is Effect.NONE) | {"name"}
+IN_PLACE = frozenset(row.name for row in JOB if row.own is Effect.IN_PLACE)

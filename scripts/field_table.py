@@ -1,0 +1,86 @@
+"""Write docs/fields.md: what an edit of each field does to a run, from the table of fields.
+
+python scripts/field_table.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainwright.runs.fields import ENVIRONMENT, JOB, EnvironmentField, JobField
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "fields.md"
+COMMAND = "python scripts/field_table.py"
+_HEAD = f"""\
+<!-- Generated from the table of fields by `{COMMAND}`. Do not edit. -->
+# What an edit of a field does to a run
+
+A run begins with its first rendering, and keeps its name and its bytes until a line of the job's
+own file asks for another. A field stands for all that is below it.
+
+| effect | what happens |
+|---|---|
+| new run | another object under another name; the one before leaves |
+| in place | the same run, with exactly that place of its manifest changed |
+| held | the run stays; `list`, `plan` and `status` name what it is behind. `rerun` takes it up |
+| no effect | the run stays as it is, and so will its next one |
+| refused | the field cannot be written there |
+
+Comments, the order of keys, defaults that are spelled out, other spellings of the same amount, and
+values that move to a base as they are have no effect.
+"""
+_JOB = """\
+## A job
+
+*Own file*: `environments/<env>/jobs/<job>.yaml`. *Shared*: a base, the `defaults` of
+`environment.yaml`, or those of `environments/defaults.yaml`.
+"""
+_ENVIRONMENT = """\
+## An environment
+
+`environment.yaml`, and for `gitops` also `environments/defaults.yaml`. A fact of an environment is
+in the name of a run that begins if it changes a byte that is rendered for its kind, and only then.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
+    check = parser.parse_args().check
+    wanted = page()
+    if not check:
+        PAGE.write_text(wanted, encoding="utf-8")
+    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
+        sys.exit(f"docs/{PAGE.name} is out of date: run {COMMAND}")
+
+
+def page() -> str:
+    """The whole text."""
+    lines = [_HEAD, _JOB, "| field | own file | shared | |", "|---|---|---|---|"]
+    lines += map(_job, JOB)
+    lines += ["", _ENVIRONMENT, "| field | effect | |", "|---|---|---|"]
+    lines += _environment()
+    return "\n".join(lines) + "\n"
+
+
+def _job(row: JobField) -> str:
+    return f"| `{row.name}` | {row.own} | {row.shared} | {row.note} |"
+
+
+def _environment() -> Iterator[str]:
+    for row in ENVIRONMENT:
+        yield f"| `{_written(row)}` | {row.effect} | {row.note} |"
+    yield "| `defaults` | as *shared* above | |"
+
+
+def _written(row: EnvironmentField) -> str:
+    names = {"pools": "<pool>", "targets": "<target>"}
+    keys = [names[row.path[0]] if key == "*" else key for key in row.path]
+    return ".".join(keys)
+
+
+if __name__ == "__main__":
+    main()

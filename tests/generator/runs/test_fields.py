@@ -1,0 +1,352 @@
+"""Each row of the table of fields is what an edit does to a run that is recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from repository import Repository
+from trainwright import schema
+from trainwright.load import JobFile
+from trainwright.runs.decision import Decision, Step
+from trainwright.runs.fields import ENVIRONMENT, JOB, Effect, environment_field
+from trainwright.targets import TARGETS, unsupported
+from trainwright.tree import Folder
+from trainwright.workspace import Workspace
+
+ROOT = Path(__file__).resolve().parents[3]
+Schema = Mapping[str, Any]
+
+# --- every field has a row ------------------------------------------------------------------------
+
+
+def _schema(name: str) -> Schema:
+    read: Schema = json.loads((schema.FOLDER / f"{name}.schema.json").read_text(encoding="utf-8"))
+    return read
+
+
+def _leaves(of: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The fields of environment.yaml in which nothing else is named by us."""
+    below = {**of.get("properties", {})}
+    if isinstance(of.get("additionalProperties"), dict):
+        below["*"] = of["additionalProperties"]
+    if not below and not (path and path[0] == "targets" and len(path) == 2):  # a kind without any
+        yield path
+    for key, part in below.items():
+        yield from _leaves(part, (*path, key))
+
+
+def test_every_field_of_a_job_has_a_row_and_no_row_is_of_another() -> None:
+    fields = _schema("job")["$defs"]["fields"]["properties"]
+    assert [row.name for row in JOB] == list(fields)
+
+
+def test_every_field_of_an_environment_has_a_row_and_no_row_is_of_another() -> None:
+    leaves = [path for path in _leaves(_schema("environment")) if path != ("defaults",)]
+    assert [path for path in leaves if environment_field(path) is None] == []
+    used = {environment_field(path) for path in leaves}
+    assert [row.path for row in ENVIRONMENT if row not in used] == []
+
+
+def test_the_defaults_of_all_environments_are_of_fields_with_rows() -> None:
+    assert set(_schema("defaults")["properties"]) == {"apiVersion", "kind", "defaults", "gitops"}
+
+
+def test_a_new_field_would_be_missing() -> None:
+    for path in (("new",), ("pools", "*", "new"), ("gitops", "new"), ("targets", "job", "new")):
+        assert environment_field(path) is None
+
+
+def test_the_page_is_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    import field_table
+
+    assert field_table.PAGE.read_text(encoding="utf-8") == field_table.page()
+
+
+# --- and does what it says ------------------------------------------------------------------------
+
+PLACE: dict[str, Any] = {
+    "apiVersion": "trainwright.io/v1alpha1",
+    "kind": "Environment",
+    "namespace": "training",
+    "kubernetes": {"version": "1.33"},
+    "queues": {"team": {}, "other": {}},
+    "pools": {
+        "p": {"resource": "nvidia.com/gpu", "nodeSelector": {"a": "b"}},
+        "q": {"resource": "nvidia.com/gpu", "nodeSelector": {"a": "c"}},
+    },
+    "targets": {
+        "pytorchjob": {"version": "1.9", "restrictedInitContainer": True},
+        "trainingjob": {},
+        "trainjob": {"version": "2.3"},
+        "jobset": {},
+        "job": {},
+        "compose": {},
+    },
+}
+BASE: dict[str, Any] = {
+    "apiVersion": "trainwright.io/v1alpha1",
+    "kind": "JobSpec",
+    "name": "llm",
+    "image": {"repository": "registry.example.com/ml/train", "tag": "1.0"},
+    "entrypoint": {"script": "train.py"},
+    "resources": {"cpu": "8", "memory": "64Gi", "gpu": 2},
+    "pool": "p",
+}
+VOLUME = {"volumes": {"v": {"claim": "c", "mountPath": "/v"}}}
+QUEUED = {"queue": "team"}
+KUEUE = {**PLACE, "queueing": "kueue", "kueue": {"version": "0.19"}}
+VOLCANO = {**PLACE, "queueing": "volcano"}
+# What a field says after the edit, and what must be there for it: of the job, of the environment.
+EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "description": ("another one", {}, PLACE),
+    "extends": ("base/other", {}, PLACE),
+    "target": ("jobset", {}, PLACE),
+    "image": ({"repository": "registry.example.com/ml/train", "tag": "2.0"}, {}, PLACE),
+    "entrypoint": ({"script": "other.py"}, {}, PLACE),
+    "launcher": ("torchrun", {}, PLACE),
+    "flags": ({"epochs": 3}, {}, PLACE),
+    "nodes": (2, {}, PLACE),
+    "procsPerNode": (4, {}, PLACE),
+    "backend": ("gloo", {}, PLACE),
+    "elastic": ({"minNodes": 1, "maxNodes": 2}, {}, PLACE),
+    "pool": ("q", {}, PLACE),
+    "resources": ({"cpu": "9", "memory": "64Gi", "gpu": 2}, {}, PLACE),
+    "shm": ("8Gi", {}, PLACE),
+    "env": ({"A": "1"}, {}, PLACE),
+    "secrets": ({"T": {"name": "s", "key": "k"}}, {}, PLACE),
+    "volumes": (VOLUME["volumes"], {}, PLACE),
+    "checkpoint": ({"volume": "v", "path": "ckpt"}, VOLUME, PLACE),
+    "queue": ("other", QUEUED, KUEUE),
+    "queuePriority": ("high", QUEUED, KUEUE),
+    "topology": ({"preferred": "rack"}, QUEUED, KUEUE),
+    "gang": (True, {"nodes": 2}, VOLCANO),
+    "priorityClass": ("batch", {}, PLACE),
+    "maxDuration": ("3h", {}, PLACE),
+    "retries": (2, {}, PLACE),
+    "gracePeriod": ("90s", {}, PLACE),
+    "run": (2, {}, PLACE),
+    "state": ("suspended", {}, PLACE),
+    "nodeSelector": ({"zone": "a"}, {}, PLACE),
+    "tolerations": ([{"key": "x", "operator": "Exists"}], {}, PLACE),
+    "affinity": ({"nodeAffinity": {}}, {}, PLACE),
+    "labels": ({"team": "a"}, {}, PLACE),
+    "annotations": ({"owner": "b"}, {}, PLACE),
+    "serviceAccount": ("trainer", {}, PLACE),
+    "createServiceAccount": (True, {}, PLACE),
+    "network": ("isolated", {}, PLACE),
+    "metrics": ({"port": 9090}, {}, PLACE),
+    "security": ({"runAsUser": 1000}, {}, PLACE),
+    "lattice": ({"priority": 5}, {"target": "trainingjob"}, PLACE),
+    "waivers": ({"TW111": {"reason": "because", "until": "2030-01-01"}}, {}, PLACE),
+}
+CONSTANT = {"apiVersion", "kind", "name"}  # which have no other value in the same file
+
+
+def _write(root: Path, place: dict[str, Any], job: dict[str, Any]) -> None:
+    repository = Repository(root)
+    repository.write("prod/environment.yaml", yaml.safe_dump(place, sort_keys=False))
+    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(job, sort_keys=False))
+
+
+def _recorded(root: Path, place: dict[str, Any], job: dict[str, Any]) -> dict[str, str]:
+    """What is rendered of a job, with its record."""
+    other = {**BASE, "name": "other", "flags": {"lr": 1}}
+    Repository(root).write("base/jobs/other.yaml", yaml.safe_dump(other))
+    _write(root, place, job)
+    done = Repository(root).run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    return Repository(root).tree()
+
+
+def _decided(root: Path) -> Decision:
+    decision = Workspace(Folder(root)).job(JobFile("prod", "llm")).decision
+    assert decision is not None
+    return decision
+
+
+def _effect(decision: Decision, field: str) -> Effect:
+    """What was decided, in the words of the table."""
+    if decision.step is Step.BEGIN:
+        return Effect.NEW_RUN
+    held = any(value.path.parts[0] == field for value in decision.held)
+    if decision.step is Step.ADJUST:
+        assert not held
+        return Effect.IN_PLACE
+    return Effect.HELD if held else Effect.NONE
+
+
+def test_there_is_an_edit_of_every_field() -> None:
+    assert EDITS.keys() | CONSTANT == {row.name for row in JOB}
+
+
+@pytest.mark.parametrize("row", JOB, ids=lambda row: row.name)
+def test_an_edit_of_the_own_file_does_what_the_table_says(tmp_path: Path, row: Any) -> None:
+    if row.name in CONSTANT:
+        assert row.own is (Effect.NEW_RUN if row.name == "name" else Effect.NONE)
+        return
+    value, job, place = EDITS[row.name]
+    before = _recorded(tmp_path, place, {**BASE, **job})
+    _write(tmp_path, place, {**BASE, **job, row.name: value})
+    assert _effect(_decided(tmp_path), row.name) is row.own
+    done = Repository(tmp_path).run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    manifests = {path: text for path, text in before.items() if "run.lock" not in path}
+    after = Repository(tmp_path).tree()
+    assert (manifests.items() <= after.items()) == (row.own is Effect.NONE)
+
+
+@pytest.mark.parametrize("row", JOB, ids=lambda row: row.name)
+def test_an_edit_of_a_shared_layer_does_what_the_table_says(tmp_path: Path, row: Any) -> None:
+    if row.name in ("apiVersion", "kind"):
+        assert row.shared is Effect.NONE
+        return
+    value, job, place = EDITS.get(row.name, ("other", {}, PLACE))
+    own = {key: value for key, value in {**BASE, **job}.items() if key != row.name}
+    shared = {**job, **BASE}.get(row.name)
+    defaults = {} if shared is None or row.name == "name" else {row.name: shared}
+    job = {**own, "name": "llm"}
+    before = _recorded(tmp_path, {**place, "defaults": defaults}, job)
+    _write(tmp_path, {**place, "defaults": {row.name: value}}, job)
+    done = Repository(tmp_path).run("render", "--no-cache")
+    if row.shared is Effect.REFUSED:
+        assert done.exit_code == 1
+        return
+    assert done.exit_code == 0, done.output
+    after = Repository(tmp_path).tree()
+    assert (before == after) == (row.shared is not Effect.IN_PLACE)
+    if row.shared is not Effect.IN_PLACE:
+        assert _effect(_decided(tmp_path), row.name) is row.shared
+
+
+CHART = {
+    "engine": "argocd",
+    "mode": "chart",
+    "chart": {"oci": "oci://ghcr.io/a/b", "version": "1.0.0"},
+}
+GIT_CHART = {
+    "engine": "argocd",
+    "mode": "chart",
+    "chart": {"url": "https://git.example.com/a.git", "path": "chart", "revision": "refs/tags/v1"},
+}
+# Before, and after: properties of environment.yaml over those that are there.
+CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "namespace": ({}, {"namespace": "elsewhere"}),
+    "description": ({}, {"description": "other"}),
+    "kubernetes.version": ({}, {"kubernetes": {"version": "1.34"}}),
+    "kubernetes.context": ({}, {"kubernetes": {"version": "1.33", "context": "gpu"}}),
+    "podSecurity": ({}, {"podSecurity": "baseline"}),
+    "serviceMesh": ({}, {"serviceMesh": "istio"}),
+    "queueing": (KUEUE, {"queueing": "volcano"}),
+    "kueue.version": (KUEUE, {"kueue": {"version": "0.18"}}),
+    "queues": ({}, {"queues": {"team": {"quota": 64, "description": "ours"}, "other": {}}}),
+    "secrets": ({}, {"secrets": {"hf": {"description": "by hand"}}}),
+    "sharedChanges": ({}, {"sharedChanges": "start"}),
+    "images": ({}, {"images": {"registries": ["registry.example.com/"], "requireDigest": False}}),
+    "budget": ({}, {"budget": {"gpuHours": 9, "cost": 9, "owner": "a"}}),
+    "severities": ({}, {"severities": {"TW111": "off"}}),
+    "waivers": ({}, {"waivers": [{"rule": "TW111", "reason": "because", "until": "2030-01-01"}]}),
+    "gitops.engine": ({}, {"gitops": {"engine": "flux"}}),
+    "gitops.prune": ({}, {"gitops": {"prune": "immediate"}}),
+    "gitops.mode": ({}, {"gitops": CHART}),
+    "gitops.chart.oci": ({"gitops": CHART}, {"gitops": {**CHART, "chart": {"oci": "oci://ghcr.io/a/c", "version": "1.0.0"}}}),
+    "gitops.chart.version": ({"gitops": CHART}, {"gitops": {**CHART, "chart": {"oci": "oci://ghcr.io/a/b", "version": "1.1.0"}}}),
+    "gitops.chart.secret": ({"gitops": CHART}, {"gitops": {**CHART, "chart": {**CHART["chart"], "secret": "s"}}}),
+    "gitops.chart.url": ({"gitops": GIT_CHART}, {"gitops": {**GIT_CHART, "chart": {**GIT_CHART["chart"], "url": "https://git.example.com/b.git"}}}),
+    "gitops.chart.path": ({"gitops": GIT_CHART}, {"gitops": {**GIT_CHART, "chart": {**GIT_CHART["chart"], "path": "other"}}}),
+    "gitops.chart.revision": ({"gitops": GIT_CHART}, {"gitops": {**GIT_CHART, "chart": {**GIT_CHART["chart"], "revision": "refs/tags/v2"}}}),
+    "gitops.name": ({}, {"gitops": {"name": "other"}}),
+    "gitops.namespace": ({}, {"gitops": {"namespace": "cd"}}),
+    "gitops.repository": ({}, {"gitops": {"repository": {"url": "https://git.example.com/a.git"}}}),
+    "gitops.destination": ({}, {"gitops": {"destination": {"name": "gpu"}}}),
+    "gitops.applications": ({}, {"gitops": {"applications": "environment"}}),
+    "gitops.project": ({}, {"gitops": {"project": "ml"}}),
+    "gitops.serviceAccount": ({}, {"gitops": {"serviceAccount": "flux"}}),
+    "gitops.notifications": ({}, {"gitops": {"notifications": {"slack": {"on-failed": ["ml"]}}}}),
+}  # fmt: skip
+_POOL = PLACE["pools"]["p"]
+CHANGES |= {
+    f"pools.*.{key}": ({}, {"pools": {**PLACE["pools"], "p": {**_POOL, key: value}}})
+    for key, value in {
+        "description": "other",
+        "resource": "amd.com/gpu",
+        "tolerations": [{"key": "x", "operator": "Exists"}],
+        "nodeSelector": {"a": "z"},
+        "gpusPerNode": 8,
+        "capacity": 64,
+        "pricePerGpuHour": 2,
+        "spot": True,
+    }.items()
+}
+OPTIONS = {
+    "pytorchjob": {"version": "1.10", "restrictedInitContainer": False},
+    "trainingjob": {
+        "version": "0.3",
+        "rendezvous": {"backend": "etcd-v2", "endpoint": "a:2379"},
+    },
+    "trainjob": {"version": "2.2", "runtime": "own"},
+    "jobset": {"version": "0.12"},
+}
+_TARGETS = PLACE["targets"]
+CHANGES |= {
+    f"targets.{target}.{key}": (
+        {},
+        {"targets": {**_TARGETS, target: {**_TARGETS[target], key: value}}},
+    )
+    for target, options in OPTIONS.items()
+    for key, value in options.items()
+}
+JOBS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "queue": QUEUED,
+    "gang": {"gang": True},
+    "torchrun": {"launcher": "torchrun"},
+}
+
+
+def test_there_is_a_change_of_every_field_of_an_environment() -> None:
+    changed = {environment_field(tuple(name.split("."))) for name in CHANGES}
+    constant = {("apiVersion",), ("kind",)}
+    assert [r.path for r in ENVIRONMENT if r not in changed and r.path not in constant] == []
+
+
+def _is_rendered(root: Path, job: str) -> bool:
+    sources = Workspace(Folder(root)).job(JobFile("prod", job)).sources
+    return sources is not None and not any(
+        True for _ in unsupported(sources.job, sources.environment)
+    )
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_an_edit_of_an_environment_does_what_the_table_says(tmp_path: Path, name: str) -> None:
+    """To every kind of job that can be rendered in both; one of them has to show the effect."""
+    row = environment_field(tuple(name.split(".")))
+    assert row is not None
+    here, there = CHANGES[name]
+    before = {**PLACE, **here}
+    repository = Repository(tmp_path)
+    repository.write("prod/environment.yaml", yaml.safe_dump(before))
+    for target, job in product(TARGETS, JOBS):
+        spec = {**BASE, **JOBS[job], "name": f"{target}-{job}", "target": target}
+        path = repository.write(f"prod/jobs/{target}-{job}.yaml", yaml.safe_dump(spec))
+        if not _is_rendered(tmp_path, f"{target}-{job}"):
+            path.unlink()
+    rendered = repository.run("render", "--no-cache")
+    assert rendered.exit_code == 0, rendered.output
+    repository.write("prod/environment.yaml", yaml.safe_dump({**before, **there}))
+    workspace = Workspace(Folder(tmp_path))
+    seen = set()
+    for file in workspace.survey.jobs["prod"]:
+        decision = workspace.job(file).decision
+        if decision is not None:
+            assert decision.step is Step.KEEP or name == "sharedChanges"
+            paths = [".".join(value.path.parts) for value in decision.held]
+            seen |= {Effect.HELD if paths else Effect.NONE}
+    assert (Effect.HELD in seen) == (row.effect is Effect.HELD)
