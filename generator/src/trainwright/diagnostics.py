@@ -270,7 +270,7 @@ LEDGER_JOB = Diagnostic(
 RUN = Diagnostic(
     id="TW052",
     name="recorded-run",
-    summary="The record of a run can be read, and its files are what was rendered.",
+    summary="A recorded run takes an edit of `state` or `maxDuration`, and its files are whole.",
     effect="Nothing can be rendered for the job without touching a run that may be training.",
     remedy="Restore environments/<env>/rendered/<job> from git, or begin a new run with "
     "`trainwright rerun`.",
@@ -363,6 +363,9 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         UNPINNED_CHART,
         LEDGER,
         LEDGER_JOB,
+        RUN,
+        OBJECT_COLLISION,
+        UNRECORDED,
         SAME_AS_INHERITED,
         UNREAD,
         SHADOWED,

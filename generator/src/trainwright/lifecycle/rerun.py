@@ -1,4 +1,4 @@
-"""`rerun`: the same spec, trained again under a new name."""
+"""`rerun`: another run of the job, which takes up what was held back."""
 
 from __future__ import annotations
 
