@@ -374,3 +374,20 @@ def _waiting(objects: list[dict[str, Any]], engine: str) -> set[str]:
         return {rule["kind"] for rule in rules if "kueue" in str(rule)}
     rules = [rule for body in objects for rule in body["spec"].get("ignore", ())]
     return {rule["target"]["kind"] for rule in rules}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("chart", ["", f"{OCI}: 0.1.0"])
+def test_a_run_whose_record_cannot_be_read_is_never_left_out(
+    engine: str, chart: str, repository: Repository
+) -> None:
+    """As after a merge with a conflict: its release, its kind or its namespace would go."""
+    _environment(repository, engine, chart)
+    _render(repository)
+    path = repository.root / "environments/prod/rendered/llm/run.lock"
+    path.write_text("<<<<<<< ours\n" + _record(repository, "llm"), encoding="utf-8")
+    done = repository.run("wire", "prod")
+    assert done.exit_code == 1
+    assert not done.stdout
+    assert "error[TW054]: what this run began with cannot be read" in done.stderr
+    assert "environments/prod/rendered/llm/run.lock" in done.stderr

@@ -26,7 +26,8 @@ def of_run(record: Record, gitops: GitOps) -> tuple[ChartSource, bool]:
     """
     now = of_new_runs(gitops)
     written: Mapping[str, Data] = record.environment.get("gitops", {}).get("chart", {})
-    source = ChartSource(**written, secret=now.secret)
+    known = {key: written.get(key, "") for key in ("oci", "version", "url", "revision", "path")}
+    source = ChartSource(**known, secret=now.secret)
     if source.pinned:
         return _located(source, gitops), True
     if now.oci and record.chart != UNKNOWN:

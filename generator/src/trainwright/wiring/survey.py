@@ -18,6 +18,7 @@ from trainwright.model import Data, Environment, Finding, Place, Related, Severi
 from trainwright.pointer import Pointer
 from trainwright.render import VALUES_FILE
 from trainwright.runs import adjust
+from trainwright.runs import record as records
 from trainwright.select import NO_ENVIRONMENT
 from trainwright.tree import Folder
 from trainwright.wiring import WIRINGS, charts
@@ -75,6 +76,7 @@ def look(root: Path, names: tuple[str, ...]) -> Surveyed:
             raise SelectionError(f"nothing applies {name}: its gitops.engine is none")
         runs = tuple(_runs(folders[name], reader, place))
         # A run that cannot be read must not be left out: its release would be deleted.
+        findings += _unreadable(folders[name], jobs[name])
         findings += [finding for run in runs if not isinstance(run, Run) for finding in run]
         listed = tuple(run for run in runs if isinstance(run, Run))
         site = Site(environment=place, earlier=earlier[name], runs=listed)
@@ -128,6 +130,18 @@ def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, .
             runtimes = tuple((name, target.runtime) for name, target in place.targets.items())
             found.setdefault((place.namespace, place.queueing, runtimes), place)
     return tuple(found[key] for key in sorted(found))
+
+
+def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[Finding]:
+    """Records that are there, and that nobody can understand."""
+    for job in jobs:
+        if job.name not in folder.records and folder.is_unreadable(job.name):
+            yield dx.UNRECORDED.at(
+                Place(records.path(job.environment, job.name)),
+                "what this run began with cannot be read",
+                remedy=f"Take the file from git, or let `trainwright render {job}` write it anew.",
+                subject=str(job),
+            )
 
 
 def _runs(
