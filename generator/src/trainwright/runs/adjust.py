@@ -16,7 +16,7 @@ from trainwright.load import JobFile
 from trainwright.merge import Layered
 from trainwright.model import Data, Environment, GitOps, Job, Pool
 from trainwright.pointer import Pointer
-from trainwright.runs import meaning
+from trainwright.runs import meaning, threeway
 from trainwright.runs.record import API_VERSION, Record
 
 Texts = Mapping[str, str]
@@ -124,23 +124,39 @@ def adjusted(
     after = render(edited, found.environment, name)
     if before == texts:
         return dict(after)
-    if before.keys() != after.keys() or before.keys() != texts.keys():
+    files = {file for file in {*before, *after} if before.get(file) != after.get(file)}
+    if not files <= before.keys() & after.keys() & texts.keys():
         raise CannotAdjust(f"the edit adds or removes files of {name}")
-    return {file: _laid(file, texts[file], before[file], after[file]) for file in texts}
+    return {
+        file: _laid(file, text, before[file], after[file]) if file in files else text
+        for file, text in texts.items()
+    }
 
 
 def _laid(file: str, recorded: str, before: str, after: str) -> str:
-    """What differs between two texts, in a third one."""
-    if before == after:
-        return recorded
+    """What differs between two texts, in a third one, and nothing else."""
+    for merged in (threeway.merge(before, after, recorded), _edited(file, recorded, before, after)):
+        if merged is not None and threeway.same_edit(before, after, recorded, merged):
+            return merged
+    raise CannotAdjust(
+        f"{file} was rendered by another version of Trainwright, and this one would change more of "
+        "it than was asked for"
+    )
+
+
+def _edited(file: str, recorded: str, before: str, after: str) -> str | None:
+    """The same by keys, wherever their lines are now."""
     was, now = yamlio.load_rendered(before), yamlio.load_rendered(after)
     if len(was) != 1 or len(now) != 1:
-        raise CannotAdjust(f"{file} holds several documents, which are not edited")
+        return None
     raw = recorded.encode()
-    for path, _, value in meaning.differences(was[0], now[0]):
-        pointer = Pointer.of(*path)
-        if value is None:
-            raw = editing.drop(file, raw, pointer)
-        else:
-            raw = editing.put(file, raw, pointer, value)
+    try:
+        for path, _, value in meaning.differences(was[0], now[0]):
+            pointer = Pointer.of(*path)
+            if value is None:
+                raw = editing.drop(file, raw, pointer)
+            else:
+                raw = editing.put(file, raw, pointer, value)
+    except editing.EditError:
+        return None
     return raw.decode()

@@ -1,0 +1,109 @@
+"""An edit between two rendered texts, laid onto a third: line by line, as `diff3` does."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from typing import TypeAlias
+
+from trainwright import yamlio
+from trainwright.model import Data
+
+Change: TypeAlias = tuple[tuple[str, ...], str, str]  # where, before and after as JSON
+
+_ABSENT = ""  # as JSON, nothing
+
+
+def merge(base: str, edited: str, recorded: str) -> str | None:
+    """The recorded text with what was edited in the base; None where its lines are not there."""
+    old, new, lines = (text.splitlines(keepends=True) for text in (base, edited, recorded))
+    here = _matching(old, lines)
+    for tag, start, stop, first, last in reversed(_opcodes(old, new)):
+        if tag == "equal":
+            continue
+        place = _place(here, start, stop)
+        if place is None:
+            return None
+        lines[place : place + stop - start] = new[first:last]
+    return "".join(lines)
+
+
+def _opcodes(one: Sequence[str], other: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
+    return SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+
+
+def _matching(base: Sequence[str], recorded: Sequence[str]) -> dict[int, int]:
+    """Where lines of the base are in the recorded text."""
+    blocks = SequenceMatcher(None, base, recorded, autojunk=False).get_matching_blocks()
+    return {at + n: there + n for at, there, size in blocks for n in range(size)}
+
+
+def _place(here: Mapping[int, int], start: int, stop: int) -> int | None:
+    """Where lines of the base begin in the recorded text; None unless they are there together."""
+    if start == stop:  # something is inserted: behind the line above, or in front of the next
+        if start - 1 in here:
+            return here[start - 1] + 1
+        return here.get(stop)
+    place = here.get(start)
+    if place is None or any(here.get(n) != place + n - start for n in range(start, stop)):
+        return None
+    return place
+
+
+def same_edit(base: str, edited: str, recorded: str, merged: str) -> bool:
+    """Whether two pairs of texts differ by the same values at the same places."""
+    asked, done = _changes(base, edited), _changes(recorded, merged)
+    return asked is not None and asked == done
+
+
+def _changes(before: str, after: str) -> Counter[Change] | None:
+    """What differs between the documents of two texts; None where they are not as many."""
+    old, new = yamlio.load_rendered(before), yamlio.load_rendered(after)
+    if len(old) != len(new):
+        return None
+    return Counter(
+        change
+        for number, pair in enumerate(zip(old, new, strict=True))
+        for change in _between(*pair, (str(number),))
+    )
+
+
+def _between(old: Data, new: Data, path: tuple[str, ...]) -> Iterator[Change]:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        for key in (*old, *(key for key in new if key not in old)):
+            at = (*path, str(key))
+            if key in old and key in new:
+                yield from _between(old[key], new[key], at)
+            else:
+                yield (
+                    at,
+                    _json(old[key]) if key in old else _ABSENT,
+                    (_json(new[key]) if key in new else _ABSENT),
+                )
+    elif isinstance(old, list) and isinstance(new, list):
+        yield from _between_lists(old, new, path)
+    elif _json(old) != _json(new):
+        yield path, _json(old), _json(new)
+
+
+def _between_lists(old: list[Data], new: list[Data], path: tuple[str, ...]) -> Iterator[Change]:
+    """Items by their name, if they have one: another version may put others in front of them."""
+    if len(old) == len(new):
+        for one, other in zip(old, new, strict=True):
+            yield from _between(one, other, (*path, _label(one)))
+        return
+    was, now = Counter(map(_json, old)), Counter(map(_json, new))
+    for item in (was - now).elements():
+        yield (*path, "*"), item, _ABSENT
+    for item in (now - was).elements():
+        yield (*path, "*"), _ABSENT, item
+
+
+def _label(item: Data) -> str:
+    return str(item["name"]) if isinstance(item, Mapping) and "name" in item else "*"
+
+
+def _json(data: Data) -> str:
+    return json.dumps(data, sort_keys=True)
