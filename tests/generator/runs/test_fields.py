@@ -305,6 +305,7 @@ CHANGES |= {
 }
 JOBS: dict[str, dict[str, Any]] = {
     "plain": {},
+    "cpu": {"pool": None, "resources": {"cpu": "8", "memory": "64Gi"}},
     "queue": QUEUED,
     "gang": {"gang": True},
     "torchrun": {"launcher": "torchrun"},
@@ -347,6 +348,25 @@ def test_an_edit_of_an_environment_does_what_the_table_says(tmp_path: Path, name
         decision = workspace.job(file).decision
         if decision is not None:
             assert decision.step is Step.KEEP or name == "sharedChanges"
-            paths = [".".join(value.path.parts) for value in decision.held]
-            seen |= {Effect.HELD if paths else Effect.NONE}
+            held = {value.path.parts[0] for value in decision.held}
+            # Without Kueue it is the pool that places the pods of a job or jobset.
+            also = {"pools"} if name == "queueing" else set()
+            assert held <= {name.partition(".")[0]} | also
+            seen |= {Effect.HELD if held else Effect.NONE}
     assert (Effect.HELD in seen) == (row.effect is Effect.HELD)
+
+
+def test_a_pool_by_another_name_is_the_same_pool(tmp_path: Path) -> None:
+    place = {**PLACE, "pools": {"p": _POOL, "same": _POOL}}
+    before = _recorded(tmp_path, {**place, "defaults": {"pool": "p"}}, _without(BASE, "pool"))
+    _write(tmp_path, {**place, "defaults": {"pool": "same"}}, _without(BASE, "pool"))
+    assert _decided(tmp_path).held == ()
+    _write(tmp_path, place, {**BASE, "pool": "same"})
+    assert _decided(tmp_path).step is Step.KEEP
+    manifest = "prod/rendered/llm/pytorchjob.yaml"
+    assert Repository(tmp_path).run("render").exit_code == 0
+    assert Repository(tmp_path).tree()[manifest] == before[manifest]
+
+
+def _without(spec: dict[str, Any], field: str) -> dict[str, Any]:
+    return {key: value for key, value in spec.items() if key != field}

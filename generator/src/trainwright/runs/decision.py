@@ -180,8 +180,9 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
             yield Held(at, before, after, _written(spec, at))
     now = names.facts(sources.job, sources.environment)
     then = record.environment
-    if list(then.get("pools", {}).values()) == list(now.get("pools", {}).values()):
-        then = {**then, "pools": now.get("pools", {})}  # at most the name is another
+    pool, pool_now = (list(facts.get("pools", {}).values()) for facts in (then, now))
+    if pool and pool == pool_now:
+        then = {**then, "pools": now["pools"]}  # at most the name is another
     for path, before, after in meaning.differences(then, now):
         at = Pointer.of(*path)
         yield Held(at, before, after, _stated(sources, at))
