@@ -22,11 +22,13 @@ $(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt runtime/pyproject.toml
 render: $(BIN)/trainwright ## validate and render the shipped environments
 	@$(BIN)/trainwright render
 
-test: $(VENV)/.dev ## run all tests
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations=25
 
-test-fast: $(VENV)/.dev ## run the tests that take less than a few seconds
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow"
+test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
+	$(PYTEST) -m "not slow"
+
+test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzing, many examples
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=thorough
 
 check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of everything generated
 	$(BIN)/ruff check .
@@ -55,4 +57,4 @@ bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/makespan.py
 
-.PHONY: help render test test-fast check format golden bench
+.PHONY: help render test test-slow check format golden bench

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import git_repository
 
@@ -17,11 +18,44 @@ import git_repository
 _PIP = "BUILD_CONSTRAINT CONSTRAINT NO_BINARY NO_DEPS ONLY_BINARY PREFIX REQUIREMENT TARGET USER"
 _SHARED = Path(__file__).resolve().parents[2] / "shared"
 
+# `make test` draws few examples and `make test-slow` many; a test whose examples are expensive takes
+# a fraction of what the profile says. No deadlines: machines are busy.
+_CI = os.environ.get("CI") == "true"
+_PROFILE = settings(
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+settings.register_profile("quick", _PROFILE, max_examples=60)
+settings.register_profile("thorough", _PROFILE, max_examples=500)
+settings.load_profile("quick")
+
+# What a test may use of a processor before it has to be marked as slow. The time of processors, of
+# this process and its children, hardly depends on who else is on the machine.
+_LIMIT = 5  # seconds
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite expected outputs; review with git"
     )
+
+
+def _processor_time() -> float:
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    before = _processor_time()
+    yield
+    spent = _processor_time() - before
+    if _CI and spent > _LIMIT and item.get_closest_marker("slow") is None:
+        pytest.fail(
+            f"{spent:.1f} seconds of a processor in a test that is not marked as slow, "
+            f"of at most {_LIMIT}: mark it, or make it cheaper",
+            pytrace=False,
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -54,7 +88,7 @@ def shared() -> Callable[[str], Path]:
         found = _SHARED / path
         if not found.exists():
             message = f"the upstream test data ../shared/{path} is not here"
-            if os.environ.get("CI") == "true":
+            if _CI:
                 pytest.fail(message)
             pytest.skip(message)
         return found
@@ -77,7 +111,7 @@ def npm_package(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
         )  # fmt: skip
         if packed.returncode:
             message = f"npm cannot bring {package}: {packed.stderr.strip()}"
-            if os.environ.get("CI") == "true":
+            if _CI:
                 pytest.fail(message)
             pytest.skip(message)
         with tarfile.open(next(folder.glob("*.tgz"))) as archive:

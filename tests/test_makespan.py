@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 ROOT = Path(__file__).parents[1]
@@ -68,7 +68,6 @@ def clusters(draw: st.DrawFn, *, overheads: bool, jobs: int) -> tuple[int, list[
 
 
 @Policies
-@settings(deadline=None)
 @given(clusters(overheads=True, jobs=5))
 def test_work_is_conserved_and_no_unit_is_used_twice(
     policy: Any, cluster: tuple[int, list[Any]]
@@ -88,7 +87,6 @@ def test_work_is_conserved_and_no_unit_is_used_twice(
 
 
 @Policies
-@settings(deadline=None)
 @given(clusters(overheads=True, jobs=1))
 def test_a_job_alone_is_the_same_under_every_policy(
     policy: Any, cluster: tuple[int, list[Any]]
@@ -99,7 +97,6 @@ def test_a_job_alone_is_the_same_under_every_policy(
 
 
 @pytest.mark.parametrize("policy", [M.elasticdl, M.lattice])
-@settings(deadline=None)
 @given(clusters(overheads=False, jobs=2))
 def test_two_elastic_jobs_never_end_later_than_gangs_if_changing_is_free(
     policy: Any, cluster: tuple[int, list[Any]]
@@ -109,7 +106,6 @@ def test_two_elastic_jobs_never_end_later_than_gangs_if_changing_is_free(
     assert together <= M.simulate(capacity, jobs, M.gang).makespan
 
 
-@settings(deadline=None)
 @given(clusters(overheads=True, jobs=5))
 def test_elasticdl_never_takes_units_back(cluster: tuple[int, list[Any]]) -> None:
     capacity, jobs = cluster

@@ -155,8 +155,13 @@ def _runs(title: str) -> dict[Variant, Run]:
     return {variant: spec.run for variant, spec in _on_targets(title).items()}
 
 
-TITLES = [spec.title for spec in SPECS if _on_targets(spec.title)]
-PAIRS = [(title, *pair) for title in TITLES for pair in combinations(_on_targets(title), 2)]
+TITLES = [spec.title for spec in SPECS]
+
+
+def _pairs() -> Iterator[tuple[str, Variant, Variant]]:
+    for title in TITLES:
+        for left, right in combinations(_on_targets(title), 2):
+            yield title, left, right
 
 
 def _declared(spec: Spec, path: str) -> bool:
@@ -180,13 +185,13 @@ def test_every_spec_is_the_same_training_on_every_target(title: str) -> None:
 
 
 def test_the_proof_compares_all_targets_with_all_others() -> None:
-    compared = {frozenset((left.target, right.target)) for _, left, right in PAIRS}
+    compared = {frozenset((left.target, right.target)) for _, left, right in _pairs()}
     expected = {frozenset(pair) for pair in combinations(TARGETS, 2)}
     assert expected <= compared
-    assert {str(v) for _, *pair in PAIRS for v in pair} >= {
+    assert {str(v) for _, *pair in _pairs() for v in pair} >= {
         f"trainjob-{minor}{lent}" for minor in MINORS for lent in ("", "-of-the-cluster")
     }
-    shipped = [title for title in TITLES if ":" not in title]
+    shipped = [title for title in TITLES if ":" not in title and _on_targets(title)]
     assert len(shipped) == len(list(ROOT.glob("environments/*/jobs/*.yaml"))) - len(
         list(ROOT.glob("environments/base/jobs/*.yaml"))
     )
@@ -205,7 +210,7 @@ DEVIATIONS = [
 )
 def test_every_declared_deviation_is_seen(target: str, deviation: object) -> None:
     """One that never shows would only hide a difference to come."""
-    for title, left, right in PAIRS:
+    for title, left, right in _pairs():
         if target not in (left.target, right.target):
             continue
         spec = _on_targets(title)[left if left.target == target else right]

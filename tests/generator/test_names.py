@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repository import Repository
@@ -146,9 +146,7 @@ def test_what_may_change_in_place_keeps_the_name(place: Repository, extra: dict[
     assert _object(place, FULL) == _first(place, {**FULL, **extra})
 
 
-@settings(
-    max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(max_examples=settings.default.max_examples // 4)  # each renders three times
 @given(st.randoms(use_true_random=False))
 def test_order_and_comments_change_nothing(place: Repository, random) -> None:
     def shuffled(data: Data) -> Data:

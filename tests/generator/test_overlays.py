@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
@@ -264,7 +264,6 @@ def _layer(index: int, data: dict[str, Any]) -> Layer:
     return Layer("base", document)
 
 
-@settings(max_examples=500, deadline=None)
 @given(st.lists(_spec, min_size=2, max_size=4))
 def test_what_is_called_idle_can_be_removed(specs: list[dict[str, Any]]) -> None:
     spec = stack(tuple(_layer(index, data) for index, data in enumerate(specs)))

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
@@ -165,7 +165,6 @@ def _written(field: str, keys: list[str], value: Data) -> tuple[str, dict[str, i
     return "\n".join(lines) + "\n", at
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(FREE)), st.lists(KEYS, min_size=1, max_size=4, unique=True))
 def test_findings_about_keys_are_at_their_lines(
     repository: Repository, field: str, keys: list[str]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright_runtime.elastic.cursor import Cursor, permutation
@@ -91,7 +91,6 @@ def _train(make: Callable[[], Source], batch: int, draw: st.DrawFn) -> list[Reco
 
 
 @given(st.data(), st.integers(1, 60), st.integers(1, 13), st.booleans())
-@settings(max_examples=50, deadline=None)
 def test_a_cursor_trains_each_record_once(
     data: st.DataObject, length: int, batch: int, shuffle: bool
 ) -> None:
@@ -106,7 +105,6 @@ def test_a_cursor_trains_each_record_once(
     st.integers(1, 9),
     st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
 def test_leased_shards_train_each_record_once(
     data: st.DataObject, lengths: list[int], batch: int, shuffle: bool
 ) -> None:

@@ -82,6 +82,7 @@ def _report(case: str) -> str:
 def test_golden(case: str, request: pytest.FixtureRequest) -> None:
     imported, _ = _imported(case)
     made = {f"{one.spec['name']}.yaml": text.spec(one) for one in imported}
+    assert len(made) == len(imported), "each has a name of its own"
     made["report.txt"] = _report(case)
     folder = HERE / "examples" / case / "expected"
     if request.config.getoption("--update-golden"):
@@ -93,8 +94,33 @@ def test_golden(case: str, request: pytest.FixtureRequest) -> None:
     assert made == there
 
 
-SPECS_OF = {case: len(_imported(case)[0]) for case in EXAMPLES}
-SPECS = [(case, index) for case, count in SPECS_OF.items() for index in range(count)]
+# Counted in the expectations, which `test_golden` holds to what is imported: collecting is cheap.
+SPECS_OF = {case: len([*(HERE / "examples" / case / "expected").glob("*.yaml")]) for case in EXAMPLES}  # fmt: skip
+# One of each kind, and what is special about importing at all; the others are slow.
+USUAL = {
+    "compose-one-gpu",
+    "docker-run-transformers",
+    "elasticdl-train-mnist",
+    "job-indexed-with-a-service",
+    "jobset-torchrun-cifar",
+    "pytorchjob-mnist-gloo",
+    "trainingjob-fixed-size",
+    "trainjob-2-3-with-its-runtime",
+}
+
+
+def _of(case: str, *more: object) -> object:
+    marks = [] if case in USUAL else [pytest.mark.slow]
+    return pytest.param(case, *more, marks=marks, id="-".join([case, *map(str, more)]))
+
+
+SPECS = [_of(case, index) for case, count in SPECS_OF.items() for index in range(count)]
+
+
+def test_an_import_of_every_kind_is_in_every_run() -> None:
+    assert set(EXAMPLES) >= USUAL
+    kinds = {source.kind for case in USUAL for source in _found(case).sources}
+    assert kinds == {target.kind for target in TARGETS.values()}
 
 
 @pytest.mark.parametrize(("case", "index"), SPECS)
@@ -471,7 +497,7 @@ def _planted(data: Data, above: str = "") -> Data:
     return inside if above in OF_OBJECTS else {**inside, "planted": "x"}
 
 
-@pytest.mark.parametrize("case", WHOLE)
+@pytest.mark.parametrize("case", [_of(case) for case in WHOLE])
 def test_a_field_that_nobody_knows_is_listed(case: str, tmp_path: Path) -> None:
     done = _import(tmp_path / "planted.yaml", [_planted(body) for body in _documents(case)])
     assert [problem for problem in done.problems if ONE_GROUP not in problem] == []
@@ -484,7 +510,7 @@ def test_a_field_that_nobody_knows_is_listed(case: str, tmp_path: Path) -> None:
 COUNTS = ("replicas", "numNodes", "maxSize", "completions")
 
 
-@pytest.mark.parametrize("case", WHOLE)
+@pytest.mark.parametrize("case", [_of(case) for case in WHOLE])
 def test_pods_by_the_million_are_a_mistake_and_never_built(case: str, tmp_path: Path) -> None:
     bodies = _documents(case)
     counts = [(body, at) for body in bodies for at, _ in leaves(body) if at.endswith(COUNTS)]

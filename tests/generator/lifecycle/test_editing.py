@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright import editing, yamlio
@@ -186,7 +186,6 @@ data = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.dictionaries(keys, data, min_size=1, max_size=4), keys, keys, scalars, st.booleans())
 def test_whatever_is_set_reads_as_what_was_meant_or_is_refused(
     before: dict[str, object], key: str, inner: str, value: object, nested: bool

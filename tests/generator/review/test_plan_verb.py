@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import git_repository
@@ -579,7 +579,6 @@ def test_diffs_go_first_and_the_riskiest_stays_longest() -> None:
 
 
 @given(text=TEXTS, changes=st.integers(0, 12))
-@settings(deadline=None, max_examples=60)
 def test_nothing_in_a_value_gets_out_of_its_cell(text: str, changes: int) -> None:
     plain, said = (markdown.render(_review(changes, 2, t), STYLE) for t in ("", text))
     for mark in ("<details>", "</details>", "<!--"):

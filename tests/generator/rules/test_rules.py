@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright import credentials, resolve, rules
@@ -382,7 +382,6 @@ def _run_all(body: dict[str, Data]) -> None:
             assert hit.pointer == "" or hit.pointer.startswith("/")
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.dictionaries(_words, _anything, max_size=6))
 def test_no_object_makes_a_rule_fail(body: dict[str, Data]) -> None:
     _run_all(body)
@@ -402,7 +401,6 @@ def _paths(data: Data, path: tuple[Data, ...] = ()) -> list[tuple[Data, ...]]:
     return [path, *(p for key, value in items for p in _paths(value, (*path, key)))]
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_no_mutation_of_a_good_object_makes_a_rule_fail(data: st.DataObject) -> None:
     body = json.loads(json.dumps(data.draw(st.sampled_from(_GOOD))))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import CRDS, TRAINJOBS
@@ -329,7 +329,6 @@ _body = st.dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
 @given(_body, _body, st.sampled_from(["PyTorchJob", "TrainJob", "JobSet", "Job", "ConfigMap"]))
 def test_any_two_objects_can_be_compared(
     before: dict[str, Data], after: dict[str, Data], kind: str
