@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainwright import filetree, yamlio
+from trainwright import filetree, names, yamlio
 from trainwright.errors import OutputError
 from trainwright.load import ENVIRONMENTS, RENDERED
 from trainwright.model import Data
@@ -61,7 +61,14 @@ class RenderedFolder:
         return found
 
     def record(self, job: str) -> Record | None:
-        """The record of a job's run; None when there is none, or none that can be understood."""
+        """The record of a job's run; None when there is none, or none that can be understood.
+
+        The record in a folder that was moved or copied with its job is that of another job.
+        """
+        found = self._parsed(job)
+        return found if found and names.is_of(job, found.object) else None
+
+    def _parsed(self, job: str) -> Record | None:
         try:
             return records.parse(self.tree.read(f"{self.path}/{job}/{RECORD_FILE}"))
         except FileNotFoundError:
@@ -72,7 +79,7 @@ class RenderedFolder:
 
     def is_unreadable(self, job: str) -> bool:
         """Whether there is a record of a job's run that cannot be understood."""
-        return f"{job}/{RECORD_FILE}" in self.hashes and self.record(job) is None
+        return f"{job}/{RECORD_FILE}" in self.hashes and self._parsed(job) is None
 
     def recorded(self, job: str) -> Recorded | None:
         """The run of a job, with the files that were rendered for it."""

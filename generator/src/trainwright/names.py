@@ -40,6 +40,11 @@ def object_name(job: Job, digest: str) -> str:
     return f"{job.name}-{digest[:8]}"
 
 
+def is_of(job: str, name: str) -> bool:
+    """Whether an object of that name is a run of the job."""
+    return name.rpartition("-")[0] == job
+
+
 def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     """What a job means, as plain data: equal for two specs that train the same.
 

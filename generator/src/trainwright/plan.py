@@ -184,6 +184,8 @@ class _Work:
         """The jobs that take more than a look: another run or state, or findings not known yet."""
         if self.environment is None:
             return
+        if self._history is not None:
+            self._restore(self._history)
         keeper = Keeper(self._reader, self._loaded, self.environment, self._ledger)
         for file, recorded in self._present().items():
             known = self._remembered.get(file.name)
@@ -202,6 +204,15 @@ class _Work:
             found |= self._recovered(found, self._history)
         self._unknown = tuple(file for file, run in found.items() if not run and self._lost(file))
         return found
+
+    def _restore(self, history: History) -> None:
+        """Put back lost runs of jobs that were not selected: the list of all would end them."""
+        known = {*self._runs, *self._folder.unrecorded}
+        lost = [file for file in self._selection.others if file.name not in known]
+        for file, run in history.recorded(lost).items():
+            self._runs[file.name] = run.record
+            texts = {**run.files.texts(), RECORD_FILE: records.text(file.path, run.record)}
+            self._texts |= {f"{file.name}/{name}": text for name, text in texts.items()}
 
     def _recovered(
         self, found: Mapping[JobFile, Recorded | None], history: History

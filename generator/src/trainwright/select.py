@@ -19,10 +19,11 @@ NO_ENVIRONMENT = (
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Jobs of one environment; `whole` when nothing of it was left out on purpose."""
+    """Jobs of one environment, and its others; `whole` when none was left out on purpose."""
 
     environment: str
     jobs: tuple[JobFile, ...]
+    others: tuple[JobFile, ...]
     whole: bool
 
 
@@ -57,8 +58,13 @@ def select(
         if not hits:
             raise SelectionError(_nothing(pattern, available))
     return tuple(
-        Selection(environment, tuple(sorted(chosen[environment])), environment in whole)
-        for environment in sorted(chosen)
+        Selection(
+            environment=environment,
+            jobs=tuple(sorted(jobs)),
+            others=tuple(file for file in available[environment] if file not in jobs),
+            whole=environment in whole,
+        )
+        for environment, jobs in sorted(chosen.items())
     )
 
 

@@ -279,6 +279,29 @@ def test_a_deleted_rendering_comes_back_from_git(
     assert rendered(committed) == before
 
 
+@pytest.mark.parametrize("path", ["", "other"])
+def test_a_job_rendered_alone_ends_no_other_whose_rendering_is_lost(
+    committed: Repository, path: str
+) -> None:
+    committed.job("prod/other")
+    before = rendered(committed)
+    commit(committed, "Another job")
+    remove_rendered(committed, path)
+    commit(committed, "Delete it")
+    assert rendered(committed, "prod/llm") == before
+
+
+def test_a_run_does_not_move_with_its_folder(repository: Repository) -> None:
+    folder = repository.root / "environments/prod"
+    (folder / "rendered/llm").rename(folder / "rendered/chat")
+    (folder / "jobs/llm.yaml").rename(folder / "jobs/chat.yaml")
+    edit(repository, "prod/jobs/chat.yaml", "name: llm", "name: chat")
+    rendered(repository)
+    assert str(record(repository, "prod/chat")["object"]).startswith("chat-")
+    assert repository.run("retire", "prod/chat", "--outcome", "succeeded").exit_code == 0
+    assert repository.run("render", "--check").exit_code == 0
+
+
 def test_a_job_that_comes_back_is_a_new_one(committed: Repository) -> None:
     """Its file was deleted with its run: adding it again asks for training."""
     text = (committed.root / "environments/prod/jobs/llm.yaml").read_text(encoding="utf-8")

@@ -39,11 +39,15 @@ class Refused(Exception):
 
 @dataclass
 class Live:
-    """An object in the store, for whom it is, and how far its training is."""
+    """An object in the store, for whom it is, and how far its training is.
+
+    `maker` is the request for which it was made, `owner` the one that it answers now.
+    """
 
     body: Body
     suspended: bool
     owner: Owner = ("", 0)
+    maker: Owner = ("", 0)
     progress: int = 0
     outcome: str = ""  # "succeeded" or "failed" once it is over
     age: int = 0  # ticks since it ended

@@ -247,9 +247,7 @@ class Loop:
             return
         if now == before and not others:
             return
-        by_hand = frozenset(
-            job for job in by_hand if set(manifests(tree, job)) - set(manifests(before, job))
-        )
+        by_hand = frozenset(job for job in by_hand if _put_back(job, before, tree, now))
         self._check(branch, now, selected)
         self.git.commit(branch, now, *others)
         if branch == MAIN:
@@ -313,9 +311,17 @@ class Loop:
         acted = self.engine.sync(self.cluster, {i: body for i, (_, body) in desired.items()})
         for which, owner in owners.items():
             if which in objects:
-                objects[which].owner = owner
+                live = objects[which]
+                live.owner = owner
+                live.maker = owner if live.maker == ("", 0) else live.maker
         self._judge_losses()
-        self.faults += [f"the API refuses {which}" for which in self.cluster.refused]
+        for which in self.cluster.refused:
+            # A job that says again what it said once, while that run is still in the cluster, has
+            # the name of that run again; nothing starts or ends, but the engine reports it.
+            if objects[which].maker == objects[which].owner:
+                self.faults.append(f"the API refuses {which}")
+            else:
+                self.done["an earlier run is there"] += 1
         self.cluster.refused.clear()
         return acted
 
@@ -403,6 +409,12 @@ def _unasked(job: str, old: dict[Identity, Body], new: dict[Identity, Body]) -> 
             yield f"{which} is changed in place"
     if any(which[0] in TRAINING for which in new.keys() - old.keys()):
         yield f"{job} has another run that nobody asked for"
+
+
+def _put_back(job: str, before: Tree, tree: Tree, now: Tree) -> bool:
+    """Whether people put the files of another run there, and so asked for one."""
+    other = manifests(tree, job).keys() - manifests(before, job).keys()
+    return bool(other and manifests(now, job))
 
 
 def _jobs_of(paths: object) -> frozenset[str]:

@@ -28,7 +28,7 @@ _IN_PLACE = frozenset({"state", "maxDuration"})
 _APART = _ABOUT_THE_FILE | _IN_PLACE | {"extends"}
 _STATE = ("state",)
 _SAME = {"1000m": "1", "120m": "2h"}  # other spellings
-_BUILT_IN = {"run": 1, "state": "active", "gracePeriod": "60s", "backend": "auto"}
+_BUILT_IN = {"run": 1, "state": "active", "gracePeriod": "60s", "retries": 0, "backend": "auto"}
 
 
 def jobs(tree: Tree) -> frozenset[str]:
@@ -92,13 +92,14 @@ def _leaves(data: Any, path: Path = ()) -> dict[Path, str]:
 class Requests:
     """The requests for runs of one job, numbered.
 
-    `run` is what the last one was to train with, `runs` all of them by what is rendered for them. `cancelled` and `over` say whether that may end:
+    `run` is what the last one was to train with, `before` the one before it, `runs` all of them by what is rendered for them. `cancelled` and `over` say whether that may end:
     it was cancelled, in whatever file, or written into the ledger, or the job's file is gone.
     """
 
     count: int = 0
     own: Leaves = field(default_factory=dict)
     run: Leaves = field(default_factory=dict)
+    before: Leaves = field(default_factory=dict)
     runs: dict[frozenset[Identity], Leaves] = field(default_factory=dict)
     cancelled: bool = False
     over: bool = False
@@ -116,6 +117,7 @@ class Requests:
         own, whole, known = _leaves(written), _leaves(data), retired(tree, job)
         other = self._is_other(own, whole, _leaves(_base(tree, job)))
         revived = self.cancelled and self._revives(own, whole)
+        self.before = self.run
         if by_hand or not self.own or other or revived or set(self.finished) - known:
             self.count += 1
             self.run = self.runs.get(rendered, whole) if by_hand else whole
@@ -123,9 +125,10 @@ class Requests:
             self.runs[rendered] = self.run
         self.over |= bool(known - set(self.finished))
         self.finished = {name: self.finished.get(name, own) for name in known}
-        began, self.own = bool(self.own) and other and not by_hand, own
+        begins = bool(self.own) and not by_hand and self._demands(own)
+        self.own = own
         self.cancelled |= data["state"] == "cancelled"
-        return began and not self.ended and not self.has_finished
+        return begins and not self.ended and not self.has_finished
 
     def _is_other(self, own: Leaves, whole: Leaves, base: Leaves) -> bool:
         """Whether lines of the job's own file changed, and with them what it trains."""
@@ -135,6 +138,11 @@ class Requests:
             changed |= {*base, *(self.run.keys() - whole.keys())}
         changed = {path for path in changed if path[0] not in _APART}
         return any(whole.get(path) != self.run.get(path) for path in changed)
+
+    def _demands(self, own: Leaves) -> bool:
+        """Whether a line of the job's own file says now what the run before did not train with."""
+        changed = {path for path, value in own.items() if self.own.get(path) != value}
+        return any(own[p] != self.before.get(p) for p in changed if p[0] not in _APART)
 
     def _revives(self, own: Leaves, whole: Leaves) -> bool:
         return own.get(_STATE) != self.own.get(_STATE) and whole[_STATE] != "cancelled"
