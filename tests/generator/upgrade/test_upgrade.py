@@ -1,0 +1,176 @@
+"""`trainwright upgrade` against a later version that is really installed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+import second_version
+from repository import Repository
+from second_version import VERSION, Version
+
+ROOT = Path(__file__).parents[3]
+SCHEMA = json.loads((ROOT / "schemas/upgrade.schema.json").read_text())
+DISK = "\nflags: {epochs: 3}\n"
+
+
+@pytest.fixture(scope="module")
+def later(tmp_path_factory: pytest.TempPathFactory) -> Version:
+    return second_version.install(tmp_path_factory.mktemp("later"))
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    made = Repository(tmp_path / "repository")
+    for environment in ("dev", "prod"):
+        made.environment(environment)
+        made.job(f"{environment}/llm", DISK)
+        assert made.run("render").exit_code == 0
+    return made
+
+
+def everything(folder: Path) -> dict[str, tuple[bytes, int]]:
+    return {
+        path.relative_to(folder).as_posix(): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def report(repository: Repository, *arguments: str, code: int = 0) -> dict[str, object]:
+    done = repository.run("upgrade", *arguments, "-o", "json")
+    assert done.exit_code == code, done.output
+    data = json.loads(done.stdout)
+    Draft202012Validator(SCHEMA).validate(data)
+    found: dict[str, object] = data["upgrade"]
+    return found
+
+
+@pytest.mark.slow
+def test_it_says_what_a_later_version_would_do(repository: Repository, later: Version) -> None:
+    before = everything(repository.root), everything(later.folder)
+    found = report(repository, "--to", str(later.folder))
+    assert found["from"]["trainwright"] != VERSION
+    assert found["to"] == {"trainwright": VERSION, "chart": VERSION}
+    assert found["runs"]["kept"] == ["dev/llm", "prod/llm"]
+    (difference,) = found["nextRuns"]["differences"]
+    assert difference["jobs"] == ["dev/llm", "prod/llm"]
+    changed = [line.strip() for line in difference["diff"][2:] if line[0] in "+-"]
+    assert changed.count(f"+          {second_version.LINE}") == 2, "master and worker"
+    assert changed.count("+          terminationGracePeriodSeconds: 90") == 2
+    assert found["findings"] == []
+    assert (everything(repository.root), everything(later.folder)) == before
+
+
+@pytest.mark.slow
+def test_the_other_way_round_and_by_each_way_to_name_a_version(
+    repository: Repository, later: Version, tmp_path: Path
+) -> None:
+    wheel = tmp_path / "trainwright-99.0.0-py3-none-any.whl"
+    source = later.folder / "source"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path in source.rglob("*"):
+            archive.write(path, path.relative_to(source))
+    command = tmp_path / "trainwright"
+    command.write_text(f'#!/bin/sh\nexec {later.python} -m trainwright "$@"\n')
+    command.chmod(0o755)
+    for named in (later.python, source, wheel, command):
+        found = report(repository, "dev", "--from", str(named), "--to", str(later.folder))
+        assert found["from"] == found["to"] == {"trainwright": VERSION, "chart": VERSION}
+        assert found["nextRuns"]["same"] == 1
+    back = report(repository, "dev", "--from", str(later.folder), "--to", sys.executable)
+    assert back["from"]["trainwright"] == VERSION
+    assert len(back["nextRuns"]["differences"]) == 1
+
+
+@pytest.mark.slow
+def test_a_rule_that_weighs_more_blocks(repository: Repository, tmp_path: Path) -> None:
+    """Runs stay nevertheless, and the other jobs are compared."""
+    stricter = second_version.install(tmp_path / "stricter")
+    rule = 'name="host-path-on-many-nodes",\n    severity=Severity.'
+    path = stricter.folder / "source/trainwright/rules/pods.py"
+    text = path.read_text(encoding="utf-8")
+    assert f"{rule}WARNING" in text
+    path.write_text(text.replace(f"{rule}WARNING", f"{rule}ERROR"), encoding="utf-8")
+    repository.environment("prod", "podSecurity: privileged\n")
+    repository.job("prod/many", "volumes: {data: {hostPath: {path: /data}, mountPath: /data}}\n")
+    assert repository.run("render").exit_code == 0
+    found = report(repository, "--to", str(stricter.folder), code=1)
+    assert found["runs"]["kept"] == ["dev/llm", "prod/llm", "prod/many"]
+    assert {(f["rule"], f["before"], f["after"]) for f in found["findings"]} == {
+        ("TW717", "warning", "error")
+    }
+    assert found["nextRuns"]["dropped"] == ["prod/many"]
+    assert "breaks" in repository.run("upgrade", "--to", str(stricter.folder)).output
+
+
+@pytest.mark.slow
+def test_another_chart_alone(repository: Repository, later: Version, tmp_path: Path) -> None:
+    chart = later.folder / "source/trainwright/chart"
+    packaged = repository.run("chart", "package", str(chart), "--destination", str(tmp_path / "d"))
+    assert packaged.exit_code == 0, packaged.output
+    (archive,) = (tmp_path / "d").glob("*.tgz")
+    for path in (chart, archive):
+        found = report(repository, "--chart", str(path))
+        assert found["to"]["chart"] == VERSION
+        (difference,) = found["nextRuns"]["differences"]
+        changed = {line for line in difference["diff"][2:] if line[0] in "+-"}
+        assert changed == {f"+          {second_version.LINE}"}
+    unsafe = tmp_path / "unsafe"
+    shutil.copytree(chart, unsafe)
+    pod = unsafe / "templates/_pod.tpl"
+    text = pod.read_text(encoding="utf-8").replace("$values.podSecurityContext", "$values.nothing")
+    pod.write_text(text, encoding="utf-8")
+    rules = {
+        f["rule"] for f in report(repository, "dev", "--chart", str(unsafe), code=1)["findings"]
+    }
+    assert rules, "what is found in the manifests that it renders"
+    (unsafe / "values.schema.json").write_text('{"required": ["new"]}')
+    refused = report(repository, "dev", "--chart", str(unsafe), code=1)
+    assert {f["rule"] for f in refused["findings"]} >= {"TW012"}
+    assert refused["nextRuns"]["dropped"] == ["dev/llm"]
+
+
+WRONG = {
+    "nothing": ("missing", "does not exist"),
+    "a folder": ("empty", "has neither bin/python nor trainwright/"),
+    "a program": ("program", "does not run Trainwright: not today"),
+    "no program": ("plain", "is not executable"),
+    "no wheel": ("broken.whl", "cannot be unpacked"),
+    "another wheel": ("other.whl", "is not a wheel of Trainwright"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_not_a_version_is_one_line(case: str, tmp_path: Path) -> None:
+    name, message = WRONG[case]
+    repository = Repository(tmp_path)
+    repository.environment("prod")
+    repository.job("prod/llm")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "program").write_text("#!/bin/sh\necho not today >&2\nexit 1\n")
+    (tmp_path / "program").chmod(0o755)
+    (tmp_path / "plain").write_text("")
+    (tmp_path / "broken.whl").write_text("")
+    with zipfile.ZipFile(tmp_path / "other.whl", "w") as archive:
+        archive.writestr("other/__init__.py", "")
+    for option in ("--from", "--to"):
+        to = () if option == "--to" else ("--to", "missing")
+        done = repository.run("upgrade", option, name, *to)
+        assert done.exit_code == 2
+        assert message in done.output
+        assert len(done.output.splitlines()) == 1
+    assert not (tmp_path / "environments/prod/rendered").exists()
+
+
+@pytest.mark.parametrize("arguments", [(), ("--to", "a", "--chart", "b")])
+def test_exactly_one_version_is_named(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = Repository(tmp_path).run("upgrade", *arguments)
+    assert done.exit_code == 2
+    assert "--to PATH, or --chart PATH" in done.output
