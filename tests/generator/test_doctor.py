@@ -10,6 +10,7 @@ import pytest
 
 import git_repository as git
 from repository import Repository
+from trainwright import helm
 from trainwright.doctor.examination import CHECKS
 
 WORKFLOW = """\
@@ -72,6 +73,43 @@ def test_nothing_is_wrong(healthy: Repository) -> None:
     assert lines[-1].startswith("nothing is wrong in ")
     assert {line.split()[1] for line in lines if line} >= set(CHECKS)
     assert states(healthy) == {}
+
+
+CHART = "gitops: {mode: chart, chart: {CHART}}\n"
+OCI = "oci: oci://registry.example.com/charts/training-job, version"
+
+
+@pytest.mark.parametrize(
+    ("chart", "state", "said"),
+    [
+        (f"{OCI}: VERSION", "ok", "dev takes chart VERSION"),
+        (f"{OCI}: 9.8.7", "warning", "takes chart 9.8.7, and values are written for chart VERSION"),
+        ("path: chart, revision: refs/tags/v1", "ok", "dev takes chart refs/tags/v1"),
+        ("path: chart, revision: release", "error", "from release, which pins nothing"),
+        ("path: chart", "error", "from main, which pins nothing"),
+    ],
+)
+def test_the_chart_that_an_engine_renders(
+    chart: str, state: str, said: str, healthy: Repository
+) -> None:
+    version = helm.chart_version()
+    healthy.environment("dev", CHART.replace("CHART", chart.replace("VERSION", version)))
+    healthy.job("dev/llm", "run: 2\n")
+    assert healthy.run("render").exit_code == 0
+    assert states(healthy) == ({} if state == "ok" else {"chart": state})
+    done = healthy.run("doctor")
+    assert said.replace("VERSION", version) in done.stdout
+    assert "earlier chart" not in done.stdout
+
+
+def test_runs_that_keep_an_earlier_chart_are_nothing_wrong(healthy: Repository) -> None:
+    version = helm.chart_version()
+    healthy.environment("dev", CHART.replace("CHART", f"{OCI}: 0.0.1"))
+    healthy.job("dev/llm", "run: 2\n")
+    assert healthy.run("render").exit_code == 0
+    healthy.environment("dev", CHART.replace("CHART", f"{OCI}: {version}"))
+    assert states(healthy) == {}
+    assert "dev: 1 run keeps its earlier chart\n" in healthy.run("doctor").stdout
 
 
 def test_stale_rendered_files(healthy: Repository) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from trainwright.doctor.charts import chart_sources
 from trainwright.doctor.diagnosis import Check, Diagnosis, State
 from trainwright.doctor.machine import cluster, git_command, helm_engine, python
 from trainwright.doctor.repository import clone, environments, hooks
@@ -16,6 +17,7 @@ CHECKS: dict[str, Check] = {
     "git": git_command,
     "helm": helm_engine,
     "environments": environments,
+    "chart": chart_sources,
     "clone": clone,
     "hooks": hooks,
     "workflow": workflows,
