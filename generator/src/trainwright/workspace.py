@@ -196,6 +196,9 @@ class Workspace:
             )
         resolved = self.job(file)
         record, decision = resolved.record, resolved.decision
+        listed = self.folder(file.environment).unrecorded.get(file.name)
+        if record is None and listed is not None:  # from sources that have moved on since
+            return JobRun(object=listed.object, target=listed.target, status="rendered")
         if decision is None:
             status = "rendered" if record and record.files else "not rendered"
             object_ = record.object if record else ""

@@ -423,6 +423,17 @@ def test_runs_of_an_index_keep_their_names_and_bytes(unrecorded: Repository) -> 
     assert runs(rendered(unrecorded)) == before
 
 
+def test_a_run_of_an_index_is_listed_also_when_its_sources_moved_on(
+    unrecorded: Repository,
+) -> None:
+    """Before the first rendering records it."""
+    index = unrecorded.tree()["prod/rendered/index.json"]
+    edit(unrecorded, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
+    listed = json.loads(unrecorded.run("list", "jobs", "-o", "json").stdout)["items"]
+    assert [item["state"] for item in listed] == ["rendered", "rendered"]
+    assert all(f'"{item["object"]}"' in index for item in listed)
+
+
 def test_rendering_one_job_of_an_index_leaves_the_others_in_the_list(
     unrecorded: Repository,
 ) -> None:
