@@ -26,7 +26,12 @@ jobs:
         with: {fetch-depth: 0}
       - uses: trainwright/trainwright@COMMIT
 """.replace("COMMIT", "a" * 40)
-ATTRIBUTES = "* text=auto eol=lf\nenvironments/*/rendered/** linguist-generated=true\n"
+MARKED = "environments/*/rendered/** linguist-generated=true\n"
+LISTS = """\
+environments/*/rendered/kustomization.yaml merge=union
+environments/*/ledger.yaml merge=union
+"""
+ATTRIBUTES = f"* text=auto eol=lf\n{MARKED}{LISTS}"
 
 
 @pytest.fixture
@@ -150,10 +155,13 @@ def test_a_shallow_clone(healthy: Repository, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attributes", "said"),
     [
-        ("", "line ends"),
-        ("* text=auto\n", "line ends"),
-        ("* -text\n", "not marked"),
-        ("* text eol=lf\n", "not marked"),
+        (MARKED + LISTS, "line ends"),
+        (f"* text=auto\n{MARKED}{LISTS}", "line ends"),
+        (f"* -text\n{LISTS}", "not marked"),
+        (f"* text eol=lf\n{LISTS}", "not marked"),
+        (ATTRIBUTES.replace("environments/*/ledger", "other"), "conflict in ledger.yaml"),
+        (ATTRIBUTES.replace("/kustomization", "/other"), "conflict in kustomization.yaml"),
+        ("", "Write `environments/*/ledger.yaml merge=union` into .gitattributes."),
     ],
 )
 def test_attributes(healthy: Repository, attributes: str, said: str) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright import git, plan
 from trainwright.doctor.diagnosis import Diagnosis, State
 from trainwright.index import KUSTOMIZATION_FILE
+from trainwright.ledger import LEDGER_FILE
 from trainwright.load import ENVIRONMENTS, RENDERED
 from trainwright.model import Severity
 from trainwright.plan import Options
@@ -59,7 +61,7 @@ def clone(root: Path, _options: Options) -> Iterator[Diagnosis]:
     else:
         yield Diagnosis(about="clone", state=State.OK, said="with all of its history")
     yield from _ignored(root, repository)
-    yield from _attributes(root, repository)
+    yield from _attributes(root)
 
 
 def _index_files(root: Path) -> list[str]:
@@ -86,28 +88,66 @@ def _ignored(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
     )  # fmt: skip
 
 
-def _attributes(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    """What .gitattributes has to say of a file of an environment; `wanted` are git's answers."""
+
+    path: str  # below environments/<env>/
+    pattern: str
+    name: str
+    wanted: tuple[str, ...]
+    written: str
+    said: str
+    effect: str
+
+
+_ANYTHING = f"{RENDERED}/**"
+_LIST = f"{RENDERED}/{KUSTOMIZATION_FILE}"
+_ATTRIBUTES = (
+    _Attribute(
+        _LIST, _ANYTHING, "eol", ("lf",), "text eol=lf",
+        "line ends of rendered files may change",
+        "A clone on Windows has other bytes than those whose hashes are recorded.",
+    ),
+    _Attribute(
+        _LIST, _ANYTHING, "linguist-generated", ("set", "true"), "linguist-generated=true",
+        "rendered files are not marked as such",
+        "Reviews show them unfolded, before what people wrote.",
+    ),
+    _Attribute(
+        _LIST, _LIST, "merge", ("union",), "merge=union",
+        f"two branches that add jobs conflict in {KUSTOMIZATION_FILE}",
+        "A merge stops, and somebody has to resolve what `trainwright render` would write.",
+    ),
+    _Attribute(
+        LEDGER_FILE, LEDGER_FILE, "merge", ("union",), "merge=union",
+        f"two branches that retire runs conflict in {LEDGER_FILE}",
+        "A merge stops, and a line that is lost in it trains a finished run again.",
+    ),
+)  # fmt: skip
+
+
+def _attributes(root: Path) -> Iterator[Diagnosis]:
     files = _index_files(root)
     if not files:
         return
-    asked = ("check-attr", "text", "eol", "linguist-generated", "--", files[0])
+    folder = files[0].removesuffix(_LIST)
+    wrong = [each for each in _ATTRIBUTES if not _has(root, folder, each)]
+    for each in wrong:
+        yield Diagnosis(
+            about="attributes", state=State.WARNING, said=each.said, effect=each.effect,
+            remedy=f"Write `{ENVIRONMENTS}/*/{each.pattern} {each.written}` into .gitattributes.",
+        )  # fmt: skip
+    if not wrong:
+        said = "rendered files are marked, and lists merge by line"
+        yield Diagnosis(about="attributes", state=State.OK, said=said)
+
+
+def _has(root: Path, folder: str, attribute: _Attribute) -> bool:
+    asked = ("check-attr", "text", attribute.name, "--", f"{folder}{attribute.path}")
     lines = git.Repository(root).git(*asked).decode().splitlines()
-    text, eol, generated = (line.rpartition(": ")[2] for line in lines)
-    pattern = f"{ENVIRONMENTS}/*/{RENDERED}/**"
-    if text != "unset" and eol != "lf":
-        yield Diagnosis(
-            about="attributes", state=State.WARNING, said="line ends of rendered files may change",
-            effect="A clone on Windows has other bytes than those whose hashes are recorded.",
-            remedy=f"Write `{pattern} text eol=lf` into .gitattributes.",
-        )  # fmt: skip
-    elif generated not in ("set", "true"):
-        yield Diagnosis(
-            about="attributes", state=State.WARNING, said="rendered files are not marked as such",
-            effect="Reviews show them unfolded, before what people wrote.",
-            remedy=f"Write `{pattern} linguist-generated=true` into .gitattributes.",
-        )  # fmt: skip
-    else:
-        yield Diagnosis(about="attributes", state=State.OK, said="rendered files are marked")
+    text, value = (line.rpartition(": ")[2] for line in lines)
+    return value in attribute.wanted or (attribute.name == "eol" and text == "unset")
 
 
 def hooks(root: Path, _options: Options) -> Iterator[Diagnosis]:

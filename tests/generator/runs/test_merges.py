@@ -1,0 +1,219 @@
+"""Branches that touch different jobs merge, and no merge starts, loses or changes a run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from repository import Repository
+from trainwright.init import repository as new
+
+ATTRIBUTES = (new.FILES / ".gitattributes").read_text(encoding="utf-8")
+LIST = "environments/prod/rendered/kustomization.yaml"
+
+
+def git(root: Path, *arguments: str, fails: bool = False) -> str:
+    done = subprocess.run(
+        ["git", "-c", "user.name=Ada", "-c", "user.email=ada@example.com", *arguments],
+        cwd=root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode != 0) == fails, done.stdout + done.stderr
+    return done.stdout
+
+
+def commit(repository: Repository, message: str = "Edit") -> None:
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    git(repository.root, "add", "-A")
+    git(repository.root, "commit", "-qm", message)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """prod with the jobs a, c and e, rendered and committed, as `init` sets it up."""
+    made = Repository(tmp_path)
+    (tmp_path / ".gitattributes").write_text(ATTRIBUTES, encoding="utf-8")
+    made.environment("prod")
+    for name in ("a", "c", "e"):
+        made.job(f"prod/{name}")
+    git(tmp_path, "init", "-q", "-b", "main")
+    commit(made, "Jobs")
+    return made
+
+
+Change = Callable[[Repository], object]
+
+
+def adds(*names: str) -> Change:
+    def change(repository: Repository) -> None:
+        for name in names:
+            repository.job(f"prod/{name}")
+
+    return change
+
+
+def edits(name: str, old: str, new: str) -> Change:
+    def change(repository: Repository) -> None:
+        path = repository.root / "environments/prod" / name
+        text = path.read_text(encoding="utf-8")
+        assert old in text
+        path.write_text(text.replace(old, new), encoding="utf-8")
+
+    return change
+
+
+def runs_verb(*arguments: str) -> Change:
+    def change(repository: Repository) -> None:
+        done = repository.run(*arguments)
+        assert done.exit_code == 0, done.output
+
+    return change
+
+
+def merged(repository: Repository, ours: Change, theirs: Change, *, fails: bool = False) -> None:
+    """Two branches of the same commit, rendered and committed each, and merged by git."""
+    git(repository.root, "branch", "theirs")
+    ours(repository)
+    commit(repository, "Ours")
+    git(repository.root, "checkout", "-q", "theirs")
+    theirs(repository)
+    commit(repository, "Theirs")
+    git(repository.root, "checkout", "-q", "main")
+    git(repository.root, "merge", "-q", "--no-edit", "theirs", fails=fails)
+
+
+def manifests(repository: Repository) -> dict[str, str]:
+    return {path: text for path, text in repository.tree().items() if path.endswith("job.yaml")}
+
+
+def runs(repository: Repository) -> dict[str, str]:
+    """Everything that is rendered of runs, and their records."""
+    return {path: text for path, text in repository.tree().items() if path.count("/") > 2}
+
+
+def in_order(repository: Repository) -> None:
+    """`render` may write the list anew, and nothing of any run."""
+    before = runs(repository)
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    assert runs(repository) == before
+    assert repository.run("render", "--check").exit_code == 0
+    listed = (repository.root / LIST).read_text(encoding="utf-8")
+    files = [line.removeprefix("- ").strip() for line in listed.splitlines() if "- " in line[:4]]
+    there = [path.removeprefix("prod/rendered/") for path in manifests(repository)]
+    assert sorted(files) == sorted(there)
+
+
+RETIRED = ("retire", "prod/c", "--outcome", "succeeded")
+MERGES: dict[str, tuple[Change, Change]] = {
+    "neighbours added": (adds("b"), adds("bb")),
+    "a neighbour each, on both sides": (adds("b", "d"), adds("bb", "dd")),
+    "one retired, one added in front of it": (runs_verb(*RETIRED), adds("b")),
+    "one retired, one added behind it": (runs_verb(*RETIRED), adds("d")),
+    "neighbours retired": (runs_verb(*RETIRED), runs_verb("retire", "prod/e", "--outcome", "failed")),
+    "one retired, one edited": (runs_verb(*RETIRED), edits("jobs/e.yaml", "nodes: 2", "nodes: 3")),
+    "one cancelled, one added": (runs_verb("cancel", "prod/c"), adds("d")),
+    "one deleted, one added": (
+        lambda repository: (repository.root / "environments/prod/jobs/c.yaml").unlink(),
+        adds("d"),
+    ),
+    "one suspended, one added": (runs_verb("suspend", "prod/c"), adds("d")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("merge", MERGES)
+@pytest.mark.parametrize("turned", [False, True], ids=["", "the other way round"])
+def test_branches_that_touch_different_jobs_merge(
+    repository: Repository, merge: str, turned: bool
+) -> None:
+    ours, theirs = reversed(MERGES[merge]) if turned else MERGES[merge]
+    merged(repository, ours, theirs)
+    in_order(repository)
+
+
+def test_both_ledgers_count(repository: Repository) -> None:
+    merged(
+        repository,
+        runs_verb(*RETIRED),
+        runs_verb("retire", "prod/a", "--outcome", "failed"),
+    )
+    in_order(repository)
+    listed = repository.run("list", "jobs").output
+    assert "retired: succeeded" in listed
+    assert "retired: failed" in listed
+    assert list(manifests(repository)) == ["prod/rendered/e/pytorchjob.yaml"]
+
+
+def test_a_shared_edit_of_one_side_holds_for_what_the_other_began(repository: Repository) -> None:
+    before = manifests(repository)
+    merged(
+        repository,
+        edits("environment.yaml", "namespace: training", "serviceMesh: istio\nnamespace: training"),
+        edits("jobs/c.yaml", "nodes: 2", "nodes: 3"),
+    )
+    in_order(repository)
+    after = manifests(repository)
+    changed = {path for path in before if before[path] != after[path]}
+    assert changed == {"prod/rendered/c/pytorchjob.yaml"}
+    assert "istio" not in "".join(after.values())
+    assert repository.run("list", "jobs").output.count("serviceMesh (") == 3
+
+
+CONFLICT = "prod/rendered/c/run.lock"
+
+
+@pytest.fixture
+def conflicting(repository: Repository) -> Repository:
+    """A merge that git has stopped in: both branches ask for another run of c."""
+    merged(
+        repository,
+        edits("jobs/c.yaml", "nodes: 2", "nodes: 3"),
+        edits("jobs/c.yaml", "nodes: 2", "nodes: 4"),
+        fails=True,
+    )
+    assert "<<<<<<<" in repository.tree()[CONFLICT]
+    return repository
+
+
+@pytest.mark.parametrize("side", ["--ours", "--theirs", "markers"])
+def test_a_conflict_is_resolved_in_the_spec_alone(conflicting: Repository, side: str) -> None:
+    root = conflicting.root
+    git(root, "checkout", "--theirs", "environments/prod/jobs/c.yaml")
+    if side != "markers":
+        git(root, "checkout", side, "environments/prod/rendered")
+    done = conflicting.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "Merge")
+    in_order(conflicting)
+    theirs = git(root, "show", "theirs:environments/prod/rendered/c/pytorchjob.yaml")
+    assert conflicting.tree()["prod/rendered/c/pytorchjob.yaml"] == theirs
+    assert "<<<<<<<" not in "".join(conflicting.tree().values())
+
+
+def test_the_same_run_of_both_sides_is_one(repository: Repository) -> None:
+    same = edits("jobs/c.yaml", "nodes: 2", "nodes: 3")
+    merged(repository, same, same)
+    in_order(repository)
+
+
+def test_markers_that_were_committed_begin_nothing(conflicting: Repository) -> None:
+    git(conflicting.root, "checkout", "--theirs", "environments/prod/jobs/c.yaml")
+    git(conflicting.root, "add", "-A")
+    git(conflicting.root, "commit", "-qm", "Merge with markers")
+    before = conflicting.tree()
+    refused = conflicting.run("render", "--no-cache")
+    assert refused.exit_code == 1
+    assert "TW054" in refused.output
+    assert "run.lock" in refused.output
+    assert conflicting.tree() == before
+    # What it says to do: take the record of one side.
+    git(conflicting.root, "checkout", "theirs", "--", "environments/prod/rendered/c")
+    done = conflicting.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    record = json.loads(conflicting.tree()[CONFLICT])
+    assert record["job"]["nodes"] == 4
