@@ -288,8 +288,8 @@ UNRECORDED = Diagnostic(
     name="unrecorded-run",
     summary="The run of a job that was rendered before is recorded, here or in git's history.",
     effect="The job may be training, or have finished: rendering it anew would train it again.",
-    remedy="Fetch the history that has its record (`git fetch --unshallow`), or begin a new run "
-    "with `trainwright render --new-runs` or `trainwright publish --new-runs`.",
+    remedy="Restore its record from git, fetch the history that has it (`git fetch --unshallow`), "
+    "or begin a new run with `trainwright render --new-runs` or `trainwright publish --new-runs`.",
 )
 
 SAME_AS_INHERITED = Diagnostic(

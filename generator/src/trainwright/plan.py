@@ -145,7 +145,7 @@ def _files(findings: tuple[Finding, ...]) -> set[str]:
 
 def _unknown(file: JobFile) -> Finding:
     path = records.path(file.environment, file.name)
-    message = f"{path} is missing or cannot be read, and no commit at hand has it"
+    message = f"{path} is missing or not as it was written, and no commit at hand has it"
     return dx.UNRECORDED.at(Place(file.path), message, subject=str(file))
 
 

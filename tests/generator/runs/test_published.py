@@ -114,6 +114,8 @@ def test_a_run_that_was_removed_from_the_branch_by_hand_does_not_begin_anew(
     refused = repository.run(*TO)
     assert refused.exit_code == 2
     assert "removed by hand on live: llm/run.lock" in refused.output
+    assert repository.run(*TO, "--discard-edits").exit_code == 2
+    assert repository.run(*TO, "--new-runs", "--dry-run").exit_code == 0
     git(repository.root, "branch", "--force", "live", "live~")
     assert publish(repository) == before
 

@@ -137,7 +137,7 @@ class _Publisher:
         if removed := tuple(holding.removed(specs)):
             raise PublishError(
                 f"removed by hand on {branch}: {listed(removed)}; put it back there, or give "
-                "--discard-edits, which begins new runs"
+                "--new-runs"
             )
 
     # --- publishing ----------------------------------------------------------------------------
@@ -237,6 +237,7 @@ class _Publisher:
             holding = Holding(self._repository, tip, self._path(name))
             if not self._options.discard_edits:
                 holding.refuse_edits(branch)
+            if not self._options.planning.new_runs:
                 self._refuse_removals(branch, name, holding, source)
             change.add(holding.change(self._rendered(source, name, holding)))
         if not change:
