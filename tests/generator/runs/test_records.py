@@ -132,6 +132,13 @@ def test_no_record_ends_in_a_traceback(rendered: Repository, data: st.DataObject
     assert "Traceback" not in result.output
 
 
+def test_a_record_of_what_is_no_text_is_refused(rendered: Repository) -> None:
+    good = json.loads(rendered.tree()[PATH])
+    for path in (("environment", "gitops", "engine"), ("job", "entrypoint", "script")):
+        assert records.parse(sealed(edited(good, path, "\ud800")).encode()) is None
+        assert records.parse(sealed(edited(good, path, "\U0001f600")).encode()) is not None
+
+
 @pytest.mark.parametrize("name", ["../llm.yaml", "/etc/passwd", "a/b.yaml", "..", ".", "", "a\0b"])
 def test_a_record_names_files_of_its_own_folder_only(rendered: Repository, name: str) -> None:
     good = json.loads(rendered.tree()[PATH])

@@ -160,6 +160,8 @@ def parse(raw: bytes) -> Record | None:
     """
     try:
         data: Data = json.loads(raw)
+        if b"\\ud" in raw.lower():  # half of a pair is no text that can be written again
+            json.dumps(data, ensure_ascii=False).encode()
         if not schema.run_record().accepts(data):
             return None
         digest = data.pop("digest")
