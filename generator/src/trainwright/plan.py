@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from trainwright import batch, cache, filetree, index, ledger, overlays, render, resolve
 from trainwright import diagnostics as dx
@@ -143,10 +143,20 @@ def _files(findings: tuple[Finding, ...]) -> set[str]:
     }
 
 
-def _unknown(file: JobFile) -> Finding:
+def _unknown(file: JobFile, *, there: bool) -> Finding:
+    """A job whose record is missing, or `there` and not to be understood."""
     path = records.path(file.environment, file.name)
-    message = f"{path} is missing or not as it was written, and no commit at hand has it"
-    return dx.UNRECORDED.at(Place(file.path), message, subject=str(file))
+    if not there:
+        message = f"{path} is missing, and no commit at hand has it"
+        return dx.UNRECORDED.at(Place(file.path), message, subject=str(file))
+    return dx.UNRECORDED.at(
+        Place(file.path),
+        f"{path} was edited, or committed with the markers of a conflict, and cannot be read",
+        remedy=f"Take it from a commit in which it was whole, as from either side of a merge: `git "
+        f"checkout COMMIT -- {PurePosixPath(path).parent}`. Or begin a new run with `trainwright "
+        "render --new-runs`.",
+        subject=str(file),
+    )
 
 
 class _Work:
@@ -300,7 +310,9 @@ class _Work:
         judged.append(Judged("", shared, ()))
         judged.append(Judged("", tuple(collisions.find(self.name, self._runs, self._reader)), ()))
         if not self._options.new_runs:
-            judged += [Judged(file.name, (_unknown(file),), ()) for file in self._unknown]
+            for file in self._unknown:
+                unknown = _unknown(file, there=self._folder.is_unreadable(file.name))
+                judged.append(Judged(file.name, (unknown,), ()))
         today, whole = self._options.today, self._selection.whole and self._options.judge
         settled = settle(self.environment, judged, today, whole=whole)
         jobs = {file.name for file in self._selection.jobs}

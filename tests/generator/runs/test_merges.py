@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
+from trainwright import names
+from trainwright.filetree import digest
 from trainwright.init import repository as new
+from trainwright.load import JobFile
+from trainwright.tree import Folder
+from trainwright.workspace import Workspace
 
 ATTRIBUTES = (new.FILES / ".gitattributes").read_text(encoding="utf-8")
 LIST = "environments/prod/rendered/kustomization.yaml"
@@ -209,7 +215,8 @@ def test_markers_that_were_committed_begin_nothing(conflicting: Repository) -> N
     refused = conflicting.run("render", "--no-cache")
     assert refused.exit_code == 1
     assert "TW054" in refused.output
-    assert "run.lock" in refused.output
+    assert "markers of a conflict" in refused.output
+    assert "git checkout COMMIT -- environments/prod/rendered/c" in " ".join(refused.output.split())
     assert conflicting.tree() == before
     # What it says to do: take the record of one side.
     git(conflicting.root, "checkout", "theirs", "--", "environments/prod/rendered/c")
@@ -217,3 +224,81 @@ def test_markers_that_were_committed_begin_nothing(conflicting: Repository) -> N
     assert done.exit_code == 0, done.output
     record = json.loads(conflicting.tree()[CONFLICT])
     assert record["job"]["nodes"] == 4
+
+
+# --- branches of an earlier version --------------------------------------------------------------
+
+
+def as_before(repository: Repository) -> None:
+    """The rendered folder as earlier versions wrote it: an index instead of records."""
+    folder = repository.root / "environments/prod/rendered"
+    jobs = {}
+    for path in sorted(folder.glob("*/run.lock")):
+        run = json.loads(path.read_text(encoding="utf-8"))
+        jobs[path.parent.name] = {key: run[key] for key in ("object", "target", "files")}
+        path.unlink()
+    text = json.dumps({"jobs": jobs}, indent=1, sort_keys=True)
+    (folder / "index.json").write_text(text, encoding="utf-8")
+
+
+def named_as_before(repository: Repository) -> None:
+    """Runs under the names that they had before they were recorded."""
+    workspace = Workspace(Folder(repository.root))
+    for path in sorted((repository.root / "environments/prod/rendered").glob("*/run.lock")):
+        sources = workspace.job(JobFile("prod", path.parent.name)).sources
+        assert sources is not None
+        old_hash = names.unrecorded_hash(sources.job, sources.environment)
+        old = names.object_name(sources.job, old_hash)
+        run = json.loads(path.read_text(encoding="utf-8"))
+        for name in run["files"]:
+            text = path.with_name(name).read_text(encoding="utf-8").replace(run["object"], old)
+            path.with_name(name).write_text(text, encoding="utf-8")
+            run["files"][name] = digest(text)
+        path.write_text(json.dumps(run | {"object": old}), encoding="utf-8")
+
+
+def render_as_before(repository: Repository) -> None:
+    """All jobs, none of which has run longer than its sources are what they are."""
+    shutil.rmtree(repository.root / "environments/prod/rendered", ignore_errors=True)
+    done = repository.run("render", "--no-cache", "--new-runs")
+    assert done.exit_code == 0, done.output
+    named_as_before(repository)
+    as_before(repository)
+
+
+def test_one_side_has_taken_the_index_over(tmp_path: Path) -> None:
+    """The other went on with the earlier version: it added a job, and edited one."""
+    repository = Repository(tmp_path)
+    (tmp_path / ".gitattributes").write_text(ATTRIBUTES, encoding="utf-8")
+    repository.environment("prod")
+    for name in ("a", "c", "e"):
+        repository.job(f"prod/{name}")
+    render_as_before(repository)
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "By the earlier version")
+    git(tmp_path, "branch", "theirs")
+    repository.job("prod/b")
+    commit(repository, "Taken over, and b")
+    git(tmp_path, "checkout", "-q", "theirs")
+    repository.job("prod/d")
+    edits("jobs/e.yaml", "nodes: 2", "nodes: 3")(repository)
+    render_as_before(repository)
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "By the earlier version, too")
+    theirs = manifests(repository)
+    git(tmp_path, "checkout", "-q", "main")
+    ours = manifests(repository)
+    git(tmp_path, "merge", "-q", "--no-edit", "theirs", fails=True)  # over index.json
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    after = manifests(repository)
+    edited = "prod/rendered/e/pytorchjob.yaml"
+    assert after.keys() == ours.keys() | theirs.keys()
+    assert {path for path in ours if after[path] != ours[path]} == {edited}  # by its own line
+    added = "prod/rendered/d/pytorchjob.yaml"
+    assert after[added] == theirs[added]
+    assert "prod/rendered/index.json" not in repository.tree()
+    git(tmp_path, "add", "-A")
+    git(tmp_path, "commit", "-qm", "Merge")
+    in_order(repository)
