@@ -23,6 +23,8 @@ _EXPRESSION = re.compile(r"\$\{\{(.*?)\}\}")
 _TOKEN = re.compile(r"'[^']*'|&&|\|\||==|!=|!|[()]|[A-Za-z_][\w.-]*")
 _OPERATORS = {"&&": " and ", "||": " or ", "==": "==", "!=": "!=", "!": " not ", "(": "(", ")": ")"}
 
+_WHO = ("GIT_AUTHOR_", "GIT_COMMITTER_")  # a runner commits as git is configured there
+
 
 @dataclass
 class Run:
@@ -92,7 +94,7 @@ class Runner:
         for file in files.values():
             file.write_text("")
         environment = {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if not name.startswith(_WHO)},
             **{f"GITHUB_{name}": str(file) for name, file in files.items()},
             "PATH": self.path,
             "GITHUB_STEP_SUMMARY": str(self.temp / "summary"),
