@@ -141,6 +141,15 @@ def test_branches_that_touch_different_jobs_merge(
     in_order(repository)
 
 
+def test_a_line_that_a_merge_brings_back_is_found(repository: Repository) -> None:
+    """A union keeps what one side took out beside an addition of the other."""
+    merged(repository, runs_verb(*RETIRED), adds("d"))
+    checked = repository.run("render", "--check")
+    assert checked.exit_code == 1
+    assert f"{LIST}: out of date" in checked.output
+    in_order(repository)
+
+
 def test_both_ledgers_count(repository: Repository) -> None:
     merged(
         repository,
