@@ -538,3 +538,14 @@ def test_a_merge_does_not_hide_who_deleted_a_record(committed: Repository) -> No
     git(committed.root, "checkout", "-q", "-")
     git(committed.root, "merge", "-q", "--no-edit", "side")
     assert rendered(committed) == before
+
+
+def test_a_plan_counts_the_runs_that_a_shared_edit_begins_in_a_playground(
+    committed: Repository,
+) -> None:
+    edit(committed, "prod/environment.yaml", "namespace:", "sharedChanges: start\nnamespace:")
+    committed.job("prod/other", "extends: base/llm\n")
+    rendered(committed)
+    commit(committed, "A playground")
+    edit(committed, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")
+    assert committed.run("plan", "--against", "HEAD").output.startswith("2 new runs")

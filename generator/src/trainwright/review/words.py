@@ -34,7 +34,7 @@ _COUNTED = {
 def verdict(review: Review) -> str:
     """One line: how many jobs come to what, what that asks for, and what is too small for it."""
     counts = Counter(change.action for change in review.changes)
-    parts = [", ".join(f"{counts[a]} {word}" for a, word in _COUNTED.items() if counts[a])]
+    parts = [", ".join(_counted(action, counts[action]) for action in _COUNTED if counts[action])]
     for environment in review.environments:
         if environment.asked != NOTHING:
             parts.append(f"{environment.name} {signed(environment.asked)}")
@@ -44,6 +44,11 @@ def verdict(review: Review) -> str:
     errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
     parts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
     return " · ".join(part for part in parts if part) or "nothing changes for any job"
+
+
+def _counted(action: Action, number: int) -> str:
+    plural = "s" if action is Action.NEW_RUN and number > 1 else ""
+    return f"{number} {_COUNTED[action]}{plural}"
 
 
 def reach(blast: Blast) -> str:
