@@ -38,9 +38,10 @@ def outcome(
     `copy` is a folder that is made for that.
     """
     _copy(root, copy)
-    refused = dict(_over_runs(installed, selected, copy))
     environments = tuple(selection.environment for selection in selected)
-    runs = rendered_sums(copy, environments)
+    begun = any((copy / folder_of(name)).exists() for name in environments)
+    refused = dict(_over_runs(installed, selected, copy)) if begun else {}
+    runs = rendered_sums(copy, environments) if begun else {}
     for name in environments:
         shutil.rmtree(copy / folder_of(name), ignore_errors=True)
     findings = tuple(_check(installed, selected, copy))
