@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
@@ -162,7 +162,9 @@ class Loop:
             return
         into, other = (MAIN, WORK) if self.chance.random() < 0.7 else (WORK, MAIN)
         merged, conflicts = self.git.merged(into, other)
-        if self._resolve(merged, conflicts):
+        if self._resolve(
+            merged, conflicts, {"ours": self.git.tree(into), "theirs": self.git.tree(other)}
+        ):
             self.write(merged, into, others=(other,), by_hand=_jobs_of(conflicts))
             if into == MAIN:
                 del self.git.tips[WORK]
@@ -172,28 +174,40 @@ class Loop:
         commits = self.git.first_parents(MAIN)
         if not commits:
             return
-        merged, conflicts = self.git.reverted(MAIN, self.chance.choice(commits[:6]))
+        number = self.chance.choice(commits[:6])
+        merged, conflicts = self.git.reverted(MAIN, number)
+        before = self.git.commits[self.git.commits[number].parents[0]].tree
         if not rendered:
             inside = f"{RENDERED}/"
             merged = {path: raw for path, raw in merged.items() if not path.startswith(inside)}
             merged |= {path: raw for path, raw in self.main.items() if path.startswith(inside)}
             conflicts = {path: v for path, v in conflicts.items() if not path.startswith(inside)}
-        if self._resolve(merged, conflicts):
+        if self._resolve(merged, conflicts, {"ours": self.main, "theirs": before}):
             put_back = _jobs_of(changed(merged, self.main)) if rendered else frozenset()
             self.write(merged, MAIN, by_hand=put_back)
 
-    def _resolve(self, merged: dict[str, bytes], conflicts: dict[str, Tree]) -> bool:
-        """Conflicts in rendered files by taking a side, or none; in what people write not at all.
+    def _resolve(
+        self, merged: dict[str, bytes], conflicts: dict[str, Tree], trees: Mapping[str, Tree]
+    ) -> bool:
+        """Conflicts in rendered files by the side that the job's file is from, or by none.
 
-        Some take a side for the files that conflict, some for all of a job.
+        In what people write they are not resolved at all.
         """
         if any(not path.startswith(f"{RENDERED}/") for path in conflicts):
             return False
-        side = self.chance.choice(("ours", "ours", "theirs", "neither"))
-        for path, versions in conflicts.items():
-            if side in versions:
-                merged[path] = versions[side]
+        for job in sorted(_jobs_of(conflicts)):
+            mine = self._sides(merged, trees, own_path(job))
+            side = self.chance.choice((*mine, "neither") if "ours" in mine else mine)
+            for path in (path for path in conflicts if path.startswith(folder(job))):
+                if side in conflicts[path]:
+                    merged[path] = conflicts[path][side]
         return True
+
+    @staticmethod
+    def _sides(merged: Tree, trees: Mapping[str, Tree], path: str) -> tuple[str, ...]:
+        """The sides that have a file as it was merged; both where none has."""
+        found = tuple(side for side, tree in trees.items() if tree.get(path) == merged.get(path))
+        return found or tuple(trees)
 
     def _delete(self, *, commit: bool) -> None:
         """The rendered files of one job or of all, gone by accident."""
@@ -339,7 +353,7 @@ class Loop:
     def _judge_losses(self) -> None:
         for live in self.cluster.lost:
             job, number = live.owner
-            asked = self.requests[job]
+            asked = self.requests.get(job, Requests())
             if asked.count == number and not asked.ended:
                 self.faults.append(f"{live.name} was ended while it ran: nobody asked for it")
             which = (live.kind, live.name)
@@ -386,7 +400,7 @@ class Loop:
             if times > 1:
                 yield f"request {number} of {job} trained {times} times"
         for job in jobs(self.main):
-            asked = self.requests[job]
+            asked = self.requests.get(job, Requests())
             there = manifests(self.main, job)
             if not (there or asked.ended or asked.has_finished):
                 yield f"{job} was asked for, and is not there"

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -21,8 +22,9 @@ import sync_edits
 from sync_cluster import Body, Cluster, Identity
 from sync_edits import get
 from sync_engines import Argo, Flux
+from sync_git import Clone
 from sync_loop import ACTIONS, Loop, play
-from sync_repository import Tool, identity, tools
+from sync_repository import Memory, Tool, identity, tools
 from sync_requests import Tree, jobs, own_path
 
 from trainwright import render
@@ -35,6 +37,7 @@ from trainwright.runs.record import Recorded
 
 SEQUENCES = 10_000
 SHARDS = 8
+IN_GIT = 12  # sequences with commits, merges and reverts by git itself
 
 
 @pytest.fixture(scope="module")
@@ -42,12 +45,14 @@ def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tool, ...]:
     return tools(tmp_path_factory.mktemp("tools"))
 
 
-def loop_of(seed: int, versions: tuple[Tool, ...], extra: bytes = b"") -> Loop:
+def loop_of(
+    seed: int, versions: tuple[Tool, ...], extra: bytes = b"", git: Memory | None = None
+) -> Loop:
     """A repository by chance; `extra` lines are in its environment."""
     chance = Random(seed)
     name = chance.choice(("argocd", "flux"))
     engine = Argo() if name == "argocd" else Flux()
-    loop = Loop(chance, engine, versions, Cluster(chance))
+    loop = Loop(chance, engine, versions, Cluster(chance), git=git or Memory())
     files = sync_edits.first(chance, name)
     files[sync_edits.ENVIRONMENT] += extra
     loop.begin(files)
@@ -69,6 +74,24 @@ def _play_all(seeds: range, versions: tuple[Tool, ...]) -> None:
 @pytest.mark.parametrize("shard", range(SHARDS))
 def test_only_its_own_file_starts_or_ends_a_run(shard: int, versions: tuple[Tool, ...]) -> None:
     _play_all(range(shard, SEQUENCES, SHARDS), versions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(IN_GIT))
+def test_the_same_in_a_git_repository(
+    seed: int, versions: tuple[Tool, ...], tmp_path: Path
+) -> None:
+    _play_in_git(seed, versions, tmp_path)
+
+
+def test_one_sequence_in_a_git_repository(versions: tuple[Tool, ...], tmp_path: Path) -> None:
+    _play_in_git(IN_GIT, versions, tmp_path)
+
+
+def _play_in_git(seed: int, versions: tuple[Tool, ...], root: Path) -> None:
+    loop = loop_of(seed, versions, git=Clone(root=root))
+    found = play(loop, steps=20)
+    assert not found, f"seed {seed}: {found} after {loop.history}"
 
 
 def test_a_few_sequences_without_a_fault(versions: tuple[Tool, ...]) -> None:
