@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -87,21 +88,24 @@ def _differences(
     jobs: Iterable[str], before: Outcome, after: Outcome, charted: Collection[str]
 ) -> tuple[Difference, ...]:
     """What differs, most jobs first; jobs of the same difference together."""
-    names = _names(before.release, after.release)
     literal: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
-    diffs: dict[str, tuple[str, ...]] = {}
+    sides: dict[str, tuple[Files, Files]] = {}
     for job in jobs:
         values = job.partition("/")[0] in charted
         was = _applied(before.next_runs[job], values=values)
         now = _applied(after.next_runs[job], values=values)
-        diff = tuple(_diff(job, was, now, names))
-        if diff:
-            diffs[job] = diff
-            literal[_changed(job, diff)].append(job)
+        changed = tuple(_changed(job, was, now))
+        if changed:
+            sides[job] = was, now
+            literal[changed].append(job)
     grouped: defaultdict[tuple[str, ...], list[str]] = defaultdict(list)
     for lines, alike in literal.items():
         grouped[_unnamed(alike[0], lines)] += alike
-    found = [Difference(tuple(sorted(alike)), diffs[min(alike)]) for alike in grouped.values()]
+    names = _names(before.release, after.release)
+    found = [
+        Difference(tuple(sorted(alike)), tuple(_diff(min(alike), *sides[min(alike)], names)))
+        for alike in grouped.values()
+    ]
     return tuple(sorted(found, key=lambda found: (-len(found.jobs), found.jobs)))
 
 
@@ -138,9 +142,14 @@ def _lines(job: str, text: str) -> Sequence[str]:
     return [object_name.sub(f"{name}-{_RUN}", line) for line in lines[top:]]
 
 
-def _changed(job: str, diff: Iterable[str]) -> tuple[str, ...]:
-    """The files and changed lines of a diff, wherever the lines are."""
-    return tuple(line.replace(job, _JOB) for line in diff if line.startswith(("+", "-")))
+def _changed(job: str, before: Files, after: Files) -> Iterator[str]:
+    """The files and lines that differ, wherever the lines are. They may hold credentials."""
+    for file in sorted({*before, *after}):
+        old, new = (_lines(job, files.get(file, "")) for files in (before, after))
+        if old != new:
+            yield file
+            diff = difflib.unified_diff(old, new, n=0, lineterm="")
+            yield from (line.replace(job, _JOB) for line in diff if line[0] in "+-")
 
 
 def _unnamed(job: str, lines: Iterable[str]) -> tuple[str, ...]:
