@@ -95,7 +95,7 @@ def _play_in_git(seed: int, versions: tuple[Tool, ...], root: Path) -> None:
 
 
 def test_a_few_sequences_without_a_fault(versions: tuple[Tool, ...]) -> None:
-    _play_all(range(40), versions)
+    _play_all(range(25), versions)
 
 
 @pytest.mark.slow
@@ -223,7 +223,7 @@ class Naive(Loop):
 
 def test_plain_manifests_with_a_ttl_fail_in_every_way(versions: tuple[Tool, ...]) -> None:
     found: set[str] = set()
-    for seed in range(60):
+    for seed in range(25):
         chance = Random(seed)
         loop = Naive(chance, Argo(), versions, Cluster(chance))
         loop.begin(sync_edits.first(chance, "argocd"))
