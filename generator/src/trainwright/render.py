@@ -122,15 +122,20 @@ def job(
         recorded = present
     record = recorded.record if recorded else None
     decision = decide(sources, record, context.ledger)
-    done = replace(failed, usable=True, decision=decision, waivers=resolved.waivers)
+    done = replace(failed, usable=True, decision=decision)
     work = _Work(sources, decision, context.engine, loaded.file, loaded.source)
     judged = _judged(work, loaded, layers) if _is_judged(decision, context) else None
     if judged is not None:
-        done = replace(done, usable=judged.usable, findings=judged.findings)
+        waivers = resolved.waivers
+        done = replace(done, usable=judged.usable, findings=judged.findings, waivers=waivers)
     if decision.step is Step.BEGIN and judged is not None:
         return _begun(done, judged, present, context)
     if decision.step is Step.END:
-        done = replace(done, findings=_about(loaded.file, tuple(_credentials(loaded.spec))))
+        findings = _about(loaded.file, tuple(_credentials(loaded.spec)))
+        # What else is waived was not looked for: those waivers are not without effect.
+        found = {finding.rule for finding in findings}
+        waivers = tuple(waiver for waiver in resolved.waivers if waiver.rule in found)
+        done = replace(done, findings=findings, waivers=waivers)
     if recorded is None:
         return replace(done, record=_record(work, {}, ()))
     return _continued(done, work, recorded)

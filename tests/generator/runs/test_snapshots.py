@@ -235,6 +235,24 @@ def test_a_playground_starts_runs_for_shared_changes(tmp_path: Path) -> None:
     assert record(repository, "dev/llm")["object"] != before
 
 
+def test_a_waiver_for_what_is_not_checked_is_not_without_effect(tmp_path: Path) -> None:
+    """Neither of a run that is only suspended, nor of one that has finished."""
+    repository = Repository(tmp_path)
+    repository.environment("prod", "podSecurity: privileged\n")
+    repository.job(
+        "prod/llm",
+        "volumes: {data: {hostPath: {path: /data}, mountPath: /data}}\n"
+        'waivers: {TW717: {reason: scratch space, until: "2999-12-31"}}\n',
+    )
+    rendered(repository)
+    edit(repository, "prod/jobs/llm.yaml", "nodes: 2", "nodes: 2\nstate: suspended")
+    suspended = repository.run("render")
+    assert "3 changed" in suspended.output
+    assert repository.run("retire", "prod/llm", "--outcome", "succeeded").exit_code == 0
+    for output in (suspended.output, repository.run("check", "prod/llm").output):
+        assert "TW031" not in output
+
+
 # --- records that are missing --------------------------------------------------------------------
 
 
