@@ -407,6 +407,7 @@ def _until(condition, process) -> None:
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_a_kill_before_each_change_of_the_directory_leaves_whole_checkpoints(
     tmp_path: Path,
 ) -> None:

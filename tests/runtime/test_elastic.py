@@ -53,6 +53,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return _alone(tmp_path_factory.mktemp("calm"), 3)
 
 
+@pytest.mark.slow
 def test_three_workers_train_what_one_does(calm: Any, tmp_path: Path) -> None:
     environ = {"TRAINWRIGHT_MIN_REPLICAS": "3"}  # else the first one begins alone
     with workers(tmp_path, "w0 w1 w2", "3", "0", environ=environ) as group:
@@ -64,6 +65,7 @@ def test_three_workers_train_what_one_does(calm: Any, tmp_path: Path) -> None:
         assert audit.main([str(group.audit), "--epochs=3"]) == 0
 
 
+@pytest.mark.slow
 def test_a_newcomer_to_long_steps_shuts_nobody_out(tmp_path: Path) -> None:
     """A worker that is left out of steps loses no record: only the world of the steps shows it."""
     with workers(tmp_path, "w0 w1", "20", "0.4") as group:
@@ -143,6 +145,7 @@ class Coordinator:
             time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_a_fixed_world_trains_the_same_without_a_coordinator(calm: Any, tmp_path: Path) -> None:
     digits(tmp_path)
     environ = {
@@ -175,6 +178,7 @@ def test_pieces_of_a_batch_add_up_to_it(calm: Any, tmp_path: Path) -> None:
     assert report["losses"] == pytest.approx(calm["losses"], rel=REORDERED)
 
 
+@pytest.mark.slow
 def test_stopped_and_resumed_is_as_if_never_stopped(calm: Any, tmp_path: Path) -> None:
     environ = {"TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path / "checkpoints")}
     digits(tmp_path)
@@ -200,6 +204,7 @@ def test_stopped_and_resumed_is_as_if_never_stopped(calm: Any, tmp_path: Path) -
     assert audit.main([str(tmp_path / "audit"), "--epochs=3"]) == 0
 
 
+@pytest.mark.slow
 def test_all_killed_and_started_again_goes_on_from_the_checkpoint(tmp_path: Path) -> None:
     environ = {
         "TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
@@ -220,6 +225,7 @@ def test_all_killed_and_started_again_goes_on_from_the_checkpoint(tmp_path: Path
     assert verdict.epochs == {"train": 6, "validation": 6}
 
 
+@pytest.mark.slow
 def test_whoever_is_told_to_stop_goes_alone(tmp_path: Path) -> None:
     with workers(tmp_path, "w0 w1", "8", "0.05") as group:
         last = group.wait_for_commit(workers=2)
@@ -230,6 +236,7 @@ def test_whoever_is_told_to_stop_goes_alone(tmp_path: Path) -> None:
         assert audit.main([str(group.audit), "--epochs=8"]) == 0
 
 
+@pytest.mark.slow
 def test_who_waits_for_others_and_is_told_to_stop_saves_what_it_has(tmp_path: Path) -> None:
     """A job is stopped pod by pod: the first of the quorum may be told last, and wait by then."""
     environ = {

@@ -60,7 +60,7 @@ def losses(text: str) -> dict[int, float]:
     return {int(step): float(loss) for _, step, loss in lines}
 
 
-@pytest.mark.parametrize("world", [1, 2])
+@pytest.mark.parametrize("world", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_losses_of_a_fixed_seed_are_what_they_were(
     world: int, request: pytest.FixtureRequest
 ) -> None:
@@ -79,6 +79,7 @@ def test_two_processes_train_what_one_does() -> None:
     assert one == pytest.approx(two, rel=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", [1, 2])
 def test_a_run_that_was_stopped_goes_on_with_the_very_same_losses(
     world: int, tmp_path: Path

@@ -76,11 +76,8 @@ def test_mnist_learns_in_one_process(undisturbed: str) -> None:
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m")
 
 
-@pytest.mark.parametrize(
-    "launcher",
-    [LAUNCHED, pytest.param(TORCHRUN, marks=pytest.mark.slow)],
-    ids=["trainwright", "torchrun"],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("launcher", [LAUNCHED, TORCHRUN], ids=["trainwright", "torchrun"])
 def test_mnist_learns_in_two_processes(tmp_path: Path, launcher: tuple[str, ...]) -> None:
     out = _run(
         *launcher, "workloads.mnist", *FLAGS, "--batch-size=32", "--epochs=2",
@@ -97,6 +94,7 @@ def test_mnist_learns_in_two_processes(tmp_path: Path, launcher: tuple[str, ...]
         assert [r.name for r in records if isinstance(r, Event)] == ["start", "end"]
 
 
+@pytest.mark.slow
 def test_mnist_stopped_in_the_middle_of_an_epoch_trains_the_same_losses(
     tmp_path: Path, undisturbed: str
 ) -> None:
@@ -134,6 +132,7 @@ def test_mnist_goes_on_in_another_world(tmp_path: Path) -> None:
     assert _accuracy(out) > 0.85
 
 
+@pytest.mark.slow
 def test_cifar10_learns() -> None:
     out = _run(
         "-m", "workloads.cifar10", "--data=digits", "--lr=0.01", "--epochs=1", "--backend=gloo"
@@ -183,6 +182,7 @@ def test_bert_learns_in_two_processes_and_goes_on(tmp_path: Path) -> None:
     assert sum(isinstance(r, Event) and r.name == "checkpoint" for r in records) == 3
 
 
+@pytest.mark.slow
 def test_distilgpt2_learns(tmp_path: Path) -> None:
     out = _run(
         "-m", "workloads.distilgpt2", "--tiny", f"--output={tmp_path}", "--epochs=1", "--lr=1e-3"
