@@ -38,8 +38,8 @@ RUNS = {
     ),
     ("plan", "crds"): ("plan", "--against", "main", "--crds", "given"),
     ("run", "code"): ("run", "prod/llm", "--dry-run", "--root", "given"),
-    ("run", "volumes"): ("run", "prod/llm", "--dry-run", "--volumes", "given"),
-    ("run", "keep"): ("run", "prod/llm", "--dry-run", "--keep", "kept"),
+    ("run", "volumes"): ("run", "prod/llm", "--dry-run", "--root", "given", "--volumes", "given"),
+    ("run", "keep"): ("run", "prod/llm", "--dry-run", "--root", "given", "--keep", "kept"),
     ("publish", "to"): ("publish", "--to", "given"),
 }  # fmt: skip
 
