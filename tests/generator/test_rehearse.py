@@ -205,6 +205,7 @@ def test_an_agent_s_processes_get_the_env_of_their_rank(repository: Repository, 
     assert "ranks: 4 foreseen, 4 reported, all as foreseen" in done.stderr
 
 
+@pytest.mark.slow
 def test_torch_meets_under_our_own_entrypoint(repository: Repository, code: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("trainwright_runtime")

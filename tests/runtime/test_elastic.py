@@ -172,6 +172,7 @@ def test_a_fixed_world_trains_the_same_without_a_coordinator(calm: Any, tmp_path
         assert losses == pytest.approx(calm["losses"], rel=REORDERED)
 
 
+@pytest.mark.slow
 def test_pieces_of_a_batch_add_up_to_it(calm: Any, tmp_path: Path) -> None:
     report = _alone(tmp_path / "pieces", 3, {"micro_batch": 7})
     assert report["step"] == calm["step"]
@@ -258,6 +259,7 @@ def test_who_waits_for_others_and_is_told_to_stop_saves_what_it_has(tmp_path: Pa
     assert verdict.abandoned == 0  # nothing was trained twice
 
 
+@pytest.mark.slow
 def test_the_rate_follows_the_world_when_asked_to(tmp_path: Path) -> None:
     options = json.dumps({"resize": "rate", "replicas": 4})
     environ = {"TRAINWRIGHT_MIN_REPLICAS": "2"}
@@ -343,6 +345,7 @@ def test_datasets_are_read_in_their_order() -> None:
             assert len(list(run.batches("validation"))) == 3
 
 
+@pytest.mark.slow
 def test_averages_of_a_layer_follow_all_workers_records(tmp_path: Path) -> None:
     """Batch norm's running mean is what one worker with all records would have."""
     script = tmp_path / "norm.py"

@@ -60,7 +60,8 @@ def losses(text: str) -> dict[int, float]:
     return {int(step): float(loss) for _, step, loss in lines}
 
 
-@pytest.mark.parametrize("world", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("world", [1, 2])
 def test_the_losses_of_a_fixed_seed_are_what_they_were(
     world: int, request: pytest.FixtureRequest
 ) -> None:
