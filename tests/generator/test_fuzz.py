@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repository import Repository
+from trainwright import helm
 from trainwright.model import Data
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +37,8 @@ TOKENS = (
 
 
 @pytest.fixture
-def shipped(tmp_path: Path) -> Repository:
+def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    monkeypatch.setattr(helm, "engine", cache(helm.engine))  # its start is the same for each input
     ignore = shutil.ignore_patterns("rendered", "staging")
     shutil.copytree(ROOT / "environments", tmp_path / "environments", ignore=ignore)
     for path in (tmp_path / "environments").glob("*/jobs/*.yaml"):
@@ -44,8 +47,8 @@ def shipped(tmp_path: Path) -> Repository:
     return Repository(tmp_path)
 
 
-def _assert_survives(repository: Repository, environment: str, what: object) -> None:
-    done = repository.run("check", environment, "--no-cache")
+def _assert_survives(repository: Repository, selection: str, what: object) -> None:
+    done = repository.run("check", selection, "--no-cache")
     assert done.exit_code in (0, 1), (what, done.output)
     assert "Traceback" not in done.output, what
     if done.exit_code == 1:
@@ -81,11 +84,13 @@ def test_bytes(file: str, shipped: Repository) -> None:
     original = path.read_bytes()
     chance = random.Random(file)
     environment = "dev" if file.startswith("dev") else "prod"
+    # Of a job's file, the other jobs are the same for each input.
+    selection = f"{environment}/{path.stem}" if path.parent.name == "jobs" else environment
     failed = 0
     for _ in range(CASES_A_FILE):
         raw = _mutated(original, chance)
         path.write_bytes(raw)
-        _assert_survives(shipped, environment, raw)
+        _assert_survives(shipped, selection, raw)
         failed += 1
     assert failed == CASES_A_FILE
 
