@@ -146,7 +146,7 @@ class Loop:
         after = EDITS[name](self.chance, tree)
         if after is None or after == tree:
             return
-        if self.chance.random() < 0.1:  # somebody forgets to render
+        if self.chance.random() < 0.1 and jobs(tree) == jobs(after):  # somebody forgets to render
             now = self.render(branch, after)
             if now is not None and not self._is_refused(tree, now, (), meant=False):
                 self.git.commit(branch, after)
@@ -427,8 +427,10 @@ def _unasked(job: str, old: dict[Identity, Body], new: dict[Identity, Body]) -> 
 
 def _put_back(job: str, before: Tree, tree: Tree, now: Tree) -> bool:
     """Whether people put the files of another run there, and so asked for one."""
+    record = f"{folder(job)}run.lock"
     other = manifests(tree, job).keys() - manifests(before, job).keys()
-    return bool(other and manifests(now, job))
+    recorded = tree.get(record) not in (None, before.get(record))
+    return bool((other or recorded) and manifests(now, job))
 
 
 def _jobs_of(paths: object) -> frozenset[str]:
