@@ -31,8 +31,9 @@ settings.register_profile("thorough", _PROFILE, max_examples=500)
 settings.load_profile("quick")
 
 # What a test may use of a processor before it has to be marked as slow. The time of processors, of
-# this process and its children, hardly depends on who else is on the machine.
-_LIMIT = 5  # seconds
+# this process and its children, hardly depends on who else is on the machine, but on how fast it
+# is: five seconds are meant, and three times as many fail.
+_LIMIT = 15  # seconds
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

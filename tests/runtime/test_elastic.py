@@ -116,7 +116,7 @@ def test_a_newcomer_waits_through_steps_longer_than_others_are_waited_for(tmp_pa
         assert [name[0] for name in first.result()] == ["a", "b", "c"]
         assert first.result() == second.result()
         # The others are no workers, and are gone: it asks on until it may stop.
-        assert isinstance(joined.exception(20), StoppedWaiting)
+        assert isinstance(joined.exception(90), StoppedWaiting)
 
 
 class Coordinator:
