@@ -168,7 +168,7 @@ class Edits(RuleBasedStateMachine):
 
     def _retired(self) -> bytes:
         found = plan.plan(self.repository.root, (), plan.Options(today="", use_cache=False))
-        names = (e.entries["a"].object for e in found.environments if "a" in e.entries)
+        names = (e.runs["a"].object for e in found.environments if "a" in e.runs)
         name = next(names, "a-00000000")
         run = f"{{job: a, spec: {name.rpartition('-')[2]}, outcome: succeeded}}"
         return f"{_HEAD}Ledger\nruns: {{{name}: {run}}}\n".encode()
