@@ -138,7 +138,7 @@ def job(
         done = replace(done, findings=findings, waivers=waivers)
     if recorded is None:
         return replace(done, record=_record(work, {}, ()))
-    return _continued(done, work, recorded)
+    return _continued(done, work, recorded, context.ledger)
 
 
 def _begun(
@@ -245,10 +245,15 @@ def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ..
 # --- a run that goes on, or has ended ------------------------------------------------------------
 
 
-def _continued(done: Rendered, work: _Work, recorded: Recorded) -> Rendered:
+def _continued(done: Rendered, work: _Work, recorded: Recorded, ledger: Ledger) -> Rendered:
     """The recorded run in the state that it is in now."""
     sources, decision, was = work.sources, work.decision, recorded.record
     job, inherited = meaning.attributed(was, sources.own, sources.spec.data)
+    # Another run may have finished with what the file says now: a base moved there and back.
+    if decision.state != "finished" and ledger.finished(
+        work.file.name, meaning.digest(job, was.run)
+    ):
+        job, inherited = dict(was.job), dict(was.inherited)
     kept = replace(was, job=job, inherited=inherited, state=decision.state)
     if kept != was:
         kept = replace(kept, source=work.source)
@@ -256,8 +261,7 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded) -> Rendered:
         objects = records.objects(manifests_of(recorded.files.texts(), was.target))
         kept = replace(kept, objects=objects)
     if decision.step is Step.END:
-        name = decision.name if decision.state == "finished" else was.object
-        return replace(done, record=replace(kept.ended(decision.state), object=name))
+        return replace(done, record=replace(kept.ended(decision.state), object=decision.name))
     if decision.step is Step.KEEP and recorded.files.intact and recorded.files.here:
         return replace(done, record=kept)
     try:

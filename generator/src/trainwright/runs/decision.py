@@ -97,7 +97,9 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     if finished:
         return Decision(step=Step.END, name=finished, state="finished", record=record)
     if job.state == "cancelled":
-        # A run that never began is not there to be cancelled; its name is the one it would have.
+        # The run that was there, or the name of one that never began.
+        if record is not None and not finished_as(record, job.name, ledger):
+            name = record.object
         return Decision(step=Step.END, name=name, state="cancelled", record=record)
     return Decision(step=Step.BEGIN, name=name, state=job.state, record=record)
 
