@@ -69,6 +69,16 @@ class RenderedFolder:
         return found if found and names.is_of(job, found.object) else None
 
     def _parsed(self, job: str) -> Record | None:
+        """The record in a job's folder, whosever it is, read once."""
+        if job not in self._read:
+            self._read[job] = self._parse(job)
+        return self._read[job]
+
+    @cached_property
+    def _read(self) -> dict[str, Record | None]:
+        return {}
+
+    def _parse(self, job: str) -> Record | None:
         try:
             return records.parse(self.tree.read(f"{self.path}/{job}/{RECORD_FILE}"))
         except FileNotFoundError:
