@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import groupby
 
-from trainwright.present import table
+from trainwright.reports.terminal import table
 
 Exact = int | Fraction
 

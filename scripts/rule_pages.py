@@ -12,13 +12,13 @@ from pathlib import Path
 
 import yaml
 
-from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.policy import WAIVABLE
 from trainwright.rules import RULES
 from trainwright.rules.edits import reported_by
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.transition import Step, Transition
 from trainwright.rules.transitions import TRANSITIONS
-from trainwright.settle import WAIVABLE
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 COMMAND = "python scripts/rule_pages.py"

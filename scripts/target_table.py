@@ -12,14 +12,16 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from trainwright import helm, load, render, resolve, schema
-from trainwright.load import JobFile, LoadedJob, Reader
-from trainwright.merge import Layer, stack
+from trainwright import helm
+from trainwright.kinds import TARGETS
 from trainwright.model import Finding, Severity
-from trainwright.render import VALUES_FILE
-from trainwright.targets import TARGETS
-from trainwright.tree import Folder
-from trainwright.yamlio import Document, parse
+from trainwright.render import job as render
+from trainwright.runs.record import VALUES_FILE
+from trainwright.specs import load, resolve, schema
+from trainwright.specs.load import JobFile, LoadedJob, Reader
+from trainwright.specs.merge import Layer, stack
+from trainwright.specs.tree import Folder
+from trainwright.specs.yamlio import Document, parse
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "targets.md"
 COMMAND = "python scripts/target_table.py"

@@ -13,10 +13,10 @@ import pytest
 from repository import Repository
 from trainwright.cli.check import FORMATS as OFFERED
 from trainwright.cli.explain import LISTS
-from trainwright.diagnostics import DIAGNOSTICS
+from trainwright.findings.diagnostics import DIAGNOSTICS
+from trainwright.kinds import TARGETS
 from trainwright.reports import FORMATS
 from trainwright.rules import RULES
-from trainwright.targets import TARGETS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "generator/src/trainwright"
@@ -47,9 +47,9 @@ def test_every_target_has_golden_cases() -> None:
 def test_only_a_target_s_own_module_and_the_registry_spell_its_name(target: str) -> None:
     # Rules about one kind are their own family; resolve and defaults read data that people wrote.
     allowed = {
-        f"targets/{target}.py",
+        f"kinds/{target}/target.py",
         f"rules/{target}.py",
-        "targets/__init__.py",
+        "kinds/__init__.py",
         "rules/__init__.py",
     }
     # Every target makes a job: there the word counts only beside the word target.
@@ -61,7 +61,7 @@ def test_only_a_target_s_own_module_and_the_registry_spell_its_name(target: str)
 
 
 def test_choices_of_the_command_line_are_those_of_the_registries() -> None:
-    from trainwright.listing import LISTINGS
+    from trainwright.lifecycle.listing import LISTINGS
 
     assert tuple(FORMATS) == OFFERED
     assert set(LISTS) == set(LISTINGS)

@@ -26,8 +26,8 @@ from helm_chart import (
     render,
     text,
 )
-from trainwright import schema
 from trainwright.model import Data
+from trainwright.specs import schema
 
 KUBERNETES = range(29, 38)
 

@@ -8,9 +8,9 @@ import compose_spec
 import pytest
 
 from helm_chart import CHART, IMAGE, ROOT, body, load, text
-from trainwright import schema
+from trainwright.kinds import TARGETS
 from trainwright.model import Data
-from trainwright.targets import TARGETS
+from trainwright.specs import schema
 
 SCENARIO = load(CHART / "ci/compose.yaml")
 RENDERED = sorted(ROOT.glob("tests/golden/*/expected/*/rendered/*/compose.yaml"))

@@ -9,9 +9,9 @@ from pathlib import Path
 import git_repository
 from git_repository import git
 from repository import Repository
-from trainwright import plan
-from trainwright.publish import publisher
-from trainwright.publish.model import Options
+from trainwright.gitops.publish import publisher
+from trainwright.gitops.publish.model import Options
+from trainwright.render import build as plan
 
 _PLANNING = plan.Options(today="2026-06-01", use_cache=False, judge=False)
 _OPTIONS = Options(planning=_PLANNING, push=True, attempts=40)

@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from repository import ENVIRONMENT, JOB, Repository
-from trainwright import helm, plan
+from trainwright import helm
 from trainwright.errors import TrainwrightError
-from trainwright.tree import Entry, Folder, Kind
+from trainwright.render import build as plan
+from trainwright.specs.tree import Entry, Folder, Kind
 
 _HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
 _OPTIONS = plan.Options(today="2026-06-01")

@@ -17,8 +17,8 @@ import chart_registry
 import git_repository as git
 from chart_registry import Registry
 from helm_chart import CHART
-from trainwright import charts
 from trainwright.cli import main
+from trainwright.gitops import packages
 
 
 def run(*arguments: object) -> Result:
@@ -51,7 +51,7 @@ def registry() -> Iterator[Registry]:
 
 
 def version(chart: Path) -> str:
-    return charts.package(chart, chart.parents[1] / "for-its-version").version
+    return packages.package(chart, chart.parents[1] / "for-its-version").version
 
 
 # --- package ---------------------------------------------------------------------------------
@@ -60,13 +60,13 @@ def version(chart: Path) -> str:
 def test_the_same_files_give_the_same_bytes_whenever_and_wherever(
     chart: Path, tmp_path: Path
 ) -> None:
-    first = charts.package(chart, tmp_path / "one")
+    first = packages.package(chart, tmp_path / "one")
     elsewhere = tmp_path / "another place"
     shutil.copytree(chart, elsewhere)
     for path in elsewhere.rglob("*"):
         os.utime(path, (1, 1))
         path.chmod(0o700)
-    second = charts.package(elsewhere, tmp_path / "two")
+    second = packages.package(elsewhere, tmp_path / "two")
     assert first.path.read_bytes() == second.path.read_bytes()
     assert first.digest == "sha256:" + hashlib.sha256(first.path.read_bytes()).hexdigest()
     with tarfile.open(first.path) as archive:
@@ -81,7 +81,7 @@ def test_without_a_folder_it_is_the_chart_that_renders(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     path, digest = done.stdout.split()
     assert Path(path).parent == tmp_path / "out"
-    assert digest == charts.package(CHART, tmp_path / "again").digest
+    assert digest == packages.package(CHART, tmp_path / "again").digest
 
 
 @pytest.mark.parametrize("committed", [False, True])
@@ -167,7 +167,7 @@ def test_what_is_no_chart_is_said_in_one_line(chart: Path, tmp_path: Path) -> No
 
 
 def test_push_and_pull_through_a_real_registry(chart: Path, registry: Registry) -> None:
-    made = charts.package(chart, chart.parent / "dist")
+    made = packages.package(chart, chart.parent / "dist")
     remote = f"oci://{registry.host}/charts"
     done = run("push", made.path, remote, "--plain-http")
     assert done.exit_code == 0, done.output
@@ -188,7 +188,7 @@ def test_push_and_pull_through_a_real_registry(chart: Path, registry: Registry) 
 
 def test_a_version_that_is_there_is_never_replaced(chart: Path, registry: Registry) -> None:
     remote = f"oci://{registry.host}/charts"
-    made = charts.package(chart, chart.parent / "one")
+    made = packages.package(chart, chart.parent / "one")
     first = run("push", made.path, f"{remote}/", "--plain-http")
     writes = [request for request in registry.requests if request.startswith("PUT")]
     again = run("push", made.path, remote, "--plain-http")
@@ -196,7 +196,7 @@ def test_a_version_that_is_there_is_never_replaced(chart: Path, registry: Regist
     assert again.stdout == first.stdout
     assert "there already, the same" in again.stderr
     (chart / "values.yaml").write_text("# other\n" + (chart / "values.yaml").read_text())
-    other = charts.package(chart, chart.parent / "two")
+    other = packages.package(chart, chart.parent / "two")
     refused = run("push", other.path, remote, "--plain-http")
     assert refused.exit_code == 2
     assert "is there already, with other content" in refused.stderr
@@ -213,7 +213,7 @@ def test_versions_with_build_metadata(chart: Path, registry: Registry) -> None:
     (chart / "Chart.yaml").write_text(
         text.replace(f"version: {version(chart)}", "version: 1.0.0+b.1")
     )
-    made = charts.package(chart, chart.parent / "dist")
+    made = packages.package(chart, chart.parent / "dist")
     remote = f"oci://{registry.host}/charts"
     for _ in range(2):
         done = run("push", made.path, remote, "--plain-http")
@@ -221,12 +221,12 @@ def test_versions_with_build_metadata(chart: Path, registry: Registry) -> None:
         assert done.stdout.startswith(f"{remote}/training-job:1.0.0_b.1@sha256:")
     assert "there already, the same" in done.stderr
     (chart / "values.yaml").write_text("# other\n" + (chart / "values.yaml").read_text())
-    other = charts.package(chart, chart.parent / "two")
+    other = packages.package(chart, chart.parent / "two")
     assert run("push", other.path, remote, "--plain-http").exit_code == 2
 
 
 def test_a_registry_that_cannot_be_reached(chart: Path) -> None:
-    made = charts.package(chart, chart.parent / "dist")
+    made = packages.package(chart, chart.parent / "dist")
     for remote, said in (("oci://127.0.0.1:1/charts", "refused"), ("charts", "is no OCI registry")):
         done = run("push", made.path, remote, "--plain-http")
         assert done.exit_code == 2
@@ -273,7 +273,7 @@ def test_signed_pushed_and_verified(chart: Path, registry: Registry, gpg: Path) 
     assert "signed by Ada <Ada@example.com>" in good.stdout
     stranger = run("verify", archive, "--keyring", gpg / "Bob.public")
     assert stranger.exit_code == 2
-    archive.write_bytes(charts.package(CHART, chart.parent / "other").path.read_bytes() + b"\n")
+    archive.write_bytes(packages.package(CHART, chart.parent / "other").path.read_bytes() + b"\n")
     assert run("verify", archive, "--keyring", gpg / "Ada.public").exit_code == 2
 
 

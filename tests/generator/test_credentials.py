@@ -15,8 +15,8 @@ import yaml
 import git_repository
 from repository import Repository
 from trainwright.cli.check import FORMATS
-from trainwright.credentials import HIDDEN, RANDOM, kind, named, redact, shows, suspicious
-from trainwright.redaction import redact_lines, unified_diff
+from trainwright.findings.credentials import HIDDEN, RANDOM, kind, named, redact, shows, suspicious
+from trainwright.findings.redaction import redact_lines, unified_diff
 
 # Built from parts, so that this file does not look like what it tests.
 CANARY = "ghp_" + "Ab3dEf6hIj9lMn2pQr5tUv8x" * 2

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from trainwright import demand
-from trainwright.demand import NOTHING, Demand, Range
 from trainwright.model import Elastic, Entrypoint, Image, Job, Pool, Resources
+from trainwright.specs import demand
+from trainwright.specs.demand import NOTHING, Demand, Range
 
 POOL = Pool(name="h100", resource="nvidia.com/gpu", price_per_gpu_hour=2.5)
 JOB = Job(

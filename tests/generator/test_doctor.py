@@ -11,7 +11,7 @@ import pytest
 import git_repository as git
 from repository import Repository
 from trainwright import helm
-from trainwright.doctor.examination import CHECKS
+from trainwright.setup.doctor.examination import CHECKS
 
 WORKFLOW = """\
 name: review

@@ -19,13 +19,16 @@ import pytest
 import yaml
 
 import crds
-from trainwright import equivalence, helm, load, names, resolve, schema, values, yamlio
+from trainwright import equivalence, helm
 from trainwright.equivalence import Difference, Run
 from trainwright.equivalence.comparison import values as leaves
-from trainwright.load import Reader
+from trainwright.kinds import TARGETS, unsupported
 from trainwright.model import Environment, Job, Manifest, TargetOptions
-from trainwright.targets import TARGETS, unsupported
-from trainwright.tree import Folder
+from trainwright.render import values
+from trainwright.runs import identity
+from trainwright.specs import load, resolve, schema, yamlio
+from trainwright.specs.load import Reader
+from trainwright.specs.tree import Folder
 
 ROOT = Path(__file__).parents[2]
 MINORS = ("2.0", "2.1", "2.2", "2.3")
@@ -82,7 +85,7 @@ class Spec:
         job = replace(self.job, target=variant.target)
         refused = any(unsupported(job, environment))
         longest = f"{_name(job, environment)}{TARGETS[job.target].longest_suffix(job)}"
-        if refused or len(longest) > names.MAX_NAME:
+        if refused or len(longest) > identity.MAX_NAME:
             return None
         return Spec(self.title, job, environment)
 
@@ -105,7 +108,7 @@ class Spec:
 
 
 def _name(job: Job, environment: Environment) -> str:
-    return names.object_name(job, names.spec_hash(job, environment))
+    return identity.object_name(job, identity.spec_hash(job, environment))
 
 
 def _read(root: Path, title: str) -> Iterator[Spec]:
@@ -287,10 +290,10 @@ SOURCE = ROOT / "generator/src/trainwright"
 NAMED = re.compile(
     "|".join(
         [rf"[\"']{name}[\"']" for name in TARGETS if name != "job"]
-        + [rf"(?:targets|operators) import .*\b{name}\b" for name in TARGETS]
+        + [rf"\bkinds\.{name}\b" for name in TARGETS]
     )
 )
-REGISTRIES = ("targets/__init__.py", "operators/__init__.py")
+REGISTRIES = ("kinds/__init__.py", "kinds/predicted.py", "kinds/status.py")
 # Conditions on targets in templates of them all: true or idle once the target is gone.
 CONDITIONS = {
     "NOTES.txt",
@@ -304,10 +307,9 @@ CONDITIONS = {
 
 
 def _own(path: Path) -> bool:
-    """Whether a file is a target's own: its module, its operator, its templates."""
-    folder = {"targets", "operators"} & set(path.parts)
-    if folder:
-        return path.stem in TARGETS
+    """Whether a file is a target's own: its folder, its templates."""
+    if "kinds" in path.parts:
+        return path.parent.name in TARGETS
     return path.stem.removeprefix("_").split("-")[0] in TARGETS
 
 
@@ -337,11 +339,12 @@ def _without(target: str, folder: Path) -> Path:
             if "import" in line or "for module in" in line
             else line
             for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
-            if not re.search(rf"\b(?:import {target} as|(?:indexed_)?{target}\.TARGET)\b", line)
+            if not re.search(
+                rf"kinds\.{target} import|\b(?:indexed_)?{target}\.(TARGET|KIND)\b", line
+            )
         ]
         path.write_text("".join(kept), encoding="utf-8")
-    (package / "targets" / f"{target}.py").unlink()
-    (package / "operators" / f"{target}.py").unlink()
+    shutil.rmtree(package / "kinds" / target)
     for path in (package / "chart/templates").glob("*.yaml"):
         if path.stem.split("-")[0] == target:
             path.unlink()

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import git_repository
-from trainwright import filetree
 from trainwright.errors import OutputError
-from trainwright.filetree import Changes
-from trainwright.tree import Folder
+from trainwright.specs import filetree
+from trainwright.specs.filetree import Changes
+from trainwright.specs.tree import Folder
 
 
 def _tree(folder: Path) -> dict[str, str]:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright import load
+from trainwright.specs import load
 
 NUMBERS = [
     "1e3", "1E3", "1.10", "1.0", "0o14", "0x1F", "+1", "+1.5", "-0", "-0.0", "1_000", "1e-4", ".5", "1.",

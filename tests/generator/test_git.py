@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import git_repository
-from trainwright import git
 from trainwright.errors import SourceError
-from trainwright.git import GitError, Repository
-from trainwright.tree import Entry, Folder, Tree
+from trainwright.specs import git
+from trainwright.specs.git import GitError, Repository
+from trainwright.specs.tree import Entry, Folder, Tree
 
 
 @pytest.fixture

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from trainwright import filetree, plan, reports
+from trainwright import reports
+from trainwright.render import build as plan
+from trainwright.specs import filetree
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 CASES = sorted(path.name for path in GOLDEN.iterdir() if path.is_dir())

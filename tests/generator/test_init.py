@@ -15,8 +15,8 @@ import github_lint
 from trainwright import __version__
 from trainwright.cli import main
 from trainwright.cli.init import ENGINES
-from trainwright.init import repository
-from trainwright.targets import TARGETS
+from trainwright.kinds import TARGETS
+from trainwright.setup.init import repository
 
 URL = "https://git.example.com/ml/training.git"
 ACTION = f"trainwright/trainwright@{'a' * 40}"

@@ -15,10 +15,11 @@ import yaml
 import crds
 import helm_chart
 from repository import Repository
-from trainwright import helm, schema, yamlio
+from trainwright import helm
+from trainwright.kinds import TARGETS
 from trainwright.model import Data
 from trainwright.rules import images
-from trainwright.targets import TARGETS
+from trainwright.specs import schema, yamlio
 
 ROOT = Path(__file__).parents[2]
 # Kinds that Kubernetes has itself.

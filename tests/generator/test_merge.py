@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright import yamlio
-from trainwright.merge import Layer, leaves, lookup, merge, stack
+from trainwright.specs import yamlio
+from trainwright.specs.merge import Layer, leaves, lookup, merge, stack
 
 # The examples of RFC 7396, appendix A.
 RFC_7396 = [

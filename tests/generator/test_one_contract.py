@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from repository import Repository
 from schema_values import Drawing
-from trainwright import helm, load, render, resolve
+from trainwright import helm
 from trainwright.model import Finding
-from trainwright.tree import Edited, Folder
+from trainwright.render import job as render
+from trainwright.specs import load, resolve
+from trainwright.specs.tree import Edited, Folder
 
 ROOT = Path(__file__).parents[2]
 TARGETS = "pytorchjob trainingjob trainjob jobset job compose".split()

@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright import overlays, plan
-from trainwright.merge import Layer, leaves, merge, stack
 from trainwright.model import Finding
+from trainwright.render import build as plan
 from trainwright.runs.record import RECORD_FILE
-from trainwright.yamlio import Document, parse
+from trainwright.specs import redundant
+from trainwright.specs.merge import Layer, leaves, merge, stack
+from trainwright.specs.yamlio import Document, parse
 
 LINTS = {"TW060", "TW061", "TW062", "TW063"}
 
@@ -267,7 +268,7 @@ def _layer(index: int, data: dict[str, Any]) -> Layer:
 @given(st.lists(_spec, min_size=2, max_size=4))
 def test_what_is_called_idle_can_be_removed(specs: list[dict[str, Any]]) -> None:
     spec = stack(tuple(_layer(index, data) for index, data in enumerate(specs)))
-    for one in overlays.read(spec).written:
+    for one in redundant.read(spec).written:
         if one.idle:
             datas = [layer.data for layer in spec.layers]
             index = spec.layers.index(one.layer)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
-from trainwright import batch, cache, plan
+from trainwright.render import batch, cache
+from trainwright.render import build as plan
 
 
 def _options(**more) -> plan.Options:

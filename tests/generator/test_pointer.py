@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright import explain, load, yamlio
 from trainwright.errors import SelectionError
-from trainwright.merge import Layer, leaves, lookup, stack
 from trainwright.model import Data
 from trainwright.pointer import Pointer
-from trainwright.tree import Folder
-from trainwright.yamlio import Document
+from trainwright.specs import explain, load, yamlio
+from trainwright.specs.merge import Layer, leaves, lookup, stack
+from trainwright.specs.tree import Folder
+from trainwright.specs.yamlio import Document
 
 HOSTILE = [
     "hub.token", "example.com/team", "a/b", "~", "~1", "~01", "a~0b", "/", "//", ".", "..", "a..b",

@@ -20,11 +20,11 @@ import yaml
 import git_repository
 from git_repository import git
 from repository import Repository
-from trainwright import git as our_git
-from trainwright import plan
-from trainwright.publish import publisher
-from trainwright.publish.model import Options, PublishError
-from trainwright.tree import NOTHING
+from trainwright.gitops.publish import publisher
+from trainwright.gitops.publish.model import Options, PublishError
+from trainwright.render import build as plan
+from trainwright.specs import git as our_git
+from trainwright.specs.tree import NOTHING
 
 FRESH = plan.Options(today="2026-06-01", use_cache=False, judge=False)
 OPTIONS = Options(planning=FRESH)

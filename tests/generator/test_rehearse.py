@@ -18,7 +18,7 @@ from click.testing import Result
 
 from repository import Repository
 from trainwright.cli.run import run
-from trainwright.operators.operator import Mount, Pod, Port, Restart
+from trainwright.pods.pod import Mount, Pod, Port, Restart
 from trainwright.rehearsal import RehearsalError, processes, staging
 from trainwright.rehearsal.names import Names
 from trainwright.rehearsal.volumes import Volumes
@@ -827,7 +827,7 @@ def test_help_says_what_it_does_and_imports_nothing_for_it(repository: Repositor
         "import sys; from click.testing import CliRunner; from trainwright.cli import main;"
         "before = set(sys.modules); CliRunner().invoke(main, ['run', '--help']);"
         "print([m for m in sys.modules if m.startswith(('rich', 'trainwright.rehearsal',"
-        " 'trainwright.operators', 'trainwright.plan'))])"
+        " 'trainwright.kinds', 'trainwright.render'))])"
     )
     done = subprocess.run(
         [sys.executable, "-c", source], capture_output=True, text=True, check=True

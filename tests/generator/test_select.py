@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from trainwright.errors import SelectionError
-from trainwright.load import JobFile
-from trainwright.select import select
+from trainwright.specs.load import JobFile
+from trainwright.specs.select import select
 
 AVAILABLE = {
     env: tuple(JobFile(env, job) for job in jobs)

@@ -17,8 +17,8 @@ import yaml
 
 import crds
 from repository import Repository
+from trainwright.kinds import TARGETS
 from trainwright.model import Data
-from trainwright.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "scripts/target_table.py"

@@ -14,10 +14,10 @@ import yaml
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from trainwright import schema
 from trainwright.model import Data
 from trainwright.pointer import Pointer
-from trainwright.schema import Schema
+from trainwright.specs import schema
+from trainwright.specs.schema import Schema
 
 ROOT = Path(__file__).parents[2]
 JOBS = sorted((ROOT / "environments").glob("*/jobs/*.yaml"))

@@ -11,8 +11,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright import yamlio
 from trainwright.model import Finding
+from trainwright.specs import yamlio
 
 REFUSED = {
     "duplicate key": (b"a: 1\nb: 2\na: 3\n", "TW002", (3, 1), "twice, first on line 1"),

@@ -19,7 +19,7 @@ import github_lint
 from github_action import ACTION, ROOT
 from repository import Repository
 from trainwright.cli import VERBS, main
-from trainwright.init.repository import FILES
+from trainwright.setup.init.repository import FILES
 
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.y*ml"))
 TEMPLATES = sorted((FILES / ".github/workflows").glob("*.y*ml"))

@@ -30,7 +30,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import trainwright_runtime
-from trainwright.launch import RUNTIME as COMMAND
+from trainwright.pods.launch import RUNTIME as COMMAND
 
 ROOT = Path(__file__).parents[2]
 CONTEXT = ROOT / "runtime"

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 from referencing import Registry, Resource
 from schema_lint import lint
 
-from trainwright import kube, schema
-from trainwright.targets import TARGETS
+from trainwright.kinds import TARGETS
+from trainwright.specs import kubernetes_schemas, schema
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "schemas").rglob("*.schema.json"))
@@ -28,7 +28,7 @@ CORPUS = Path(__file__).parent
 
 
 def _registry(*changed: dict[str, Any]) -> Registry[Any]:
-    definitions = kube.definitions("1.31")
+    definitions = kubernetes_schemas.definitions("1.31")
     pairs = [(s["$id"], Resource.from_contents(s)) for s in (*SCHEMAS.values(), *changed)]
     return Registry().with_resources(
         [*pairs, (definitions["$id"], Resource.from_contents(definitions))]

@@ -19,9 +19,9 @@ from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
-from trainwright import schema, yamlio
 from trainwright.errors import EngineError
 from trainwright.model import Data
+from trainwright.specs import schema, yamlio
 
 if TYPE_CHECKING:
     from helm_python import Chart

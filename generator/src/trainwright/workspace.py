@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from trainwright import ledger, names, resolve
-from trainwright.index import RenderedFolder
-from trainwright.ledger import Ledger
-from trainwright.load import (
+from trainwright.model import Data, Environment, Finding, Job
+from trainwright.runs import adjust, identity, meaning
+from trainwright.runs.adoption import adopt, begun
+from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
+from trainwright.runs.folder import RenderedFolder
+from trainwright.runs.record import Record, Recorded, RunFiles
+from trainwright.specs import ledger, resolve
+from trainwright.specs.ledger import Ledger
+from trainwright.specs.load import (
     ENVIRONMENTS,
     JobFile,
     LoadedEnvironment,
@@ -18,13 +23,8 @@ from trainwright.load import (
     Survey,
     survey,
 )
-from trainwright.merge import Layer, stack
-from trainwright.model import Data, Environment, Finding, Job
-from trainwright.runs import adjust, meaning
-from trainwright.runs.adoption import adopt, begun
-from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
-from trainwright.runs.record import Record, Recorded, RunFiles
-from trainwright.tree import Tree
+from trainwright.specs.merge import Layer, stack
+from trainwright.specs.tree import Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +233,7 @@ class Workspace:
         if below != record.inherited or record.target not in environment.targets:
             return False
         job = adjust.job_of(record, file, environment)
-        return job is not None and names.facts(job, environment) == record.environment
+        return job is not None and identity.facts(job, environment) == record.environment
 
     @cache  # noqa: B019 - a workspace lives as long as a command
     def _inherited(self, environment: str, extended: str) -> Mapping[str, Data]:

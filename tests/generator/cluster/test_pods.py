@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from trainwright.cluster.pods import read, seats, take
-from trainwright.cluster.states import KINDS
+from trainwright.kinds.status import KINDS
 from trainwright.model import Manifest
 
 Shared = Callable[[str], Path]

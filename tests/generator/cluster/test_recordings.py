@@ -14,11 +14,11 @@ from repository import Repository
 from trainwright.cluster import intent, status
 from trainwright.cluster.client import Access, Cluster
 from trainwright.cluster.intent import Intent
-from trainwright.cluster.states import KINDS, Phase
 from trainwright.cluster.text import sentence
-from trainwright.load import JobFile
+from trainwright.kinds.predicted import find
+from trainwright.kinds.status import KINDS, Phase
 from trainwright.model import Data, Manifest
-from trainwright.operators import find
+from trainwright.specs.load import JobFile
 
 Shared = Callable[[str], Path]
 Recorded = Callable[[str], status.Run]

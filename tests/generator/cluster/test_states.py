@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitops_engines import run_lua
-from trainwright.cluster.states import KINDS, Phase
-from trainwright.operators import OPERATORS
-from trainwright.targets import TARGETS
-from trainwright.wiring import health
+from trainwright.gitops.wiring import health
+from trainwright.kinds import TARGETS
+from trainwright.kinds.predicted import OPERATORS
+from trainwright.kinds.status import KINDS, Phase
 
 Shared = Callable[[str], Path]
 

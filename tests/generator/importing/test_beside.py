@@ -12,7 +12,7 @@ import yaml
 from trainwright.importing import Found
 from trainwright.importing.batch import Options, run
 from trainwright.importing.convert import Imported
-from trainwright.merge import merge
+from trainwright.specs.merge import merge
 
 HERE = Path(__file__).parent
 JOB = yaml.safe_load("""

@@ -18,21 +18,23 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright import credentials, equivalence, importing, yamlio
+from trainwright import equivalence, importing
 from trainwright.equivalence import Run
 from trainwright.equivalence.comparison import values
 from trainwright.errors import TrainwrightError
+from trainwright.findings import credentials
 from trainwright.importing import Found, text
 from trainwright.importing.accounting import leaves
 from trainwright.importing.batch import Done, Options, run
 from trainwright.importing.convert import Imported
 from trainwright.importing.jobset import ONE_GROUP
 from trainwright.importing.trial import Place
+from trainwright.kinds import TARGETS
 from trainwright.manifests import reading
-from trainwright.merge import lookup
 from trainwright.model import Data, Manifest
-from trainwright.targets import TARGETS
-from trainwright.tree import Folder
+from trainwright.specs import yamlio
+from trainwright.specs.merge import lookup
+from trainwright.specs.tree import Folder
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]

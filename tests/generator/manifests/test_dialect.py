@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright import yamlio
 from trainwright.manifests.dialect import GO
 from trainwright.model import Data
-from trainwright.yamlio import Document
+from trainwright.specs import yamlio
+from trainwright.specs.yamlio import Document
 
 
 def _read(text: str) -> Data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from trainwright import diagnostics as dx
+from trainwright.findings import diagnostics as dx
 from trainwright.manifests import excerpts
 from trainwright.manifests.reading import Source
 from trainwright.model import Finding, Place

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mutated import documents, mutations
-from trainwright import yamlio
 from trainwright.manifests import fast
 from trainwright.manifests.dialect import GO
 from trainwright.model import Data, Finding
-from trainwright.yamlio import Document
+from trainwright.specs import yamlio
+from trainwright.specs.yamlio import Document
 
 pytest.importorskip("yaml_rs")
 

@@ -13,7 +13,7 @@ from trainwright.errors import SourceError
 from trainwright.manifests import reading
 from trainwright.manifests.reading import Source
 from trainwright.model import Data
-from trainwright.yamlio import Document
+from trainwright.specs.yamlio import Document
 
 
 def _read(raw: bytes) -> list[tuple[int, Data]]:

@@ -10,12 +10,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from repository import Repository
-from trainwright import kube
 from trainwright.cli import check as command
 from trainwright.cli import main
 from trainwright.manifests import fast, run, spread
 from trainwright.manifests.run import Options
 from trainwright.model import Finding, Severity
+from trainwright.specs import kubernetes_schemas
 
 TODAY = "2026-06-01"
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
@@ -252,8 +252,8 @@ def test_the_version_of_job_specs(repository: Repository) -> None:
 
 
 def test_versions_are_those_that_there_are_schemas_of() -> None:
-    assert command.VERSIONS == kube.VERSIONS
-    assert set(kube.VERSIONS) <= set(kube.available())
+    assert command.VERSIONS == kubernetes_schemas.VERSIONS
+    assert set(kubernetes_schemas.VERSIONS) <= set(kubernetes_schemas.available())
 
 
 # --- processes ------------------------------------------------------------------------------------

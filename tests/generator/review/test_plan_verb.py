@@ -15,24 +15,15 @@ from hypothesis import strategies as st
 import git_repository
 from git_repository import git
 from repository import Repository
-from trainwright import schema
-from trainwright.demand import Demand, Range
-from trainwright.load import JobFile
 from trainwright.model import Finding, Place, Severity
+from trainwright.plan import markdown
+from trainwright.plan.format import Style
+from trainwright.plan.model import Action, Blast, Cause, Change, EnvironmentReview, Fit, Review, Run
 from trainwright.pointer import Pointer
 from trainwright.reports.comment import LIMIT
-from trainwright.review import markdown
-from trainwright.review.format import Style
-from trainwright.review.model import (
-    Action,
-    Blast,
-    Cause,
-    Change,
-    EnvironmentReview,
-    Fit,
-    Review,
-    Run,
-)
+from trainwright.specs import schema
+from trainwright.specs.demand import Demand, Range
+from trainwright.specs.load import JobFile
 
 POOLS = """\
 pools:

@@ -10,12 +10,13 @@ import pytest
 import yaml
 
 from crds import TRAINJOBS
-from trainwright import resolve, rules
+from trainwright import rules
 from trainwright.model import Environment, Manifest
 from trainwright.rules import RULES, trainjob
 from trainwright.rules.bundle import Bundle
 from trainwright.rules.subject import Hit, Subject
-from trainwright.yamlio import Document
+from trainwright.specs import resolve
+from trainwright.specs.yamlio import Document
 
 
 def environment(keys: str = "") -> Environment:

@@ -11,14 +11,14 @@ import pytest
 import yaml
 
 from crds import CRDS, TRAINJOBS
-from trainwright import kube, resolve
 from trainwright.manifests import cel, crds
 from trainwright.model import Data, Environment, Manifest
 from trainwright.rules.edits import EDITS
 from trainwright.rules.edits.edit import Basis
 from trainwright.rules.transition import Verdict
 from trainwright.rules.transitions import TRANSITIONS, judge
-from trainwright.yamlio import Document
+from trainwright.specs import kubernetes_schemas, resolve
+from trainwright.specs.yamlio import Document
 
 ROOT = Path(__file__).parents[3]
 R, B, N, M, P = (
@@ -323,7 +323,7 @@ def test_fields_that_a_definition_fixes(
     kind: str, path: str, trainer: str, shared: Callable[[str], Path]
 ) -> None:
     """A change is refused by the real rule and in the table; the rule lets it come and go."""
-    (known,), _ = crds.load(shared(path), kube.NEWEST)
+    (known,), _ = crds.load(shared(path), kubernetes_schemas.NEWEST)
     fixed = [(at, schema) for at, schema in _fixed(known.root) if at[-1] not in ("manager",)]
     assert fixed
     for at, schema in fixed:

@@ -12,15 +12,17 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright import credentials, resolve, rules
-from trainwright.merge import lookup
+from trainwright import rules
+from trainwright.findings import credentials
 from trainwright.model import Data, Environment, Manifest
 from trainwright.rules import RULES, kinds
 from trainwright.rules.bundle import Bundle
 from trainwright.rules.rule import Rule, Sample
 from trainwright.rules.subject import Subject
 from trainwright.rules.transitions import TRANSITIONS
-from trainwright.yamlio import Document
+from trainwright.specs import resolve
+from trainwright.specs.merge import lookup
+from trainwright.specs.yamlio import Document
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"
 

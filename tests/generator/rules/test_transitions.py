@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crds import CRDS, TRAINJOBS
-from trainwright import resolve
-from trainwright.merge import lookup
 from trainwright.model import Data, Environment, Manifest
 from trainwright.rules import RULES
 from trainwright.rules.transition import Step, Transition, Verdict
 from trainwright.rules.transitions import TRANSITIONS, Judgement, judge
-from trainwright.yamlio import Document
+from trainwright.specs import resolve
+from trainwright.specs.merge import lookup
+from trainwright.specs.yamlio import Document
 
 
 def _manifest(text: str) -> Manifest:

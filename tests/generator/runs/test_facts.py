@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright import names, resolve, values, yamlio
-from trainwright.load import Reader
-from trainwright.merge import Layer, Layered, stack
+from trainwright.kinds import TARGETS, unsupported
 from trainwright.model import Environment, Job
-from trainwright.targets import TARGETS, unsupported
-from trainwright.tree import Folder
-from trainwright.yamlio import Document
+from trainwright.render import values
+from trainwright.runs import identity
+from trainwright.specs import resolve, yamlio
+from trainwright.specs.load import Reader
+from trainwright.specs.merge import Layer, Layered, stack
+from trainwright.specs.tree import Folder
+from trainwright.specs.yamlio import Document
 
 # Where the object is and who applies it is recorded of every run, and in no name: the object
 # there is would only move, or be annotated otherwise.
@@ -160,8 +162,8 @@ def _made(spec: Layered, written: str) -> Made | None:
         return None
     return Made(
         values.build(job, environment, "llm-0"),
-        names.facts(job, environment),
-        names.spec_hash(job, environment),
+        identity.facts(job, environment),
+        identity.spec_hash(job, environment),
     )
 
 

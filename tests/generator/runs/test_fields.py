@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright import schema
-from trainwright.load import JobFile
+from trainwright.kinds import TARGETS, unsupported
 from trainwright.runs.decision import Decision, Step
 from trainwright.runs.fields import ENVIRONMENT, JOB, Effect, environment_field
-from trainwright.targets import TARGETS, unsupported
-from trainwright.tree import Folder
+from trainwright.specs import schema
+from trainwright.specs.load import JobFile
+from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 
 ROOT = Path(__file__).resolve().parents[3]

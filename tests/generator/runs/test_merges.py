@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
-from trainwright import names
-from trainwright.filetree import digest
-from trainwright.init import repository as new
-from trainwright.load import JobFile
-from trainwright.tree import Folder
+from trainwright.runs import identity as names
+from trainwright.setup.init import repository as new
+from trainwright.specs.filetree import digest
+from trainwright.specs.load import JobFile
+from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 
 ATTRIBUTES = (new.FILES / ".gitattributes").read_text(encoding="utf-8")

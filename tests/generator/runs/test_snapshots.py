@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
-from trainwright import filetree
+from trainwright.specs import filetree
 
 POOLS = """\
 pools:
@@ -401,17 +401,17 @@ def as_before(repository: Repository) -> None:
 
 def rename(repository: Repository) -> None:
     """Runs under the names that they had before they were recorded."""
-    from trainwright import names
-    from trainwright.load import JobFile
-    from trainwright.tree import Folder
+    from trainwright.runs import identity
+    from trainwright.specs.load import JobFile
+    from trainwright.specs.tree import Folder
     from trainwright.workspace import Workspace
 
     workspace = Workspace(Folder(repository.root))
     for path in sorted((repository.root / "environments/prod/rendered").glob("*/run.lock")):
         sources = workspace.job(JobFile("prod", path.parent.name)).sources
         assert sources is not None
-        old = names.object_name(
-            sources.job, names.unrecorded_hash(sources.job, sources.environment)
+        old = identity.object_name(
+            sources.job, identity.unrecorded_hash(sources.job, sources.environment)
         )
         run = json.loads(path.read_text(encoding="utf-8"))
         for name in run["files"]:

@@ -25,10 +25,10 @@ from sync_requests import ENVIRONMENT, Requests, Tree, jobs, own_path, spec
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle import extend, rerun, retire, states, subject
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.load import JobFile
 from trainwright.model import Manifest
 from trainwright.rules import transitions
 from trainwright.rules.transition import Verdict
+from trainwright.specs.load import JobFile
 
 MAIN, WORK = "main", "work"  # branches
 

@@ -16,13 +16,15 @@ import pytest
 from sync_cluster import Body, Identity
 from sync_requests import Tree
 
-from trainwright import helm, load, plan, yamlio
-from trainwright.history import History
-from trainwright.index import INDEX_FILE
-from trainwright.load import JobFile
+from trainwright import helm
+from trainwright.render import build as plan
+from trainwright.render.history import History
 from trainwright.runs import adoption
+from trainwright.runs.folder import INDEX_FILE
 from trainwright.runs.record import RECORD_FILE
-from trainwright.tree import NOTHING, Edited
+from trainwright.specs import load, yamlio
+from trainwright.specs.load import JobFile
+from trainwright.specs.tree import NOTHING, Edited
 from trainwright.workspace import Workspace
 
 RENDERED = "environments/prod/rendered"

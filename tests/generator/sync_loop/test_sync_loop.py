@@ -27,13 +27,13 @@ from sync_loop import ACTIONS, Loop, play
 from sync_repository import Memory, Tool, identity, tools
 from sync_requests import Tree, jobs, own_path
 
-from trainwright import render
-from trainwright.history import History
-from trainwright.ledger import EMPTY
-from trainwright.load import JobFile
+from trainwright.render import job as render
+from trainwright.render.history import History
 from trainwright.runs import adjust, decision
 from trainwright.runs.keeping import Keeper
 from trainwright.runs.record import Recorded
+from trainwright.specs.ledger import EMPTY
+from trainwright.specs.load import JobFile
 
 SEQUENCES = 10_000
 SHARDS = 8

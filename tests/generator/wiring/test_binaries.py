@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.targets import TARGETS
+from trainwright.kinds import TARGETS
 
 pytestmark = pytest.mark.slow
 

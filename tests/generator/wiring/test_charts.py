@@ -11,9 +11,10 @@ import yaml
 
 import gitops_engines
 from repository import Repository
-from trainwright import filetree, names
-from trainwright.load import JobFile
-from trainwright.tree import Folder
+from trainwright.runs import identity
+from trainwright.specs import filetree
+from trainwright.specs.load import JobFile
+from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 
 REPOSITORY = "https://git.example.com/ml/training.git"
@@ -310,8 +311,8 @@ def _forget(repository: Repository, job: str) -> None:
     workspace = Workspace(Folder(repository.root))
     sources = workspace.job(JobFile("prod", job)).sources
     assert sources is not None
-    digest = names.unrecorded_hash(sources.job, sources.environment)
-    old = names.object_name(sources.job, digest)
+    digest = identity.unrecorded_hash(sources.job, sources.environment)
+    old = identity.object_name(sources.job, digest)
     record = json.loads(_record(repository, job))
     files = {}
     for name in record["files"]:

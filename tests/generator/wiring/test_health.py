@@ -15,11 +15,11 @@ import yaml
 
 import crds
 import gitops_engines
-from trainwright import yamlio
+from trainwright.gitops.wiring import customizations
+from trainwright.gitops.wiring.health import KINDS
+from trainwright.kinds import TARGETS
 from trainwright.model import Environment, Place, TargetOptions
-from trainwright.targets import TARGETS
-from trainwright.wiring import customizations
-from trainwright.wiring.health import KINDS
+from trainwright.specs import yamlio
 
 HERE = Path(__file__).parent
 GOLDEN = Path(__file__).parents[2] / "golden"

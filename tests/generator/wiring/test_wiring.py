@@ -14,10 +14,10 @@ import yaml
 import crds
 import gitops_engines
 from repository import Repository
-from trainwright import filetree
-from trainwright.targets import TARGETS
-from trainwright.wiring import WIRINGS, kinds
-from trainwright.wiring.naming import bounded
+from trainwright.gitops.wiring import WIRINGS, kinds
+from trainwright.gitops.wiring.naming import bounded
+from trainwright.kinds import TARGETS
+from trainwright.specs import filetree
 
 GOLDEN = Path(__file__).parent / "golden"
 CASES = sorted(path.name for path in GOLDEN.iterdir())
@@ -251,9 +251,9 @@ def _environments() -> Iterator[Any]:
 def test_the_project_lets_in_all_that_is_rendered(
     case: str, place: str, folder: Path, tmp_path: Path
 ) -> None:
-    from trainwright.load import Reader
-    from trainwright.resolve import environment
-    from trainwright.tree import Folder
+    from trainwright.specs.load import Reader
+    from trainwright.specs.resolve import environment
+    from trainwright.specs.tree import Folder
 
     shutil.copytree(RENDERED / case / "input", tmp_path / "environments", symlinks=True)
     loaded = Reader(Folder(tmp_path)).environment(place)

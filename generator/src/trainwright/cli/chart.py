@@ -70,20 +70,21 @@ def package(
     Without CHART, the one that Trainwright renders with. A chart that changed since the last
     release, or since --against, under the same version is refused.
     """
-    from trainwright import charts, helm
+    from trainwright import helm
+    from trainwright.gitops import packages
 
     if bool(sign) != bool(keyring):
         raise click.UsageError("--sign and --keyring go together.")
     with errors():
         source = (chart or helm.CHART).resolve()
-        findings = charts.bump(source, against)
+        findings = packages.bump(source, against)
         if findings:
             click.echo(_report(context, source, findings), err=True)
             sys.exit(FINDINGS)
         key = None
         if sign and keyring:
-            key = charts.Key(user=sign, keyring=keyring, passphrase_file=passphrase_file)
-        made = charts.package(source, destination, key)
+            key = packages.Key(user=sign, keyring=keyring, passphrase_file=passphrase_file)
+        made = packages.package(source, destination, key)
         click.echo(f"{made.path} {made.digest}")
 
 
@@ -114,10 +115,10 @@ def push(archive: Path, remote: str, *, plain_http: bool) -> None:
     A version that is there already stays as it is. Log in first with `helm registry login` or
     `docker login`: their files of credentials are read.
     """
-    from trainwright import charts
+    from trainwright.gitops import packages
 
     with errors():
-        pushed = charts.push(archive, remote, plain_http=plain_http)
+        pushed = packages.push(archive, remote, plain_http=plain_http)
         if not pushed.fresh:
             click.echo("It was there already, the same.", err=True)
         click.echo(f"{pushed.reference}@{pushed.digest}")
@@ -141,21 +142,21 @@ def verify(archive: str, *, keyring: Path | None, source: Path | None, plain_htt
     """Say who signed an archive, or that it is what a folder gives. Exit 1 when it is not."""
     import tempfile
 
-    from trainwright import charts
+    from trainwright.gitops import packages
 
     if not keyring and not source:
         raise click.UsageError("Name a --keyring, a --source, or both.")
     with errors(), tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
-        remote = archive.startswith(charts.OCI)
+        remote = archive.startswith(packages.OCI)
         file = (
-            charts.pull(archive, Path(scratch), plain_http=plain_http)
+            packages.pull(archive, Path(scratch), plain_http=plain_http)
             if remote
-            else charts.read(Path(archive))
+            else packages.read(Path(archive))
         )
         click.echo(f"{file.name} {file.version} {file.digest}")
         if keyring:
-            click.echo(f"signed by {', '.join(charts.verify(file.path, keyring))}")
+            click.echo(f"signed by {', '.join(packages.verify(file.path, keyring))}")
         if source:
-            equal = charts.same(file.path, source.resolve())
+            equal = packages.same(file.path, source.resolve())
             click.echo(f"{'the same as' if equal else 'not what'} {source} gives")
             sys.exit(OK if equal else FINDINGS)

@@ -28,7 +28,7 @@ _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
 
 def _seconds(_: click.Context, __: click.Parameter, written: str | None) -> int | None:
     """30s, 10m, 1h30m: the durations of a job spec."""
-    from trainwright import resolve
+    from trainwright.specs import resolve
 
     if written is None:
         return None
@@ -110,9 +110,9 @@ def status(
     the rank that failed first; runs that only the cluster has come last. A single ENV/JOB shows
     its pods and the last lines of the failed rank too.
     """
-    from trainwright import present
     from trainwright.cluster import intent, text
     from trainwright.cluster import status as asking
+    from trainwright.reports import terminal
 
     with errors():
         reach = Reach(kubeconfig, kube_context, namespace)
@@ -129,7 +129,7 @@ def status(
                 if single and output == "text" and part.intents:
                     last = asking.last_lines(cluster, where, found_there)
         if output == "json":
-            click.echo(present.as_json("Status", text.items(runs)), nl=False)
+            click.echo(terminal.as_json("Status", text.items(runs)), nl=False)
         elif single:
             click.echo(text.detail(runs, last, color=context.color), nl=False)
         else:

@@ -44,8 +44,8 @@ def comment(file: IO[str], *, pull_request: int, repository: str, api: str, auth
     """
     import os
 
-    from trainwright.pull_request import Access, CommentError
-    from trainwright.pull_request import comment as post
+    from trainwright.gitops.comment import Access, CommentError
+    from trainwright.gitops.comment import comment as post
 
     with errors():
         token = os.environ.get("GITHUB_TOKEN", "")

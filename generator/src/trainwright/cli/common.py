@@ -19,7 +19,7 @@ from trainwright.errors import TrainwrightError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from trainwright.plan import Options, Plan
+    from trainwright.render.build import Options, Plan
 
 _HELD = "TRAINWRIGHT_HELD"  # the folder that a process above this one holds
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
@@ -54,8 +54,8 @@ def complete(
 ) -> list[CompletionItem]:
     from click.shell_completion import CompletionItem
 
-    from trainwright import load
-    from trainwright.tree import Folder
+    from trainwright.specs import load
+    from trainwright.specs.tree import Folder
 
     try:
         found = load.survey(Folder(load.find_root(Path.cwd()))).jobs
@@ -87,7 +87,7 @@ class Context:
 
     @property
     def root(self) -> Path:
-        from trainwright import load
+        from trainwright.specs import load
 
         return self._root.absolute() if self._root else load.find_root(Path.cwd())
 
@@ -107,7 +107,7 @@ class Context:
         return self.paint(line, colors[line[0]]) if line[0] in colors else line
 
     def plan(self, selections: tuple[str, ...], options: Options) -> Plan:
-        from trainwright import plan
+        from trainwright.render import build as plan
 
         return plan.plan(self.root, selections, options)
 
@@ -117,8 +117,8 @@ class Context:
 
         But for what this process starts: a hook of the commit that it makes may render.
         """
-        from trainwright import filetree
-        from trainwright.load import ENVIRONMENTS
+        from trainwright.specs import filetree
+        from trainwright.specs.load import ENVIRONMENTS
 
         def waiting() -> None:
             click.echo(f"waiting for another trainwright that changes {self.root}", err=True)
@@ -148,7 +148,7 @@ def today() -> str:
 
 
 def planning(helm: str | None, no_cache: bool) -> Options:
-    from trainwright.plan import Options
+    from trainwright.render.build import Options
 
     return Options(today=today(), helm=helm, use_cache=not no_cache)
 

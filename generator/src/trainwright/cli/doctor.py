@@ -11,7 +11,7 @@ import click
 from trainwright.cli.common import FINDINGS, OK, Context, errors, planning
 
 if TYPE_CHECKING:
-    from trainwright.doctor.diagnosis import Diagnosis
+    from trainwright.setup.doctor.diagnosis import Diagnosis
 
 _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white"}
 
@@ -31,21 +31,21 @@ def doctor(context: Context, output: str) -> None:
 
     Looks at this machine, the specs, the clone and the workflows; asks no network.
     """
-    from trainwright import present
-    from trainwright.doctor.examination import examine
+    from trainwright.reports import terminal
+    from trainwright.setup.doctor.examination import examine
 
     with errors():
         found = examine(context.root, planning(helm=None, no_cache=False))
         if output == "json":
-            click.echo(present.as_json("Diagnoses", [_item(d) for d in found]), nl=False)
+            click.echo(terminal.as_json("Diagnoses", [_item(d) for d in found]), nl=False)
         else:
             click.echo("\n".join(_text(context, found)))
         sys.exit(FINDINGS if any(d.state == "error" for d in found) else OK)
 
 
 def _text(context: Context, found: tuple[Diagnosis, ...]) -> Iterator[str]:
-    from trainwright.present import plural
     from trainwright.reports.report import visible
+    from trainwright.reports.terminal import plural
 
     for d in found:
         state = context.paint(f"{d.state.value:<8}", _COLORS[d.state.value])

@@ -15,8 +15,8 @@ from trainwright.cli.common import FINDINGS, Context, errors, helm_binary, plann
 if TYPE_CHECKING:
     from trainwright.lifecycle.session import Act, Committing, Outcome
     from trainwright.lifecycle.subject import Step, Subject
-    from trainwright.load import JobFile
-    from trainwright.plan import EnvironmentPlan
+    from trainwright.render.build import EnvironmentPlan
+    from trainwright.specs.load import JobFile
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
@@ -58,9 +58,9 @@ def each(act: Callable[[Subject], Step]) -> Act:
 
 
 def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ...]:
-    from trainwright import load, select
     from trainwright.errors import SelectionError
-    from trainwright.tree import Folder
+    from trainwright.specs import load, select
+    from trainwright.specs.tree import Folder
 
     found = select.select(selections, load.survey(Folder(context.root)).jobs)
     if not any(selection.jobs for selection in found):
@@ -117,12 +117,12 @@ def _committing(
 
 
 def _write(context: Context, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> None:
-    from trainwright import present
     from trainwright.lifecycle import session
+    from trainwright.reports import terminal
 
     session.write(context.root, outcome, environments)
     for environment in environments:
-        click.echo(f"{environment.name}  {present.counts(environment, 'written')}", err=True)
+        click.echo(f"{environment.name}  {terminal.counts(environment, 'written')}", err=True)
 
 
 def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[EnvironmentPlan, ...]:
@@ -147,7 +147,7 @@ def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[Env
 
 
 def _diff(context: Context, outcome: Outcome) -> Iterator[str]:
-    from trainwright.redaction import unified_diff
+    from trainwright.findings.redaction import unified_diff
 
     for path, raw in sorted(outcome.files.items()):
         old = outcome.before.get(path, b"").decode()

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import click
 
-from trainwright.cli.common import (
-    Context,
-    complete,
-    errors,
-)
+from trainwright.cli.common import Context, complete, errors
 
 
 @click.command()
@@ -22,18 +18,19 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
     PATH is dotted: image.tag, volumes.data.claim. A key that has dots itself is quoted, as
     'labels["example.com/team"]', or written plainly where that can mean nothing else.
     """
-    from trainwright import explain as explaining
-    from trainwright import load, present
-    from trainwright.tree import Folder
+    from trainwright.reports import terminal
+    from trainwright.specs import explain as explaining
+    from trainwright.specs import load
+    from trainwright.specs.tree import Folder
 
     with errors():
         spec = load.one_job(Folder(context.root), job)
         found = explaining.explain(spec, path)
         if output == "json":
-            items = present.explanation_items(found)
-            click.echo(present.as_json("Explanation", items), nl=False)
+            items = terminal.explanation_items(found)
+            click.echo(terminal.as_json("Explanation", items), nl=False)
         else:
-            click.echo(present.explanation(found), nl=False)
+            click.echo(terminal.explanation(found), nl=False)
 
 
 LISTS = ("jobs", "environments", "targets", "rules", "formats", "wirings")
@@ -45,13 +42,14 @@ LISTS = ("jobs", "environments", "targets", "rules", "formats", "wirings")
 @click.pass_obj
 def list_(context: Context, what: str, output: str) -> None:
     """List jobs, environments, targets, rules, report formats or wirings."""
-    from trainwright import listing, present
+    from trainwright.lifecycle import listing
+    from trainwright.reports import terminal
 
     with errors():
         headers, rows = listing.LISTINGS[what](lambda: context.root)
         if output == "json":
-            items = [dict(zip(headers, map(present.item, row), strict=True)) for row in rows]
-            click.echo(present.as_json("List", items), nl=False)
+            items = [dict(zip(headers, map(terminal.item, row), strict=True)) for row in rows]
+            click.echo(terminal.as_json("List", items), nl=False)
         else:
-            cells = [[present.cell(value) for value in row] for row in rows]
-            click.echo(present.table(headers, cells, color=context.color), nl=False)
+            cells = [[terminal.cell(value) for value in row] for row in rows]
+            click.echo(terminal.table(headers, cells, color=context.color), nl=False)

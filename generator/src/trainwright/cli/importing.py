@@ -97,7 +97,7 @@ def _say(context: Context, imported: Imported, path: str, *, dry_run: bool) -> N
 
 
 def _say_problems(context: Context, found: Found, problems: tuple[str, ...]) -> bool:
-    from trainwright.credentials import redact
+    from trainwright.findings.credentials import redact
 
     label = context.paint("error", "red")
     for finding in found.findings:

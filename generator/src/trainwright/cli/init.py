@@ -11,14 +11,14 @@ import click
 from trainwright.cli.common import errors, planning
 
 if TYPE_CHECKING:
-    from trainwright.init.repository import Answers
+    from trainwright.setup.init.repository import Answers
 
 ENGINES = ("argocd", "flux", "none")
 WIRING = "wiring"
 
 
 def _targets(context: click.Context, _parameter: click.Parameter, value: str) -> str:
-    from trainwright.targets import TARGETS
+    from trainwright.kinds import TARGETS
 
     if value not in TARGETS:
         raise click.BadParameter(f'"{value}" is none of {", ".join(TARGETS)}.', context)
@@ -69,7 +69,7 @@ def init(
 
     Nothing that is there is overwritten. No network, and no commit: that is yours.
     """
-    from trainwright.init.repository import Answers, address, files, write
+    from trainwright.setup.init.repository import Answers, address, files, write
 
     with errors():
         answers = Answers(
@@ -88,8 +88,8 @@ def init(
 
 def _origin(folder: Path) -> str:
     """The address of the remote origin of the repository that the folder is, if it is one."""
-    from trainwright import git
-    from trainwright.init.repository import address
+    from trainwright.setup.init.repository import address
+    from trainwright.specs import git
 
     try:
         return address(git.Repository(folder).line("remote", "get-url", "origin"))
@@ -98,7 +98,8 @@ def _origin(folder: Path) -> str:
 
 
 def _render(folder: Path) -> Iterator[str]:
-    from trainwright import filetree, plan
+    from trainwright.render import build as plan
+    from trainwright.specs import filetree
 
     made = plan.plan(folder.absolute(), (), planning(helm=None, no_cache=True))
     for environment in made.environments:
@@ -108,8 +109,8 @@ def _render(folder: Path) -> Iterator[str]:
 
 
 def _wire(folder: Path, answers: Answers) -> Iterator[str]:
-    from trainwright import filetree
-    from trainwright.wiring import survey, writing
+    from trainwright.gitops.wiring import survey, writing
+    from trainwright.specs import filetree
 
     if answers.engine == "none" or not answers.url:
         return
@@ -120,7 +121,7 @@ def _wire(folder: Path, answers: Answers) -> Iterator[str]:
 
 
 def _in_repository(folder: Path) -> bool:
-    from trainwright import git
+    from trainwright.specs import git
 
     try:
         git.find(folder.absolute())

@@ -127,8 +127,8 @@ def promote(
 
 
 def _known_environment(context: Context, name: str) -> None:
-    from trainwright import load, select
-    from trainwright.tree import Folder
+    from trainwright.specs import load, select
+    from trainwright.specs.tree import Folder
 
     select.select((name,), load.survey(Folder(context.root)).jobs)
 
@@ -176,18 +176,20 @@ def pin(
 def _resolver(context: Context, *, from_lock: bool, plain_http: bool) -> Callable[[str, str], str]:
     from functools import cache
 
-    from trainwright import images
-    from trainwright.tree import Folder
+    from trainwright.specs import image_lock
+    from trainwright.specs.tree import Folder
 
-    recorded = images.locked(Folder(context.root)) if from_lock else {}
+    recorded = image_lock.locked(Folder(context.root)) if from_lock else {}
 
     @cache
     def resolve(repository: str, tag: str) -> str:
         named = f"{repository}:{tag}"
         if not from_lock:
-            return images.ask(repository, tag, plain_http=plain_http)
+            return image_lock.ask(repository, tag, plain_http=plain_http)
         if named not in recorded:
-            raise images.ImageError(f"{images.LOCK} has no {named}; `trainwright pin --record`")
+            raise image_lock.ImageError(
+                f"{image_lock.LOCK} has no {named}; `trainwright pin --record`"
+            )
         return recorded[named]
 
     return resolve
@@ -196,7 +198,7 @@ def _resolver(context: Context, *, from_lock: bool, plain_http: bool) -> Callabl
 def _one_repository(context: Context, selections: tuple[str, ...], given: str) -> None:
     """A digest alone says nothing of whose it is: it must not reach jobs of another image."""
     from trainwright.lifecycle.subject import load
-    from trainwright.tree import Folder
+    from trainwright.specs.tree import Folder
 
     if given:
         return

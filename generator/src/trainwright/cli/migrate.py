@@ -31,11 +31,11 @@ def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
 
     Exits with 1 when a job was refused.
     """
-    from trainwright import load
     from trainwright.importing import migration
     from trainwright.importing.trial import Place
-    from trainwright.select import select
-    from trainwright.tree import Folder, Snapshot
+    from trainwright.specs import load
+    from trainwright.specs.select import select
+    from trainwright.specs.tree import Folder, Snapshot
 
     with errors(), context.held() if write else nullcontext():
         tree = Snapshot(Folder(context.root))
@@ -55,8 +55,8 @@ def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
 
 
 def _write(root: Path, found: list[Migration]) -> None:
-    from trainwright import filetree
-    from trainwright.load import ENVIRONMENTS
+    from trainwright.specs import filetree
+    from trainwright.specs.load import ENVIRONMENTS
 
     before, after = (
         {migrated.file.path: raw(migrated) for migrated in found}
@@ -66,7 +66,7 @@ def _write(root: Path, found: list[Migration]) -> None:
 
 
 def _say(context: Context, migrated: Migration) -> None:
-    from trainwright.redaction import unified_diff
+    from trainwright.findings.redaction import unified_diff
 
     if migrated.refused:
         label = context.paint("refused", "red")

@@ -8,15 +8,7 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import (
-    FINDINGS,
-    OK,
-    Context,
-    errors,
-    helm_binary,
-    selections,
-    today,
-)
+from trainwright.cli.common import FINDINGS, OK, Context, errors, helm_binary, selections, today
 
 FORMATS = ("text", "json", "markdown")
 
@@ -72,8 +64,8 @@ def plan(
 
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
-    from trainwright.review import comparison, formats
-    from trainwright.review.format import Style
+    from trainwright.plan import comparison, formats
+    from trainwright.plan.format import Style
 
     with errors():
         options = comparison.Options(

@@ -73,8 +73,8 @@ def publish(  # noqa: PLR0913 - an option each
     """
     from dataclasses import replace
 
-    from trainwright.publish import publisher
-    from trainwright.publish.model import Options, Unsound
+    from trainwright.gitops.publish import publisher
+    from trainwright.gitops.publish.model import Options, Unsound
 
     with errors():
         options = Options(

@@ -25,7 +25,7 @@ from trainwright.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from trainwright.plan import Plan
+    from trainwright.render.build import Plan
 
 
 @click.command()
@@ -57,7 +57,8 @@ def render(
 
     Nothing is written while there are errors. Files edited by hand are replaced.
     """
-    from trainwright import filetree, present
+    from trainwright.reports import terminal
+    from trainwright.specs import filetree
 
     with errors(), nullcontext() if check_only else context.held():
         options = replace(planning(helm, no_cache), judge=False, recover=True, new_runs=new_runs)
@@ -72,20 +73,20 @@ def render(
         for environment in plan.environments:
             if environment.changes:
                 filetree.apply(context.root / environment.folder, environment.changes)
-        click.echo(present.summary(plan, "written"), nl=False)
+        click.echo(terminal.summary(plan, "written"), nl=False)
 
 
 def _say_drift(plan: Plan, selections: tuple[str, ...]) -> int:
-    from trainwright import present
+    from trainwright.reports import terminal
 
-    lines = [line for environment in plan.environments for line in present.drift(environment)]
+    lines = [line for environment in plan.environments for line in terminal.drift(environment)]
     for line in lines:
         click.echo(line)
     if lines:
         command = " ".join(("trainwright", "render", *selections))
-        click.echo(f"{present.plural(len(lines), 'file')} to render: run `{command}`.", err=True)
+        click.echo(f"{terminal.plural(len(lines), 'file')} to render: run `{command}`.", err=True)
     else:
-        click.echo(present.summary(plan, "to write"), nl=False)
+        click.echo(terminal.summary(plan, "to write"), nl=False)
     return FINDINGS if lines else OK
 
 
@@ -123,7 +124,7 @@ def diff(  # noqa: PLR0913 - an option each
     With --live: how objects in the cluster would, by the API server's own answer to what is
     rendered now. Nothing is changed there; what it would refuse is a finding.
     """
-    from trainwright import present
+    from trainwright.reports import terminal
 
     with errors():
         if against is not None:
@@ -142,10 +143,10 @@ def diff(  # noqa: PLR0913 - an option each
             sys.exit(_diff_live(context, plan, selections, reach_by, -1 if name_only else unified))
         for environment in plan.environments:
             if name_only:
-                for line in present.drift(environment):
+                for line in terminal.drift(environment):
                     click.echo(line)
             else:
-                for line in present.diff(context.root, environment, unified):
+                for line in terminal.diff(context.root, environment, unified):
                     click.echo(context.differing(line), nl=False, color=True)
         sys.exit(FINDINGS if any(e.changes for e in plan.environments) else OK)
 
@@ -154,7 +155,7 @@ def _diff_against(
     context: Context, selections: tuple[str, ...], against: str, helm: str | None, unified: int
 ) -> int:
     """Differences from another branch; -1 lines mean names only."""
-    from trainwright.review import comparison, words
+    from trainwright.plan import comparison, words
 
     options = comparison.Options(against=against, head=None, today=today(), helm=helm)
     changes = comparison.review(context.root, selections, options).changes

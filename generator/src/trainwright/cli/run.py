@@ -7,15 +7,7 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import (
-    FINDINGS,
-    OK,
-    Context,
-    complete,
-    errors,
-    planning,
-    report,
-)
+from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, planning, report
 
 
 @click.command()

@@ -11,8 +11,8 @@ import click
 from trainwright.cli.common import FINDINGS, OK, Context, complete, errors
 
 if TYPE_CHECKING:
-    from trainwright.filetree import Changes
-    from trainwright.wiring.survey import Surveyed
+    from trainwright.gitops.wiring.survey import Surveyed
+    from trainwright.specs.filetree import Changes
 
 
 @click.command()
@@ -37,7 +37,7 @@ def wire(
     Prints the objects, or writes them below --out together with what makes Argo CD understand
     training runs. By default of all environments that an engine applies.
     """
-    from trainwright.wiring import survey, writing
+    from trainwright.gitops.wiring import survey, writing
 
     if check_only and out is None:
         raise click.UsageError("--check needs --out: it compares with the files there.")
@@ -55,7 +55,8 @@ def wire(
 
 
 def _say(out: Path, changes: Changes, check_only: bool) -> int:
-    from trainwright import filetree, present
+    from trainwright.reports import terminal
+    from trainwright.specs import filetree
 
     states = {
         **dict.fromkeys(changes.added, "missing" if check_only else "added"),
@@ -67,7 +68,7 @@ def _say(out: Path, changes: Changes, check_only: bool) -> int:
     if not states:
         click.echo(f"up to date in {out}")
     elif check_only:
-        click.echo(f"{present.plural(len(states), 'file')} to write: run `wire`.", err=True)
+        click.echo(f"{terminal.plural(len(states), 'file')} to write: run `wire`.", err=True)
         return FINDINGS
     else:
         filetree.apply(out, changes)
@@ -76,7 +77,7 @@ def _say(out: Path, changes: Changes, check_only: bool) -> int:
 
 def _report(context: Context, surveyed: Surveyed, environments: tuple[str, ...]) -> str:
     from trainwright import reports
-    from trainwright.plan import EnvironmentPlan, Plan
+    from trainwright.render.build import EnvironmentPlan, Plan
 
     command = " ".join(("trainwright", "wire", *environments))
     planned = tuple(

@@ -16,8 +16,8 @@ import json
 import re
 from dataclasses import dataclass
 
-from trainwright.credentials import redact
 from trainwright.errors import TrainwrightError
+from trainwright.findings.credentials import redact
 from trainwright.model import Data
 
 LOG = "pods/log"

@@ -6,18 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainwright import resolve, yamlio
-from trainwright.cluster.states import KINDS, Kind
 from trainwright.errors import SelectionError, SourceError
-from trainwright.load import JobFile
+from trainwright.kinds import TARGETS
+from trainwright.kinds.predicted import OPERATORS
+from trainwright.kinds.status import KINDS, Kind
 from trainwright.model import Environment, Manifest
-from trainwright.operators import OPERATORS
-from trainwright.render import VALUES_FILE
 from trainwright.runs.decision import Held
-from trainwright.runs.record import RunFiles
-from trainwright.select import Selection, select
-from trainwright.targets import TARGETS
-from trainwright.tree import Folder
+from trainwright.runs.record import VALUES_FILE, RunFiles
+from trainwright.specs import resolve, yamlio
+from trainwright.specs.load import JobFile
+from trainwright.specs.select import Selection, select
+from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 
 CANCELLED = "cancelled"

@@ -6,20 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainwright import yamlio
 from trainwright.cluster.client import Cluster
 from trainwright.cluster.errors import NoKind, Refused
 from trainwright.cluster.intent import environment
-from trainwright.credentials import HIDDEN
-from trainwright.diagnostics import REFUSED
-from trainwright.load import JobFile
+from trainwright.findings.credentials import HIDDEN
+from trainwright.findings.diagnostics import REFUSED
+from trainwright.findings.redaction import unified_diff
+from trainwright.kinds import TARGETS
 from trainwright.model import Data, Environment, Finding, Manifest, Place
-from trainwright.plan import EnvironmentPlan
 from trainwright.pointer import Pointer, typed
-from trainwright.redaction import unified_diff
-from trainwright.render import VALUES_FILE
-from trainwright.targets import TARGETS
-from trainwright.tree import Folder
+from trainwright.render.build import EnvironmentPlan
+from trainwright.runs.record import VALUES_FILE
+from trainwright.specs import yamlio
+from trainwright.specs.load import JobFile
+from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 
 # Who applies, by GitOps engine. As that manager the answer is what a sync would do, down to the

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from trainwright.cluster.client import Cluster
 from trainwright.cluster.errors import ClusterError, NoLog, Unknown, Unreachable, Waiting
 from trainwright.cluster.pods import LivePod
-from trainwright.credentials import redact
+from trainwright.findings.credentials import redact
 
 _PAUSE = 2.0  # seconds before a container that has not started is asked again
 _LOOK = 15.0  # seconds without a line before the pods are looked at again

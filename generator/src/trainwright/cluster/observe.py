@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from trainwright.cluster import kueue
 from trainwright.cluster.pods import UNSCHEDULED, Ending, LivePod, clean
-from trainwright.cluster.states import Kind, Phase, State
+from trainwright.kinds.status import Kind, Phase, State
 from trainwright.model import Data
 
 # What keeps a pod from starting, the most telling first: of several pods one is shown.

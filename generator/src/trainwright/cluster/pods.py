@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainwright.cluster.states import Kind
-from trainwright.credentials import redact
+from trainwright.findings.credentials import redact
+from trainwright.kinds.predicted import workload
+from trainwright.kinds.status import Kind
 from trainwright.model import Data, Manifest
-from trainwright.operators import operator, ranks, workload
+from trainwright.pods import pod as operator
+from trainwright.pods import ranks
 
 RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"

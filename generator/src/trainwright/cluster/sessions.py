@@ -11,8 +11,8 @@ from trainwright.cluster.errors import ClusterError, Unreachable
 from trainwright.cluster.intent import Intent, Place
 from trainwright.cluster.logs import Line, Wanted
 from trainwright.cluster.pods import LivePod
-from trainwright.cluster.states import Phase
 from trainwright.cluster.status import Live, Run
+from trainwright.kinds.status import Phase
 from trainwright.reports.report import visible
 
 

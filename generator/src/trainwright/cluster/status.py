@@ -13,9 +13,9 @@ from trainwright.cluster.intent import CANCELLED, NOT_IN_GIT, RETIRED, Intent, P
 from trainwright.cluster.logs import GONE
 from trainwright.cluster.observe import POD_GROUP, Notice, Sight, current, is_unexplained
 from trainwright.cluster.pods import RUN_LABEL, LivePod, clean, read, seats, take
-from trainwright.cluster.states import Kind, Phase, State
-from trainwright.credentials import redact
+from trainwright.findings.credentials import redact
 from trainwright.groupkind import GroupKind
+from trainwright.kinds.status import Kind, Phase, State
 from trainwright.model import Data, Manifest
 from trainwright.runs.decision import Held
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainwright import present
 from trainwright.cluster.pods import Ending, LivePod
-from trainwright.cluster.states import Phase, State
 from trainwright.cluster.status import LastLines, Run
+from trainwright.kinds.status import Phase, State
 from trainwright.model import Data
+from trainwright.reports import terminal
 from trainwright.reports.report import visible
 
 _WIDE = 120  # characters of a reason in a table of many runs
@@ -30,7 +30,7 @@ def table(runs: Sequence[Run], *, color: bool) -> str:
         )
         for run in runs
     ]
-    return present.table(HEADERS, rows, color=color)
+    return terminal.table(HEADERS, rows, color=color)
 
 
 def detail(runs: Sequence[Run], last: LastLines, *, color: bool) -> str:
@@ -40,7 +40,7 @@ def detail(runs: Sequence[Run], last: LastLines, *, color: bool) -> str:
         parts += [f"\n{visible(line)}\n" for line in _why(run) if len(line) > _WIDE]
         if run.held:
             parts.append(f"\nbehind what is written now, until `trainwright rerun {run}`:\n")
-            parts += [f"  {line}\n" for line in present.behind_lines(run.held)]
+            parts += [f"  {line}\n" for line in terminal.behind_lines(run.held)]
         if run.pods:
             parts.append("\n" + _pods(run.pods, color=color))
     if last.lines:
@@ -63,7 +63,7 @@ def _pods(pods: Sequence[LivePod], *, color: bool) -> str:
         )
         for pod in pods
     ]
-    return present.table(("pod", "ranks", "node", "phase", "restarts", "why"), rows, color=color)
+    return terminal.table(("pod", "ranks", "node", "phase", "restarts", "why"), rows, color=color)
 
 
 def _pod(pod: LivePod) -> str:
@@ -90,7 +90,7 @@ def _why(run: Run) -> Iterator[str]:
         more = f" and {len(run.drift) - 1} more" if len(run.drift) > 1 else ""
         yield f"differs from git at {run.drift[0]}{more}"
     if run.held:
-        yield f"behind {present.behind(run.held)}"
+        yield f"behind {terminal.behind(run.held)}"
 
 
 def sentence(state: State) -> str:
@@ -122,7 +122,7 @@ def items(runs: Sequence[Run]) -> list[Data]:
             "restarts": run.state.restarts,
             "since": run.state.since,
             "drift": list(run.drift),
-            "behind": present.behind_items(run.held),
+            "behind": terminal.behind_items(run.held),
             "pods": [_pod_item(pod) for pod in run.pods],
         }
         for run in runs

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
-from trainwright.credentials import HIDDEN, kind, named, redact
 from trainwright.equivalence.form import Run
+from trainwright.findings.credentials import HIDDEN, kind, named, redact
 from trainwright.model import Data
 
 _POD = re.compile(r"pods\.\d+\.")

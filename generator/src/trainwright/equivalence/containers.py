@@ -9,8 +9,8 @@ from typing import TypeAlias
 from trainwright import quantity
 from trainwright.equivalence.programs import UNBUFFERED
 from trainwright.model import Data
-from trainwright.operators import commands
-from trainwright.operators.operator import EnvVar, Mount, Pod
+from trainwright.pods import commands
+from trainwright.pods.pod import EnvVar, Mount, Pod
 
 Configs: TypeAlias = Mapping[str, Mapping[str, str]]  # texts by config and key
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trainwright import operators
 from trainwright.equivalence import containers, programs
 from trainwright.equivalence.programs import Process, Program
 from trainwright.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
+from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
-from trainwright.operators.operator import Pod as OperatedPod
-from trainwright.operators.operator import Restart as OperatedRestart
-from trainwright.operators.operator import Workload
+from trainwright.pods.pod import Pod as OperatedPod
+from trainwright.pods.pod import Restart as OperatedRestart
+from trainwright.pods.pod import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,9 +125,9 @@ def of(manifests: tuple[Manifest, ...], name: str = "") -> Run:
             Manifest(body=_renamed(manifest.body, name), path=manifest.path)
             for manifest in manifests
         )
-    _, manifest = operators.find(manifests)
-    workload = operators.workload(manifests)
-    configs = operators.configs(manifests)
+    _, manifest = predicted.find(manifests)
+    workload = predicted.workload(manifests)
+    configs = predicted.configs(manifests)
     shown = workload.pods[:1] if workload.sizes else workload.pods
     pods = tuple(_pod(pod, workload, configs) for pod in shown)
     metadata: Mapping[str, Data] = manifest.body.get("metadata") or {}

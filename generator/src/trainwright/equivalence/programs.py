@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trainwright.operators import commands, ranks
-from trainwright.operators.operator import Pod, Workload
+from trainwright.pods import commands, ranks
+from trainwright.pods.pod import Pod, Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from trainwright import diagnostics as dx
+from trainwright.findings import diagnostics as dx
 from trainwright.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
 from trainwright.importing import (
     compose,
@@ -24,7 +24,7 @@ from trainwright.importing.reader import Reader, mapping, with_beside
 from trainwright.importing.source import ImportingError, Left, Part, Source
 from trainwright.manifests import reading
 from trainwright.model import Finding, Manifest, Place
-from trainwright.yamlio import Document
+from trainwright.specs.yamlio import Document
 
 READERS: dict[GroupKind, Reader] = {
     GroupKind(module.READER.group, module.READER.kind): module.READER

@@ -16,9 +16,9 @@ from typing import Literal, TypeAlias
 
 from trainwright.equivalence.comparison import values
 from trainwright.importing.source import ImportingError, Source, read
-from trainwright.merge import lookup
 from trainwright.model import Data, Manifest
 from trainwright.pointer import Pointer
+from trainwright.specs.merge import lookup
 
 Fate = Literal["carried", "default", "left"]
 

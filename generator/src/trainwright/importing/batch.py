@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainwright import filetree
 from trainwright.errors import OutputError
 from trainwright.groupkind import RUNTIMES
 from trainwright.importing import Found, text
@@ -14,8 +13,9 @@ from trainwright.importing.convert import Imported, convert, job_name
 from trainwright.importing.reader import with_entrypoint
 from trainwright.importing.source import ImportingError, Source
 from trainwright.importing.trial import Place
-from trainwright.load import ENVIRONMENTS, JobFile
-from trainwright.tree import Folder
+from trainwright.specs import filetree
+from trainwright.specs.load import ENVIRONMENTS, JobFile
+from trainwright.specs.tree import Folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright import credentials, operators
 from trainwright.equivalence import Run, containers, form, programs
+from trainwright.findings import credentials
 from trainwright.importing import fetched, monitors
 from trainwright.importing.fetched import Fetched
-from trainwright.launch import SCRIPT_FILE, SCRIPT_FOLDER
+from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
-from trainwright.operators.operator import Mount, Pod
+from trainwright.pods.launch import SCRIPT_FILE, SCRIPT_FOLDER
+from trainwright.pods.pod import Mount, Pod
 from trainwright.rules.tolerant import mapping
 
 SCRIPT = f"{SCRIPT_FOLDER}/{SCRIPT_FILE}"  # where a script that the spec holds is rendered to
@@ -124,8 +125,8 @@ def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 
 def settled(run: Run, manifests: Sequence[Manifest]) -> Run:
     """A run with what stands beside it said as a spec says it, whatever it is called there."""
-    _, workload = operators.find(tuple(manifests))
-    pods = operators.pods(tuple(manifests))
+    _, workload = predicted.find(tuple(manifests))
+    pods = predicted.pods(tuple(manifests))
     stores = _external(manifests)
     used = frozenset(v.secret for v in pods[0].declared if v.secret)
     others = {k: v for k, v in run.beside.items() if k.partition("/")[0] not in _SAID_HERE}

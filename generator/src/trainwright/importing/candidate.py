@@ -5,20 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright import credentials
 from trainwright.equivalence import Run
 from trainwright.equivalence.containers import places
+from trainwright.findings import credentials
 from trainwright.importing import beside
 from trainwright.importing.choice import Choice
 from trainwright.importing.source import Source
 from trainwright.importing.trial import Place
-from trainwright.kube import is_generated
-from trainwright.merge import merge
+from trainwright.kinds import TARGETS
 from trainwright.model import Data, Environment, Pool
-from trainwright.operators import commands
-from trainwright.operators.operator import Mount, Pod
-from trainwright.targets import TARGETS
-from trainwright.yamlio import Block
+from trainwright.pods import commands
+from trainwright.pods.pod import Mount, Pod
+from trainwright.specs.kubernetes_schemas import is_generated
+from trainwright.specs.merge import merge
+from trainwright.specs.yamlio import Block
 
 _API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
 _SHM = "/dev/shm"  # noqa: S108 - the path of it everywhere

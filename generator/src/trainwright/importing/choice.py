@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from trainwright.importing.source import ImportingError
 from trainwright.model import Environment, Pool
-from trainwright.operators.operator import Pod
+from trainwright.pods.pod import Pod
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.importing.reader import Reader, mapping
 from trainwright.importing.source import Part
+from trainwright.kinds import TARGETS
 from trainwright.model import Data, Place
-from trainwright.targets import TARGETS
 
 READER = Reader(
     kind="Compose",

@@ -14,9 +14,9 @@ from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.source import ImportingError, Left, Source, malformed
 from trainwright.importing.trial import Place, Refusal
+from trainwright.kinds import TARGETS
 from trainwright.model import Data
 from trainwright.pointer import Pointer
-from trainwright.targets import TARGETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trainwright.model import Data
-from trainwright.resolve import seconds
 from trainwright.rules.tolerant import mapping, mappings, text
+from trainwright.specs.resolve import seconds
 
 GROUP, KIND = "external-secrets.io", "ExternalSecret"
 _POLICIES = {"creationPolicy": "Owner", "deletionPolicy": "Retain"}

@@ -8,8 +8,8 @@ from dataclasses import replace
 from trainwright.groupkind import PODGROUPS
 from trainwright.importing.reader import Read, Reader, mapping
 from trainwright.importing.source import ImportingError, Left, Part, shown
+from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
 from trainwright.model import Data, Manifest
-from trainwright.operators.indexed import GROUP_ANNOTATION, POD_GROUP_LABEL
 from trainwright.pointer import Pointer
 
 _GROUPS = "/spec/replicatedJobs"

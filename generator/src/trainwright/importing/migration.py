@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainwright import editing, equivalence
-from trainwright.editing import EditError
+from trainwright import equivalence
 from trainwright.equivalence import Run
 from trainwright.errors import SourceError
 from trainwright.importing.source import ImportingError
 from trainwright.importing.trial import Place, Refusal
-from trainwright.load import JobFile
-from trainwright.targets import TARGETS
-from trainwright.targets.target import Target
+from trainwright.kinds import TARGETS
+from trainwright.kinds.target import Target
+from trainwright.specs import edit as editing
+from trainwright.specs.edit import EditError
+from trainwright.specs.load import JobFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainwright.model import Data, Manifest
-from trainwright.operators.operator import Pod
+from trainwright.pods.pod import Pod
 from trainwright.rules.tolerant import mapping, mappings, text
 
 GROUP, KIND = "monitoring.coreos.com", "PodMonitor"

@@ -6,11 +6,10 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from trainwright import operators
 from trainwright.importing import beside
 from trainwright.importing.source import ImportingError, Left, Part, Source, malformed
+from trainwright.kinds import TARGETS, predicted
 from trainwright.model import Data, Manifest
-from trainwright.targets import TARGETS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +76,7 @@ def with_beside(source: Source, others: Sequence[Part]) -> Source:
     """The workload with the objects that are there for it, as far as a spec can ask for them."""
     try:
         with malformed(source.title):
-            _, workload = operators.find(source.manifests())
+            _, workload = predicted.find(source.manifests())
             pod = source.pod()
             found = [part for part in others if beside.belongs(part.body, workload, pod)]
     except ImportingError:  # which is said where it is imported

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from trainwright import credentials
 from trainwright.equivalence.containers import places
+from trainwright.findings import credentials
 from trainwright.importing.accounting import Account
 from trainwright.importing.source import Left, Source, shown
-from trainwright.kube import is_generated
-from trainwright.merge import lookup
+from trainwright.kinds.target import Deviation
 from trainwright.model import Data
 from trainwright.pointer import Pointer
-from trainwright.targets.target import Deviation
+from trainwright.specs.kubernetes_schemas import is_generated
+from trainwright.specs.merge import lookup
 
 _NO_SUCH_VOLUME = (
     "a volume is a claim, scratch, a folder of the node, a ConfigMap, a Secret or an NFS export"

@@ -6,13 +6,15 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from trainwright import credentials, operators, schema
 from trainwright.equivalence import Run
 from trainwright.equivalence import of as run_of
 from trainwright.errors import TrainwrightError
+from trainwright.findings import credentials
 from trainwright.importing import beside
+from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest, Place
-from trainwright.operators.operator import Pod, Workload
+from trainwright.pods.pod import Pod, Workload
+from trainwright.specs import schema
 
 
 class ImportingError(TrainwrightError):
@@ -125,7 +127,7 @@ class Source:
         """The pods that the operator makes of it. Raises ImportingError for millions of them."""
         manifests = self.manifests()
         _refuse_millions(manifests, self.title)
-        return operators.workload(manifests)
+        return predicted.workload(manifests)
 
     def pod(self) -> Pod:
         """The first of them."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 
-from trainwright import yamlio
 from trainwright.importing.convert import Imported
+from trainwright.specs import yamlio
 
 _SCHEMA = (
     "# yaml-language-server: $schema=https://trainwright.io/schemas/v1alpha1/job.schema.json\n"

@@ -7,17 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from trainwright import equivalence, helm, load, names, resolve, schema, values, yamlio
+from trainwright import equivalence, helm
 from trainwright.equivalence import Run
 from trainwright.errors import SelectionError, SourceError
 from trainwright.importing import beside
-from trainwright.load import JobFile, LoadedEnvironment, Reader, read_spec
-from trainwright.merge import Layer, Layered, stack
+from trainwright.kinds import TARGETS, unsupported
 from trainwright.model import Data, Environment, Finding, Job, Manifest
 from trainwright.pointer import Pointer
-from trainwright.targets import TARGETS, unsupported
-from trainwright.tree import Entry, Kind, Tree
-from trainwright.yamlio import Document
+from trainwright.render import values
+from trainwright.runs import identity
+from trainwright.specs import load, resolve, schema, yamlio
+from trainwright.specs.load import JobFile, LoadedEnvironment, Reader, read_spec
+from trainwright.specs.merge import Layer, Layered, stack
+from trainwright.specs.tree import Entry, Kind, Tree
+from trainwright.specs.yamlio import Document
 
 _REFUSED = re.compile(r"at '/(\w+)")
 
@@ -123,8 +126,8 @@ class Place:
             *values.reserved(job, self.environment, job.name),
         ):
             return Refusal(problem.path, problem.message, problem.remedy)
-        name = names.object_name(job, names.spec_hash(job, self.environment))
-        if len(f"{name}{TARGETS[job.target].longest_suffix(job)}") > names.MAX_NAME:
+        name = identity.object_name(job, identity.spec_hash(job, self.environment))
+        if len(f"{name}{TARGETS[job.target].longest_suffix(job)}") > identity.MAX_NAME:
             return Refusal(
                 Pointer("/name"), f"the name {job.name} is too long", "Give a shorter one."
             )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from trainwright import editing, resolve, schema
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
+from trainwright.specs import edit as editing
+from trainwright.specs import resolve, schema
 
 _FIELD = "/maxDuration"
 

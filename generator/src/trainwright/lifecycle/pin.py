@@ -6,10 +6,11 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainwright import editing, images, yamlio
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.pointer import Pointer
+from trainwright.specs import edit as editing
+from trainwright.specs import image_lock, yamlio
 
 # Repository and tag to a digest. Raises ImageError when nobody says.
 Resolve = Callable[[str, str], str]
@@ -59,7 +60,7 @@ def pin(subject: Subject, resolve: Resolve, *, update: bool, record: bool) -> St
     raw = editing.put(subject.file.path, subject.raw, "/image/digest", found)
     files = {subject.file.path: raw}
     if record:
-        files[images.LOCK] = _recorded(subject, f"{repository}:{tag}", found)
+        files[image_lock.LOCK] = _recorded(subject, f"{repository}:{tag}", found)
     return Step(said=f"pinned: {repository}:{tag} is {found}", files=files)
 
 
@@ -81,7 +82,7 @@ def pin_given(subject: Subject, image: Given) -> Step:
 
 
 def _recorded(subject: Subject, named: str, digest: str) -> bytes:
-    if not subject.tree.kind(images.LOCK):
+    if not subject.tree.kind(image_lock.LOCK):
         return f"{_HEAD}  {yamlio.inline(named)}: {yamlio.inline(digest)}\n".encode()
     pointer = Pointer.of("images", named)
-    return editing.put(images.LOCK, subject.tree.read(images.LOCK), pointer, digest)
+    return editing.put(image_lock.LOCK, subject.tree.read(image_lock.LOCK), pointer, digest)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright import credentials, editing, violation
-from trainwright.editing import EditError
 from trainwright.errors import TrainwrightError
+from trainwright.findings import credentials
 from trainwright.lifecycle.subject import Step, Subject, load
-from trainwright.load import JobFile, environment_path
-from trainwright.merge import leaves, lookup
 from trainwright.model import Data
 from trainwright.pointer import Pointer
-from trainwright.tree import Edited, Tree
+from trainwright.specs import edit as editing
+from trainwright.specs import schema_errors
+from trainwright.specs.edit import EditError
+from trainwright.specs.load import JobFile, environment_path
+from trainwright.specs.merge import leaves, lookup
+from trainwright.specs.tree import Edited, Tree
 
 # What moves, by the name under which it is chosen: the keys of a mapping, or all of them (None).
 GROUPS: dict[str, tuple[str, tuple[str, ...] | None]] = {
@@ -114,6 +116,6 @@ def _differences(source: Subject, target: Subject) -> Iterator[str]:
 def _shown(pointer: Pointer, value: Data) -> str:
     if value is None:
         return "none"
-    text = violation.show(value)
+    text = schema_errors.show(value)
     named = credentials.named(pointer.last, str(value))
     return credentials.HIDDEN if named else credentials.redact(text)

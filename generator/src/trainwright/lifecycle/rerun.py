@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trainwright import editing
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
+from trainwright.specs import edit as editing
 
 
 def rerun(subject: Subject) -> Step:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainwright import credentials, editing, ledger, yamlio
 from trainwright.errors import TrainwrightError
+from trainwright.findings import credentials
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.model import Data
+from trainwright.specs import edit as editing
+from trainwright.specs import ledger, yamlio
 
 _HEAD = """\
 # Finished runs, which are rendered no more. `trainwright retire` adds lines here; taking one out

@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from trainwright import filetree, git, index, plan, resolve, yamlio
 from trainwright.errors import OutputError, TrainwrightError
 from trainwright.lifecycle.subject import Step
-from trainwright.load import ENVIRONMENTS, JobFile, Reader
 from trainwright.model import Environment, Manifest
-from trainwright.plan import EnvironmentPlan, Plan
-from trainwright.render import VALUES_FILE
+from trainwright.render import build as plan
+from trainwright.render.build import EnvironmentPlan, Plan
 from trainwright.rules import transitions
 from trainwright.rules.transition import Verdict
-from trainwright.tree import Edited, Folder, Snapshot, Tree
+from trainwright.runs import folder
+from trainwright.runs.record import VALUES_FILE
+from trainwright.specs import filetree, git, resolve, yamlio
+from trainwright.specs.load import ENVIRONMENTS, JobFile, Reader
+from trainwright.specs.tree import Edited, Folder, Snapshot, Tree
 
 Act = Callable[[Tree, JobFile], Step]
 
@@ -71,7 +73,7 @@ def rendered(root: Path, outcome: Outcome, options: plan.Options) -> Plan:
 
 def is_rendered(root: Path, environment: str) -> bool:
     """Whether an environment's rendered files are kept beside its specs."""
-    return (root / index.folder_of(environment) / index.KUSTOMIZATION_FILE).is_file()
+    return (root / folder.folder_of(environment) / folder.KUSTOMIZATION_FILE).is_file()
 
 
 # --- what would not reach what runs --------------------------------------------------------------

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from trainwright import resolve
 from trainwright.errors import SourceError
-from trainwright.ledger import Ledger
-from trainwright.load import JobFile, one_job, read_spec
-from trainwright.merge import Layer, Layered, lookup, stack
 from trainwright.model import Data, Environment, Finding, Job
 from trainwright.runs.decision import Decision, Sources, decide
 from trainwright.runs.record import Record
-from trainwright.tree import Tree
+from trainwright.specs import resolve
+from trainwright.specs.ledger import Ledger
+from trainwright.specs.load import JobFile, one_job, read_spec
+from trainwright.specs.merge import Layer, Layered, lookup, stack
+from trainwright.specs.tree import Tree
+from trainwright.specs.yamlio import Document
 from trainwright.workspace import Workspace
-from trainwright.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

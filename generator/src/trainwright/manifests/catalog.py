@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from trainwright import kube, schema
 from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd
 from trainwright.model import Data
-from trainwright.schema import Schema
-from trainwright.violation import Violation
+from trainwright.specs import kubernetes_schemas, schema
+from trainwright.specs.schema import Schema
+from trainwright.specs.schema_errors import Violation
 
 # Kinds that schemas/kinds describes with every field they have; of others it knows what we render.
 _OWN = {
@@ -83,10 +83,10 @@ class Catalog:
                 fields = {**own.root["properties"], "kind": {"const": key[1]}}
                 own = replace(own, root={**own.root, "properties": fields})
             return Known(own, self.kubernetes, own=True)
-        definition = kube.kinds(self.kubernetes).get(key)
+        definition = kubernetes_schemas.kinds(self.kubernetes).get(key)
         if definition is None:
             return None
-        root = {"$ref": f"{kube.URI}#/$defs/{definition}"}
+        root = {"$ref": f"{kubernetes_schemas.URI}#/$defs/{definition}"}
         return Known(schema.with_kubernetes(root, self.kubernetes), self.kubernetes)
 
     def serves_group(self, api_version: str) -> bool:
@@ -99,4 +99,4 @@ class Catalog:
 
     @property
     def _served(self) -> Iterable[tuple[str, str]]:
-        return kube.kinds(self.kubernetes)
+        return kubernetes_schemas.kinds(self.kubernetes)

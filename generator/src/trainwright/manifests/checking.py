@@ -7,18 +7,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from trainwright import diagnostics as dx
-from trainwright import kube, rules
+from trainwright import rules
+from trainwright.findings import diagnostics as dx
 from trainwright.manifests import reading, webhooks
 from trainwright.manifests.catalog import Catalog, Known
 from trainwright.manifests.reading import Chunk, Object
-from trainwright.merge import lookup
 from trainwright.model import Data, Environment, Finding, Manifest, Place, Severity
 from trainwright.rules.bundle import Bundle
 from trainwright.rules.rule import Rule
 from trainwright.rules.subject import Hit, Subject
-from trainwright.violation import Violation
-from trainwright.yamlio import Document
+from trainwright.specs import kubernetes_schemas
+from trainwright.specs.merge import lookup
+from trainwright.specs.schema_errors import Violation
+from trainwright.specs.yamlio import Document
 
 DUPLICATE = "TW512"  # told where all manifests of a run are known, so not one by one
 _NOWHERE = Place("")
@@ -171,7 +172,7 @@ def _unknown_kind(
 ) -> Iterator[_Remark]:
     catalog = setting.catalog
     api_version, kind = manifest.api_version, manifest.kind
-    when = kube.when_kind(api_version, kind, catalog.kubernetes)
+    when = kubernetes_schemas.when_kind(api_version, kind, catalog.kubernetes)
     if not when and not catalog.serves_group(api_version):
         looked.unknown.append(Unknown(api_version, kind, at))
         return

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from trainwright import diagnostics as dx
-from trainwright import kube
 from trainwright.errors import SourceError
+from trainwright.findings import diagnostics as dx
 from trainwright.manifests import reading, structural
 from trainwright.manifests.reading import Chunk
 from trainwright.manifests.structural import Structural
 from trainwright.model import Data, Finding
-from trainwright.schema import Schema, with_kubernetes
+from trainwright.specs import kubernetes_schemas
+from trainwright.specs.schema import Schema, with_kubernetes
 
 _READ, _KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 _DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
@@ -40,7 +40,7 @@ class Crd:
     @cached_property
     def schema(self) -> Schema:
         """What strict field validation accepts."""
-        metadata = {"$ref": f"{kube.URI}#/$defs/{kube.OBJECT_META}"}
+        metadata = {"$ref": f"{kubernetes_schemas.URI}#/$defs/{kubernetes_schemas.OBJECT_META}"}
         root = dict(self.root)
         if self.with_status:
             fields = {k: v for k, v in root.get("properties", {}).items() if k != "status"}
@@ -64,7 +64,7 @@ def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding,
     Where a version of a kind is defined twice, the file that sorts last counts. A definition that
     the API server would refuse is left out.
     """
-    valid = with_kubernetes({"$ref": f"{kube.URI}#/$defs/{_DEFINITION}"}, kubernetes)
+    valid = with_kubernetes({"$ref": f"{kubernetes_schemas.URI}#/$defs/{_DEFINITION}"}, kubernetes)
     found: dict[tuple[str, str], Crd] = {}
     findings: list[Finding] = []
     for source in reading.gather((str(folder),)):

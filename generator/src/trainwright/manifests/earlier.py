@@ -6,11 +6,11 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright import git
 from trainwright.manifests import reading
 from trainwright.manifests.checking import At
 from trainwright.manifests.reading import Chunk, Source
 from trainwright.model import Manifest
+from trainwright.specs import git
 
 _Identity = tuple[str, str, str, str]
 _Key = tuple[Path, _Identity]

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from trainwright import filetree, yamlio
 from trainwright.errors import SourceError
-from trainwright.filetree import Changes
 from trainwright.model import Data
+from trainwright.specs import filetree, yamlio
+from trainwright.specs.filetree import Changes
 
 API_VERSION = "apiextensions.k8s.io/v1"
 KIND = "CustomResourceDefinition"

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainwright import yamlio
 from trainwright.errors import SourceError
 from trainwright.manifests import fast
 from trainwright.manifests.dialect import GO, MAX_DOCUMENT
 from trainwright.model import Data, Finding
-from trainwright.yamlio import Document
+from trainwright.specs import yamlio
+from trainwright.specs.yamlio import Document
 
 STDIN = "<stdin>"
 _SUFFIXES = (".yaml", ".yml", ".json")

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainwright import diagnostics as dx
-from trainwright import kube, rules
+from trainwright import rules
 from trainwright.errors import SelectionError
+from trainwright.findings import diagnostics as dx
 from trainwright.manifests import checking, crds, excerpts, reading
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import DUPLICATE, FOR_TOOLS, Looked, Setting, Unknown
@@ -18,8 +18,9 @@ from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.spread import look_at_all, undisturbed
 from trainwright.model import Environment, Finding, GitOps, Manifest, Place, Related, Severity
+from trainwright.policy import Judged, settle
 from trainwright.rules.bundle import Bundle
-from trainwright.settle import Judged, settle
+from trainwright.specs import kubernetes_schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ class Checked:
 @undisturbed()
 def check(paths: tuple[str, ...], options: Options) -> Checked:
     """Everything that is wrong with the manifests below the paths ("-" is standard input)."""
-    environment = options.environment or nowhere(options.kubernetes or kube.NEWEST)
+    environment = options.environment or nowhere(options.kubernetes or kubernetes_schemas.NEWEST)
     if options.kubernetes:
         environment = replace(environment, kubernetes_version=options.kubernetes)
     sources = reading.gather(paths)
@@ -95,8 +96,11 @@ def nowhere(kubernetes: str) -> Environment:
 
 def environment(root: Path, name: str) -> Environment:
     """An environment of a repository. Raises SelectionError when there is none to be used."""
-    from trainwright import load, resolve  # 60 ms, and most manifests belong to no environment
-    from trainwright.tree import Folder
+    from trainwright.specs import (  # 60 ms, and most manifests belong to no environment
+        load,
+        resolve,
+    )
+    from trainwright.specs.tree import Folder
 
     tree = Folder(root)
     if name not in load.survey(tree).jobs:

@@ -12,7 +12,7 @@ from trainwright.manifests.checking import Looked, Setting, look
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk
 from trainwright.model import Environment
-from trainwright.processors import exit_on_interrupt, processors, starting_workers
+from trainwright.render.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.rules.bundle import Bundle
 
 _WORTH_PROCESSES = 400_000  # bytes; below, starting a process costs more than it saves

@@ -12,9 +12,9 @@ from dataclasses import replace
 from functools import cache
 
 from trainwright.groupkind import JOB, JOBSET, PYTORCHJOB, TRAINJOB, GroupKind
-from trainwright.merge import lookup
 from trainwright.model import Data, Finding, Severity
 from trainwright.pointer import token
+from trainwright.specs.merge import lookup
 
 UNLESS = "unless the webhook fills it"
 

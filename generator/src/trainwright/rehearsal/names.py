@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 
-from trainwright.operators.operator import Pod
+from trainwright.pods.pod import Pod
 
 LOOPBACK = "127.0.0.1"
 _RENDEZVOUS = "PET_RDZV_ENDPOINT"

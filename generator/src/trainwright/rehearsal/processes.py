@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import IO, Protocol
 
-from trainwright.operators.operator import Restart, Workload
+from trainwright.pods.pod import Restart, Workload
 from trainwright.rehearsal import RehearsalError
 from trainwright.rehearsal.staging import MARK, LocalProcess
 

@@ -6,12 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainwright import helm, names, resolve, values, yamlio
-from trainwright.load import JobFile, Reader
+from trainwright import helm
+from trainwright.kinds import TARGETS
 from trainwright.model import Data, Job, Manifest
 from trainwright.rehearsal import RehearsalError
-from trainwright.targets import TARGETS
-from trainwright.tree import Folder
+from trainwright.render import values
+from trainwright.runs import identity
+from trainwright.specs import resolve, yamlio
+from trainwright.specs.load import JobFile, Reader
+from trainwright.specs.tree import Folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +46,7 @@ def render(root: Path, file: JobFile, *, nodes: int | None, procs: int | None) -
     assert isinstance(written, Job)
     if written.state == "cancelled":
         raise RehearsalError(f"{file} has state: cancelled, so there is nothing to run")
-    name = names.object_name(written, names.spec_hash(written, environment))
+    name = identity.object_name(written, identity.spec_hash(written, environment))
     automatic = spec.data.get("procsPerNode", "auto") == "auto"
     job = _for_here(written, nodes=nodes, procs=procs or (1 if automatic else None))
     texts = helm.engine().render(values.build(job, environment, name), job.name, job.namespace)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.model import Data
-from trainwright.operators.operator import Pod
-from trainwright.operators.ranks import Process
+from trainwright.pods.pod import Pod
+from trainwright.pods.ranks import Process
 from trainwright.rehearsal.staging import report_folder
 
 _KEYS = ("rank", "local_rank", "world_size", "node_rank")

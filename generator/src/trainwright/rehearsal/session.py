@@ -14,18 +14,18 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright import operators
-from trainwright.load import JobFile
-from trainwright.operators import ranks
-from trainwright.operators.operator import Workload
-from trainwright.operators.ranks import Process
-from trainwright.processors import processors
+from trainwright.kinds import predicted
+from trainwright.pods import ranks
+from trainwright.pods.pod import Workload
+from trainwright.pods.ranks import Process
 from trainwright.rehearsal import RehearsalError, processes, rendering, reported, staging
 from trainwright.rehearsal.names import LOOPBACK
 from trainwright.rehearsal.processes import Audience, Outcome
 from trainwright.rehearsal.rendering import Rendering
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.staging import Machine, Staging
+from trainwright.render.processors import processors
+from trainwright.specs.load import JobFile
 
 # What processes get of the caller's env. Not the rest: a container has none of it, and what works
 # only by a variable of this shell would fail on the cluster.
@@ -114,12 +114,12 @@ def prepare(root: Path, file: JobFile, options: Options) -> Iterator[Rehearsal]:
             "on Windows, run it in WSL"
         )
     rendered = rendering.render(root, file, nodes=options.nodes, procs=options.procs)
-    operator, _ = operators.find(rendered.manifests)
-    workload = operators.workload(rendered.manifests, rendered.size)
+    operator, _ = predicted.find(rendered.manifests)
+    workload = predicted.workload(rendered.manifests, rendered.size)
     with _work(options.keep) as work:
         machine = _machine(options, work)
         staged = staging.stage(
-            workload.pods, operators.configs(rendered.manifests), machine, options.extra
+            workload.pods, predicted.configs(rendered.manifests), machine, options.extra
         )
         _find_modules(staged, machine)
         yield Rehearsal(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from trainwright.credentials import named
-from trainwright.launch import RUNTIME
-from trainwright.operators import commands, ranks
-from trainwright.operators.operator import EnvVar, Pod
+from trainwright.findings.credentials import named
+from trainwright.pods import commands, ranks
+from trainwright.pods.launch import RUNTIME
+from trainwright.pods.pod import EnvVar, Pod
 from trainwright.rehearsal import RehearsalError
 from trainwright.rehearsal.names import LOOPBACK, Names
 from trainwright.rehearsal.volumes import Volumes

@@ -10,13 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING
 
-from trainwright import present
-from trainwright.credentials import HIDDEN, redact
-from trainwright.operators.operator import Pod, Restart
-from trainwright.operators.ranks import Process
+from trainwright.findings.credentials import HIDDEN, redact
+from trainwright.pods.pod import Pod, Restart
+from trainwright.pods.ranks import Process
 from trainwright.rehearsal.processes import Outcome
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.session import Rehearsal
+from trainwright.reports import terminal
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -35,7 +35,7 @@ def introduction(rehearsal: Rehearsal, *, color: bool) -> str:
     lines = [
         f"{rehearsal.file} as {name}, with the env that the {rehearsal.operator} gives its pods",
         "",
-        present.table(("pod", "ranks", "world size"), rows, color=color).rstrip(),
+        terminal.table(("pod", "ranks", "world size"), rows, color=color).rstrip(),
         "",
         *_commands(pods),
         "",
@@ -50,7 +50,7 @@ def _commands(pods: tuple[Pod, ...]) -> Iterator[str]:
     first, *others = dict.fromkeys(redact(shlex.join(pod.argv)) for pod in pods)
     yield f"$ {first}"
     if others:
-        yield f"  ({present.plural(len(others), 'other pod')} with words of their own)"
+        yield f"  ({terminal.plural(len(others), 'other pod')} with words of their own)"
 
 
 def _ranks(processes: list[Process]) -> str:
@@ -182,7 +182,7 @@ class Printer:
     def state(self, running: int, ended: int) -> None:
         """How many pods run."""
         if self._status is not None:
-            self._status.update(f"{present.plural(running, 'pod')} running, {ended} ended")
+            self._status.update(f"{terminal.plural(running, 'pod')} running, {ended} ended")
 
     def say(self, text: str) -> None:
         """A word about the run itself."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
-from trainwright.operators.operator import Mount, Pod
+from trainwright.pods.pod import Mount, Pod
 from trainwright.rehearsal import RehearsalError
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - every machine has one

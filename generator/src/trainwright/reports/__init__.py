@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from trainwright.credentials import redact
+from trainwright.findings.credentials import redact
+from trainwright.findings.redaction import redact_lines
 from trainwright.model import Finding, Place
-from trainwright.redaction import redact_lines
 from trainwright.reports import github, json, junit, markdown, sarif, text
 from trainwright.reports.report import Format, Report
 
 if TYPE_CHECKING:
-    from trainwright.plan import Plan  # 40 ms that a report of manifests has no use for
+    from trainwright.render.build import Plan  # 40 ms that a report of manifests has no use for
 
 FORMATS: dict[str, Format] = {
     f.name: f

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from trainwright.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.model import Data, Finding, Place, Severity
 from trainwright.rules import RULES
 from trainwright.rules.rule import Rule

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright import quantity
-from trainwright.demand import shortage
 from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA, TRAINING
 from trainwright.model import Data, Manifest, Pool, Severity
 from trainwright.pointer import Pointer, token
@@ -13,6 +12,7 @@ from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import PodTemplate
 from trainwright.rules.tolerant import count, dig, mapping, mappings, text
+from trainwright.specs.demand import shortage
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"

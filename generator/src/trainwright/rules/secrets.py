@@ -8,15 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.credentials import RANDOM, given, kind, named, shows, suspicious
+from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
 from trainwright.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
-from trainwright.merge import leaves
 from trainwright.model import Data, Severity
 from trainwright.pointer import Pointer, token
 from trainwright.rules.rule import Rule, Sample, pod
 from trainwright.rules.subject import Hit, Subject
 from trainwright.rules.template import Container
 from trainwright.rules.tolerant import dig, mapping, mappings, text
+from trainwright.specs.merge import leaves
 
 CREDENTIAL = "TW710"
 _BY_NAME = "what its name says is a credential"

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from trainwright import editing, resolve, schema, yamlio
 from trainwright.errors import TrainwrightError
-from trainwright.filetree import digest
-from trainwright.load import JobFile
-from trainwright.merge import Layered
 from trainwright.model import Data, Environment, GitOps, Job, Pool
 from trainwright.pointer import Pointer
 from trainwright.runs import meaning, threeway
 from trainwright.runs.record import API_VERSION, Record
+from trainwright.specs import edit as editing
+from trainwright.specs import resolve, schema, yamlio
+from trainwright.specs.filetree import digest
+from trainwright.specs.load import JobFile
+from trainwright.specs.merge import Layered
 
 Texts = Mapping[str, str]
 Render = Callable[[Job, Environment, str], Texts]  # a job as files by name, for an object's name

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainwright import __version__, helm, names
-from trainwright.merge import stack
-from trainwright.runs import meaning
+from trainwright import __version__, helm
+from trainwright.runs import identity, meaning
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import Record, Recorded, Unrecorded
+from trainwright.specs.merge import stack
 
 UNKNOWN = "unknown"  # the version that rendered it
 
@@ -28,7 +28,7 @@ def begun(sources: Sources, decision: Decision, source: str) -> Record:
         source=source,
         job=meaning.recorded(sources.own),
         inherited=meaning.inherited(stack(sources.spec.layers[:-1]).data),
-        environment=names.facts(job, sources.environment),
+        environment=identity.facts(job, sources.environment),
     )
 
 
@@ -39,7 +39,7 @@ def adopt(sources: Sources, found: Unrecorded, source: str) -> Recorded | None:
     job's own file.
     """
     job, environment = sources.job, sources.environment
-    named = names.object_name(job, names.unrecorded_hash(job, environment))
+    named = identity.object_name(job, identity.unrecorded_hash(job, environment))
     if found.object != named or found.target != job.target or job.state == "cancelled":
         return None
     decision = Decision(step=Step.KEEP, name=found.object, state=job.state, record=None)

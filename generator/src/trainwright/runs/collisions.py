@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from trainwright import diagnostics as dx
-from trainwright.load import JobFile, Reader
+from trainwright.findings import diagnostics as dx
 from trainwright.model import Finding, Place, Related
 from trainwright.runs.record import Record
-from trainwright.yamlio import Document
+from trainwright.specs.load import JobFile, Reader
+from trainwright.specs.yamlio import Document
 
 
 def find(environment: str, runs: Mapping[str, Record], reader: Reader) -> Iterator[Finding]:

@@ -6,17 +6,17 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from trainwright import names, resolve, schema
-from trainwright.ledger import Ledger
-from trainwright.load import BUILT_IN
-from trainwright.merge import Layered, stack
 from trainwright.model import Data, Environment, Job, Place
 from trainwright.pointer import Pointer
-from trainwright.runs import meaning
+from trainwright.runs import identity, meaning
 from trainwright.runs.adjust import began_in
 from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import Record, State
-from trainwright.yamlio import Document
+from trainwright.specs import resolve, schema
+from trainwright.specs.ledger import Ledger
+from trainwright.specs.load import BUILT_IN
+from trainwright.specs.merge import Layered, stack
+from trainwright.specs.yamlio import Document
 
 
 class Step(enum.StrEnum):
@@ -90,8 +90,8 @@ def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     job, environment = sources.job, sources.environment
     if record is not None and not _begins(sources, record, ledger):
         return _continued(sources, record, ledger)
-    name = names.object_name(job, names.spec_hash(job, environment))
-    unrecorded = names.object_name(job, names.unrecorded_hash(job, environment))
+    name = identity.object_name(job, identity.spec_hash(job, environment))
+    unrecorded = identity.object_name(job, identity.unrecorded_hash(job, environment))
     finished = ledger.finished(job.name, sources.digest, name)
     finished = finished or ledger.finished(job.name, "", unrecorded)
     if finished:
@@ -148,7 +148,7 @@ def _same(sources: Sources, record: Record) -> meaning.Same:
             resolve.typed(replace(sources.spec, data=spec), environment, sources.job.source)
             for spec in specs
         ]
-        one_means, other_means = (names.meaning(job, environment) for job in jobs)
+        one_means, other_means = (identity.meaning(job, environment) for job in jobs)
         return one_means == other_means
 
     return same
@@ -180,7 +180,7 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
         if not same or path[0] in IN_PLACE:
             at = Pointer.of(*path)
             yield Held(at, before, after, _written(spec, at))
-    now = names.facts(sources.job, sources.environment)
+    now = identity.facts(sources.job, sources.environment)
     then = record.environment
     pool, pool_now = (list(facts.get("pools", {}).values()) for facts in (then, now))
     if pool and pool == pool_now:

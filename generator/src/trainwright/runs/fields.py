@@ -9,8 +9,8 @@ import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from trainwright.targets import TARGETS
-from trainwright.targets.target import POOL
+from trainwright.kinds import TARGETS
+from trainwright.kinds.target import POOL
 
 ANY = "*"  # in a path: whatever name people gave it
 

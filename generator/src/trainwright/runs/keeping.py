@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainwright.ledger import Ledger
-from trainwright.load import JobFile, LoadedEnvironment, Reader
 from trainwright.model import Data, Environment, Finding
 from trainwright.runs.decision import finished_as
 from trainwright.runs.record import Record, Recorded
+from trainwright.specs.ledger import Ledger
+from trainwright.specs.load import JobFile, LoadedEnvironment, Reader
 
 
 class Keeper:

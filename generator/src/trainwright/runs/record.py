@@ -8,14 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from trainwright import schema
-from trainwright.load import ENVIRONMENTS, RENDERED
-from trainwright.merge import merge
 from trainwright.model import Data, Manifest
-from trainwright.tree import Tree
+from trainwright.specs import schema
+from trainwright.specs.load import ENVIRONMENTS, RENDERED
+from trainwright.specs.merge import merge
+from trainwright.specs.tree import Tree
 
 # Neither Argo CD nor Flux takes a file of this name for a manifest, as they would *.json.
 RECORD_FILE = "run.lock"
+VALUES_FILE = "values.yaml"
 API_VERSION = "trainwright.io/v1alpha1"
 _KIND = "Run"
 

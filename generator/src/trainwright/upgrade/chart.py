@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright import diagnostics as dx
-from trainwright import yamlio
+from trainwright.findings import diagnostics as dx
 from trainwright.helm import ChartRefusal, OtherChart
-from trainwright.index import folder_of
-from trainwright.load import JobFile
 from trainwright.model import Place
-from trainwright.render import VALUES_FILE
+from trainwright.runs.folder import folder_of
+from trainwright.runs.record import VALUES_FILE
+from trainwright.specs import yamlio
+from trainwright.specs.load import JobFile
 from trainwright.upgrade import staging
 from trainwright.upgrade.model import Files, Outcome, Release, Reported
 from trainwright.upgrade.versions import Installed

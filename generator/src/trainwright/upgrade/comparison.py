@@ -8,8 +8,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trainwright.redaction import unified_diff
-from trainwright.render import VALUES_FILE
+from trainwright.findings.redaction import unified_diff
+from trainwright.runs.record import VALUES_FILE
 from trainwright.upgrade.model import (
     Difference,
     Files,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from trainwright.present import plural
+from trainwright.reports.terminal import plural
 from trainwright.upgrade.model import FindingChange, Upgrade
 
 

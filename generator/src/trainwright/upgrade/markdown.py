@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from trainwright.present import plural
 from trainwright.reports.comment import LIMIT, cell, code, fitting, html
 from trainwright.reports.report import visible
+from trainwright.reports.terminal import plural
 from trainwright.upgrade import format as words
 from trainwright.upgrade.format import Style
 from trainwright.upgrade.model import Difference, FindingChange, Upgrade

@@ -9,8 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trainwright import helm
-from trainwright.select import select
-from trainwright.tree import Folder
+from trainwright.specs.select import select
+from trainwright.specs.tree import Folder
 from trainwright.upgrade import chart, comparison, staging, versions
 from trainwright.upgrade.model import Upgrade
 from trainwright.workspace import Workspace

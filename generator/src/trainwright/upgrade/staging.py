@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trainwright.index import RenderedFolder, folder_of
-from trainwright.load import ENVIRONMENTS
 from trainwright.model import Data, Place, Severity
-from trainwright.select import Selection
-from trainwright.tree import SCRATCH, Folder
+from trainwright.runs.folder import RenderedFolder, folder_of
+from trainwright.specs.load import ENVIRONMENTS
+from trainwright.specs.select import Selection
+from trainwright.specs.tree import SCRATCH, Folder
 from trainwright.upgrade.model import Jobs, Outcome, Release, Reported
 from trainwright.upgrade.versions import Done, Installed, UpgradeError
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainwright.present import plural
 from trainwright.reports.report import visible
+from trainwright.reports.terminal import plural
 from trainwright.upgrade import format as words
 from trainwright.upgrade.format import Style
 from trainwright.upgrade.model import FindingChange, Upgrade

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from trainwright.groupkind import JOB, JOBSET
-from trainwright.rules.edits.edit import (
-    RUNNING,
-    Basis,
-    Condition,
-    Difference,
-    Edit,
-    edits,
-)
+from trainwright.rules.edits.edit import RUNNING, Basis, Condition, Difference, Edit, edits
 from trainwright.rules.tolerant import dig, mapping
 from trainwright.rules.transition import Verdict
 

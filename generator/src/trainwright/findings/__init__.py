@@ -1,0 +1,1 @@
+"""What is said about sources: diagnostics at a position, and what no report may show."""

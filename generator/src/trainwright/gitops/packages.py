@@ -1,0 +1,293 @@
+"""A chart's folder into an archive of the same bytes anywhere, and that to and from registries."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainwright.errors import TrainwrightError
+from trainwright.findings import diagnostics as dx
+from trainwright.helm import sdk
+from trainwright.model import Data, Finding, Related
+from trainwright.pointer import Pointer
+from trainwright.specs import git
+from trainwright.specs.yamlio import Document, parse
+
+if TYPE_CHECKING:
+    from helm_python import RegistryClient
+
+CHART_FILE = "Chart.yaml"
+OCI = "oci://"
+# Helm keeps the dates of files, and writes that of the archive into what it pushes. The date is
+# the earliest that every archive format knows: https://reproducible-builds.org/docs/timestamps/
+_DATE = 315_532_800  # 1980-01-01T00:00:00Z, in seconds
+_SHOWN = 5  # files that a finding names
+
+
+class ChartError(TrainwrightError):
+    """A chart cannot be packaged, pushed, pulled or verified; the message is mostly Helm's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """A packaged chart. `digest` is the SHA-256 of its bytes, as "sha256:…"."""
+
+    path: Path
+    name: str
+    version: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """A PGP key to sign with, by a part of its user id, and the file of secret keys it is in."""
+
+    user: str
+    keyring: Path
+    passphrase_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """Where a chart lies: `digest` is that of its manifest, which never stands for other bytes."""
+
+    reference: str  # oci://host/path/name:version
+    digest: str
+    fresh: bool  # whether it was not there before
+
+
+def package(folder: Path, destination: Path, key: Key | None = None) -> Archive:
+    """Package a chart's folder as Helm does, with nothing in it that depends on when or where.
+
+    The same folder gives the same bytes with the same version of Helm. With a key, the provenance
+    file is written beside the archive.
+    """
+    if not (folder / CHART_FILE).is_file():
+        raise ChartError(f"{folder} is no chart: it has no {CHART_FILE}")
+    _refuse_links(folder)
+    with _helm_errors(), _copy(folder) as copy:
+        destination.mkdir(parents=True, exist_ok=True)
+        archive = Path(sdk().package(copy, destination=destination))
+        os.utime(archive, (_DATE, _DATE))
+        if key:
+            sdk().sign(
+                archive, key=key.user, keyring=key.keyring, passphrase_file=key.passphrase_file
+            )
+    return read(archive)
+
+
+def read(archive: Path) -> Archive:
+    """What an archive is, from its own Chart.yaml."""
+    data = _bytes(archive)
+    try:
+        with sdk().Chart.load_archive(data) as chart:
+            name, version = chart.name, chart.version
+    except sdk().HelmError as error:
+        raise ChartError(f"{archive} is no packaged chart: {_line(error)}") from error
+    return Archive(path=archive, name=name, version=version, digest=_digest(data))
+
+
+def push(archive: Path, remote: str, *, plain_http: bool) -> Pushed:
+    """Push an archive, and the provenance file beside it, below `remote` (oci://host/path).
+
+    A version that is there already is left alone: it is either the same, or a ChartError.
+    """
+    if not remote.startswith(OCI):
+        raise ChartError(f'"{remote}" is no OCI registry: write {OCI}<host>/<path>')
+    chart = read(archive)
+    # A registry's tags have no "+": Helm writes "_" instead.
+    tag = chart.version.replace("+", "_")
+    reference = f"{remote.rstrip('/')}/{chart.name}:{tag}"
+    with _helm_errors(), sdk().RegistryClient(plain_http=plain_http) as client:
+        there = _there(client, reference)
+        if there:
+            _refuse_other(chart, reference, plain_http)
+        else:
+            client.push(archive, remote.rstrip("/"), plain_http=plain_http)
+        digest = there or client.resolve(reference)["digest"]
+    return Pushed(reference=reference, digest=digest, fresh=not there)
+
+
+def _there(client: RegistryClient, reference: str) -> str:
+    """The digest of what a registry has under a name; empty for nothing."""
+    try:
+        found: str = client.resolve(reference)["digest"]
+    except sdk().HelmRegistryError as error:
+        if "not found" in str(error):
+            return ""
+        raise
+    return found
+
+
+def _refuse_other(chart: Archive, reference: str, plain_http: bool) -> None:
+    with tempfile.TemporaryDirectory(prefix="trainwright-") as folder:
+        there = pull(reference, Path(folder), plain_http=plain_http)
+    if there.digest != chart.digest:
+        raise ChartError(
+            f"{reference} is there already, with other content ({there.digest}); "
+            f"raise the version in {CHART_FILE}: {chart.version} must stay what it is"
+        )
+
+
+def pull(reference: str, destination: Path, *, plain_http: bool) -> Archive:
+    """Download oci://host/path/name:version, and its provenance file where there is one."""
+    base, _, tag = reference.rpartition(":")
+    version = tag.replace("_", "+")
+    with _helm_errors():
+        sdk().pull(base, destination=destination, version=version, plain_http=plain_http)
+    (archive,) = destination.glob("*.tgz")
+    return read(archive)
+
+
+def verify(archive: Path, keyring: Path) -> tuple[str, ...]:
+    """Who signed an archive, by the public keys in a keyring. Raises ChartError for nobody."""
+    with _helm_errors():
+        signers: list[str] = sdk().verify(archive, keyring)["signed_by"]
+    return tuple(signers)
+
+
+def same(archive: Path, folder: Path) -> bool:
+    """Whether an archive is what packaging the folder here gives, byte for byte."""
+    with tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
+        return package(folder, Path(scratch)).digest == read(archive).digest
+
+
+# --- versions --------------------------------------------------------------------------------
+
+
+def bump(folder: Path, against: str | None) -> tuple[Finding, ...]:
+    """Whether the chart changed and its version did not, since a commit or the last release.
+
+    Without `against` it is compared with the newest tag, and with the one before when the newest
+    is on this very commit. Outside of git, and before the first tag, there is nothing to compare.
+    """
+    try:
+        repository, inside = git.find(folder)
+    except git.GitError:
+        if against:
+            raise
+        return ()
+    revisions = (against,) if against else tuple(_releases(repository))
+    for revision in revisions:
+        tree = repository.tree(repository.commit(revision), inside)
+        differing = _differing(folder, tree) if tree.kind(CHART_FILE) == "file" else ()
+        if differing:
+            return (_unbumped(_chart_file(folder, inside), revision, differing),)
+    return ()
+
+
+def _unbumped(chart: Document, revision: str, differing: tuple[str, ...]) -> Finding:
+    more = f" and {len(differing) - _SHOWN} more" if len(differing) > _SHOWN else ""
+    return dx.CHART_VERSION.at(
+        chart.place("/version"),
+        "chart version not ok: it needs a bump",
+        note=f"{chart.data['version']} is the version at {revision} too, with other content",
+        subject=chart.data["name"],
+        path=Pointer("/version"),
+        related=(Related("differs", ", ".join(differing[:_SHOWN]) + more),),
+    )
+
+
+def _releases(repository: git.Repository) -> Iterator[str]:
+    found = set()
+    for start in ("HEAD", "HEAD^"):
+        try:
+            found.add(repository.line("describe", "--tags", "--abbrev=0", start))
+        except git.GitError:  # no tag, or no commit
+            continue
+    yield from sorted(found)
+
+
+def _chart_file(folder: Path, inside: str) -> Document:
+    document = parse(f"{inside}/{CHART_FILE}".lstrip("/"), _bytes(folder / CHART_FILE))
+    if not isinstance(document, Document):
+        raise ChartError(f"{document[0].place}: {document[0].message}")
+    return document
+
+
+def _differing(folder: Path, tree: git.Commit) -> tuple[str, ...]:
+    """The packaged files that differ from those of a commit; none when the versions do too."""
+    with tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
+        old_folder, packed = Path(scratch, "old"), Path(scratch, "packed")
+        _check_out(tree, "", old_folder)
+        new = package(folder, packed / "new")
+        old = package(old_folder, packed / "old")
+        if old.version != new.version:
+            return ()
+        before, after = _contents(old.path), _contents(new.path)
+    return tuple(sorted(p for p in {*before, *after} if before.get(p) != after.get(p)))
+
+
+def _check_out(tree: git.Commit, folder: str, destination: Path) -> None:
+    destination.mkdir(parents=True)
+    for entry in tree.entries(folder):
+        path = f"{folder}/{entry.name}".lstrip("/")
+        if entry.kind == "folder":
+            _check_out(tree, path, destination / entry.name)
+        elif entry.kind == "file":
+            (destination / entry.name).write_bytes(tree.read(path))
+
+
+def _contents(archive: Path) -> Mapping[str, Data]:
+    """SHA-256 by path of what is in an archive, below the chart's own folder."""
+    with tarfile.open(archive) as opened:
+        return {
+            member.name.partition("/")[2]: _digest(file.read())
+            for member in opened
+            if (file := opened.extractfile(member))
+        }
+
+
+# --- files -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _copy(folder: Path) -> Iterator[Path]:
+    """The folder's files, all with the same date."""
+    with tempfile.TemporaryDirectory(prefix="trainwright-") as scratch:
+        copy = Path(scratch, "chart")
+        shutil.copytree(folder, copy)
+        for path in copy.rglob("*"):
+            os.utime(path, (_DATE, _DATE))
+        yield copy
+
+
+def _refuse_links(folder: Path) -> None:
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink():
+            name = path.relative_to(folder)
+            raise ChartError(
+                f"{name} in {folder} is a symbolic link: Helm would pack what it names"
+            )
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ChartError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _digest(data: bytes) -> str:
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+@contextmanager
+def _helm_errors() -> Iterator[None]:
+    """Helm's own words, on one line."""
+    try:
+        yield
+    except sdk().HelmError as error:
+        raise ChartError(_line(error)) from error
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,152 @@
+"""What a branch holds of one environment, and how that differs from what it should hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import PurePosixPath
+
+from trainwright.gitops.publish import traces
+from trainwright.gitops.publish.model import PublishError
+from trainwright.gitops.publish.traces import METADATA
+from trainwright.runs import folder as index
+from trainwright.runs import record as records
+from trainwright.runs.record import RECORD_FILE, Record
+from trainwright.specs import filetree
+from trainwright.specs.filetree import Changes
+from trainwright.specs.git import Repository
+from trainwright.specs.load import ENVIRONMENT_FILE
+from trainwright.specs.tree import NOTHING, Edited, Tree
+
+_OWN = frozenset({index.INDEX_FILE, index.KUSTOMIZATION_FILE, METADATA})
+_SHOWN = 3  # paths named in a message
+
+
+@dataclass(frozen=True)
+class Holding:
+    """An environment's rendered files at a commit (empty: none), in a folder (empty: the top)."""
+
+    repository: Repository
+    tip: str
+    folder: str
+
+    def full(self, path: str) -> str:
+        """A path in the folder, from the top."""
+        return f"{self.folder}/{path}" if self.folder else path
+
+    @cached_property
+    def files(self) -> Mapping[str, bytes]:
+        """Everything in the folder; what is no file has no bytes."""
+        if not self.tip or (self.folder and not self.repository.has(self.tip, self.folder)):
+            return {}
+        tree = self.repository.tree(self.tip, self.folder)
+        return dict(_files(tree, ""))
+
+    @cached_property
+    def _records(self) -> Mapping[str, Record | None]:
+        """The record of each job that has one; None for one that is not as it was written."""
+        parts = ((path.partition("/"), raw) for path, raw in self.files.items())
+        return {job: records.parse(raw) for (job, _, name), raw in parts if name == RECORD_FILE}
+
+    @cached_property
+    def _runs(self) -> Mapping[str, Mapping[str, str]]:
+        """The sums of each job's rendered files by name, as its record or an index has them."""
+        listed = index.parse(self.files.get(index.INDEX_FILE, b""))
+        recorded = {job: record.files for job, record in self._records.items() if record}
+        return {**{job: entry.files for job, entry in listed.items()}, **recorded}
+
+    @cached_property
+    def _hashes(self) -> Mapping[str, str]:
+        """What the records say of each rendered file."""
+        return {f"{job}/{n}": sha for job, files in self._runs.items() for n, sha in files.items()}
+
+    def _is_ours(self, path: str) -> bool:
+        """Whether a path is the tool's to write and remove: at the top of a branch people may have
+        a README, owners and workflows beside it.
+        """
+        return bool(self.folder) or path in _OWN or path.partition("/")[0] in self._jobs
+
+    def as_rendered(self, environment: str) -> Tree:
+        """The tool's files where they would be beside the specs of an environment."""
+        inside = index.folder_of(environment)
+        ours = {path: raw for path, raw in self.files.items() if self._is_ours(path)}
+        return Edited(NOTHING, {f"{inside}/{path}": raw for path, raw in ours.items()})
+
+    @property
+    def _jobs(self) -> frozenset[str]:
+        return frozenset({*self._runs, *self._records})
+
+    def edits(self) -> tuple[str, ...]:
+        """Files that are not what was rendered: somebody changed or added them by hand."""
+        return tuple(self.full(path) for path, raw in self.files.items() if self._edited(path, raw))
+
+    def _edited(self, path: str, raw: bytes) -> bool:
+        job, _, name = path.partition("/")
+        if not self._is_ours(path) or path in _OWN:
+            return False
+        if job in self._records and self._records[job] is None:
+            return name == RECORD_FILE  # nobody knows what the others were
+        return name != RECORD_FILE and self._hashes.get(path) != filetree.digest_of(raw)
+
+    def refuse_edits(self, branch: str) -> None:
+        """Raise an error when something would be lost that is not in any spec."""
+        if edits := self.edits():
+            raise PublishError(
+                f"edited by hand on {branch}: {listed(edits)}; take it back there, or give "
+                "--discard-edits"
+            )
+
+    def removed(self, specs: Mapping[str, str]) -> Iterator[str]:
+        """The records of jobs, given with the paths of their specs, that somebody took away here.
+
+        A job whose spec went with its record came again since: it is a new one.
+        """
+        missing = {
+            self.full(f"{job}/{RECORD_FILE}"): spec
+            for job, spec in specs.items()
+            if job not in self._jobs
+        }
+        for path, commit in traces.removals(self.repository, self.tip, missing):
+            spec = missing[path]
+            environment = PurePosixPath(spec).parent.parent / ENVIRONMENT_FILE
+            beside_specs = self.repository.has(commit, str(environment))
+            if not beside_specs or self.repository.has(commit, spec):
+                yield path
+
+    def change(self, rendered: Changes) -> Change:
+        """What a rendering changes, from the top. What traces it back is no difference."""
+        return Change(
+            files={self.full(path): text for path, text in rendered.written.items()},
+            removed=tuple(self.full(path) for path in rendered.removed if path != METADATA),
+        )
+
+
+@dataclass(slots=True)
+class Change:
+    """Texts by path from the top, and paths that go."""
+
+    files: dict[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.files or self.removed)
+
+    def add(self, other: Change) -> None:
+        self.files |= other.files
+        self.removed += other.removed
+
+
+def _files(tree: Tree, folder: str) -> Iterator[tuple[str, bytes]]:
+    for entry in tree.entries(folder):
+        path = f"{folder}/{entry.name}" if folder else entry.name
+        if entry.kind == "folder":
+            yield from _files(tree, path)
+        else:
+            yield path, tree.read(path) if entry.kind == "file" else b""
+
+
+def listed(paths: tuple[str, ...]) -> str:
+    """The first few of many paths."""
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(paths[:_SHOWN]) + more

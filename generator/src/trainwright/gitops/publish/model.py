@@ -1,0 +1,51 @@
+"""The values that publishing is asked with, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from trainwright.errors import OutputError, TrainwrightError
+from trainwright.render import build as plan
+from trainwright.render.build import Plan
+
+
+class PublishError(OutputError):
+    """The rendered files cannot be published; nothing was overwritten."""
+
+
+class Unsound(TrainwrightError):
+    """The specs of the commit have errors, which `plan` holds."""
+
+    def __init__(self, found: Plan):
+        super().__init__("the specs have errors")
+        self.plan = found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Where to publish to.
+
+    `branch` and `path` may hold {env}. An empty branch is the one that is checked out; an empty
+    path is where the files lie beside their specs, "." the top of the branch. `remote` is the name
+    of a remote or, `elsewhere`, the URL or path of another repository.
+    """
+
+    planning: plan.Options
+    branch: str = ""
+    path: str = ""
+    remote: str = "origin"
+    elsewhere: bool = False
+    push: bool = False
+    discard_edits: bool = False
+    dry_run: bool = False
+    attempts: int = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """What became of one branch: `commit` is empty when none was made. `said` tells what or why."""
+
+    branch: str
+    environments: tuple[str, ...]
+    commit: str = ""
+    said: str

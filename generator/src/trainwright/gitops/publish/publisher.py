@@ -1,0 +1,317 @@
+"""Commits of rendered files, built in the object store and only ever moving a branch forward.
+
+Whoever comes second renders again on top of what is there, so that nothing that anybody published
+is lost. The working tree takes part only when the branch that is checked out is the target.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from time import sleep
+
+from trainwright.errors import SelectionError
+from trainwright.gitops.publish import traces
+from trainwright.gitops.publish.holding import Change, Holding, listed
+from trainwright.gitops.publish.model import Options, Published, PublishError, Unsound
+from trainwright.gitops.publish.traces import Source
+from trainwright.render import build as plan
+from trainwright.runs.folder import RenderedFolder
+from trainwright.specs import filetree, git, load
+from trainwright.specs.filetree import Changes
+from trainwright.specs.git import GitError
+from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.select import select
+from trainwright.specs.tree import Folder
+
+_SPARSE = "core.sparseCheckout"
+_WAIT, _LONGEST_WAIT = 0.1, 3.0  # seconds between two attempts
+
+
+def publish(root: Path, patterns: tuple[str, ...], options: Options) -> Iterator[Published]:
+    """Publish whole environments as they are in HEAD, one commit a branch.
+
+    Raises PublishError, GitError and, when the specs of a commit have errors, Unsound.
+    """
+    publisher = _Publisher(root, options)
+    chosen = select(patterns, publisher.survey())
+    for selection in chosen:
+        if not selection.whole:
+            name = selection.environment
+            raise SelectionError(f"environments are published whole: name {name}, not its jobs")
+    publisher.refuse_uncommitted()
+    branches: dict[str, list[str]] = {}
+    for selection in chosen:
+        branch = publisher.branch(selection.environment)
+        branches.setdefault(branch, []).append(selection.environment)
+    for branch, names in branches.items():
+        yield publisher.publish(branch, tuple(names))
+
+
+class _Publisher:
+    """One clone, and the commit in it whose specs are published."""
+
+    def __init__(self, root: Path, options: Options):
+        self._root = root
+        self._options = options
+        self._repository, self._inside = git.find(root)
+        self._head = self._repository.commit("HEAD")
+
+    def survey(self) -> Mapping[str, tuple[JobFile, ...]]:
+        """The environments of HEAD, those too that a sparse checkout leaves out on disk."""
+        specs = self._repository.tree(self._head, self._inside, later=RENDERED)
+        there = specs.kind(ENVIRONMENTS) == "folder"
+        return load.survey(specs).jobs if there else {}
+
+    def _from_top(self, path: str) -> str:
+        return f"{self._inside}/{path}" if self._inside else path
+
+    # --- where to ------------------------------------------------------------------------------
+
+    @cached_property
+    def _checked_out(self) -> str:
+        """The branch that is checked out; empty for none."""
+        return self._repository.line("branch", "--show-current")
+
+    def branch(self, environment: str) -> str:
+        """The branch that an environment is published to."""
+        found = _filled(self._options.branch, environment) or self._checked_out
+        if found.startswith("-"):
+            raise PublishError(f'"{found}" is no name for a branch')
+        if not found:
+            raise PublishError("no branch is checked out: name one with --branch")
+        try:
+            self._repository.git("check-ref-format", f"refs/heads/{found}")
+        except GitError as error:
+            raise PublishError(f'"{found}" is no name for a branch') from error
+        return found
+
+    def _path(self, environment: str) -> str:
+        """The folder that an environment is published to, from the top of the branch."""
+        beside = self._from_top(f"{ENVIRONMENTS}/{environment}/{RENDERED}")
+        path = _filled(self._options.path, environment) or beside
+        parts = [part for part in path.split("/") if part not in ("", ".")]
+        if ".." in parts or path.startswith("/"):
+            raise PublishError(f'the path "{path}" leads out of the branch')
+        return "/".join(parts)
+
+    def _is_here(self, branch: str) -> bool:
+        """Whether a branch is the one that is checked out."""
+        return branch == self._checked_out and not self._options.elsewhere
+
+    # --- what from -----------------------------------------------------------------------------
+
+    def refuse_uncommitted(self) -> None:
+        """Raise an error when the specs on disk are not those that are committed."""
+        folder = self._from_top(ENVIRONMENTS)
+        below = len(folder.split("/"))
+        dirty = sorted(
+            path
+            for path in self._repository.uncommitted(folder)
+            if path.split("/")[below + 1 : below + 2] != [RENDERED]
+        )
+        if dirty:
+            raise PublishError(f"uncommitted changes in {listed(tuple(dirty))}: commit them first")
+
+    def _rendered(self, commit: str, environment: str, holding: Holding) -> Changes:
+        """What an environment at a commit renders to, as changes of what a branch holds of it.
+
+        The runs that the branch holds are those that the cluster was given: they stay. So do those
+        that were rendered beside the specs, until the branch has them.
+        """
+        specs = self._repository.tree(commit, self._inside, later=RENDERED)
+        runs = holding.as_rendered(environment)
+        options = replace(self._options.planning, recover=True)
+        found = plan.plan(self._root, (environment,), options, specs, runs)
+        changes = found.environments[0].changes
+        if found.failed or changes is None:
+            raise Unsound(found)
+        return changes
+
+    def _refuse_removals(self, branch: str, name: str, holding: Holding, commit: str) -> None:
+        """Raise an error when a job's run was removed from the branch by hand: it is no new job."""
+        found = load.survey(self._repository.tree(commit, self._inside, later=RENDERED))
+        specs = {file.name: self._from_top(file.path) for file in found.jobs.get(name, ())}
+        if removed := tuple(holding.removed(specs)):
+            raise PublishError(
+                f"removed by hand on {branch}: {listed(removed)}; put it back there, or give "
+                "--new-runs"
+            )
+
+    # --- publishing ----------------------------------------------------------------------------
+
+    def publish(self, branch: str, environments: tuple[str, ...]) -> Published:
+        """One commit with all the environments of a branch, pushed where that is asked for."""
+        if len({self._path(name) for name in environments}) < len(environments):
+            raise PublishError(
+                f"{branch} would hold {' and '.join(environments)} in one place: put {{env}} into "
+                "--branch or --path"
+            )
+        if self._is_here(branch):
+            self._refuse_edits_on_disk(environments)
+        try:
+            return (
+                self._pushed(branch, environments)
+                if self._options.push
+                else self._locally(branch, environments)
+            )
+        except GitError as error:
+            raise traces.redacted(error) from error
+
+    def _locally(self, branch: str, environments: tuple[str, ...]) -> Published:
+        if self._options.elsewhere:
+            raise PublishError("a commit for another repository has to be pushed: add --push")
+        tip = self._local_tip(branch)
+        done = self._commit(branch, environments, tip)
+        if done.commit and self._is_here(branch):
+            self._follow(done, tip)
+        elif done.commit:
+            self._refuse_checked_out(branch)
+            self._repository.git("update-ref", f"refs/heads/{branch}", done.commit)
+        return done
+
+    def _local_tip(self, branch: str) -> str:
+        """Where a branch is, here or as last seen at the remote; empty for a new one."""
+        for name in (f"refs/heads/{branch}", f"refs/remotes/{self._options.remote}/{branch}"):
+            if self._repository.has(name):
+                return self._repository.commit(name)
+        return ""
+
+    def _refuse_checked_out(self, branch: str) -> None:
+        worktrees = self._repository.line("worktree", "list", "--porcelain").splitlines()
+        if f"branch refs/heads/{branch}" in worktrees:
+            raise PublishError(f"{branch} is checked out in another working tree: publish there")
+
+    def _pushed(self, branch: str, environments: tuple[str, ...]) -> Published:
+        remote = self._options.remote
+        named = not {":", "/"} & set(remote)  # no URL and no path
+        if named and not self._repository.has_remote(remote):
+            raise PublishError(
+                f'there is no remote "{remote}": `git remote add {remote} URL`, or name another '
+                "with --remote"
+            )
+        for attempt in range(self._options.attempts):
+            sleep(min(_LONGEST_WAIT, _WAIT * 2**attempt) if attempt else 0)
+            tip = self._remote_tip(branch)
+            done = self._commit(branch, environments, tip)
+            if not done.commit:
+                return done
+            try:
+                self._repository.push(remote, done.commit, branch)
+            except GitError as error:
+                # Somebody was faster, or is at it right now. Anything else would fail again.
+                if self._remote_tip(branch) == tip and "lock" not in str(error):
+                    raise
+                continue
+            if self._is_here(branch):
+                self._follow(done, tip)
+            return done
+        raise PublishError(
+            f"others pushed to {branch} during all {self._options.attempts} attempts; try again"
+        )
+
+    def _remote_tip(self, branch: str) -> str:
+        """Where a branch of the remote is, with its commits here; empty when there is none."""
+        remote = self._options.remote
+        tip = self._repository.remote_tip(remote, branch)
+        if tip and not self._repository.has(tip):
+            self._repository.fetch(remote, f"refs/heads/{branch}")
+        if not self._is_here(branch):
+            return tip
+        # Commits that only this clone has go along; those that only the remote has come first.
+        if not tip or self._repository.contains(self._head, tip):
+            return self._head
+        if self._repository.contains(tip, self._head):
+            return tip
+        raise PublishError(f"{branch} here and at {remote} have each what the other lacks: pull")
+
+    def _commit(self, branch: str, environments: tuple[str, ...], tip: str) -> Published:
+        """A commit on top of a tip, or none when that holds the same files, or newer ones."""
+        here = tip and self._repository.contains(tip, self._head)
+        source = tip if here else self._head  # specs that are on the branch: the newest count
+        names = tuple(name for name in environments if here or self._is_due(tip, name, source))
+        change = Change()
+        for name in names:
+            holding = Holding(self._repository, tip, self._path(name))
+            if not self._options.discard_edits:
+                holding.refuse_edits(branch)
+            if not self._options.planning.new_runs:
+                self._refuse_removals(branch, name, holding, source)
+            change.add(holding.change(self._rendered(source, name, holding)))
+        if not change:
+            said = "up to date" if names else "holds what a later commit renders to"
+            return Published(branch=branch, environments=names, said=said)
+        said = f"{len(change.files)} written, {len(change.removed)} removed, from {source[:12]}"
+        if self._options.dry_run:
+            return Published(branch=branch, environments=names, said=f"not made: {said}")
+        trace = Source(self._repository, source)
+        if not here:
+            metadata = trace.metadata(names)
+            folders = ("", *map(self._path, names))
+            change.files |= {
+                f"{folder}/{traces.METADATA}".lstrip("/"): metadata for folder in folders
+            }
+        tree = self._repository.write_tree(tip, change.removed, change.files)
+        commit = self._repository.commit_tree(tree, tip, trace.message(names))
+        return Published(branch=branch, environments=names, commit=commit, said=said)
+
+    def _is_due(self, tip: str, environment: str, source: str) -> bool:
+        """Whether a branch lacks what the source says, or something older is on it."""
+        before = traces.source_of(self._repository, tip, environment) if tip else ""
+        specs = "origin" if self._options.elsewhere else self._options.remote
+        return not traces.is_newer(self._repository, specs, before, source, environment)
+
+    # --- the branch that is checked out --------------------------------------------------------
+
+    def _refuse_edits_on_disk(self, environments: tuple[str, ...]) -> None:
+        """Raise an error when rendered files on disk were changed by hand and not committed."""
+        for name in environments:
+            inside = f"{ENVIRONMENTS}/{name}/{RENDERED}"
+            dirty = self._repository.uncommitted(self._from_top(inside))
+            folder = self._root / inside
+            there = filetree.hashes(folder, filetree.listing(folder))
+            edits = tuple(
+                f"{inside}/{job}/{file}"
+                for job, files in RenderedFolder(Folder(self._root), name).sums.items()
+                for file, sha in files.items()
+                if self._from_top(f"{inside}/{job}/{file}") in dirty
+                and there.get(f"{job}/{file}", sha) != sha
+            )
+            if edits and not self._options.discard_edits:
+                raise PublishError(f"edited by hand: {listed(edits)}; or give --discard-edits")
+
+    def _follow(self, done: Published, tip: str) -> None:
+        """Move the checked-out branch, and the rendered files on disk, to what was published."""
+        if tip == self._head:
+            folders = [self._from_top(f"{ENVIRONMENTS}/{n}/{RENDERED}") for n in done.environments]
+            put = ("restore", f"--source={done.commit}", "--staged", "--worktree", "--")
+            changed = self._repository.changed(tip, "", done.commit)
+            with self._repository.undone_unless_committed(changed):
+                self._repository.git(*put, *folders)
+                self._leave_out_again()
+                told = ("-m", "trainwright publish")
+                self._repository.git("update-ref", *told, "HEAD", done.commit, self._head)
+            return
+        try:
+            self._repository.git("merge", "--ff-only", "--quiet", done.commit)
+        except GitError as error:
+            raise PublishError(
+                f"{done.branch} is published as {done.commit[:12]}, but the working tree cannot "
+                f"follow, run `git pull`: {error}"
+            ) from error
+
+    def _leave_out_again(self) -> None:
+        """Remove what a sparse checkout leaves out: it has just been restored."""
+        if self._repository.line("config", "--type=bool", "--default=false", _SPARSE) == "true":
+            self._repository.git("sparse-checkout", "reapply")
+
+
+def _filled(text: str, environment: str) -> str:
+    """The text with the environment put in; any other name in braces is a slip of the pen."""
+    filled = text.replace("{env}", environment)
+    if unknown := re.search(r"\{[^{}]*\}", filled):
+        raise PublishError(f'"{unknown[0]}" stands for nothing: write {{env}}')
+    return filled

@@ -1,0 +1,124 @@
+"""What a published commit says of the one it was rendered from, for people and for GitOps tools."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Collection, Iterator
+from urllib.parse import urlsplit, urlunsplit
+
+from trainwright.findings import credentials
+from trainwright.gitops.publish.model import PublishError
+from trainwright.model import Data
+from trainwright.specs.git import GitError, Repository
+
+# What Argo CD's hydrator leaves at the top of a branch and in each path, and GitOps Promoter reads.
+METADATA = "hydrator.metadata"
+_SOURCE = "Trainwright-Source-Commit"
+_ENVIRONMENT = "Trainwright-Environment"
+
+
+class Source:
+    """The commit that is rendered: who made it, when and why."""
+
+    def __init__(self, repository: Repository, commit: str):
+        self.commit = commit
+        form = "%an <%ae>%x00%aI%x00%s%x00%b"
+        raw = repository.git("show", "--no-patch", f"--format={form}", commit)
+        shown = credentials.redact(raw.decode(errors="replace"))
+        author, date, subject, body = shown.split("\0")
+        self._told = {"author": author, "date": date, "subject": subject, "body": body.strip()}
+        self._url = _url(repository)
+
+    def metadata(self, environments: tuple[str, ...]) -> str:
+        """https://github.com/argoproj/argo-cd/blob/master/util/hydrator/hydrator.go"""
+        data: dict[str, Data] = {
+            "repoURL": self._url,
+            "drySha": self.commit,
+            "commands": [f"trainwright render {' '.join(environments)}"],
+            **self._told,
+        }
+        known = {key: value for key, value in data.items() if value}
+        return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
+
+    def message(self, environments: tuple[str, ...]) -> str:
+        """The trailers are our own, and those that Argo CD reads of a commit that led to another.
+
+        https://argo-cd.readthedocs.io/en/stable/user-guide/source-hydrator/#commit-tracing
+        """
+        told = {"sha": self.commit, "repourl": self._url, **self._told}
+        if told["body"]:
+            told["body"] = json.dumps(told["body"], ensure_ascii=False)
+        lines = [f"{_ENVIRONMENT}: {name}" for name in environments]
+        lines += [f"{_SOURCE}: {self.commit}"]
+        lines += [
+            f"Argocd-reference-commit-{key}: {told[key]}" for key in sorted(told) if told[key]
+        ]
+        head = f"Render {', '.join(environments)} of {self.commit[:12]}"
+        return f"{head}\n\n{self._told['subject']}\n\n" + "\n".join(lines) + "\n"
+
+
+def source_of(repository: Repository, tip: str, environment: str) -> str:
+    """The commit that a branch's newest rendering of an environment was made from, or nothing."""
+    grep = ("--all-match", f"--grep=^{_SOURCE}: ", f"--grep=^{_ENVIRONMENT}: {environment}$")
+    form = f"--format=%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
+    return repository.line("log", form, "--max-count=1", *grep, tip, "--")
+
+
+def removals(repository: Repository, tip: str, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Each path that was last removed by a commit of somebody else's, with that commit."""
+    if not (tip and paths):
+        return
+    trailer = f"%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
+    how = (f"--format=%x00%H %x00{trailer}%x00", "--name-only", "--diff-filter=D", "--no-renames")
+    raw = repository.git("log", *how, "-m", tip, "--", *sorted(paths))
+    seen: set[str] = set()
+    _, *parts = raw.decode(errors="replace").split("\0")
+    for commit, source, names in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        for path in {*names.split("\n")} & {*paths} - seen:
+            if repository.has(f"{commit.strip()}^", path):  # and not in another parent of a merge
+                seen.add(path)
+                if not source:
+                    yield path, commit.strip()
+
+
+def is_newer(
+    repository: Repository, remote: str, before: str, source: str, environment: str
+) -> bool:
+    """Whether what was published came from a later commit than the source.
+
+    The remote is where the specs of both came from. Raises PublishError when it was another line
+    of commits, where neither is later.
+    """
+    if before in ("", source):
+        return False
+    if not repository.has(before):  # somebody else published what this clone has not seen yet
+        with contextlib.suppress(GitError):
+            repository.fetch(remote, before)
+    if repository.has(before):
+        if repository.contains(source, before):
+            return False
+        if repository.contains(before, source):
+            return True
+    hint = "pull first"
+    if repository.shallow:
+        hint = "fetch all history (`git fetch --unshallow`, `fetch-depth: 0` in actions/checkout)"
+    raise PublishError(
+        f"{environment} was published from {before[:12]}, on which {source[:12]} does not build: "
+        f"{hint}"
+    )
+
+
+def _url(repository: Repository) -> str:
+    """Where the specs are, without the credentials that a URL may hold."""
+    try:
+        parts = urlsplit(repository.line("remote", "get-url", "origin"))
+    except (GitError, ValueError):
+        return ""
+    host = parts.netloc.rpartition("@")[2] if parts.scheme.startswith("http") else parts.netloc
+    return urlunsplit(parts._replace(netloc=host))
+
+
+def redacted(error: GitError) -> GitError:
+    """What git complains of, without credentials in URLs."""
+    return GitError(credentials.redact(str(error)))

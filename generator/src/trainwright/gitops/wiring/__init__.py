@@ -1,0 +1,16 @@
+"""The wirings, in the order they are listed: adding one is its module and its line here."""
+
+from __future__ import annotations
+
+from trainwright.gitops.wiring import argocd_chart, argocd_rendered, fluxcd_chart, fluxcd_rendered
+from trainwright.gitops.wiring.wiring import Wiring
+
+WIRINGS: dict[tuple[str, str], Wiring] = {
+    (w.engine, w.mode): w
+    for w in (
+        argocd_rendered.WIRING,
+        argocd_chart.WIRING,
+        fluxcd_rendered.WIRING,
+        fluxcd_chart.WIRING,
+    )
+}

@@ -1,0 +1,254 @@
+"""What Argo CD is told in either mode: how a training run is synced, and what a project may do.
+
+Facts: argoproj/argo-cd v3.5.1, docs/user-guide and docs/operator-manual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.gitops.wiring import kinds
+from trainwright.gitops.wiring.wiring import Site, Unfit
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.runs.record import RECORD_FILE, VALUES_FILE
+
+NAMESPACE = "argocd"
+_API = "argoproj.io/v1alpha1"
+_IN_CLUSTER = "https://kubernetes.default.svc"
+_FINALIZER = "resources-finalizer.argocd.argoproj.io"
+_APPROVAL = "argocd.argoproj.io/deletion-approved"  # how people confirm that a run may go
+_JOB = "{{.path.basename}}"
+
+SYNC_POLICY: Mapping[str, Data] = {
+    "automated": {"prune": True, "selfHeal": True, "allowEmpty": False},
+    # Neither Force nor Replace, which run a job again at each sync; nor PruneLast, which makes the
+    # sync wait until all runs have ended.
+    "syncOptions": [
+        "ServerSideApply=true",
+        "RespectIgnoreDifferences=true",
+        "ApplyOutOfSyncOnly=true",
+        "FailOnSharedResource=true",
+    ],
+    "retry": {"limit": 5, "backoff": {"duration": "30s", "factor": 2, "maxDuration": "10m"}},
+}
+
+
+def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[str, Data], ...]:
+    """An AppProject for these repositories, this namespace and these kinds, and nothing else.
+
+    There is none where the environment names one that exists.
+    """
+    if site.gitops.project:
+        return ()
+    environment = site.environment
+    return (
+        {
+            "apiVersion": _API,
+            "kind": "AppProject",
+            "metadata": {"name": site.name, "namespace": namespace, "labels": site.labels},
+            "spec": {
+                "description": f"Training runs of the environment {environment.name}",
+                "sourceRepos": sorted(set(sources)),
+                "destinations": [_destination(site, name) for name in site.namespaces],
+                "clusterResourceWhitelist": [],
+                "namespaceResourceWhitelist": [
+                    {"group": group, "kind": kind}
+                    for group, kind in kinds.rendered(*site.environments)
+                ],
+            },
+        },
+    )
+
+
+def _destination(site: Site, namespace: str) -> dict[str, Data]:
+    chosen = site.gitops.destination
+    cluster = {"name": chosen.name} if chosen.name else {"server": chosen.server or _IN_CLUSTER}
+    return {**cluster, "namespace": namespace}
+
+
+def application(
+    site: Site, namespace: str, source: Mapping[str, Data], paths: str
+) -> dict[str, Data]:
+    """One Application for the whole environment; `paths` of the repository concern it.
+
+    It has no finalizer: who deletes the Application by mistake does not end what trains.
+    """
+    metadata = {
+        "name": site.name,
+        "namespace": namespace,
+        "labels": site.labels,
+        "annotations": _annotations(site, paths),
+    }
+    spec = _spec(site, source)
+    return {"apiVersion": _API, "kind": "Application", "metadata": metadata, "spec": spec}
+
+
+def of_values(site: Site) -> dict[str, Data]:
+    """A generator of parameters: each job that has rendered files."""
+    return _files(site, VALUES_FILE)
+
+
+def of_records(site: Site) -> dict[str, Data]:
+    """A generator of parameters: what is recorded of each run that has rendered files.
+
+    Argo CD reads a file as YAML, which JSON is, whatever its name ends in.
+    https://github.com/argoproj/argo-cd/blob/v3.5.1/applicationset/generators/git.go
+    """
+    there = {"key": "state", "operator": "In", "values": ["active", "suspended"]}
+    return {**_files(site, RECORD_FILE), "selector": {"matchExpressions": [there]}}
+
+
+def _files(site: Site, name: str) -> dict[str, Data]:
+    repository = site.gitops.repository
+    return {
+        "git": {
+            "repoURL": repository.url,
+            "revision": repository.revision,
+            "files": [{"path": f"{site.rendered}/*/{name}"}],
+        }
+    }
+
+
+def applications(
+    site: Site,
+    namespace: str,
+    generator: Mapping[str, Data],
+    source: Mapping[str, Data],
+    target: str = "",
+) -> dict[str, Data]:
+    """An ApplicationSet with an Application for each job that a generator finds.
+
+    A run that has to be confirmed, or that failed, holds up no other. When a job leaves git its
+    Application is deleted with what it applied, which is where Delete=confirm asks. `target` is
+    the namespace of a run in the words of an ApplicationSet, where its manifests do not name it.
+    """
+    template = {
+        "metadata": {
+            "name": f"{site.name}-{_JOB}",
+            "labels": {**site.labels, "app.kubernetes.io/name": _JOB},
+            "annotations": _annotations(site, f"/{folder(site)}"),
+            "finalizers": [_FINALIZER],
+        },
+        "spec": _spec(site, source, target),
+    }
+    return {
+        "apiVersion": _API,
+        "kind": "ApplicationSet",
+        "metadata": {"name": site.name, "namespace": namespace, "labels": site.labels},
+        "spec": {
+            "goTemplate": True,
+            "goTemplateOptions": ["missingkey=error"],
+            "generators": [dict(generator)],
+            # The controller takes away annotations that it does not know: people's approval.
+            "preservedFields": {"annotations": [_APPROVAL]},
+            "template": template,
+        },
+    }
+
+
+def folder(site: Site) -> str:
+    """The folder of a job's rendered files, in the words of an ApplicationSet."""
+    return f"{site.rendered}/{_JOB}"
+
+
+def git_source(site: Site) -> dict[str, Data]:
+    """The repository of the environments."""
+    repository = site.gitops.repository
+    return {"repoURL": repository.url, "targetRevision": repository.revision}
+
+
+def _annotations(site: Site, paths: str) -> dict[str, str]:
+    return {
+        # The server fills in defaults and merges lists by their keys, which no other diff knows.
+        "argocd.argoproj.io/compare-options": "ServerSideDiff=true",
+        # A commit that touches none of these changes nothing here.
+        "argocd.argoproj.io/manifest-generate-paths": paths,
+        **{
+            f"notifications.argoproj.io/subscribe.{trigger}.{service}": ";".join(to)
+            for service, triggers in sorted(site.gitops.notifications.items())
+            for trigger, to in sorted(triggers.items())
+        },
+    }
+
+
+def _spec(site: Site, source: Mapping[str, Data], target: str = "") -> dict[str, Data]:
+    ignored = list(ignored_differences(site))
+    return {
+        "project": site.gitops.project or site.name,
+        **source,
+        "destination": _destination(site, target or site.environment.namespace),
+        "syncPolicy": SYNC_POLICY,
+        **({"ignoreDifferences": ignored} if ignored else {}),
+    }
+
+
+def ignored_differences(site: Site) -> Iterator[dict[str, Data]]:
+    """Exactly what controllers write into the kinds of this environment, and no field of git's.
+
+    Kueue writes into what has a queue only: `suspend` of other runs is git's.
+    """
+    for target in kinds.training(*site.environments):
+        expressions: list[str] = []
+        queued = kinds.QUEUED.get(target.kind)
+        if queued and site.queued:
+            expressions += _written_by_kueue(queued)
+        if target.kind == "TrainJob":
+            expressions += _patches(site)
+        if expressions:
+            yield {
+                "group": kinds.group(target),
+                "kind": target.kind,
+                "jqPathExpressions": expressions,
+            }
+
+
+def _written_by_kueue(queued: kinds.Queued) -> Iterator[str]:
+    guard = f'select(.metadata.labels["{kinds.QUEUE_LABEL}"])'
+    yield f"{guard} | {_jq(queued.suspend)}"
+    placement = ", ".join(f".{field}" for field in kinds.PLACEMENT)
+    workload = '.annotations["kueue.x-k8s.io/workload"]'
+    labels = '(.labels | objects | .[keys[] | select(startswith("kueue.x-k8s.io/"))])'
+    for template in map(_jq, queued.templates):
+        yield f"{guard} | {template}.spec | {placement}"
+        yield f"{guard} | {template}.metadata | {workload}, {labels}"
+
+
+def _patches(site: Site) -> Iterator[str]:
+    yield ".spec.runtimePatches[]?.time"  # stamped by Kubeflow Trainer's webhook
+    if site.queued:
+        yield '.spec.runtimePatches[]? | select(.manager == "kueue.x-k8s.io/manager")'
+
+
+def _jq(pointer: str) -> str:
+    return "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in Pointer(pointer).parts)
+
+
+def unfit(site: Site) -> Iterator[Unfit]:
+    """Settings that are missing, or that only Flux reads."""
+    gitops = site.gitops
+    url = gitops.repository.url
+    if not url:
+        yield MISSING_URL
+    if url.startswith("oci://"):
+        message = "Argo CD reads environments from a git repository, and this is an OCI artifact"
+        yield Unfit(Pointer("/repository/url"), message, "Use https:// or ssh://, or engine: flux.")
+    for path, secret in (
+        (Pointer("/repository/secret"), gitops.repository.secret),
+        (Pointer("/chart/secret"), gitops.chart.secret),
+    ):
+        if secret:
+            remedy = "Remove it: Argo CD finds the Secrets of repositories by their label."
+            yield Unfit(path, f"Argo CD does not read {path.dotted}", remedy)
+    if gitops.service_account:
+        message = "Argo CD does not read serviceAccount"
+        yield Unfit(
+            Pointer("/serviceAccount"), message, "Remove it: an AppProject says what is allowed."
+        )
+
+
+MISSING_URL = Unfit(
+    Pointer("/repository/url"),
+    "nothing says in which repository the engine finds this environment",
+    "Write gitops.repository.url here, or for all environments in environments/defaults.yaml.",
+)

@@ -1,0 +1,119 @@
+"""Argo CD renders the chart itself, with the values files in git."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from trainwright.gitops.wiring import argocd, charts
+from trainwright.gitops.wiring.wiring import Files, Site, Unfit, Wiring
+from trainwright.model import ChartSource, Data
+from trainwright.pointer import Pointer
+from trainwright.runs.adoption import UNKNOWN
+
+# What a record says of the chart, in the Go templates of an ApplicationSet, which have sprig.
+_RECORDED = 'dig "gitops" "chart" (dict) .environment'
+_NAMESPACE = "{{.environment.namespace}}"
+
+
+def _build(site: Site, namespace: str) -> Files:
+    values = {
+        "helm": {
+            # The values name the object themselves; the release is only a word to Argo CD.
+            "releaseName": "{{.path.basename}}",
+            "valueFiles": [f"$values/{argocd.folder(site)}/values.yaml"],
+        }
+    }
+    sources = [{**_chart(site), **values}, {**argocd.git_source(site), "ref": "values"}]
+    repositories = (_repository(chart) for chart in charts.in_use(site))
+    project = argocd.project(site, namespace, (*repositories, site.gitops.repository.url))
+    applications = argocd.applications(
+        site, namespace, argocd.of_records(site), {"sources": sources}, _NAMESPACE
+    )
+    files = {"appproject.yaml": project} if project else {}
+    return {**files, "applicationset.yaml": (applications,)}
+
+
+def _repository(chart: ChartSource) -> str:
+    # Argo CD takes a registry without oci:// for one of Helm charts.
+    return chart.oci.removeprefix("oci://").rpartition("/")[0] if chart.oci else chart.url
+
+
+def _chart(site: Site) -> dict[str, Data]:
+    """Each run's chart: only its version is the run's own, where no run has it from elsewhere."""
+    now, *others = charts.in_use(site)
+    default = _default(site, now)
+    if any(_place(chart) != _place(now) for chart in others):
+        return _of_several(site)
+    if now.oci:
+        name = now.oci.rpartition("/")[2]
+        version = f'{{{{dig "gitops" "chart" "version" {default} .environment}}}}'
+        return {"repoURL": _repository(now), "chart": name, "targetRevision": version}
+    revision = f'{{{{dig "gitops" "chart" "revision" {default} .environment}}}}'
+    return {"repoURL": now.url, "targetRevision": revision, "path": now.path}
+
+
+def _place(chart: ChartSource) -> tuple[str, str, str]:
+    return chart.oci, chart.url, chart.path
+
+
+def _default(site: Site, now: ChartSource) -> str:
+    """The version or revision of what has none in its record.
+
+    What began as rendered files was rendered with a chart of a version, if that is known.
+    """
+    if not now.oci:
+        return json.dumps(now.revision)
+    if all(run.pinned for run in site.runs):
+        return ".renderedBy.chart"
+    unknown = f'(eq .renderedBy.chart "{UNKNOWN}")'
+    return f"(ternary {json.dumps(now.version)} .renderedBy.chart {unknown})"
+
+
+def _of_several(site: Site) -> dict[str, Data]:
+    """The chart where registries, repositories or folders differ from run to run.
+
+    A record without a version or revision pins nothing: then it is the environment's.
+    """
+    now = charts.of_new_runs(site.gitops)
+    pins = 'or (get $chart "version") (get $chart "revision")'
+    fields = {"oci": now.oci, "url": now.url, "path": now.path}
+    pairs = " ".join(f'"{name}" {json.dumps(value)}' for name, value in fields.items() if value)
+    pairs += f' "{"version" if now.oci else "revision"}" {_default(site, now)}'
+    head = (
+        f"{{{{- $chart := {_RECORDED} -}}}}"
+        f"{{{{- if not ({pins}) -}}}}{{{{- $chart = dict {pairs} -}}}}{{{{- end -}}}}"
+    )
+    oci, own = 'get $chart "oci"', json.dumps(site.gitops.repository.url)
+    registry = f'{{{{{oci} | trimPrefix "oci://" | dir}}}}'
+    url = f'{{{{get $chart "url" | default {own}}}}}'
+    return {
+        "repoURL": f"{head}{{{{if {oci}}}}}{registry}{{{{else}}}}{url}{{{{end}}}}",
+        "chart": f"{head}{{{{if {oci}}}}}{{{{base ({oci})}}}}{{{{end}}}}",
+        "targetRevision": f'{head}{{{{get $chart "version" | default (get $chart "revision")}}}}',
+        "path": f'{head}{{{{get $chart "path"}}}}',
+    }
+
+
+def _unfit(site: Site) -> Iterator[Unfit]:
+    yield from argocd.unfit(site)
+    yield from charts.unfit(site)
+    if site.gitops.applications == "environment":
+        message = "a Helm release is one job, so there is an Application for each"
+        yield Unfit(Pointer("/applications"), message, "Remove it, or set mode: rendered.")
+    jobs = [run.job for run in site.runs if not run.recorded]
+    if jobs:
+        message = f"Argo CD reads the records of runs, and there is none of {', '.join(jobs)}"
+        remedy = f"Run `trainwright render {site.environment.name}`, and commit before you wire."
+        yield Unfit(Pointer("/mode"), message, remedy)
+
+
+WIRING = Wiring(
+    engine="argocd",
+    mode="chart",
+    summary="AppProject, and an ApplicationSet of chart and values files, an Application a job.",
+    namespace=argocd.NAMESPACE,
+    build=_build,
+    unfit=_unfit,
+    lists_runs=True,
+)

@@ -1,0 +1,50 @@
+"""Argo CD applies the rendered files as they are in git."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.gitops.wiring import argocd
+from trainwright.gitops.wiring.wiring import Files, Site, Unfit, Wiring
+from trainwright.kinds import TARGETS
+from trainwright.pointer import Pointer
+from trainwright.runs.record import VALUES_FILE
+
+
+def _build(site: Site, namespace: str) -> Files:
+    project = argocd.project(site, namespace, (site.gitops.repository.url,))
+    files = {"appproject.yaml": project} if project else {}
+    git = argocd.git_source(site)
+    if site.gitops.applications == "environment":
+        # Its kustomization.yaml lists exactly the manifests.
+        source = {"source": {**git, "path": site.rendered}}
+        application = argocd.application(site, namespace, source, f"/{site.rendered}")
+        return {**files, "application.yaml": (application,)}
+    directory = {"exclude": _no_manifests(site)}
+    source = {"source": {**git, "path": argocd.folder(site), "directory": directory}}
+    applications = argocd.applications(site, namespace, argocd.of_values(site), source)
+    return {**files, "applicationset.yaml": (applications,)}
+
+
+def _no_manifests(site: Site) -> str:
+    """A glob of the files beside the manifests that are no Kubernetes objects."""
+    others = (TARGETS[name] for place in site.environments for name in place.targets)
+    names = sorted({VALUES_FILE, *(t.template for t in others if t.envelope)})
+    return names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
+
+
+def _unfit(site: Site) -> Iterator[Unfit]:
+    yield from argocd.unfit(site)
+    if site.gitops.chart.oci or site.gitops.chart.path:
+        message = "rendered files need no chart"
+        yield Unfit(Pointer("/chart"), message, "Remove chart, or set mode: chart.")
+
+
+WIRING = Wiring(
+    engine="argocd",
+    mode="rendered",
+    summary="AppProject, and an ApplicationSet with an Application a job (or one Application).",
+    namespace=argocd.NAMESPACE,
+    build=_build,
+    unfit=_unfit,
+)

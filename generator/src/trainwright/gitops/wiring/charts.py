@@ -1,0 +1,66 @@
+"""Where the chart comes from, in the modes that render it in the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from trainwright.gitops.wiring.wiring import Site, Unfit
+from trainwright.model import ChartSource, Data, GitOps
+from trainwright.pointer import Pointer
+from trainwright.runs.adoption import UNKNOWN
+from trainwright.runs.record import Record
+
+_EITHER = "Write chart.oci and chart.version, or chart.path for a chart in a git repository."
+
+
+def of_new_runs(gitops: GitOps) -> ChartSource:
+    """The chart that environment.yaml names, with the repository that it is in."""
+    return _located(gitops.chart_of_new_runs, gitops)
+
+
+def of_run(record: Record, gitops: GitOps) -> tuple[ChartSource, bool]:
+    """The chart that a run began with, and whether that is known.
+
+    What began as rendered files was rendered with the chart of the version that the record names.
+    """
+    now = of_new_runs(gitops)
+    written: Mapping[str, Data] = record.environment.get("gitops", {}).get("chart", {})
+    known = {key: written.get(key, "") for key in ("oci", "version", "url", "revision", "path")}
+    source = ChartSource(**known, secret=now.secret)
+    if source.pinned:
+        return _located(source, gitops), True
+    if now.oci and record.chart != UNKNOWN:
+        return replace(now, version=record.chart), True
+    return now, False
+
+
+def _located(chart: ChartSource, gitops: GitOps) -> ChartSource:
+    return chart if chart.oci else replace(chart, url=chart.url or gitops.repository.url)
+
+
+def in_use(site: Site) -> tuple[ChartSource, ...]:
+    """The chart of new runs, and then each other one that a run began with."""
+    found = (of_new_runs(site.gitops), *(run.chart for run in site.runs))
+    return tuple(dict.fromkeys(found))
+
+
+def unfit(site: Site) -> Iterator[Unfit]:
+    """What is missing or contradicts itself."""
+    chart = site.gitops.chart
+    if bool(chart.oci) == bool(chart.path):
+        said = "the chart is in a registry and in a repository" if chart.oci else "there is none"
+        yield Unfit(Pointer("/chart"), f"the engine renders a chart, and {said}", _EITHER)
+    elif chart.path and not site.gitops.chart_of_new_runs.pinned:
+        revision = site.gitops.chart_of_new_runs.revision
+        message = f"each commit of {revision} could change the chart under runs that train"
+        remedy = "Set chart.revision to refs/tags/TAG or to a commit, all 40 digits of it."
+        yield Unfit(Pointer("/chart/revision"), message, remedy)
+    if bool(chart.oci) != bool(chart.version):
+        message = "chart.oci and chart.version belong together"
+        yield Unfit(
+            Pointer("/chart"), message, "A chart without a fixed version would change under runs."
+        )
+    if chart.oci and (chart.url or chart.revision):
+        message = "chart.url and chart.revision are for a chart in a git repository"
+        yield Unfit(Pointer("/chart"), message, _EITHER)

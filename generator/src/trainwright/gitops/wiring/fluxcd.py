@@ -1,0 +1,100 @@
+"""What Flux is told in either mode: where files come from.
+
+Facts: fluxcd/source-controller v1.9.1, kustomize-controller v1.9.4, helm-controller v1.6.3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trainwright.gitops.wiring.argocd import MISSING_URL
+from trainwright.gitops.wiring.naming import bounded
+from trainwright.gitops.wiring.wiring import Site, Unfit
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+
+NAMESPACE = "flux-system"
+INTERVAL = "10m0s"  # between two looks at the cluster
+_SOURCE_INTERVAL = "1m0s"  # between two looks at the repository, where no webhook tells of changes
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def metadata(site: Site, namespace: str, name: str) -> dict[str, Data]:
+    """Name, namespace and labels of an object of Flux."""
+    return {"name": name, "namespace": namespace, "labels": site.labels}
+
+
+def release(site: Site, run: str) -> str:
+    """The name of a run's HelmRelease."""
+    return bounded(f"{site.name}-{run}")
+
+
+def repository(
+    metadata: dict[str, Data], url: str, revision: str, folder: str, secret: str
+) -> dict[str, Data]:
+    """A GitRepository of one folder, or the OCIRepository that a URL by oci:// is."""
+    if url.startswith("oci://"):
+        return oci_repository(metadata, url, revision, secret)
+    return {
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": "GitRepository",
+        "metadata": metadata,
+        "spec": {
+            "interval": _SOURCE_INTERVAL,
+            "url": url,
+            "ref": _reference(revision),
+            "sparseCheckout": [folder],
+            **_login(secret),
+        },
+    }
+
+
+def oci_repository(metadata: dict[str, Data], url: str, tag: str, secret: str) -> dict[str, Data]:
+    """An OCIRepository of one tag."""
+    return {
+        "apiVersion": "source.toolkit.fluxcd.io/v1",
+        "kind": "OCIRepository",
+        "metadata": metadata,
+        "spec": {
+            "interval": _SOURCE_INTERVAL,
+            "url": url,
+            "ref": {"tag": tag},
+            **_login(secret),
+        },
+    }
+
+
+def _login(secret: str) -> dict[str, Data]:
+    return {"secretRef": {"name": secret}} if secret else {}
+
+
+def _reference(revision: str) -> dict[str, str]:
+    if revision.startswith("refs/"):
+        return {"name": revision}
+    return {"commit" if _COMMIT.fullmatch(revision) else "branch": revision}
+
+
+def acting(site: Site) -> dict[str, str]:
+    """Whose rights Flux uses: those of a ServiceAccount, or its own."""
+    account = site.gitops.service_account
+    return {"serviceAccountName": account} if account else {}
+
+
+def unfit(site: Site) -> Iterator[Unfit]:
+    """Settings that are missing, or that only Argo CD reads."""
+    gitops = site.gitops
+    if not gitops.repository.url:
+        yield MISSING_URL
+    only_argocd = {
+        Pointer("/project"): gitops.project,
+        Pointer("/destination"): gitops.destination.server or gitops.destination.name,
+        Pointer("/applications"): gitops.applications == "environment",
+    }
+    for path in (path for path, value in only_argocd.items() if value):
+        yield Unfit(
+            path, f"Flux has nothing like {path.dotted}", "Remove it, or use engine: argocd."
+        )
+    if gitops.notifications:
+        remedy = f"Remove it, and write an Alert for the Kustomization {site.name}."
+        yield Unfit(Pointer("/notifications"), "Flux has no subscriptions: it has Alerts", remedy)

@@ -1,0 +1,128 @@
+"""Flux renders the chart itself: a HelmRelease for each run, with its values."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from trainwright.gitops.wiring import charts, fluxcd, kinds
+from trainwright.gitops.wiring.naming import bounded
+from trainwright.gitops.wiring.wiring import Files, Run, Site, Unfit, Wiring
+from trainwright.model import ChartSource, Data
+from trainwright.pointer import Pointer
+
+_LONGEST_RELEASE = 53  # Helm's limit
+
+
+def _build(site: Site, namespace: str) -> Files:
+    releases = tuple(_release(site, namespace, run) for run in site.runs)
+    sources = tuple(_source(site, namespace, chart) for chart in charts.in_use(site))
+    files: Files = {"source.yaml": sources}
+    return {**files, "helmreleases.yaml": releases} if releases else files
+
+
+def _source(site: Site, namespace: str, chart: ChartSource) -> dict[str, Data]:
+    metadata = fluxcd.metadata(site, namespace, _source_name(site, chart))
+    if chart.oci:
+        source = fluxcd.oci_repository(metadata, chart.oci, chart.version, chart.secret)
+        layer = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+        source["spec"]["layerSelector"] = {"mediaType": layer, "operation": "copy"}
+        return source
+    own = site.gitops.repository
+    secret = chart.secret or (own.secret if chart.url == own.url else "")
+    return fluxcd.repository(metadata, chart.url, chart.revision, chart.path, secret)
+
+
+def _source_name(site: Site, chart: ChartSource) -> str:
+    """A source's name says which chart it is, so that no source is ever another chart's.
+
+    A name that moved to another version would upgrade every release that still refers to it.
+    """
+    identity = "\n".join((chart.oci, chart.version, chart.url, chart.revision, chart.path))
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:8]
+    return bounded(f"{site.name}-chart-{digest}")
+
+
+def _release(site: Site, namespace: str, run: Run) -> dict[str, Data]:
+    """A release of a run's own, so that a changed job is a new release beside the old one.
+
+    An upgrade of the same release would delete the old run.
+    """
+    name = bounded(run.object, _LONGEST_RELEASE)
+    metadata = fluxcd.metadata(site, namespace, fluxcd.release(site, run.object))
+    if site.gitops.prune == "confirm":
+        metadata["annotations"] = {"kustomize.toolkit.fluxcd.io/prune": "disabled"}
+    return {
+        "apiVersion": "helm.toolkit.fluxcd.io/v2",
+        "kind": "HelmRelease",
+        "metadata": metadata,
+        "spec": {
+            "interval": fluxcd.INTERVAL,
+            "timeout": "5m0s",
+            "releaseName": name,
+            "targetNamespace": run.namespace,
+            "storageNamespace": run.namespace,
+            **fluxcd.acting(site),
+            **_chart(site, run.chart),
+            "install": _applying(),
+            "upgrade": {**_applying(), "cleanupOnFail": False, "force": False},
+            "uninstall": {"disableWait": True},
+            # Kueue writes into the objects of a release, and would be undone.
+            "driftDetection": {"mode": "disabled"},
+            "values": dict(run.values),
+        },
+    }
+
+
+def _applying() -> dict[str, Data]:
+    """How to install and upgrade without ever uninstalling.
+
+    By default Helm waits five minutes for the end of a run, calls it failed and removes it.
+    """
+    return {
+        "disableWait": True,
+        "disableWaitForJobs": True,
+        "strategy": {"name": "RetryOnFailure", "retryInterval": "5m0s"},
+        "remediation": {"retries": 0, "remediateLastFailure": False},
+    }
+
+
+def _chart(site: Site, chart: ChartSource) -> dict[str, Data]:
+    name = _source_name(site, chart)
+    if chart.oci:
+        return {"chartRef": {"kind": "OCIRepository", "name": name}}
+    return {
+        "chart": {
+            "spec": {
+                "chart": f"./{chart.path}",
+                "reconcileStrategy": "ChartVersion",
+                "sourceRef": {"kind": "GitRepository", "name": name},
+            }
+        }
+    }
+
+
+def _unfit(site: Site) -> Iterator[Unfit]:
+    yield from (problem for problem in fluxcd.unfit(site) if problem.path != "/repository/url")
+    yield from charts.unfit(site)
+    url = charts.of_new_runs(site.gitops).url
+    if site.gitops.chart.path and not url.startswith(("https://", "ssh://", "http://")):
+        message = "the chart is a folder, and nothing says of which git repository"
+        yield Unfit(Pointer("/chart"), message, "Write chart.url, or repository.url.")
+    if ("trainer.kubeflow.org", "TrainingRuntime") in kinds.supporting(*site.environments):
+        # https://github.com/helm/helm/blob/main/pkg/release/v1/util/kind_sorter.go
+        message = "Helm creates a TrainJob before its TrainingRuntime, and Trainer refuses it then"
+        remedy = "Set mode: rendered, or targets.trainjob.runtime."
+        yield Unfit(Pointer("/mode"), message, remedy)
+
+
+WIRING = Wiring(
+    engine="flux",
+    mode="chart",
+    summary="OCIRepository or GitRepository of the chart, and a HelmRelease a run.",
+    namespace=fluxcd.NAMESPACE,
+    build=_build,
+    unfit=_unfit,
+    lists_runs=True,
+    reads_values=True,
+)

@@ -1,0 +1,256 @@
+"""environment.yaml and what lies beside it into the environments that are to be wired."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path
+
+from trainwright.errors import SelectionError
+from trainwright.findings import diagnostics as dx
+from trainwright.gitops.wiring import WIRINGS, charts
+from trainwright.gitops.wiring.wiring import Run, Site
+from trainwright.model import Data, Environment, Finding, Place, Related, Severity
+from trainwright.pointer import Pointer
+from trainwright.runs import adjust
+from trainwright.runs import record as records
+from trainwright.runs.folder import RenderedFolder
+from trainwright.runs.record import VALUES_FILE
+from trainwright.specs import resolve
+from trainwright.specs.load import (
+    ENVIRONMENTS,
+    RENDERED,
+    JobFile,
+    LoadedEnvironment,
+    Reader,
+    survey,
+)
+from trainwright.specs.merge import Layer, Layered, stack
+from trainwright.specs.select import NO_ENVIRONMENT
+from trainwright.specs.tree import Folder
+from trainwright.specs.yamlio import Document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surveyed:
+    """The chosen environments with their jobs, all of the repository, and what is wrong.
+
+    `environments` are all as they are, and as runs know them that began before an edit.
+    `lines` are those of every file that a finding points into.
+    """
+
+    sites: tuple[Site, ...]
+    jobs: Mapping[str, tuple[JobFile, ...]]
+    environments: tuple[Environment, ...]
+    findings: tuple[Finding, ...]
+    lines: Mapping[str, tuple[str, ...]]
+
+    @property
+    def failed(self) -> bool:
+        return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+
+def look(root: Path, names: tuple[str, ...]) -> Surveyed:
+    """The named environments, or all that a GitOps engine applies.
+
+    Raises SelectionError for a name that is no environment, or that no engine applies.
+    """
+    tree = Folder(root)
+    reader = Reader(tree)
+    jobs = survey(tree).jobs
+    if not jobs:
+        raise SelectionError(NO_ENVIRONMENT)
+    loaded = {name: reader.environment(name) for name in jobs}
+    _refuse_unknown(names, loaded)
+    environments = {name: place for name, of in loaded.items() if (place := resolve.loaded(of))}
+    chosen = [
+        name
+        for name, of in loaded.items()
+        if name in names or (not names and _applied(environments.get(name)))
+    ]
+    folders = {name: RenderedFolder(tree, name) for name in environments}
+    earlier = {name: _earlier(folders[name], place) for name, place in environments.items()}
+    objects = cache(lambda name: _objects(folders[name], environments[name]))
+    sites = []
+    findings = [finding for name in chosen for finding in loaded[name].findings]
+    for name in chosen:
+        place = environments.get(name)
+        if place is None:
+            continue
+        if not _applied(place):
+            raise SelectionError(f"nothing applies {name}: its gitops.engine is none")
+        runs = tuple(_runs(folders[name], reader, place))
+        # A run that cannot be read must not be left out: its release would be deleted.
+        findings += _unreadable(folders[name], jobs[name])
+        findings += [finding for run in runs if not isinstance(run, Run) for finding in run]
+        listed = tuple(run for run in runs if isinstance(run, Run))
+        site = Site(environment=place, earlier=earlier[name], runs=listed)
+        sites.append(site)
+        findings += _problems(site, _settings(loaded[name]))
+        findings += _unpinned(site, _settings(loaded[name]))
+        findings += _collisions(site, loaded[name], environments, objects)
+    files = {place.file for finding in findings for place in _places(finding)}
+    return Surveyed(
+        sites=tuple(sites),
+        jobs={name: jobs[name] for name in chosen},
+        environments=tuple(
+            known for name, place in environments.items() for known in (place, *earlier[name])
+        ),
+        findings=tuple(sorted(set(findings), key=lambda finding: finding.order)),
+        lines={file: reader.lines(file) for file in sorted(files)},
+    )
+
+
+def _refuse_unknown(names: tuple[str, ...], loaded: Mapping[str, LoadedEnvironment]) -> None:
+    for name in names:
+        if name not in loaded:
+            near = get_close_matches(name, loaded, n=3, cutoff=0.6)
+            listing = "see `trainwright list environments`"
+            hint = f"did you mean {' or '.join(near)}?" if near else listing
+            raise SelectionError(f'there is no environment "{name}"; {hint}')
+
+
+def _applied(environment: Environment | None) -> bool:
+    # One that cannot be read is among those that have to be spoken of.
+    return environment is None or environment.gitops.engine != "none"
+
+
+def _settings(loaded: LoadedEnvironment) -> Layered:
+    """`gitops` with the line that set each of its values."""
+    return stack(
+        tuple(
+            Layer(layer.label, layer.document, Pointer("/gitops"))
+            for layer in loaded.layers
+            if layer.label in ("defaults", "environment")
+        )
+    )
+
+
+def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, ...]:
+    """The environment as its recorded runs know it, once for all of which a wiring knows alike."""
+    found: dict[Data, Environment] = {}
+    for record in folder.records.values():
+        if record.files:
+            place = adjust.began_in(record, today)
+            runtimes = tuple((name, target.runtime) for name, target in place.targets.items())
+            found.setdefault((place.namespace, place.queueing, runtimes), place)
+    return tuple(found[key] for key in sorted(found))
+
+
+def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[Finding]:
+    """Records that are there, and that nobody can understand."""
+    for job in jobs:
+        if job.name not in folder.records and folder.is_unreadable(job.name):
+            yield dx.UNRECORDED.at(
+                Place(records.path(job.environment, job.name)),
+                "what this run began with cannot be read",
+                remedy=f"Take the file from git, or let `trainwright render {job}` write it anew.",
+                subject=str(job),
+            )
+
+
+def _runs(
+    folder: RenderedFolder, reader: Reader, environment: Environment
+) -> Iterator[Run | tuple[Finding, ...]]:
+    """Every rendered job of an environment whose wiring lists them, or why it cannot be read."""
+    gitops = environment.gitops
+    wiring = WIRINGS[gitops.engine, gitops.mode]
+    if not wiring.lists_runs:
+        return
+    inside = f"{ENVIRONMENTS}/{environment.name}/{RENDERED}"
+    objects = {job: run.object for job, run in folder.unrecorded.items()}
+    objects |= {job: run.object for job, run in folder.records.items() if run.files}
+    for job, object_ in sorted(objects.items()):
+        values: Mapping[str, Data] = {}
+        if wiring.reads_values:
+            document = reader.document(f"{inside}/{job}/{VALUES_FILE}")
+            if not isinstance(document, Document):
+                yield document
+                continue
+            values = document.data
+        record = folder.records.get(job)
+        chart, pinned = charts.of_new_runs(gitops), False
+        if record:
+            chart, pinned = charts.of_run(record, gitops)
+        yield Run(
+            job=job,
+            object=object_,
+            namespace=record.environment["namespace"] if record else environment.namespace,
+            chart=chart,
+            pinned=pinned,
+            recorded=record is not None,
+            values=values,
+        )
+
+
+def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
+    wiring = WIRINGS[site.gitops.engine, site.gitops.mode]
+    for problem in wiring.unfit(site):
+        yield dx.WIRING.at(
+            settings.origin(problem.path),
+            problem.message,
+            remedy=problem.remedy,
+            subject=site.environment.name,
+            path=Pointer(f"/gitops{problem.path}"),
+        )
+
+
+def _unpinned(site: Site, settings: Layered) -> Iterator[Finding]:
+    """Runs that take the chart of environment.yaml, since nothing says which was theirs."""
+    jobs = [run.job for run in site.runs if run.recorded and not run.pinned]
+    if jobs and charts.of_new_runs(site.gitops).pinned:
+        path = Pointer("/chart")
+        yield dx.UNPINNED_CHART.at(
+            settings.origin(path),
+            f"nothing says with which chart these runs began: {_some(jobs)}",
+            subject=site.environment.name,
+            path=Pointer(f"/gitops{path}"),
+        )
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"{', '.join(names[:3])}{more}"
+
+
+def _collisions(
+    site: Site,
+    loaded: LoadedEnvironment,
+    others: Mapping[str, Environment],
+    objects: Callable[[str], frozenset[tuple[str, str]]],
+) -> Iterator[Finding]:
+    """Other environments that render the same objects into the same namespace and cluster."""
+    assert loaded.document is not None
+    place = site.environment
+    for name, other in others.items():
+        if (
+            name == place.name
+            or not _applied(other)
+            or other.gitops.destination != place.gitops.destination
+        ):
+            continue
+        same = sorted(objects(place.name) & objects(name))
+        if same:
+            namespaces = " and ".join(sorted({namespace for namespace, _ in same}))
+            what = _some([object_ for _, object_ in same])
+            yield dx.SHARED_OBJECT.at(
+                loaded.document.place("/namespace"),
+                f"{name} renders the same objects into {namespaces}: {what}",
+                subject=place.name,
+                path=Pointer("/namespace"),
+                related=(Related("also", f"environment {name}", other.place),),
+            )
+
+
+def _objects(folder: RenderedFolder, environment: Environment) -> frozenset[tuple[str, str]]:
+    """Namespace and name of each run that is rendered: a recorded one is where it began."""
+    listed = ((environment.namespace, run.object) for run in folder.unrecorded.values())
+    recorded = (run for run in folder.records.values() if run.files)
+    return frozenset((*listed, *((r.environment["namespace"], r.object) for r in recorded)))
+
+
+def _places(finding: Finding) -> Iterator[Place]:
+    yield finding.place
+    yield from (related.place for related in finding.related if related.place)

@@ -1,0 +1,108 @@
+"""The wiring type: a frozen value that says what one engine, in one mode, is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from posixpath import join
+
+from trainwright.gitops.wiring.naming import bounded
+from trainwright.model import ChartSource, Data, Environment, GitOps
+from trainwright.pointer import Pointer
+from trainwright.specs.load import ENVIRONMENTS, RENDERED
+
+Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A rendered job: its name, that of its object, where it is, and what the chart makes it of.
+
+    `pinned` says whether the run is known to have begun with this chart. One of which that is not
+    known has what environment.yaml says.
+    """
+
+    job: str
+    object: str
+    namespace: str
+    chart: ChartSource
+    pinned: bool
+    recorded: bool
+    values: Mapping[str, Data]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Site:
+    """An environment to be wired. `runs` are there for wirings that list them.
+
+    `earlier` is the environment as runs know it that began before it was edited.
+    """
+
+    environment: Environment
+    earlier: tuple[Environment, ...] = ()
+    runs: tuple[Run, ...] = ()
+
+    @property
+    def environments(self) -> tuple[Environment, ...]:
+        """What the environment's runs may be rendered from: as it is, and as it was."""
+        return (self.environment, *self.earlier)
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Where new runs are, and then those that began elsewhere."""
+        others = {place.namespace for place in self.earlier} - {self.environment.namespace}
+        return (self.environment.namespace, *sorted(others))
+
+    @property
+    def queued(self) -> bool:
+        """Whether Kueue starts any of its runs."""
+        return any(place.queueing == "kueue" for place in self.environments)
+
+    @property
+    def gitops(self) -> GitOps:
+        return self.environment.gitops
+
+    @property
+    def name(self) -> str:
+        """Of what is made for the engine: unique in it if names of environments are."""
+        return self.gitops.name or bounded(f"training-{self.environment.name}")
+
+    @property
+    def rendered(self) -> str:
+        """The folder of the rendered files in the repository that the engine reads."""
+        return join(self.gitops.repository.path, ENVIRONMENTS, self.environment.name, RENDERED)
+
+    @property
+    def labels(self) -> dict[str, str]:
+        return {
+            "app.kubernetes.io/managed-by": "trainwright",
+            "trainwright.io/environment": self.environment.name,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Unfit:
+    """A field of `gitops` that is missing or has no meaning here, why, and what to do."""
+
+    path: Pointer
+    message: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """What one GitOps engine in one mode needs to know of an environment.
+
+    `namespace` is where the engine usually is. `lists_runs` says whether the output changes with
+    the jobs, `reads_values` whether with their values. `unfit` names settings that are missing,
+    and those that would be ignored.
+    """
+
+    engine: str
+    mode: str
+    summary: str
+    namespace: str
+    build: Callable[[Site, str], Files]
+    unfit: Callable[[Site], Iterator[Unfit]]
+    lists_runs: bool = False
+    reads_values: bool = False

@@ -1,0 +1,214 @@
+"""Docker Compose: one VM with Docker and GPUs, no Kubernetes.
+
+Facts: https://github.com/compose-spec/compose-spec
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright import quantity
+from trainwright.kinds import indexed
+from trainwright.kinds.target import Deviation, Target, Unsupported, one_process
+from trainwright.model import Data, Environment, Job
+from trainwright.pods import launch
+from trainwright.pointer import Pointer
+
+_API = "compose-spec"
+_NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
+_REMEDY = "Remove it, or use a target that runs on Kubernetes."
+
+
+def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    values: dict[str, Data] = {
+        "command": launch.command(job, rendezvous=("--standalone",)),
+        "runPolicy": {"backoffLimit": job.retries, "suspend": job.state == "suspended"},
+        "resources": _resources(job),
+    }
+    if job.launcher == "python" or job.entrypoint.argv:
+        values["env"] = indexed.alone(job)
+    return values
+
+
+def _resources(job: Job) -> dict[str, Data]:
+    """Docker counts whole and broken cores, not thousandths."""
+    amounts = {"requests": job.resources.cpu, "limits": job.resources.limit_cpu}
+    cores = {kind: quantity.parse(cpu).normalize() for kind, cpu in amounts.items() if cpu}
+    return {kind: {"cpu": f"{count:f}"} for kind, count in cores.items()}
+
+
+def _envelope(body: Mapping[str, Data]) -> dict[str, Data]:
+    """Rules and schemas look at objects that have a kind and a name."""
+    name = body.get("name")
+    return {"apiVersion": _API, "kind": "Compose", "metadata": {"name": name}, "spec": dict(body)}
+
+
+def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    if job.nodes > 1:
+        yield Unsupported(
+            Pointer("/nodes"),
+            f"one machine cannot be {job.nodes} nodes",
+            "Set nodes: 1, or use a target that runs on Kubernetes.",
+        )
+    cluster = {
+        Pointer("/queue"): job.queue,
+        Pointer("/gang"): job.gang,
+        Pointer("/priorityClass"): job.priority_class,
+        Pointer("/serviceAccount"): job.service_account,
+        Pointer("/createServiceAccount"): job.create_service_account,
+        Pointer("/nodeSelector"): job.node_selector,
+        Pointer("/tolerations"): job.tolerations,
+        Pointer("/affinity"): job.affinity,
+        Pointer("/image/pullSecrets"): job.image.pull_secrets,
+        Pointer("/resources/extended"): job.resources.extended,
+        Pointer("/resources/ephemeralStorage"): job.resources.ephemeral_storage,
+    }
+    for path in (path for path, value in cluster.items() if value):
+        yield Unsupported(path, f"Docker has nothing like {path.dotted}", _REMEDY)
+    if job.max_duration is not None:
+        yield Unsupported(
+            Pointer("/maxDuration"),
+            "Docker ends no container after a time",
+            "Remove it (maxDuration: null), and stop the run yourself.",
+        )
+    yield from one_process(job)
+    yield from _unsupported_devices(job)
+    yield from _unsupported_mounts(job)
+    yield from _unsupported_security(job, environment)
+    yield from _expansions(job)
+    yield from _units(job)
+
+
+def _unsupported_devices(job: Job) -> Iterator[Unsupported]:
+    pool = job.pool
+    if pool and job.resources.gpu and pool.resource != _NVIDIA:
+        message = f"Docker reserves {_NVIDIA} only, and the pool has {pool.resource}"
+        yield Unsupported(Pointer("/pool"), message, "Use a pool of NVIDIA GPUs.")
+    if pool and (pool.node_selector or pool.tolerations):
+        message = "the pool selects nodes of a cluster, and this is one machine"
+        yield Unsupported(
+            Pointer("/pool"), message, "Use a pool without nodeSelector and tolerations."
+        )
+
+
+def _unsupported_mounts(job: Job) -> Iterator[Unsupported]:
+    for volume in job.volumes:
+        path = Pointer.of("volumes", volume.name)
+        if volume.create:
+            message = "Docker cannot give a volume a size or a class"
+            remedy = f"Run `docker volume create NAME`, and write {path.dotted}.claim: NAME."
+            yield Unsupported(path / "create", message, remedy)
+        for kind in ("configMap", "secret"):
+            if kind in volume.source:
+                message = f"a {kind} is an object of a cluster"
+                remedy = "Put the files into a folder, and mount it with hostPath."
+                yield Unsupported(path / kind, message, remedy)
+        scratch = volume.source.get("emptyDir", {})
+        if "sizeLimit" in scratch and scratch.get("medium") != "Memory":
+            message = "Docker limits no folder on a disk"
+            remedy = "Remove sizeLimit, or set medium: Memory."
+            yield Unsupported(path / "emptyDir" / "sizeLimit", message, remedy)
+        if volume.sub_path and "emptyDir" in volume.source:
+            message = "an empty folder has no folders"
+            yield Unsupported(path / "subPath", message, "Remove subPath.")
+    for variable, secret in job.secrets.items():
+        if secret.external:
+            message = "External Secrets run in a cluster"
+            remedy = "Write name and key; the value comes from the shell's own environment."
+            yield Unsupported(Pointer.of("secrets", variable, "external"), message, remedy)
+
+
+def _unsupported_security(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    if environment.pod_security == "restricted" and not job.security.run_as_user:
+        yield Unsupported(
+            Pointer("/security/runAsUser"),
+            "restricted pod security wants another user than root, and Docker does not ask for one",
+            "Set security.runAsUser, or podSecurity: baseline in environment.yaml.",
+        )
+    if job.network and job.metrics:
+        yield Unsupported(
+            Pointer("/metrics"),
+            "a container without a network cannot be scraped",
+            "Remove metrics, or set network: open.",
+        )
+
+
+def _units(job: Job) -> Iterator[Unsupported]:
+    """64G is 64Gi to Docker."""
+    sizes = {
+        Pointer("/resources/memory"): job.resources.memory,
+        Pointer("/resources/limits/memory"): job.resources.limit_memory,
+        Pointer("/shm"): job.shm,
+    }
+    for volume in job.volumes:
+        scratch = volume.source.get("emptyDir", {})
+        sizes[Pointer.of("volumes", volume.name, "emptyDir", "sizeLimit")] = scratch.get(
+            "sizeLimit", ""
+        )
+    for path, size in sizes.items():
+        if size[-1:] in tuple("kMGTPE"):
+            message = f"Docker counts in powers of 1024, and {size} is no such number"
+            yield Unsupported(path, message, f"Write {size[:-1]}{size[-1].upper()}i.")
+
+
+def _expansions(job: Job) -> Iterator[Unsupported]:
+    """Kubernetes replaces $(NAME) by a variable's value and $$ by $, and Docker does not."""
+    words = [(Pointer("/entrypoint"), word) for word in job.entrypoint.argv]
+    words += [(Pointer.of("env", name), value) for name, value in job.env.items()]
+    for flag, value in job.flags.items():
+        items = value if isinstance(value, list) else [value]
+        words += [(Pointer.of("flags", flag), str(item)) for item in items]
+    for path, word in words:
+        if "$(" in word or "$$" in word:
+            yield Unsupported(path, f"Docker does not expand {word!r}", "Write the value itself.")
+
+
+TARGET = Target(
+    name="compose",
+    api_version=_API,
+    kind="Compose",
+    summary="Docker Compose: one machine with GPUs, no Kubernetes.",
+    template="compose.yaml",
+    values=_values,
+    longest_suffix=lambda job: "",
+    unsupported=_unsupported,
+    facts=(),  # one machine: nothing of a cluster reaches it
+    deviations=(
+        Deviation(
+            about="Retries",
+            text="Docker starts the container anew whatever its exit code says.",
+            fields=("pods.*.restart.final",),
+            when=lambda job, _: job.retries > 0 and launch.starts_runtime(job),
+        ),
+        Deviation(
+            about="Secrets",
+            text="Their values come from the shell that calls `docker compose`.",
+            fields=("pods.*.secrets.*",),
+            when=lambda job, _: bool(job.secrets),
+        ),
+        Deviation(
+            about="Annotations",
+            text="They are the container's, and there are none for the controllers of a cluster.",
+            fields=("annotations.*", "pods.*.annotations.*"),
+        ),
+        Deviation(
+            about="Group of volumes",
+            text="The process has the group `security.fsGroup`, but nothing gives it the files.",
+            fields=("pods.*.security.fsGroupChangePolicy",),
+            when=lambda job, _: job.security.fs_group is not None,
+        ),
+        Deviation(
+            about="Metrics",
+            text="They can be fetched on 127.0.0.1, and nothing does so by itself.",
+            fields=("beside.PodMonitor/*",),
+            when=lambda job, _: job.metrics is not None,
+        ),
+        Deviation(
+            about="Isolated network",
+            text="The container has no network at all.",
+            fields=("beside.NetworkPolicy/*",),
+            when=lambda job, _: job.network == "isolated",
+        ),
+    ),
+    envelope=_envelope,
+)

@@ -1,0 +1,60 @@
+"""Which facts of an environment decide the rendered bytes of a job: each kind names its own.
+
+A value stands for all that render the same, so that no name depends on how a fact is spelled:
+`podSecurity: privileged` is `baseline`, version 2.3.1 is 2.3.
+"""
+
+from __future__ import annotations
+
+from trainwright.kinds import queueing
+from trainwright.kinds.target import POOL, Fact
+from trainwright.model import Data, Environment, Job
+
+
+def _resource(job: Job, _: Environment) -> Data:
+    return job.pool.resource if job.pool and job.resources.gpu else None
+
+
+def _node_selector(job: Job, _: Environment) -> Data:
+    return dict(job.pool.node_selector) if job.pool else None
+
+
+def _tolerations(job: Job, _: Environment) -> Data:
+    return [dict(toleration) for toleration in job.pool.tolerations] if job.pool else None
+
+
+def _queueing(job: Job, environment: Environment) -> Data:
+    """What queues the job or starts its pods together, among the jobs that ask for either."""
+    if queueing.in_kueue(job, environment) or queueing.gang_scheduler(job, environment):
+        return environment.queueing
+    return "none" if job.queue or job.gang else None
+
+
+def _pod_security(_: Job, environment: Environment) -> Data:
+    return "restricted" if environment.pod_security == "restricted" else "baseline"
+
+
+def _unless_flavored(fact: Fact) -> Fact:
+    """The fact where no ResourceFlavor places the pods instead of the pool."""
+    return Fact(
+        fact.path,
+        lambda job, place: None if queueing.in_kueue(job, place) else fact.value(job, place),
+    )
+
+
+RESOURCE = Fact(("pools", POOL, "resource"), _resource)
+NODE_SELECTOR = Fact(("pools", POOL, "nodeSelector"), _node_selector)
+TOLERATIONS = Fact(("pools", POOL, "tolerations"), _tolerations)
+QUEUEING = Fact(("queueing",), _queueing)
+POD_SECURITY = Fact(("podSecurity",), _pod_security)
+SERVICE_MESH = Fact(("serviceMesh",), lambda _, environment: environment.service_mesh)
+
+PODS = (RESOURCE, NODE_SELECTOR, TOLERATIONS, POD_SECURITY, SERVICE_MESH)
+# For a kind whose running pod template stays as it is, where Kueue's flavors place the pods.
+FLAVORED_PODS = (
+    RESOURCE,
+    _unless_flavored(NODE_SELECTOR),
+    _unless_flavored(TOLERATIONS),
+    POD_SECURITY,
+    SERVICE_MESH,
+)

@@ -1,0 +1,135 @@
+"""What targets share whose pods are told apart by a completion index: Indexed Jobs underneath.
+
+No operator tells these pods where rank 0 is, so the manifest does. The index is an annotation of
+every pod: https://kubernetes.io/docs/concepts/workloads/controllers/job/#completion-mode
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.kinds import queueing
+from trainwright.kinds.target import Deviation, Unsupported, one_process
+from trainwright.model import Data, Environment, Job
+from trainwright.pods import launch
+
+UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for prompt logs
+PORT = 29500  # torchrun's default, and Kubeflow Trainer's
+ROLE = "node"  # of the one group of pods, in their names
+# https://kubernetes.io/docs/reference/labels-annotations-taints/#batchkubernetesio-controller-uid
+JOB_LABELS = (
+    "controller-uid",
+    "job-name",
+    "batch.kubernetes.io/controller-uid",
+    "batch.kubernetes.io/job-name",
+    "batch.kubernetes.io/job-completion-index",
+)
+# kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go
+JOBSET_LABELS = (
+    *JOB_LABELS,
+    *(
+        f"jobset.sigs.k8s.io/{name}"
+        for name in (
+            "jobset-name",
+            "jobset-uid",
+            "replicatedjob-name",
+            "replicatedjob-replicas",
+            "global-replicas",
+            "restart-attempt",
+            "job-index",
+            "job-key",
+            "job-global-index",
+        )
+    ),
+)
+_INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
+
+
+def first_pod(name: str) -> str:
+    """Where the pods of a JobSet find rank 0: <jobset>-<job>-<job index>-<pod index>.<service>."""
+    return f"{name}-{ROLE}-0-0.{name}"
+
+
+def variables(job: Job, address: str) -> dict[str, Data]:
+    """The `env` and `fieldEnv` that lead a container's processes to each other.
+
+    Our entrypoint and torchrun number the processes themselves. A command of the user's own finds
+    what Kubeflow's PyTorchJob would have given it.
+    """
+    if launch.starts_runtime(job):
+        return {
+            "env": {
+                "TRAINWRIGHT_MASTER_ADDR": address,
+                "TRAINWRIGHT_MASTER_PORT": str(PORT),
+                "TRAINWRIGHT_NNODES": str(job.nodes),
+            }
+        }
+    if job.launcher == "torchrun" and not job.entrypoint.argv:
+        # In the command $(NAME) stands for variables that the manifest declares, and no others.
+        return {"fieldEnv": {"JOB_COMPLETION_INDEX": _INDEX}}
+    return {
+        "env": {
+            "MASTER_ADDR": address,
+            "MASTER_PORT": str(PORT),
+            "WORLD_SIZE": str(job.nodes * job.procs_per_node),
+            **(_for_any_command(job, address) if job.entrypoint.argv else {}),
+        },
+        "fieldEnv": {"RANK": _INDEX, **({"PET_NODE_RANK": _INDEX} if job.entrypoint.argv else {})},
+    }
+
+
+def alone(job: Job) -> dict[str, str]:
+    """The same for the only pod there is, as plain values."""
+    found = variables(job, "127.0.0.1")
+    return {**found["env"], **dict.fromkeys(found["fieldEnv"], "0")}
+
+
+def _for_any_command(job: Job, address: str) -> dict[str, str]:
+    """torchrun's options as variables, for a command that may be torchrun."""
+    return {
+        **UNBUFFERED,
+        "PET_MASTER_ADDR": address,
+        "PET_MASTER_PORT": str(PORT),
+        "PET_NNODES": str(job.nodes),
+        "PET_NPROC_PER_NODE": str(job.procs_per_node),
+    }
+
+
+def command(job: Job, address: str) -> list[str]:
+    """The command, with a static rendezvous for torchrun.
+
+    With c10d a node finds out by comparing names whether it hosts the store, and a pod's short
+    name and its address in the service differ: https://github.com/pytorch/pytorch/issues/73380
+    """
+    return launch.command(
+        job,
+        rendezvous=(
+            f"--nnodes={job.nodes}",
+            "--node-rank=$(JOB_COMPLETION_INDEX)",
+            f"--master-addr={address}",
+            f"--master-port={PORT}",
+        ),
+    )
+
+
+def run_policy(job: Job, environment: Environment, backoff_limit: int) -> dict[str, Data]:
+    """The chart's run policy. There is no TTL: it deletes the object, and GitOps trains again."""
+    policy: dict[str, Data] = {"backoffLimit": backoff_limit}
+    if job.max_duration is not None:
+        policy["activeDeadlineSeconds"] = job.max_duration
+    return policy | queueing.suspend(job, environment)
+
+
+RETRIES = Deviation(
+    about="Retries",
+    text="All pods are started anew when one is lost.",
+    fields=("pods.*.restart.together",),
+    when=lambda job, _: job.retries > 0,
+)
+DEADLINE = "It is that of each attempt, not of the run."
+
+
+def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """What none of these targets can express."""
+    yield from queueing.unsuspendable(job, environment)
+    yield from one_process(job)

@@ -1,0 +1,42 @@
+"""The counts that a JobSet keeps of its Jobs, and a TrainJob of its JobSet's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from trainwright.kinds.state import Phase, State, first, holding, status_of
+from trainwright.model import Data
+
+
+def of_jobs(jobs: Sequence[Mapping[str, Data]] | None, *, restarts: int = 0) -> State:
+    """The phase that counts of child Jobs show, which are Jobs and not pods.
+
+    A Job counts as ready once all its pods are.
+    """
+    counts = {
+        name: sum(job.get(name, 0) for job in jobs or ())
+        for name in ("active", "ready", "succeeded", "failed")
+    }
+    if counts["ready"]:
+        phase = Phase.RUNNING
+    elif restarts or counts["failed"]:
+        phase = Phase.RESTARTING
+    else:
+        phase = Phase.PENDING
+    return State(phase=phase, restarts=restarts)
+
+
+def by_conditions(body: Mapping[str, Data], counted: State, *, succeeded: str, waits: str) -> State:
+    """What the conditions say beyond the counts: how it ended, or that it is suspended.
+
+    `succeeded` is the condition of success; `waits` says for what there are no counts yet.
+    """
+    held = holding(status_of(body).get("conditions"))
+    over = first(held, (("Failed", Phase.FAILED), (succeeded, Phase.SUCCEEDED)), counted)
+    if over:
+        return over
+    if (body.get("spec") or {}).get("suspend"):
+        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
+        return asleep or replace(counted, phase=Phase.SUSPENDED)
+    return replace(counted, reason="NoStatus", message=waits) if waits else counted

@@ -1,0 +1,26 @@
+"""What Kubernetes' own Job controller makes of an Indexed Job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainwright.kinds import indexed_pods
+from trainwright.model import Manifest
+from trainwright.pods import template
+from trainwright.pods.pod import Operator, Workload
+
+
+def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
+    spec = manifest.body["spec"]
+    restart = indexed_pods.job_restart(spec)
+    pods = indexed_pods.job_pods(manifest.name, spec, role="node", restart=restart)
+    return Workload(
+        pods=pods,
+        deciding=tuple(pod.name for pod in pods),
+        deadline=template.deadline(spec),
+        suspended=spec.get("suspend", False),
+        gang=indexed_pods.pod_group(pods, together),
+    )
+
+
+OPERATOR = Operator(name="Kubernetes Job controller", kinds=(("batch", "Job"),), pods=_pods)

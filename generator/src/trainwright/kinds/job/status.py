@@ -1,0 +1,45 @@
+"""What the status of a Kubernetes Job means.
+
+Facts: kubernetes pkg/controller/job/job_controller.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trainwright.kinds.state import Kind, Phase, State, first, holding, status_of
+from trainwright.model import Data
+
+
+def _judge(body: Mapping[str, Data]) -> State:
+    spec, status = body.get("spec") or {}, status_of(body)
+    failed = status.get("failed", 0)  # pods, and each but the last was started again
+    counted = State(
+        phase=Phase.PENDING,
+        ready=status.get("ready", 0),
+        total=spec.get("completions") or spec.get("parallelism") or 1,
+        restarts=failed,
+    )
+    held = holding(status.get("conditions"))
+    # FailureTarget: it has failed, and its last pods are being stopped.
+    ends = (("Failed", Phase.FAILED), ("FailureTarget", Phase.FAILED))
+    over = first(held, (*ends, ("Complete", Phase.SUCCEEDED)), counted)
+    if over:
+        return over
+    if spec.get("suspend"):
+        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
+        return asleep or replace(counted, phase=Phase.SUSPENDED)
+    if counted.ready:
+        return replace(counted, phase=Phase.RUNNING, since=status.get("startTime", ""))
+    if failed:
+        return replace(counted, phase=Phase.RESTARTING)
+    return counted
+
+
+KIND = Kind(
+    api_version="batch/v1",
+    kind="Job",
+    plural="jobs",
+    judge=_judge,
+)

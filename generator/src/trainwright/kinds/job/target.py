@@ -1,0 +1,51 @@
+"""Kubernetes' own Indexed Job with a headless Service: any cluster, nothing installed.
+
+Facts: https://kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication/ and
+https://kubernetes.io/docs/tasks/job/pod-failure-policy/
+"""
+
+from __future__ import annotations
+
+from trainwright.kinds import facts, indexed, queueing
+from trainwright.kinds.target import Deviation, Target
+from trainwright.model import Data, Environment, Job
+from trainwright.pods import launch
+
+
+def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    address = f"{name}-0.{name}"  # <pod's host name>.<headless service>
+    return {
+        "nodes": job.nodes,
+        "command": indexed.command(job, address),
+        **indexed.variables(job, address),
+        "restartPolicy": launch.restart_policy(job),
+        # The limit counts pods: when one is lost all the others fail with it. There is none per
+        # index, or the others would wait for the one that is given up.
+        "runPolicy": indexed.run_policy(job, environment, job.retries * job.nodes),
+        **queueing.pod_group(job, environment, name),
+    }
+
+
+TARGET = Target(
+    name="job",
+    api_version="batch/v1",
+    kind="Job",
+    summary="Kubernetes' own Indexed Job with a headless Service: nothing to install.",
+    template="job.yaml",
+    values=_values,
+    longest_suffix=lambda job: f"-{job.nodes - 1}",
+    unsupported=indexed.unsupported,
+    facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
+    immutable_template=True,
+    controller_labels=indexed.JOB_LABELS,
+    deviations=(
+        queueing.PLACED,
+        Deviation(
+            about="Retries",
+            text="A lost pod is started anew by itself, and the others as they fail with it. Each "
+            "of them is counted, so the limit is retries times nodes; an eviction costs none.",
+            fields=("pods.*.restart.limit",),
+            when=lambda job, _: job.retries > 0 and job.nodes > 1,
+        ),
+    ),
+)

@@ -1,0 +1,18 @@
+"""What the JobSet controller makes of a JobSet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trainwright.kinds import indexed_pods
+from trainwright.model import Manifest
+from trainwright.pods.pod import Operator, Workload
+
+
+def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
+    workload = indexed_pods.jobset_workload(manifest.name, manifest.body["spec"])
+    return replace(workload, gang=indexed_pods.pod_group(workload.pods, together))
+
+
+OPERATOR = Operator(name="JobSet controller", kinds=(("jobset.x-k8s.io", "JobSet"),), pods=_pods)

@@ -1,0 +1,82 @@
+"""What operators make of rendered objects, each written once: pods, and env to the last variable.
+
+The registry is in the order in which an object is looked for; adding an operator is its module and
+its line here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trainwright.groupkind import CONFIGMAP, SERVICEACCOUNT
+from trainwright.kinds.compose import pods as compose
+from trainwright.kinds.job import pods as job
+from trainwright.kinds.jobset import pods as jobset
+from trainwright.kinds.pytorchjob import pods as pytorchjob
+from trainwright.kinds.trainingjob import pods as trainingjob
+from trainwright.kinds.trainjob import pods as trainjob
+from trainwright.model import Manifest
+from trainwright.pods.pod import ManifestError, Operator, Pod, Workload
+
+OPERATORS: dict[tuple[str, str], Operator] = {
+    kind: module.OPERATOR
+    for module in (pytorchjob, trainingjob, trainjob, jobset, job, compose)
+    for kind in module.OPERATOR.kinds
+}
+
+
+def find(manifests: tuple[Manifest, ...]) -> tuple[Operator, Manifest]:
+    """The one object that becomes training pods, and the operator that makes them.
+
+    Raises ManifestError when there is none, or more than one.
+    """
+    found = [
+        (OPERATORS[manifest.identity[:2]], manifest)
+        for manifest in manifests
+        if manifest.identity[:2] in OPERATORS
+    ]
+    if len(found) != 1:
+        kinds = ", ".join(sorted({manifest.kind or "nothing" for manifest in manifests}))
+        raise ManifestError(
+            f"expected one object that an operator makes training pods of, found {len(found)} "
+            f"(among {kinds or 'no objects at all'})"
+        )
+    return found[0]
+
+
+def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Workload:
+    """The pods that the cluster makes of a rendered job, and which of them decide its success.
+
+    `size` is how many pods an elastic job is given; None: as many as it asks for.
+    """
+    operator, manifest = find(manifests)
+    made = operator.pods(manifest, manifests, size)
+    return replace(made, pods=tuple(_with_token(pod, manifests) for pod in made.pods))
+
+
+def _with_token(pod: Pod, manifests: tuple[Manifest, ...]) -> Pod:
+    """A pod for which it is known whether it has a token: its own word, else its account's.
+
+    https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#opt-out-of-api-credential-automounting
+    """
+    if pod.token is not None:
+        return pod
+    name = pod.service_account or "default"
+    accounts = [m for m in manifests if m.group_kind == SERVICEACCOUNT and m.name == name]
+    mounts = [m.body.get("automountServiceAccountToken") for m in accounts]
+    return replace(pod, token=False not in mounts)
+
+
+def pods(manifests: tuple[Manifest, ...], size: int | None = None) -> tuple[Pod, ...]:
+    """The pods alone."""
+    return workload(manifests, size).pods
+
+
+def configs(manifests: tuple[Manifest, ...]) -> dict[str, Mapping[str, str]]:
+    """The files that pods may mount of what was rendered, by ConfigMap and key."""
+    found: dict[str, Mapping[str, str]] = {
+        manifest.name: manifest.body.get("data") or {}
+        for manifest in manifests
+        if manifest.group_kind == CONFIGMAP
+    }
+    operator, manifest = find(manifests)
+    return {**found, **operator.configs(manifest)}

@@ -1,0 +1,209 @@
+"""What Kubeflow's training operator v1 makes of a PyTorchJob.
+
+Facts: kubeflow/trainer v1.9.4, pkg/controller.v1/pytorch/{envvar,master,elastic,initcontainer}.go
+and pytorch_defaults.go; the tests hold them against pods that a real operator made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trainwright.model import Data, Manifest
+from trainwright.pods import template
+from trainwright.pods.pod import (
+    PERMANENT,
+    EnvVar,
+    Gang,
+    InitContainer,
+    ManifestError,
+    Operator,
+    Pod,
+    Port,
+    Restart,
+    Workload,
+)
+
+CONTAINER = "pytorch"
+PORT = Port("pytorchjob-port", 23456)
+_INIT_IMAGE = "alpine:3.10"  # the operator's flag --pytorch-init-container-image
+_MASTER, _WORKER = "Master", "Worker"
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A PyTorchJob with the defaults that the controller fills in memory."""
+
+    name: str
+    spec: Mapping[str, Data]
+    replicas: Mapping[str, int]  # by role, Master first
+
+    @property
+    def elastic(self) -> Mapping[str, Data] | None:
+        return self.spec.get("elasticPolicy")
+
+    def replica(self, role: str) -> Mapping[str, Data]:
+        found: Mapping[str, Data] = self.spec["pytorchReplicaSpecs"][role]
+        return found
+
+    def container(self, role: str) -> Mapping[str, Data]:
+        return template.main_container(self.replica(role)["template"]["spec"], CONTAINER)
+
+    def ports(self, role: str) -> tuple[Port, ...]:
+        ports = template.container_ports(self.container(role))
+        return ports if any(port.name == PORT.name for port in ports) else (*ports, PORT)
+
+    def port(self, role: str) -> int:
+        return next(port.number for port in self.ports(role) if port.name == PORT.name)
+
+    @property
+    def procs(self) -> str | None:
+        """spec.nprocPerNode with its default, which the deprecated elastic field suppresses."""
+        written: str | None = self.spec.get("nprocPerNode")
+        deprecated = self.elastic is not None and "nProcPerNode" in self.elastic
+        return written or (None if deprecated else "auto")
+
+    @property
+    def policy(self) -> Mapping[str, Data]:
+        return self.spec.get("runPolicy") or {}
+
+    @property
+    def sizes(self) -> tuple[int, int] | None:
+        """The fewest and the most workers of an elastic job, each filled from the other."""
+        if self.elastic is None:
+            return None
+        workers = self.replicas.get(_WORKER, 0)
+        low = self.elastic.get("minReplicas", self.elastic.get("maxReplicas", workers))
+        high = self.elastic.get("maxReplicas", self.elastic.get("minReplicas", workers))
+        return low, high
+
+    @property
+    def world_size(self) -> int:
+        """Pods times processes if that is a number, else pods: the words count as one."""
+        procs = self.procs or ""
+        return sum(self.replicas.values()) * (int(procs) if procs.isdigit() else 1)
+
+
+def _job(manifest: Manifest, size: int | None) -> _Job:
+    spec: Mapping[str, Data] = manifest.body["spec"]
+    specs = spec.get("pytorchReplicaSpecs") or {}
+    replicas = {
+        role: specs[role].get("replicas", 1) for role in (_MASTER, _WORKER) if role in specs
+    }
+    if not replicas:
+        raise ManifestError(f"PyTorchJob {manifest.name} has neither Master nor Worker")
+    if size is not None and spec.get("elasticPolicy") and _WORKER in replicas:
+        replicas[_WORKER] = size
+    return _Job(manifest.name, spec, replicas)
+
+
+def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Workload:
+    job = _job(manifest, size)
+    pods = tuple(
+        _pod(job, role, index) for role, count in job.replicas.items() for index in range(count)
+    )
+    masters = tuple(pod.name for pod in pods if pod.role == "master")
+    return Workload(
+        pods=pods,
+        deciding=masters or tuple(pod.name for pod in pods),
+        needs="any" if job.elastic and not masters else "all",
+        sizes=job.sizes,
+        deadline=template.deadline(job.policy),
+        suspended=job.policy.get("suspend", False),
+        gang=_gang(job),
+    )
+
+
+def _gang(job: _Job) -> Gang | None:
+    """The group that the operator makes when it runs with a gang scheduler."""
+    asked = job.policy.get("schedulingPolicy")
+    if not asked:
+        return None
+    members = asked.get("minAvailable") or sum(job.replicas.values())
+    return Gang(members, asked.get("queue", ""))
+
+
+def _pod(job: _Job, role: str, index: int) -> Pod:
+    name = f"{job.name}-{role.lower()}-{index}"
+    waits = role == _WORKER and _MASTER in job.replicas
+    pod = template.pod(
+        job.replica(role)["template"],
+        job.container(role),
+        name=name,
+        role=role.lower(),
+        index=index,
+        restart=_restart(job, role),
+        fields={"metadata.name": name},
+        injected=tuple(_injected(job, role, index)),
+    )
+    init = (*pod.init, _wait_for_master(job)) if waits else pod.init
+    return replace(pod, ports=job.ports(role), init=init)
+
+
+def _injected(job: _Job, role: str, index: int) -> Iterator[EnvVar]:
+    """What is appended to the container's own entries, so that it wins over them."""
+    yield EnvVar("PYTHONUNBUFFERED", "1")
+    if _MASTER in job.replicas:
+        yield from _of_master(job, index + 1 if role == _WORKER else index)
+    if job.procs is not None:
+        yield EnvVar("PET_NPROC_PER_NODE", job.procs)
+    if job.elastic is None:
+        yield EnvVar("PET_NNODES", str(sum(job.replicas.values())))
+    else:
+        yield from _of_elastic(job, job.elastic)
+
+
+def _of_master(job: _Job, rank: int) -> Iterator[EnvVar]:
+    port, address = str(job.port(_MASTER)), f"{job.name}-master-0"
+    yield EnvVar("MASTER_PORT", port)
+    yield EnvVar("PET_MASTER_PORT", port)
+    yield EnvVar("MASTER_ADDR", address)
+    yield EnvVar("PET_MASTER_ADDR", address)
+    yield EnvVar("WORLD_SIZE", str(job.world_size))  # counts processes,
+    yield EnvVar("RANK", str(rank))  # while this is the rank of the pod
+    yield EnvVar("PET_NODE_RANK", str(rank))
+
+
+def _of_elastic(job: _Job, policy: Mapping[str, Data]) -> Iterator[EnvVar]:
+    if _WORKER not in job.replicas or job.sizes is None:
+        raise ManifestError(f"PyTorchJob {job.name} has an elasticPolicy, but no Worker")
+    low, high = job.sizes
+    host = policy.get("rdzvHost") or f"{job.name}-worker-0"
+    yield EnvVar("PET_RDZV_ENDPOINT", f"{host}:{policy.get('rdzvPort') or job.port(_WORKER)}")
+    yield EnvVar("PET_RDZV_BACKEND", policy.get("rdzvBackend") or "c10d")
+    yield EnvVar("PET_NNODES", f"{low}:{high}")
+    if "maxRestarts" in policy:
+        yield EnvVar("PET_MAX_RESTARTS", str(policy["maxRestarts"]))
+    if "nProcPerNode" in policy:
+        yield EnvVar("PET_NPROC_PER_NODE", str(policy["nProcPerNode"]))
+    if "rdzvId" in policy:
+        yield EnvVar("PET_RDZV_ID", policy["rdzvId"])
+    if policy.get("rdzvConf"):
+        pairs = (f"{item['key']}={item['value']}" for item in policy["rdzvConf"])
+        yield EnvVar("PET_RDZV_CONF", ",".join(pairs))
+    if policy.get("standalone"):
+        yield EnvVar("PET_STANDALONE")
+
+
+def _wait_for_master(job: _Job) -> InitContainer:
+    """Workers look the master's name up, 100 times in 200 seconds, and fail without it."""
+    script = (
+        f"err=1;for i in $(seq 100); do if nslookup {job.name}-master-0; then err=0 && break; fi;"
+        "echo waiting for master; sleep 2; done; exit $err"
+    )
+    return InitContainer("init-pytorch", _INIT_IMAGE, ("sh", "-c", script))
+
+
+def _restart(job: _Job, role: str) -> Restart:
+    policy = job.replica(role).get("restartPolicy") or "OnFailure"
+    limit = job.policy.get("backoffLimit")
+    if policy == "Never":
+        return Restart(limit=0)
+    return Restart(limit=limit, permanent=PERMANENT if policy == "ExitCode" else frozenset())
+
+
+OPERATOR = Operator(
+    name="Kubeflow training operator v1",
+    kinds=(("kubeflow.org", "PyTorchJob"),),
+    pods=_pods,
+)

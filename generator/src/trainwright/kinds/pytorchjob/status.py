@@ -1,0 +1,48 @@
+"""What the status of a PyTorchJob means.
+
+Facts: kubeflow/trainer v1.9.4, pkg/controller.v1/common/{job,status}.go and pkg/util/status.go; the
+tests read the status that a real operator wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trainwright.kinds.pytorchjob.pods import CONTAINER
+from trainwright.kinds.state import Kind, Phase, State, first, holding, status_of
+from trainwright.model import Data
+
+
+def _judge(body: Mapping[str, Data]) -> State:
+    spec, status = body.get("spec") or {}, status_of(body)
+    replicas = (spec.get("pytorchReplicaSpecs") or {}).values()
+    active = sum(r.get("active", 0) for r in (status.get("replicaStatuses") or {}).values())
+    counted = State(
+        phase=Phase.PENDING,
+        ready=active,
+        total=sum((replica or {}).get("replicas", 1) for replica in replicas),
+    )
+    held = holding(status.get("conditions"))
+    over = first(held, (("Failed", Phase.FAILED), ("Succeeded", Phase.SUCCEEDED)), counted)
+    if over:
+        return over
+    # The condition follows the spec at the next reconcile, so the spec is newer.
+    if (spec.get("runPolicy") or {}).get("suspend"):
+        asleep = first(held, (("Suspended", Phase.SUSPENDED),), counted)
+        return asleep or replace(counted, phase=Phase.SUSPENDED)
+    alive = (("Restarting", Phase.RESTARTING), ("Running", Phase.RUNNING))
+    started = first(held, (*alive, ("Created", Phase.PENDING)), counted)
+    return started or replace(
+        counted, reason="NoStatus", message="the training operator has not seen it yet"
+    )
+
+
+KIND = Kind(
+    api_version="kubeflow.org/v1",
+    kind="PyTorchJob",
+    plural="pytorchjobs",
+    judge=_judge,
+    container=CONTAINER,
+    waits={"init-pytorch": "waits until the name of the master resolves"},
+)

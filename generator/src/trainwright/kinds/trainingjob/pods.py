@@ -1,0 +1,128 @@
+"""What the Lattice operator and its agent make of a TrainingJob.
+
+Facts: lattice-io/lattice, lattice-operator/pkg/controller/breezeml.ai/v1/common/util/util.go
+(WrapEntrypoint), its reconciler, and lattice-agent's README.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from trainwright.model import Data, Manifest
+from trainwright.pods import template
+from trainwright.pods.pod import PERMANENT, EnvVar, ManifestError, Operator, Pod, Restart, Workload
+
+# The agents agree on a free port at each rendezvous; no manifest shows it.
+_AGENT_PORT = 29500
+
+
+def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Workload:
+    spec: Mapping[str, Data] = manifest.body["spec"]
+    low, high = spec.get("minSize"), spec.get("maxSize")
+    if low is None or high is None or not 1 <= low <= high:
+        raise ManifestError(
+            f"TrainingJob {manifest.name}: minSize {low} and maxSize {high} must be numbers with "
+            "1 <= minSize <= maxSize, or Lattice never schedules it (WrongConfiguration)"
+        )
+    chosen = high if size is None else size
+    if not low <= chosen <= high:
+        raise ManifestError(f"TrainingJob {manifest.name} runs on {low} to {high} pods, not {size}")
+    pods = tuple(_pod(manifest.name, spec, index, chosen) for index in range(chosen))
+    return Workload(
+        pods=pods,
+        deciding=tuple(pod.name for pod in pods),
+        sizes=None if low == high else (low, high),
+        deadline=template.deadline(spec.get("runPolicy") or {}),
+        own={
+            field: spec[field]
+            for field, default in _OWN.items()
+            if spec.get(field, default) != default
+        },
+    )
+
+
+_MOST_DIGITS = 6  # of a number of processes; more are a mistake
+_OWN = {"framework": "pytorch", "priority": 0}
+
+
+def _pod(job: str, spec: Mapping[str, Data], index: int, size: int) -> Pod:
+    replica: Mapping[str, Data] = spec["replicaSpecs"]
+    # The operator touches containers[0] only.
+    container = template.main_container(replica["template"]["spec"])
+    injects = bool(spec.get("injectLattice"))
+    if injects and not container.get("command"):
+        raise ManifestError(f"TrainingJob {job}: injectLattice needs an explicit command")
+    name = f"{job}-worker-{index}"
+    pod = template.pod(
+        replica["template"],
+        container,
+        name=name,
+        role="worker",
+        index=index,
+        restart=_restart(spec, injects),
+        fields={"metadata.name": name},
+        injected=_for_the_agent(spec) if injects else (),
+    )
+    return replace(pod, agent=_by_the_agent(job, container, index, size)) if injects else pod
+
+
+def _for_the_agent(spec: Mapping[str, Data]) -> tuple[EnvVar, ...]:
+    """Appended to the container's own entries. The rendezvous is the operator's own setting."""
+    operator = "setting of the Lattice operator"
+    framework = spec.get("framework", "pytorch")
+    return (
+        EnvVar("LATTICE_JFROG_USER", source=operator),
+        EnvVar("LATTICE_JFROG_KEY", source=operator),
+        EnvVar("LATTICE_NNODES", f"{spec['minSize']}:{spec['maxSize']}"),
+        EnvVar("LATTICE_RDZV_ID", source="field metadata.uid of the TrainingJob"),
+        EnvVar("LATTICE_FRAMEWORK", framework),
+        EnvVar("LATTICE_RDZV_BACKEND", source=operator),
+        EnvVar("LATTICE_RDZV_CLIENT_SERVICE_HOST", source=operator),
+        EnvVar("LATTICE_RDZV_CLIENT_SERVICE_PORT", source=operator),
+        EnvVar("LATTICE_CHECKPOINT_TYPE", source=operator),
+        EnvVar("LATTICE_CHECKPOINT_CONFIG", source=operator),
+        EnvVar("LATTICE_AUTOPATCH", "torch" if framework == "pytorch" else ""),
+    )
+
+
+def _by_the_agent(
+    job: str, container: Mapping[str, Data], index: int, size: int
+) -> tuple[tuple[EnvVar, ...], ...]:
+    """What `python -m lattice.run` sets for each process, when the pods join in their order."""
+    own = {entry["name"]: str(entry.get("value", "")) for entry in container.get("env") or ()}
+    written = own.get("LATTICE_NPROC_PER_NODE", "1")
+    procs = int(written) if written.isdigit() and len(written) <= _MOST_DIGITS else 1
+    threads = {"OMP_NUM_THREADS": "1"} if procs > 1 and "OMP_NUM_THREADS" not in own else {}
+    return tuple(
+        tuple(
+            EnvVar(name, str(value))
+            for name, value in {
+                "LOCAL_RANK": local,
+                "RANK": index * procs + local,
+                "WORLD_SIZE": size * procs,
+                "MASTER_ADDR": f"{job}-worker-0",
+                "MASTER_PORT": _AGENT_PORT,
+                "LATTICE_RUN_ID": job,  # the TrainingJob's uid, which no manifest shows
+                "NCCL_ASYNC_ERROR_HANDLING": 1,
+                **threads,
+            }.items()
+        )
+        for local in range(procs)
+    )
+
+
+def _restart(spec: Mapping[str, Data], injects: bool) -> Restart:
+    # Lattice forces Never with its agent, which is also the default without.
+    policy = "Never" if injects else spec["replicaSpecs"].get("restartPolicy", "Never")
+    if policy == "Never":
+        return Restart(limit=0)
+    limit = spec["runPolicy"].get("backoffLimit")
+    return Restart(limit=limit, permanent=PERMANENT if policy == "ExitCode" else frozenset())
+
+
+OPERATOR = Operator(
+    name="BreezeML Lattice operator",
+    kinds=(("breezeml.ai", "TrainingJob"),),
+    pods=_pods,
+)

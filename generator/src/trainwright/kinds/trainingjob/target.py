@@ -1,0 +1,196 @@
+"""BreezeML Lattice TrainingJob: jobs that the operator resizes between minSize and maxSize.
+
+Facts: lattice-io/lattice, lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go and its CRD.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trainwright.kinds import facts, indexed
+from trainwright.kinds.target import Deviation, Fact, Target, Unsupported, one_process
+from trainwright.model import Data, Environment, Job
+from trainwright.pods import launch
+from trainwright.pointer import Pointer
+
+# The operator joins the arguments by spaces into one bash line, so quoting is lost.
+_SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def _sizes(job: Job) -> tuple[int, int]:
+    if job.elastic:
+        return job.elastic.min_nodes, job.elastic.max_nodes
+    return job.nodes, job.nodes
+
+
+def injects(job: Job) -> bool:
+    """Whether Lattice starts its agent: without it no rendezvous environment is set at all."""
+    if job.lattice.inject is not None:
+        return job.lattice.inject
+    own_launcher = job.launcher == "torchrun" and not job.entrypoint.argv
+    return not own_launcher and (_sizes(job)[1] > 1 or job.procs_per_node > 1)
+
+
+def _rendezvous(job: Job, environment: Environment) -> dict[str, str]:
+    """Where the nodes of torchrun meet without the agent, if the environment says."""
+    options = environment.targets[job.target]
+    alone = job.launcher == "torchrun" and not job.entrypoint.argv and not injects(job)
+    if not (alone and options.rendezvous_endpoint):
+        return {}
+    return {"backend": options.rendezvous_backend, "endpoint": options.rendezvous_endpoint}
+
+
+def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    low, high = _sizes(job)
+    inject = injects(job)
+    policy: dict[str, Data] = {"cleanPodPolicy": "Running", "backoffLimit": job.retries}
+    if job.max_duration is not None:
+        policy["activeDeadlineSeconds"] = job.max_duration
+    values: dict[str, Data] = {
+        # Lattice forces Never once its agent is injected; a value would only mislead.
+        "restartPolicy": "" if inject else launch.restart_policy(job),
+        "runPolicy": policy,
+        "lattice": {
+            "minSize": low,
+            "maxSize": high,
+            "inject": inject,
+            "framework": job.lattice.framework,
+            "priority": job.lattice.priority,
+        },
+    }
+    meeting = _rendezvous(job, environment)
+    if inject:
+        several = {"LATTICE_NPROC_PER_NODE": str(job.procs_per_node)}
+        values["env"] = {
+            **(several if job.procs_per_node > 1 else {}),
+            **(indexed.UNBUFFERED if job.entrypoint.argv else {}),
+        }
+    elif job.launcher == "python" or job.entrypoint.argv:
+        values["env"] = indexed.alone(job)
+    elif meeting:
+        values["command"] = launch.command(
+            job,
+            rendezvous=(
+                f"--nnodes={low}:{high}",
+                f"--rdzv-backend={meeting['backend']}",
+                f"--rdzv-endpoint={meeting['endpoint']}",
+                f"--rdzv-id={name}",
+            ),
+        )
+    return values
+
+
+def _longest_suffix(job: Job) -> str:
+    return f"-worker-{_sizes(job)[1] - 1}"
+
+
+def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    if job.queue:
+        yield Unsupported(
+            Pointer("/queue"),
+            "a TrainingJob cannot be queued: Lattice schedules by priority itself",
+            "Remove the queue (queue: null) and set lattice.priority, or use target pytorchjob.",
+        )
+    if job.elastic and job.elastic.recovery:
+        yield Unsupported(
+            Pointer("/elastic/recovery"),
+            "a TrainingJob cannot recover live: Lattice starts all processes again at any change",
+            "Remove recovery (elastic.recovery: restart), or use target pytorchjob.",
+        )
+    if job.state == "suspended":
+        yield Unsupported(
+            Pointer("/state"),
+            "a TrainingJob cannot be suspended: its API has no such field",
+            "Use state: cancelled, or target pytorchjob.",
+        )
+    if job.gang:
+        yield Unsupported(
+            Pointer("/gang"),
+            "a TrainingJob has no gang: Lattice starts between minSize and maxSize pods itself",
+            "Remove gang (gang: null), or use target pytorchjob.",
+        )
+    rendezvous = environment.targets[job.target].rendezvous_endpoint
+    if job.network and (injects(job) or rendezvous):
+        yield Unsupported(
+            Pointer("/network"),
+            "the pods of a TrainingJob meet outside the job, in Lattice's own rendezvous",
+            "Remove network (network: open), or use target pytorchjob.",
+        )
+    many = _sizes(job)[1] > 1
+    if many and not injects(job) and job.launcher == "torchrun" and not rendezvous:
+        yield Unsupported(
+            Pointer("/launcher"),
+            "torchrun needs a rendezvous endpoint, and a TrainingJob without the agent has none",
+            "Set targets.trainingjob.rendezvous in environment.yaml, or lattice.inject: true.",
+        )
+    if injects(job):
+        yield from _unquotable(job)
+    else:
+        yield from one_process(job)
+        if many and (job.launcher != "torchrun" or job.entrypoint.argv):
+            yield Unsupported(
+                Pointer("/lattice/inject"),
+                "without the agent nothing tells the pods of each other",
+                "Remove lattice.inject, or use launcher torchrun.",
+            )
+
+
+def _unquotable(job: Job) -> Iterator[Unsupported]:
+    entry = job.entrypoint
+    words = [(Pointer("/entrypoint"), word) for word in (*entry.argv, entry.script, entry.module)]
+    for flag, value in job.flags.items():
+        items = value if isinstance(value, list) else [value]
+        words += [(Pointer.of("flags", flag), str(item)) for item in items]
+    for path, word in words:
+        if word and not _SHELL_SAFE.fullmatch(word):
+            yield Unsupported(
+                path,
+                f"the Lattice agent loses the quoting of {word!r}",
+                "Use letters, digits and _@%+=:,./- only, or pass the value through env.",
+            )
+
+
+TARGET = Target(
+    name="trainingjob",
+    api_version="breezeml.ai/v1",
+    kind="TrainingJob",
+    summary="BreezeML Lattice: jobs resized between minSize and maxSize by priority.",
+    template="trainingjob.yaml",
+    values=_values,
+    longest_suffix=_longest_suffix,
+    unsupported=_unsupported,
+    facts=(*facts.PODS, Fact(("targets", "trainingjob", "rendezvous"), _rendezvous)),
+    deviations=(
+        Deviation(
+            about="Retries",
+            text="A pod that fails ends a run that Lattice's agent starts. The agent itself starts "
+            "the processes anew when a node or the network is lost, without a limit.",
+            fields=("pods.*.restart.*",),
+            when=lambda job, _: injects(job) and job.retries > 0,
+        ),
+        Deviation(
+            about="Ranks",
+            text="torchrun without the agent gets them from the rendezvous of the environment.",
+            fields=("pods.*.processes.*",),
+            when=lambda job, env: bool(env.targets[job.target].rendezvous_endpoint),
+        ),
+        Deviation(
+            about="A command of one's own",
+            text="Lattice's agent starts it once a process, while elsewhere it is started once a "
+            "node and has to start the processes.",
+            fields=("pods.*.processes.*",),
+            when=lambda job, _: (
+                injects(job) and bool(job.entrypoint.argv) and job.procs_per_node > 1
+            ),
+        ),
+        Deviation(
+            about="Elastic jobs",
+            text="Lattice decides how many of the nodes they start with.",
+            fields=("nodes",),
+            when=lambda job, _: job.elastic is not None,
+        ),
+    ),
+    elastic=True,
+    section="lattice",
+)

@@ -1,0 +1,43 @@
+"""What the status of a TrainJob means, in Kubeflow Trainer 2.0 to 2.3.
+
+Facts: kubeflow/trainer v2.3.0, pkg/apis/trainer/v1alpha1/trainjob_types.go and
+pkg/controller/trainjob_controller.go. There is no Running condition; a resumed job keeps a
+Suspended one that is False (kubeflow/trainer#3666).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trainwright.kinds import indexed_status
+from trainwright.kinds.state import Kind, State, status_of
+from trainwright.model import Data
+
+
+def _judge(body: Mapping[str, Data]) -> State:
+    spec, status = body.get("spec") or {}, status_of(body)
+    jobs = status.get("jobsStatus")
+    counted = replace(
+        indexed_status.of_jobs(jobs), total=(spec.get("trainer") or {}).get("numNodes")
+    )
+    waits = "Trainer has not made its JobSet yet" if jobs is None else ""
+    return indexed_status.by_conditions(body, counted, succeeded="Complete", waits=waits)
+
+
+def _made(body: Mapping[str, Data]) -> tuple[tuple[str, str], ...]:
+    """Its JobSet, and the Jobs of that, of which Trainer allows one of each name."""
+    name = body["metadata"]["name"]
+    groups = [group["name"] for group in status_of(body).get("jobsStatus") or ()]
+    return (("JobSet", name), *(("Job", f"{name}-{group}-0") for group in groups))
+
+
+KIND = Kind(
+    api_version="trainer.kubeflow.org/v1alpha1",
+    kind="TrainJob",
+    plural="trainjobs",
+    judge=_judge,
+    makes=_made,
+    container="node",
+    carrier="jobset.sigs.k8s.io/jobset-name",  # the JobSet has the name of the TrainJob
+)

@@ -1,0 +1,173 @@
+"""Kubeflow Trainer v2 TrainJob, in the shape that the cluster's minor version accepts.
+
+A run brings its own TrainingRuntime, so that every field of its pods is in git; or it refers to a
+ClusterTrainingRuntime of the environment, and overrides what that minor version lets a job
+override. Facts: kubeflow/trainer v2.3.0, pkg/apis/trainer/v1alpha1 and pkg/runtime/framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trainwright.kinds import facts, indexed, queueing
+from trainwright.kinds.target import Deviation, Fact, Target, Unsupported
+from trainwright.model import Data, Environment, Job
+from trainwright.pods import launch
+from trainwright.pointer import Pointer
+
+_DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
+
+
+def _minor(job: Job, environment: Environment) -> int:
+    """The y of Kubeflow Trainer 2.y."""
+    return int(environment.targets[job.target].version.split(".")[1])
+
+
+def _version(job: Job, environment: Environment) -> str:
+    """The minor version: the releases of one have the same API."""
+    return f"2.{_minor(job, environment)}"
+
+
+def _runtime(job: Job, environment: Environment) -> str:
+    return environment.targets[job.target].runtime
+
+
+def _lent(job: Job, environment: Environment) -> bool:
+    """Whether the pods are those of a runtime of the cluster."""
+    return bool(_runtime(job, environment))
+
+
+def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    options = environment.targets[job.target]
+    variables: dict[str, Data] = {}
+    if job.launcher == "python" or job.entrypoint.argv:
+        variables = indexed.variables(job, indexed.first_pod(name))
+        # Trainer gives the container all of torchrun's variables itself, and refuses them here.
+        for part in ("env", "fieldEnv"):
+            own = variables[part]
+            variables[part] = {k: v for k, v in own.items() if not k.startswith("PET_")}
+    gang = queueing.pod_group(job, environment, name)
+    return {
+        "nodes": job.nodes,
+        "nprocPerNode": str(job.procs_per_node),
+        "command": launch.command(job),
+        **variables,
+        "restartPolicy": launch.restart_policy(job),
+        "runPolicy": indexed.run_policy(job, environment, job.retries),
+        "trainer": {
+            "version": _version(job, environment),
+            **({"runtime": options.runtime} if options.runtime else {}),
+        },
+        **({"podGroup": gang["podGroup"]} if gang else {}),
+    }
+
+
+def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    yield from indexed.unsupported(job, environment)
+    minor = _minor(job, environment)
+    if _lent(job, environment):
+        yield from _not_overridable(job, environment, minor)
+    elif minor == 0 and queueing.gang_scheduler(job, environment) == "volcano":
+        yield Unsupported(
+            Pointer("/gang" if job.gang else "/queue"),
+            "Kubeflow Trainer 2.0 makes no Volcano gangs",
+            "Use Kubeflow Trainer 2.1 or newer, or remove it.",
+        )
+
+
+def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator[Unsupported]:
+    """What a job cannot say about the pods of a runtime that is not its own."""
+    asked: dict[Pointer, object] = {
+        Pointer("/retries"): job.retries,
+        Pointer("/gang" if job.gang else "/queue"): queueing.gang_scheduler(job, environment),
+        Pointer("/priorityClass"): job.priority_class,
+        Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
+        Pointer("/metrics"): job.metrics,
+        Pointer("/gracePeriod"): minor < 3 and job.grace_period != _DEFAULT_GRACE,
+    }
+    if minor < 2:
+        restricted = environment.pod_security == "restricted"
+        asked |= {
+            Pointer("/maxDuration"): job.max_duration,
+            Pointer("/security"): restricted or _secured(job),
+        }
+    if minor < 1:
+        asked |= {
+            Pointer("/affinity"): job.affinity,
+            Pointer("/image/pullSecrets"): job.image.pull_secrets,
+            Pointer("/labels"): job.labels,
+            Pointer("/network"): job.network,
+            Pointer("/topology"): job.topology,
+            Pointer("/target"): environment.service_mesh
+            != "none",  # whose sidecars a label keeps away
+        }
+    for path in (path for path, wanted in asked.items() if wanted):
+        yield Unsupported(
+            path,
+            f"a job cannot set {path.dotted} in a runtime of the cluster with Kubeflow Trainer "
+            f"2.{minor}",
+            f"Set gracePeriod: {_DEFAULT_GRACE}s, which is what the pods have."
+            if path == "/gracePeriod"
+            else "Remove it, or leave out targets.trainjob.runtime: a run then brings its own.",
+        )
+
+
+def _secured(job: Job) -> bool:
+    return job.security != type(job.security)()
+
+
+TARGET = Target(
+    name="trainjob",
+    api_version="trainer.kubeflow.org/v1alpha1",
+    kind="TrainJob",
+    summary="Kubeflow Trainer v2, 2.0 to 2.3: jobs of a fixed size, with their runtime.",
+    template="trainjob.yaml",
+    values=_values,
+    longest_suffix=lambda job: f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde",
+    unsupported=_unsupported,
+    facts=(
+        *facts.PODS,
+        facts.QUEUEING,
+        Fact(("targets", "trainjob", "version"), _version),
+        Fact(("targets", "trainjob", "runtime"), _runtime),
+    ),
+    succeeds="PyTorchJob",
+    controller_labels=indexed.JOBSET_LABELS,
+    deviations=(
+        replace(indexed.RETRIES, when=lambda job, env: job.retries > 0 and not _lent(job, env)),
+        Deviation(
+            about="Longest duration",
+            text=f"{indexed.DEADLINE[:-1]}, with Kubeflow Trainer 2.0 and 2.1.",
+            fields=("deadline_of",),
+            when=lambda job, env: job.max_duration is not None and _minor(job, env) < 2,
+        ),
+        Deviation(
+            about="A runtime of the cluster",
+            text="Restarts are those of the runtime, and so are the pull policy and whether a "
+            "ServiceAccount's token is mounted.",
+            fields=("pods.*.restart.*", "pods.*.pull_policy", "pods.*.token"),
+            when=_lent,
+        ),
+        Deviation(
+            about="A runtime of the cluster before Kubeflow Trainer 2.2",
+            text="The security contexts are those of the runtime.",
+            fields=("pods.*.security.*",),
+            when=lambda job, env: _lent(job, env) and _minor(job, env) < 2,
+        ),
+        Deviation(
+            about="A runtime of the cluster with Kubeflow Trainer 2.0",
+            text="The pods have the runtime's labels and not the job's.",
+            fields=("pods.*.labels.*",),
+            when=lambda job, env: _lent(job, env) and _minor(job, env) < 1,
+        ),
+        Deviation(
+            about="Plain `helm install`",
+            text="Helm applies kinds it does not know in alphabetical order, and Trainer refuses a "
+            "TrainJob before its TrainingRuntime: set the chart's `trainer.installHook: true`, by "
+            "which Helm makes the runtime first and `helm uninstall` leaves it, or refer to a "
+            "runtime of the cluster. It is off by default, since Argo CD takes such a hook for one "
+            "of its own and deletes the runtime at each sync.",
+        ),
+    ),
+)

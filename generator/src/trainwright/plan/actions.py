@@ -1,0 +1,123 @@
+"""What a merge does to one job, from its two renderings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.kinds import TARGETS
+from trainwright.model import Environment, Manifest
+from trainwright.plan.model import Action, Run
+from trainwright.rules import transitions
+from trainwright.rules.gitops import Leaving, leaving
+from trainwright.rules.transition import Verdict
+from trainwright.runs.record import VALUES_FILE
+from trainwright.specs import yamlio
+
+Judgement = tuple[Action, str]
+
+_ACTIONS = {
+    Verdict.REJECTED: Action.REJECTED,
+    Verdict.REFUSED_BELOW: Action.IGNORED,
+    Verdict.DELETED: Action.DELETED,
+    Verdict.MIXED: Action.MIXED,
+    Verdict.IGNORED: Action.IGNORED,
+    Verdict.IN_PLACE: Action.IN_PLACE,
+}
+
+
+def judge(
+    before: Run | None, after: Run | None, environment: Environment | None = None
+) -> Judgement:
+    """The action and, in one clause, why.
+
+    `after` is None when the spec is gone. What becomes of an edit depends on the versions that
+    the environment has installed.
+    """
+    had, has = before is not None and before.object, after is not None and after.object
+    if not had and not has:
+        return Action.UNCHANGED, ""
+    if not had:
+        assert after is not None
+        return Action.STARTED, _started(after)
+    assert before is not None
+    if not has:
+        return _ended(before, after)
+    assert after is not None
+    if before.object != after.object:
+        return Action.NEW_RUN, f"{after.object} begins; {_removed(before)}"
+    return _same_object(before, after, environment)
+
+
+def _started(after: Run) -> str:
+    if after.state == "suspended":
+        return "suspended: no pod until it is resumed"
+    return f"when queue {after.queue} admits it" if after.queue else "at once"
+
+
+def _ended(before: Run, after: Run | None) -> Judgement:
+    if after is not None and after.retired:
+        return Action.RETIRED, f"it is in the ledger of finished runs; {_removed(before)}"
+    if goes_on(before, after):
+        return Action.LEFT, _removed(before)
+    if after is None:
+        return Action.DELETED, f"its spec is gone; {_removed(before)}"
+    if after.state == "cancelled":
+        return Action.CANCELLED, _removed(before)
+    return Action.DELETED, f"it renders to nothing; {_removed(before)}"
+
+
+def goes_on(before: Run | None, after: Run | None) -> bool:
+    """Whether a run that leaves git goes on, since its GitOps engine deletes nothing."""
+    if before is None or before.state != "active" or not before.object:
+        return False
+    if after is not None and (after.retired or after.object == before.object):
+        return False
+    left = (m for m in manifests(before).values() if m.name == before.object)
+    training = (m for m in left if m.kind == TARGETS[before.target].kind)
+    return any(leaving(m.body["metadata"]) is Leaving.KEPT for m in training)
+
+
+def _removed(before: Run) -> str:
+    """What becomes of an object that leaves git."""
+    for manifest in manifests(before).values():
+        if manifest.name == before.object:
+            for judgement in transitions.judge(manifest, None):
+                return f"{before.object}: {judgement.why}"
+    return f"{before.object} goes"
+
+
+def _same_object(before: Run, after: Run, environment: Environment | None) -> Judgement:
+    if before.files == after.files:
+        return Action.UNCHANGED, ""
+    old, new = manifests(before), manifests(after)
+    judged = sorted(
+        (
+            judgement
+            for identity, manifest in old.items()
+            for judgement in transitions.judge(manifest, new.get(identity), environment)
+        ),
+        key=lambda judgement: tuple(Verdict).index(judgement.verdict),
+    )
+    refused = judged and judged[0].verdict in (Verdict.REJECTED, Verdict.REFUSED_BELOW)
+    if not refused and (before.state, after.state) == ("active", "suspended"):
+        return Action.SUSPENDED, "its pods are deleted, the object stays"
+    if not refused and (before.state, after.state) == ("suspended", "active"):
+        return Action.RESUMED, "its pods are created"
+    if judged:
+        return _ACTIONS[judged[0].verdict], f"{judged[0].why} ({judged[0].pointer})"
+    if set(old) == set(new):
+        return Action.UNCHANGED, ""  # comments, or how the same data is written
+    return Action.IN_PLACE, "objects beside it come or go"
+
+
+def manifests(run: Run) -> Mapping[tuple[str, str, str, str], Manifest]:
+    """The objects of a run by their identity, in order."""
+    return {manifest.identity: manifest for manifest in _read(run)}
+
+
+def _read(run: Run) -> Iterator[Manifest]:
+    envelope = TARGETS[run.target].envelope or dict
+    for name, text in run.files.items():
+        if name != VALUES_FILE:
+            for body in yamlio.load_rendered(text):
+                yield Manifest(body=envelope(body), path=name)

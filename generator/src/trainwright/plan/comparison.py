@@ -1,0 +1,297 @@
+"""Two sides of a merge compared: what each job of it comes to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from trainwright.model import Finding, Job, Place, Severity
+from trainwright.plan import actions, affected, causes, fits
+from trainwright.plan.model import (
+    Action,
+    Blast,
+    Cause,
+    Change,
+    EnvironmentReview,
+    Review,
+    Run,
+    Told,
+)
+from trainwright.plan.sides import Side
+from trainwright.pointer import Pointer
+from trainwright.policy import Judged, distinct, settle
+from trainwright.render.job import Rendered
+from trainwright.runs.decision import Decision, Step
+from trainwright.specs import demand, git
+from trainwright.specs.demand import NOTHING, Demand
+from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.select import select
+from trainwright.specs.tree import Folder, Tree
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What to compare: `against` is a revision, `head` another or, when None, what is on disk."""
+
+    against: str
+    head: str | None
+    today: str  # ISO date, for the expiry of waivers
+    helm: str | None = None
+    crds: Path | None = None  # definitions whose rules about changes are asked, too
+
+
+def review(root: Path, patterns: tuple[str, ...], options: Options) -> Review:
+    """What merging `head` into `against` will do to the selected jobs.
+
+    The base is the newest commit that both share, so that what others merged meanwhile does not
+    show as undone; `behind` counts their commits.
+    """
+    repository, inside = git.find(root)
+    tip = options.head or "HEAD"
+    base = repository.merge_base(options.against, tip)
+    head = repository.commit(options.head) if options.head else None
+    folder = f"{inside}/{ENVIRONMENTS}" if inside else ENVIRONMENTS
+    changed = repository.changed(base, folder, head)
+    tree: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(root)
+    before = Side(repository.tree(base, inside, later=RENDERED))
+    compared = _Comparison(
+        before=before,
+        after=Side(tree, earlier=before),
+        changed=frozenset(f"{ENVIRONMENTS}/{path}" for path in changed),
+        patterns=patterns,
+        options=options,
+    )
+    findings = compared.findings
+    return Review(
+        base=base,
+        head=head or "",
+        behind=int(repository.line("rev-list", "--count", f"{base}..{options.against}", "--")),
+        environments=tuple(compared.environments()),
+        blast=tuple(compared.blast()),
+        findings=findings,
+        sources={
+            path: compared.after.reader.lines(path)
+            for path in sorted({finding.place.file for finding in findings})
+            if tree.kind(path) == "file"
+        },
+    )
+
+
+class _Comparison:
+    """What is worked out once and used by several parts of a review."""
+
+    def __init__(
+        self,
+        *,
+        before: Side,
+        after: Side,
+        changed: frozenset[str],
+        patterns: tuple[str, ...],
+        options: Options,
+    ):
+        self.before, self.after = before, after
+        self._changed = changed
+        self._options = options
+        old, new = before.survey.jobs, after.survey.jobs
+        both = {
+            name: tuple(sorted({*old.get(name, ()), *new.get(name, ())}))
+            for name in sorted({*old, *new})
+        }
+        chosen = select(patterns, both)
+        selected = {file for selection in chosen for file in selection.jobs}
+        self._names = tuple(selection.environment for selection in chosen)
+        self._files = tuple(sorted(selected & affected.jobs(before, after, changed)))
+
+    # --- changes -----------------------------------------------------------------------------
+
+    @cached_property
+    def _before(self) -> Mapping[JobFile, Rendered]:
+        """What the base renders to, where that is not committed."""
+        files = (file for file in self._files if self.before.has(file))
+        missing = tuple(file for file in files if self.before.applied(file) is None)
+        return self.before.render(missing, self._options.helm)
+
+    @cached_property
+    def _after(self) -> Mapping[JobFile, Rendered]:
+        files = tuple(file for file in self._files if self.after.has(file))
+        return self.after.render(files, self._options.helm)
+
+    @cached_property
+    def changes(self) -> tuple[Change, ...]:
+        """What happens to each job to which anything happens."""
+        return self._told.changes
+
+    @cached_property
+    def _told(self) -> Told:
+        """The changes, with what the definitions that were given say about them."""
+        found = map(self._change, self._files)
+        changes = tuple(change for change in found if change.action is not Action.UNCHANGED)
+        if self._options.crds is None:
+            return Told(changes, ())
+        from trainwright.plan import definitions  # 0.2 s, and few plans are given any
+
+        return definitions.ask(self._options.crds, changes)
+
+    def _change(self, file: JobFile) -> Change:
+        now = self._after.get(file)
+        before = self._was(file)
+        after = self.after.after(file, now, before) if now else None
+        errors = self._errors[str(file)]
+        if errors or (now is not None and not now.usable):
+            said = f"errors: {errors}" if errors else "its environment has errors"
+            action, why = Action.BROKEN, f"{said}; nothing is rendered"
+        else:
+            environment = self.after.environments.get(file.environment)
+            action, why = actions.judge(before, after, environment)
+        held = self._held(file) if action is Action.UNCHANGED else ()
+        if held:
+            action, why = Action.HELD, "the run stays as it is; `trainwright rerun` takes it up"
+        unchanged = action is Action.UNCHANGED
+        unrendered = action is Action.BROKEN and (after is None or not after.object)
+        stays = unrendered or actions.goes_on(before, after)
+        return Change(
+            file=file,
+            action=action,
+            why=why,
+            before=before,
+            after=after,
+            causes=held or (() if unchanged else tuple(self._causes(file))),
+            left=before.demand if before and stays else NOTHING,
+        )
+
+    def _was(self, file: JobFile) -> Run | None:
+        """The run that is applied now."""
+        if not self.before.has(file):
+            return None
+        rendered = self._before.get(file)
+        if rendered is None:
+            return self.before.applied(file)
+        return self.before.after(file, rendered, None)
+
+    def _held(self, file: JobFile) -> tuple[Cause, ...]:
+        """What the run of a job is behind after the merge, and was not before."""
+        new = self._decided(self.after, file)
+        if new is None:
+            return ()
+        old = self._decided(self.before, file)
+        known = {(held.path, repr(held.after)) for held in old.held} if old else set()
+        return tuple(
+            Cause(held.path, held.before, held.after, held.place)
+            for held in new.held
+            if (held.path, repr(held.after)) not in known
+        )
+
+    @staticmethod
+    def _decided(side: Side, file: JobFile) -> Decision | None:
+        return side.job(file).decision if side.has(file) else None
+
+    def _causes(self, file: JobFile) -> Iterator[Cause]:
+        both = self.before.has(file) and self.after.has(file)
+        was, now = (side.job(file) if both else None for side in (self.before, self.after))
+        if not (was and now and was.loaded.spec and now.loaded.spec):
+            yield Cause(Pointer(), None, None, Place(file.path))
+            return
+        yield from causes.of_specs(was.loaded.spec, now.loaded.spec)
+        old = self.before.loaded(file.environment).document
+        new = self.after.loaded(file.environment).document
+        if old and new:
+            pool = now.job.pool.name if now.job and now.job.pool else ""
+            yield from causes.of_environments(old, new, pool)
+
+    # --- sums --------------------------------------------------------------------------------
+
+    def environments(self) -> Iterator[EnvironmentReview]:
+        """Each selected environment, with the sums over everything that is active in it."""
+        for name in self._names:
+            changes = tuple(change for change in self.changes if change.file.environment == name)
+            environment = self.after.environments.get(name)
+            demands = (*self._demands(name), *self._left(changes))
+            after = demand.total(asked for _, asked in demands)
+            yield EnvironmentReview(
+                name=name,
+                jobs=len(self.after.survey.jobs.get(name, ())),
+                changes=changes,
+                before=after - demand.total(change.delta for change in changes),
+                after=after,
+                asked=demand.total(change.asked for change in changes),
+                fits=tuple(fits.of(environment, demands)) if environment else (),
+            )
+
+    def _demands(self, name: str) -> Iterator[tuple[Job, Demand]]:
+        for file in self.after.survey.jobs.get(name, ()):
+            resolved = self.after.job(file)
+            job = self.after.running(resolved)
+            ended = resolved.decision is None or resolved.decision.step is Step.END
+            if job is not None and not ended:
+                yield job, demand.of(job)
+
+    def _left(self, changes: tuple[Change, ...]) -> Iterator[tuple[Job, Demand]]:
+        """What goes on although these changes take it out of git."""
+        for change in changes:
+            job = self.before.job(change.file).job if change.left != NOTHING else None
+            if job is not None:
+                yield job, change.left
+
+    def blast(self) -> Iterator[Blast]:
+        """Each shared file that changed, with the jobs that read it and that something happens to.
+
+        A job's own file is not shared, unless others extend it.
+        """
+        readers: dict[str, list[Change]] = {}
+        for change in self.changes:
+            for path in self._shared(change):
+                readers.setdefault(path, []).append(change)
+        for path, changes in sorted(readers.items()):
+            counts = Counter(change.action for change in changes)
+            held = (c for change in changes if change.action is Action.HELD for c in change.causes)
+            distinct = {(c.pointer, repr(c.after)): c for c in held if c.place.file == path}
+            yield Blast(
+                file=path,
+                jobs=tuple(change.file for change in changes),
+                new_runs=counts[Action.NEW_RUN],
+                held=counts[Action.HELD],
+                causes=tuple(distinct.values()),
+            )
+
+    def _shared(self, change: Change) -> frozenset[str]:
+        """The changed files that a job shares with others and that made it change."""
+        there = self.after.has(change.file)
+        read = self.after.job(change.file).loaded.files if there else ()
+        changed = frozenset(read) & self._changed - {change.file.path}
+        if change.action is not Action.HELD:
+            return changed
+        return changed & {cause.place.file for cause in change.causes} or changed
+
+    # --- findings ----------------------------------------------------------------------------
+
+    @cached_property
+    def findings(self) -> tuple[Finding, ...]:
+        """What is wrong with the jobs that the merge touches, after severities and waivers."""
+        found = (*self.after.survey.findings, *self._settled, *self._told.findings)
+        return tuple(sorted(distinct(found), key=lambda finding: finding.order))
+
+    @cached_property
+    def _errors(self) -> Counter[str]:
+        """How many errors each job has, by environment/job."""
+        return Counter(f.subject for f in self._settled if f.severity is Severity.ERROR)
+
+    @cached_property
+    def _settled(self) -> tuple[Finding, ...]:
+        return tuple(finding for name in self._names for finding in self._settle(name))
+
+    def _settle(self, name: str) -> tuple[Finding, ...]:
+        environment = self.after.environments.get(name)
+        if name not in self.after.survey.jobs:
+            return ()
+        if environment is None:
+            return self.after.loaded(name).findings
+        judged = [
+            Judged(file.name, rendered.findings, rendered.waivers)
+            for file, rendered in self._after.items()
+            if file.environment == name
+        ]
+        settled = settle(environment, judged, self._options.today, whole=False)
+        return (*settled, *self.after.ledger(name).findings)

@@ -1,0 +1,110 @@
+"""What the CustomResourceDefinitions of a cluster say about the changes of a merge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from trainwright.findings import diagnostics as dx
+from trainwright.kinds import TARGETS
+from trainwright.manifests import changes, crds
+from trainwright.manifests.catalog import Catalog
+from trainwright.manifests.changes import Refusal
+from trainwright.model import Data, Finding, Manifest, Place
+from trainwright.plan import actions
+from trainwright.plan.model import Action, Cause, Change, Told
+from trainwright.pointer import Pointer
+from trainwright.specs import kubernetes_schemas
+from trainwright.specs.merge import lookup
+from trainwright.specs.resolve import seconds
+
+_DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
+
+
+def ask(folder: Path, found: Sequence[Change]) -> Told:
+    """Hold every object that keeps its name against the rules that compare (`oldSelf`).
+
+    What they refuse is rejected as a whole. A rule that could not be asked is a note, once.
+    """
+    known, findings = crds.load(folder, kubernetes_schemas.NEWEST)
+    catalog = Catalog(kubernetes_schemas.NEWEST, known)
+    told: list[Finding] = list(findings)
+    notes: dict[tuple[str, str, str], Finding] = {}
+    after: list[Change] = []
+    for change in found:
+        refused: list[Refusal] = []
+        for was, now in _kept(change):
+            for outcome in changes.judge(catalog, was, now):
+                if isinstance(outcome, Refusal):
+                    told.append(_finding(change, was, now, outcome))
+                    refused += [outcome] if outcome.sure else []
+                else:
+                    note = _note(change, now, outcome.rule, outcome.reason)
+                    notes.setdefault((now.kind, outcome.rule, outcome.reason), note)
+        after.append(_rejected(change, refused[0]) if refused else change)
+    return Told(tuple(after), (*told, *notes.values()))
+
+
+def _rejected(change: Change, refusal: Refusal) -> Change:
+    if change.action is Action.REJECTED:
+        return change
+    why = f"{refusal.message} ({refusal.pointer})" if refusal.pointer else refusal.message
+    return replace(change, action=Action.REJECTED, why=why)
+
+
+def _kept(change: Change) -> Iterator[tuple[Manifest, Manifest]]:
+    """The objects that are on both sides and differ; nothing of what no API server sees."""
+    before, after = change.before, change.after
+    broken = change.action is Action.BROKEN
+    if broken or not before or not after or TARGETS[after.target].envelope:
+        return
+    new = actions.manifests(after)
+    for identity, was in actions.manifests(before).items():
+        now = new.get(identity)
+        if now is not None and now.body != was.body:
+            yield was, now
+
+
+def _note(change: Change, manifest: Manifest, rule: str, reason: str) -> Finding:
+    said = f"{manifest.kind}: not evaluated: {' '.join(rule.split())}: {reason}"
+    return dx.CEL_SKIPPED.at(Place(change.file.path), said, subject=str(change.file))
+
+
+def _finding(change: Change, was: Manifest, now: Manifest, refusal: Refusal) -> Finding:
+    title = f"{now.kind}/{now.name}"
+    said = ": ".join(filter(None, (title, Pointer(refusal.pointer).dotted, refusal.message)))
+    remedy = f"Leave it as it was, or begin a new run: `trainwright rerun {change.file}`."
+    finding = refusal.finding(_authored(change, was, now, refusal.pointer), said, remedy)
+    return replace(finding, subject=str(change.file), manifest=title, pointer=refusal.pointer)
+
+
+# --- the line that people wrote ------------------------------------------------------------------
+
+
+def _authored(change: Change, was: Manifest, now: Manifest, pointer: str) -> Place:
+    """The line that changed what is at a pointer, if only one can have; else the job's file.
+
+    Where one line changed, it is that, whatever the target makes of its value. Of several it is
+    the one whose value is found there.
+    """
+    causes = change.causes
+    if len(causes) > 1:
+        new = _values(lookup(now.body, pointer)) - _values(lookup(was.body, pointer))
+        causes = tuple(cause for cause in causes if not new.isdisjoint(_readings(cause)))
+    return causes[0].place if len(causes) == 1 else Place(change.file.path)
+
+
+def _values(data: Data) -> frozenset[str]:
+    """Every scalar of what is at a pointer, as text."""
+    items = data.values() if isinstance(data, Mapping) else data if isinstance(data, list) else None
+    if items is None:
+        return frozenset((str(data),))
+    return frozenset().union(*map(_values, items))
+
+
+def _readings(cause: Cause) -> Iterator[str]:
+    """What the new value of a spec may read like in an object."""
+    yield str(cause.after)
+    if cause.pointer in _DURATIONS and cause.after is not None:
+        yield str(seconds(cause.after))

@@ -1,0 +1,134 @@
+"""For programs: a versioned envelope that schemas/plan.schema.json describes."""
+
+from __future__ import annotations
+
+from trainwright.model import Data, Finding
+from trainwright.plan import words
+from trainwright.plan.format import Format, Style
+from trainwright.plan.model import Blast, Cause, Change, EnvironmentReview, Fit, Review, Run
+from trainwright.reports.json import place_of
+from trainwright.reports.report import dump, help_uri
+from trainwright.specs.demand import Demand, Range
+
+SCHEMA = "https://trainwright.io/schemas/v1alpha1/plan.schema.json"
+
+
+def render(review: Review, style: Style) -> str:
+    data = {
+        "$schema": SCHEMA,
+        "apiVersion": "trainwright.io/v1alpha1",
+        "kind": "Plan",
+        "plan": {
+            "command": style.command,
+            "against": style.against,
+            "base": review.base,
+            "head": review.head,
+            "behind": review.behind,
+            "verdict": words.verdict(review),
+            "blocked": review.blocked,
+            "changes": [_change(change) for change in review.changes],
+            "environments": [_environment(found) for found in review.environments],
+            "blast": [_blast(found) for found in review.blast],
+            "findings": [_finding(finding) for finding in review.findings],
+        },
+    }
+    return dump(data)
+
+
+def _change(change: Change) -> Data:
+    return {
+        "job": str(change.file),
+        "source": change.file.path,
+        "action": change.action.value,
+        "why": change.why,
+        "causes": [_cause(cause) for cause in change.causes],
+        "before": _run(change.before),
+        "after": _run(change.after),
+        "asks": _demand(change.asked),
+    }
+
+
+def _cause(cause: Cause) -> Data:
+    return {
+        "path": cause.pointer.dotted,
+        "before": words.value(cause.pointer, cause.before),
+        "after": words.value(cause.pointer, cause.after),
+        "place": place_of(cause.place),
+    }
+
+
+def _run(run: Run | None) -> Data:
+    if run is None:
+        return None
+    return {
+        "object": run.object,
+        "target": run.target,
+        "image": run.image,
+        "queue": run.queue,
+        "state": run.state,
+    }
+
+
+def _demand(demand: Demand) -> Data:
+    return {
+        "nodes": _range(demand.nodes),
+        "gpus": _range(demand.gpus),
+        "gpuHours": _range(demand.hours),
+        "cost": _range(demand.cost),
+        "unboundedJobs": demand.unbounded,
+        "unpricedJobs": demand.unpriced,
+    }
+
+
+def _range(value: Range) -> Data:
+    return {"low": round(value.low, 4), "high": round(value.high, 4)}
+
+
+def _environment(found: EnvironmentReview) -> Data:
+    return {
+        "name": found.name,
+        "jobs": found.jobs,
+        "before": _demand(found.before),
+        "after": _demand(found.after),
+        "asks": _demand(found.asked),
+        "fits": [_fit(fit) for fit in found.fits],
+    }
+
+
+def _fit(fit: Fit) -> Data:
+    return {
+        "what": fit.what,
+        "unit": fit.unit,
+        "need": round(fit.need, 4),
+        "most": round(fit.most, 4),
+        "has": fit.has,
+        "unknown": fit.unknown,
+        "short": round(fit.short, 4),
+    }
+
+
+def _blast(blast: Blast) -> Data:
+    return {
+        "file": blast.file,
+        "newRuns": blast.new_runs,
+        "held": blast.held,
+        "causes": [_cause(cause) for cause in blast.causes],
+        "jobs": [str(file) for file in blast.jobs],
+    }
+
+
+def _finding(finding: Finding) -> Data:
+    return {
+        "rule": finding.rule,
+        "severity": finding.severity.value,
+        "job": finding.subject,
+        "file": finding.place.file,
+        "line": finding.place.line,
+        "column": finding.place.column,
+        "message": finding.message,
+        "remedy": finding.remedy,
+        "help": help_uri(finding.rule),
+    }
+
+
+FORMAT = Format("json", "for programs: a versioned envelope with every change", render)

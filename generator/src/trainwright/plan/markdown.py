@@ -1,0 +1,165 @@
+"""For pull requests: the verdict, a table, findings, and diffs that fold away.
+
+A comment holds so much and no more. What does not fit is dropped and said to be: diffs first, the
+least risky job's before all, then findings, then rows of the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from trainwright.model import Finding, Place
+from trainwright.plan import words
+from trainwright.plan.format import Format, Style
+from trainwright.plan.model import Action, Change, Review
+from trainwright.reports.comment import LIMIT, cell, code, fitting, html
+from trainwright.reports.report import WEIGHT, help_uri, visible
+
+_ICONS = {
+    "rejected": "⛔",
+    "broken": "❌",
+    "deleted": "🗑️",
+    "left running": "⚠️",
+    "mixed": "⚠️",
+    "ignored": "⚠️",
+    "cancelled": "🛑",
+    "new run": "🔁",
+    "starts": "▶️",
+    "suspends": "⏸️",
+    "resumes": "▶️",
+    "retires": "📦",
+    "in place": "✏️",
+    "held": "⏳",
+}
+_SEVERITIES = {"error": "❌", "warning": "⚠️", "note": "💬"}
+_ROOM = 600  # characters kept free for saying what was left out
+_DIFF = 10_000  # characters of one job's diff
+_CAUSES = 3  # in a row of the table; the details have all
+_SHARED = 8  # values of one shared file
+_TABLE = "\n| | job | what happens | because | asks for | image |\n|---|---|---|---|---|---|\n"
+
+
+def render(review: Review, style: Style) -> str:
+    changes = tuple(c for c in review.changes if c.action is not Action.HELD)
+    head = f"<!-- {style.marker} -->\n### Trainwright: {cell(words.verdict(review))}\n"
+    foot = _foot(review, style)
+    rows = [_row(change, style) for change in changes]
+    findings = [_finding(finding, style) for finding in _by_weight(review.findings)]
+    facts = list(_facts(review, style))
+    room = LIMIT - len(head) - len(foot) - _ROOM
+    table, used = fitting([_TABLE, *rows] if rows else [], room * 7 // 10 if findings else room)
+    room -= used
+    listed, used = fitting(["\n", *findings] if findings else [], room)
+    room -= used
+    said, used = fitting(facts, room)
+    room -= used
+    # Diffs are made one by one: of thousands only the first ones fit.
+    folded: list[str] = []
+    for change in changes:
+        part = _details(change, style)
+        if len(part) > room:
+            break
+        folded.append(part)
+        room -= len(part)
+    left = _left(
+        (len(changes) - max(0, len(table) - 1), "row", "rows of the table"),
+        (len(findings) - max(0, len(listed) - 1), "finding", "findings"),
+        (len(facts) - len(said), "paragraph", "paragraphs on capacity and shared files"),
+        (len(changes) - len(folded), "diff", "diffs"),
+    )
+    return "".join((head, *table, *listed, *said, *folded, left, foot))
+
+
+def _left(*dropped: tuple[int, str, str]) -> str:
+    said = [f"{count:,} {one if count == 1 else many}" for count, one, many in dropped if count > 0]
+    return f"\n_Left out to fit a comment: {', '.join(said)}._\n" if said else ""
+
+
+def _by_weight(findings: Sequence[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda finding: (WEIGHT[finding.severity], finding.order))
+
+
+def _row(change: Change, style: Style) -> str:
+    icon = _ICONS[change.action.value]
+    because = "<br>".join(
+        f"{_link(cause.place, style, words.cause(cause))}" for cause in change.causes[:_CAUSES]
+    )
+    more = len(change.causes) - _CAUSES
+    because += f"<br>and {more} more" if more > 0 else ""
+    happens = f"**{change.action.value}**: {cell(change.why)}"
+    asks = cell(words.signed(change.asked)) if any(words.asked(change.asked)) else ""
+    job = cell(str(change.file))
+    return f"| {icon} | {job} | {happens} | {because} | {asks} | {cell(words.image(change))} |\n"
+
+
+def _link(place: Place, style: Style, text: str) -> str:
+    """Text that leads to an authored line, where the address of the repository is known."""
+    if not style.link:
+        return f"{cell(text)} ({cell(str(place))})"
+    return f"[{cell(text)}]({style.link}/{_path(place.file)}#L{place.line})"
+
+
+def _path(file: str) -> str:
+    from urllib.parse import quote
+
+    return quote(file)
+
+
+def _finding(finding: Finding, style: Style) -> str:
+    icon = _SEVERITIES[finding.severity.value]
+    rule = f"[{finding.rule}]({help_uri(finding.rule)})"
+    where = (
+        _link(finding.place, style, str(finding.place)) if style.link else cell(str(finding.place))
+    )
+    return f"- {icon} {rule} {where}: {cell(finding.message)}. {cell(finding.remedy)}\n"
+
+
+def _facts(review: Review, style: Style) -> Iterator[str]:
+    for environment in review.environments:
+        for fit in environment.fits:
+            icon = "⚠️ " if fit.short or fit.unknown else ""
+            yield f"\n{icon}{cell(environment.name)} {cell(fit.what)}: {cell(words.fitting(fit))}\n"
+    for blast in review.blast:
+        causes = "".join(
+            f"- {_link(c.place, style, words.cause(c))}\n" for c in blast.causes[:_SHARED]
+        )
+        more = len(blast.causes) - _SHARED
+        causes += f"- and {more} more\n" if more > 0 else ""
+        yield f"\n`{code(blast.file)}` {words.reach(blast)}.\n\n{causes}"
+
+
+def _details(change: Change, style: Style) -> str:
+    summary = f"{html(str(change.file))}: {change.action.value}"
+    causes = "".join(f"- {_link(c.place, style, words.cause(c))}\n" for c in change.causes)
+    return f"\n<details><summary>{summary}</summary>\n\n{causes}\n{_fenced(change)}\n</details>\n"
+
+
+def _fenced(change: Change) -> str:
+    """The diff of the manifests between fences that nothing in it can close."""
+    lines, size = [], 0
+    for line in words.diff(change):
+        shown = visible(line)
+        size += len(shown) + 1
+        if size > _DIFF:
+            lines.append("... and more: run the command below")
+            break
+        lines.append(shown)
+    if not lines:
+        return ""
+    text = "\n".join(lines)
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}diff\n{text}\n{fence}\n"
+
+
+def _foot(review: Review, style: Style) -> str:
+    head = f"`{review.head[:12]}`" if review.head else "the working tree"
+    behind = f", which has {review.behind} commits more" if review.behind else ""
+    return (
+        f"\n_Base_ `{review.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
+        f"_Reproduce with_ `{code(style.command)}`\n"
+    )
+
+
+FORMAT = Format("markdown", "for pull requests: verdict, table, findings, folded diffs", render)

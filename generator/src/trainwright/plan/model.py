@@ -1,0 +1,184 @@
+"""The typed, frozen values that a review is made of."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from trainwright.model import Data, Finding, Place, Severity
+from trainwright.pointer import Pointer
+from trainwright.specs.demand import NOTHING, Demand
+from trainwright.specs.load import JobFile
+
+
+class Action(enum.StrEnum):
+    """What a merge does to a job; in order of risk, the largest first."""
+
+    REJECTED = "rejected"  # the API server refuses the change, and the whole sync fails
+    BROKEN = "broken"  # errors: there is nothing to render
+    DELETED = "deleted"  # the object goes, without a word from its spec
+    LEFT = "left running"  # out of git, and nothing ends it in the cluster
+    MIXED = "mixed"  # accepted, and pods that restart run something else than their peers
+    IGNORED = "ignored"  # accepted, and nothing happens
+    CANCELLED = "cancelled"
+    NEW_RUN = "new run"  # a new object; the one before goes
+    STARTED = "starts"
+    SUSPENDED = "suspends"
+    RESUMED = "resumes"
+    RETIRED = "retires"
+    IN_PLACE = "in place"
+    HELD = "held"  # the run stays as it is; its next one takes the change up
+    UNCHANGED = "unchanged"
+
+    @property
+    def risk(self) -> int:
+        """0 for the largest."""
+        return _RISKS[self]
+
+
+_RISKS = {action: risk for risk, action in enumerate(Action)}
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A changed value of a spec, or of the facts of its environment, and the line that changed it.
+
+    A value is None on the side where it is not set. Both are redacted where they are shown.
+    """
+
+    pointer: Pointer  # "" is the spec itself
+    before: Data
+    after: Data
+    place: Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A job on one side: the object it is rendered to, and what that asks for.
+
+    `object` is empty and `files` are none for a job that leaves nothing to apply.
+    """
+
+    object: str
+    target: str
+    image: str
+    queue: str
+    state: str
+    retired: bool
+    files: Mapping[str, str] = field(repr=False)  # texts by name
+    demand: Demand = NOTHING
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What becomes of one job; `before` is None for a new one, `after` for one that is gone."""
+
+    file: JobFile
+    action: Action
+    why: str
+    before: Run | None
+    after: Run | None
+    causes: tuple[Cause, ...] = ()
+    left: Demand = NOTHING  # of the run before, where it goes on although no spec asks for it
+
+    @property
+    def delta(self) -> Demand:
+        """How the sum over all that runs changes."""
+        before = self.before.demand if self.before else NOTHING
+        after = self.after.demand if self.after else NOTHING
+        return after + self.left - before
+
+    @property
+    def asked(self) -> Demand:
+        """As `delta`, but a new run asks for all its hours again, used up or not by the old one."""
+        if self.action is not Action.NEW_RUN or self.after is None:
+            return self.delta
+        new, delta = self.after.demand, self.delta
+        return replace(new, nodes=delta.nodes, gpus=delta.gpus)
+
+    @property
+    def order(self) -> tuple[int, str]:
+        return (self.action.risk, str(self.file))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Changes as they are once the definitions of their objects were asked, and what these say."""
+
+    changes: tuple[Change, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """Whether all active jobs of an environment fit something that is finite.
+
+    `need` is the least they ask for, `most` the most; they differ for elastic jobs. `unknown`
+    counts jobs whose need cannot be said.
+    """
+
+    what: str  # "pool h100", "queue team-nlp", "budget"
+    unit: str  # "GPUs", "GPU-hours", ...
+    need: float
+    most: float
+    has: float
+    unknown: int = 0
+
+    @property
+    def short(self) -> float:
+        """How much is missing when all jobs run with the least they ask for."""
+        return max(0.0, self.need - self.has)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentReview:
+    """All changes of one environment, its totals on both sides, and what is finite in it."""
+
+    name: str
+    jobs: int  # after the merge
+    changes: tuple[Change, ...]  # without those that change nothing
+    before: Demand
+    after: Demand
+    asked: Demand  # by the changes alone
+    fits: tuple[Fit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Blast:
+    """A shared file that changed, and the jobs that read it and that something happens to.
+
+    `new_runs` counts those that get a new run, `held` those whose run stays as it is; `causes` are
+    the values in the file that these are behind, each once.
+    """
+
+    file: str
+    jobs: tuple[JobFile, ...]
+    new_runs: int
+    held: int
+    causes: tuple[Cause, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """Everything a merge will do. `head` is empty when the working tree was looked at."""
+
+    base: str  # hashes of commits
+    head: str
+    behind: int  # commits that the reviewed branch lacks of the one it goes into
+    environments: tuple[EnvironmentReview, ...]
+    blast: tuple[Blast, ...]
+    findings: tuple[Finding, ...]
+    sources: Mapping[str, tuple[str, ...]] = field(repr=False)
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Of all environments, the riskiest first."""
+        found = (change for environment in self.environments for change in environment.changes)
+        return tuple(sorted(found, key=lambda change: change.order))
+
+    @property
+    def blocked(self) -> bool:
+        """Whether the merge would break something."""
+        refused = any(c.action in (Action.REJECTED, Action.BROKEN) for c in self.changes)
+        return refused or any(f.severity is Severity.ERROR for f in self.findings)

@@ -1,0 +1,96 @@
+"""One side of a merge: every job of it resolved, and those rendered that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from trainwright.model import Job
+from trainwright.plan.model import Run
+from trainwright.render import batch
+from trainwright.render.job import Rendered
+from trainwright.runs import adjust
+from trainwright.runs.decision import Step
+from trainwright.runs.record import Recorded, Unrecorded
+from trainwright.specs import demand
+from trainwright.specs.load import JobFile
+from trainwright.specs.tree import Snapshot, Tree
+from trainwright.workspace import ResolvedJob, Workspace
+
+
+class Side(Workspace):
+    """The specs of one commit or folder, and what lies rendered beside them.
+
+    `earlier` is the side before: where this one has no record of a run, that one's counts.
+    """
+
+    def __init__(self, tree: Tree, earlier: Side | None = None):
+        super().__init__(Snapshot(tree), earlier=earlier)
+
+    def render(self, files: Sequence[JobFile], helm: str | None) -> dict[JobFile, Rendered]:
+        """Some jobs, rendered and checked."""
+        items = [batch.Item(file, self.known(file), judge=True) for file in files]
+        outcomes = batch.run(self.tree, items, batch.Options(helm=helm, new_runs=True))
+        return {rendered.file: rendered for rendered, _ in outcomes}
+
+    def committed(self, file: JobFile) -> Recorded | Unrecorded | None:
+        """What lies in rendered/ for a job: that is what the cluster was given."""
+        folder = self.folder(file.environment)
+        return folder.recorded(file.name) or folder.unrecorded.get(file.name)
+
+    def applied(self, file: JobFile) -> Run | None:
+        """The run of a job as it was committed; None where nothing was."""
+        found = self.committed(file)
+        if found is None:
+            return None
+        try:
+            texts = found.files.texts()
+        except (OSError, UnicodeDecodeError):
+            return None
+        return self._run(self.job(file), found.object, found.target, texts)
+
+    def after(self, file: JobFile, rendered: Rendered, before: Run | None) -> Run | None:
+        """The run of a job as it is to be applied; `before` is what is applied now."""
+        decision = rendered.decision
+        if decision is None:
+            return None
+        texts: Mapping[str, str] = rendered.files
+        if decision.step is Step.KEEP and not texts:
+            own = self.applied(file)
+            texts = own.files if own and own.object == decision.name else _files(before)
+        run = self._run(self.job(file), decision.name, rendered.target, texts)
+        return replace(run, state=decision.state, retired=decision.state == "finished")
+
+    def _run(self, resolved: ResolvedJob, name: str, target: str, texts: Mapping[str, str]) -> Run:
+        job = self.running(resolved)
+        return Run(
+            object=name if texts else "",
+            target=target,
+            image=job.image.reference if job else "",
+            queue=job.queue if job else "",
+            state=job.state if job else "",
+            retired=bool(resolved.decision and resolved.decision.state == "finished"),
+            files=texts,
+            demand=demand.of(job) if job and texts else demand.NOTHING,
+        )
+
+    def running(self, resolved: ResolvedJob) -> Job | None:
+        """The job as its run has it: as recorded, where that is behind what is written now."""
+        sources, record, decision = resolved.sources, resolved.record, resolved.decision
+        if sources is None or decision is None:
+            return None
+        if decision.step is Step.BEGIN or record is None or not decision.held:
+            return sources.job
+        try:
+            found = adjust.recorded_job(
+                record, sources.spec, sources.environment, sources.job.source
+            )
+        except adjust.CannotAdjust:
+            return sources.job
+        changed = sources.own.get("maxDuration") != record.job.get("maxDuration")
+        most = sources.job.max_duration if changed else found.job.max_duration
+        return replace(found.job, state=sources.job.state, max_duration=most)
+
+
+def _files(run: Run | None) -> Mapping[str, str]:
+    return run.files if run else {}

@@ -1,0 +1,91 @@
+"""For people at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Finding, Severity
+from trainwright.plan import words
+from trainwright.plan.format import Format, Style
+from trainwright.plan.model import Action, Cause, Change, Review
+from trainwright.reports.terminal import table
+
+_COLORS = {
+    "rejected": "red",
+    "broken": "red",
+    "deleted": "red",
+    "left running": "red",
+    "mixed": "red",
+    "ignored": "yellow",
+    "cancelled": "yellow",
+    "new run": "yellow",
+    "starts": "green",
+}
+
+
+def render(review: Review, style: Style) -> str:
+    return "".join(f"{line}\n" for line in _lines(review, style))
+
+
+def _lines(review: Review, style: Style) -> Iterator[str]:
+    yield words.verdict(review)
+    if review.behind:
+        yield f"{style.against} has {review.behind} commits more, which are not looked at"
+    for change in review.changes:
+        if change.action is not Action.HELD:  # those are one line for each file that changed
+            yield ""
+            yield from _change(change, style)
+    findings = [finding for finding in review.findings if _said(finding)]
+    if findings:
+        yield ""
+    for finding in findings:
+        severity = finding.severity.value
+        rule = style.paint(
+            f"{severity}[{finding.rule}]", "red" if severity == "error" else "yellow"
+        )
+        yield f"{rule}: {finding.message}  ({finding.place})"
+    if review.blast:
+        yield ""
+        for blast in review.blast:
+            yield f"{blast.file} {words.reach(blast)}"
+            yield from _causes(blast.causes)
+    fits = [
+        (environment.name, fit.what, words.fitting(fit))
+        for environment in review.environments
+        for fit in environment.fits
+    ]
+    if fits:
+        yield ""
+        yield table(("environment", "finite", "when all run"), fits, color=style.color).rstrip("\n")
+
+
+_ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)
+
+
+def _said(finding: Finding) -> bool:
+    """Errors, what definitions say of a change, and what is left out of what is rendered."""
+    return finding.severity is Severity.ERROR or finding.rule in _ASKED
+
+
+def _change(change: Change, style: Style) -> Iterator[str]:
+    action = style.paint(change.action.value, _COLORS.get(change.action.value, ""))
+    yield f"{change.file}  {action}: {change.why}"
+    yield from _causes(change.causes)
+    asked = words.signed(change.asked)
+    if change.asked.nodes or change.asked.gpus or change.asked.hours or change.asked.unbounded:
+        yield f"  asks for {asked}"
+    if words.image(change):
+        yield f"  image {words.image(change)}"
+
+
+def _causes(causes: Sequence[Cause]) -> Iterator[str]:
+    for cause in causes[:_MOST]:
+        yield f"  {words.cause(cause)}  ({cause.place})"
+    if len(causes) > _MOST:
+        yield f"  and {len(causes) - _MOST} more"
+
+
+_MOST = 8  # causes shown of one job or file
+
+FORMAT = Format("text", "for people at a terminal", render)

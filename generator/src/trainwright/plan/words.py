@@ -1,0 +1,166 @@
+"""How a review is put into words and numbers, whatever the format."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from trainwright.findings.credentials import HIDDEN, named, redact
+from trainwright.findings.redaction import unified_diff
+from trainwright.model import Data, Severity
+from trainwright.plan.model import Action, Blast, Cause, Change, Fit, Review, Run
+from trainwright.pointer import Pointer
+from trainwright.specs.demand import NOTHING, Demand, Range
+
+_COUNTED = {
+    Action.REJECTED: "rejected by the API",
+    Action.BROKEN: "broken",
+    Action.DELETED: "deleted",
+    Action.LEFT: "left running",
+    Action.MIXED: "mixed versions",
+    Action.IGNORED: "silently ignored",
+    Action.CANCELLED: "cancelled",
+    Action.NEW_RUN: "new run",
+    Action.STARTED: "started",
+    Action.SUSPENDED: "suspended",
+    Action.RESUMED: "resumed",
+    Action.RETIRED: "retired",
+    Action.IN_PLACE: "changed in place",
+    Action.HELD: "held back",
+}
+
+
+def verdict(review: Review) -> str:
+    """One line: how many jobs come to what, what that asks for, and what is too small for it."""
+    counts = Counter(change.action for change in review.changes)
+    parts = [", ".join(_counted(action, counts[action]) for action in _COUNTED if counts[action])]
+    for environment in review.environments:
+        if environment.asked != NOTHING:
+            parts.append(f"{environment.name} {signed(environment.asked)}")
+        if environment.changes:
+            short = (shortage(fit) for fit in environment.fits if fit.short)
+            parts += [f"{environment.name} {said}" for said in short]
+    errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
+    parts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
+    return " · ".join(part for part in parts if part) or "nothing changes for any job"
+
+
+def _counted(action: Action, number: int) -> str:
+    plural = "s" if action is Action.NEW_RUN and number > 1 else ""
+    return f"{number} {_COUNTED[action]}{plural}"
+
+
+def reach(blast: Blast) -> str:
+    """What a shared file does to the jobs that read it: "holds back 12 runs, 0 start"."""
+    jobs = f"{len(blast.jobs):,} job{'' if len(blast.jobs) == 1 else 's'}"
+    if not blast.held:
+        return f"reaches {jobs}, {blast.new_runs:,} of them with a new run"
+    runs = f"{blast.held:,} run{'' if blast.held == 1 else 's'}"
+    again = "`trainwright rerun` takes the change up"
+    return f"holds back {runs}, {blast.new_runs:,} start: {again}"
+
+
+def number(value: float) -> str:
+    """A number as people write it: "1,536" or "0.5"."""
+    rounded = round(value, 2)
+    return f"{int(rounded):,}" if rounded == int(rounded) else f"{rounded:,}"
+
+
+def span(value: Range, *, sign: bool = False) -> str:
+    """One number, or the two ends of a range; with a sign where asked for."""
+    ends = sorted({value.low, value.high})
+    return " to ".join(f"{'+' if sign and end > 0 else ''}{number(end)}" for end in ends)
+
+
+def asked(demand: Demand, *, sign: bool = False) -> Iterator[str]:
+    """What is asked for, a few words a part; unbounded and unpriced jobs are always said."""
+    if demand.gpus:
+        gpus = span(demand.gpus, sign=sign)
+        yield f"{gpus} GPU{'' if gpus.lstrip('+-') == '1' else 's'}"
+    elif demand.nodes:
+        nodes = span(demand.nodes, sign=sign)
+        yield f"{nodes} node{'' if nodes.lstrip('+-') == '1' else 's'}"
+    if demand.hours:
+        yield f"{span(demand.hours, sign=sign)} GPU-h"
+    if demand.cost:
+        yield f"cost {span(demand.cost, sign=sign)}"
+    if demand.unbounded:
+        jobs = abs(demand.unbounded)
+        less = "no longer " if demand.unbounded < 0 else ""
+        yield f"{less}unbounded GPU-h of {jobs} job{'' if jobs == 1 else 's'} without maxDuration"
+
+
+def signed(demand: Demand) -> str:
+    """A difference of demands in one line."""
+    return ", ".join(asked(demand, sign=True)) or "±0 GPUs"
+
+
+def shortage(fit: Fit) -> str:
+    """What is missing when everything runs at once."""
+    return f"{fit.what} short by {number(fit.short)} {fit.unit}"
+
+
+def fitting(fit: Fit) -> str:
+    """Need, what there is, and how they compare."""
+    need = span(Range(fit.need, fit.most))
+    unknown = f" and {fit.unknown} of unknown length" if fit.unknown else ""
+    said = f"{need} of {number(fit.has)} {fit.unit}{unknown}"
+    if fit.short:
+        return f"{said}: short by {number(fit.short)}"
+    if fit.most > fit.has:
+        return f"{said}: elastic jobs get less than they could use"
+    return f"{said}: unknown whether that fits" if fit.unknown else f"{said}: fits"
+
+
+def cause(found: Cause) -> str:
+    """ "image.tag: 1.0 → 1.1", with credentials hidden."""
+    if not found.pointer:
+        return "the spec itself"
+    before, after = (value(found.pointer, side) for side in (found.before, found.after))
+    return f"{found.pointer.dotted}: {before} → {after}"
+
+
+def value(pointer: Pointer, data: Data) -> str:
+    """A value of a spec on one line, short, and hidden where it looks like a credential."""
+    if data is None:
+        return "(unset)"
+    if named(pointer.last, str(data)):
+        return HIDDEN
+    text = redact(json.dumps(data, ensure_ascii=False))
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def image(change: Change) -> str:
+    """Which image a job moves from and to; nothing when it stays."""
+    before, after = (_image(run) for run in (change.before, change.after))
+    if before == after or not after:
+        return ""
+    return f"{before} → {after}" if before else after
+
+
+def _image(run: Run | None) -> str:
+    if run is None:
+        return ""
+    repository, _, digest = run.image.partition("@")
+    return f"{repository}@{digest[:19]}" if digest else repository
+
+
+def diff(change: Change, context: int = 3) -> Iterator[str]:
+    """A unified diff of the rendered manifests, values files left out, credentials hidden.
+
+    Nothing for a job with errors: nothing of it would be written.
+    """
+    if change.action is Action.BROKEN:
+        return
+    before = change.before.files if change.before else {}
+    after = change.after.files if change.after else {}
+    for name in sorted({*before, *after} - {"values.yaml"}):
+        path = f"environments/{change.file.environment}/rendered/{change.file.name}/{name}"
+        yield from unified_diff(
+            before.get(name, "").splitlines(),
+            after.get(name, "").splitlines(),
+            old=f"a/{path}" if name in before else "/dev/null",
+            new=f"b/{path}" if name in after else "/dev/null",
+            context=context,
+        )

@@ -1,0 +1,1 @@
+"""A pod, its ranks, and the commands that start it."""

@@ -1,0 +1,148 @@
+"""A pod template, and what an operator adds to it, into a `Pod`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainwright.model import Data
+from trainwright.pods.pod import (
+    Deadline,
+    EnvVar,
+    InitContainer,
+    ManifestError,
+    Mount,
+    Pod,
+    Port,
+    Restart,
+)
+
+
+def main_container(spec: Mapping[str, Data], name: str = "") -> Mapping[str, Data]:
+    """The container of that name; without a name the first. Raises ManifestError without one."""
+    containers: list[Mapping[str, Data]] = spec.get("containers") or []
+    found = [c for c in containers if not name or c.get("name") == name]
+    if not found:
+        wanted = f'container "{name}"' if name else "container"
+        raise ManifestError(f"a pod template has no {wanted}: the operator starts nothing")
+    return found[0]
+
+
+def pod(
+    written: Mapping[str, Data],
+    container: Mapping[str, Data],
+    *,
+    name: str,
+    role: str,
+    index: int,
+    restart: Restart,
+    fields: Mapping[str, str],
+    injected: tuple[EnvVar, ...] = (),
+) -> Pod:
+    """The pod of a template, reached by its name and without what its operator adds to it.
+
+    `written` is the template with its metadata, `fields` are values of the downward API that are
+    known beforehand; `injected` follows the container's own env.
+    """
+    spec: Mapping[str, Data] = written["spec"]
+    metadata: Mapping[str, Data] = written.get("metadata") or {}
+    own = tuple(_variable(entry, fields) for entry in container.get("env") or ())
+    return Pod(
+        name=name,
+        hostname=name,
+        role=role,
+        index=index,
+        image=container.get("image", ""),
+        command=words(container),
+        declared=(*own, *injected),
+        restart=restart,
+        ports=container_ports(container),
+        mounts=tuple(_mounts(spec, container)),
+        resources=_resources(container.get("resources") or {}),
+        security={
+            where: context
+            for where, context in (
+                ("pod", spec.get("securityContext")),
+                ("container", container.get("securityContext")),
+            )
+            if context
+        },
+        init=tuple(_init(c) for c in spec.get("initContainers") or ()),
+        grace_period=spec.get("terminationGracePeriodSeconds", 30),
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        pull_policy=container.get("imagePullPolicy", ""),
+        pull_secrets=tuple(s["name"] for s in spec.get("imagePullSecrets") or ()),
+        placement={field: spec[field] for field in _PLACEMENT if spec.get(field)},
+        service_account=spec.get("serviceAccountName", ""),
+        token=spec.get("automountServiceAccountToken"),
+        starts_image=not container.get("command"),
+    )
+
+
+def deadline(policy: Mapping[str, Data], *, attempt: bool = False) -> Deadline | None:
+    """The deadline of a spec or a run policy, which all operators call alike."""
+    seconds = policy.get("activeDeadlineSeconds")
+    return None if seconds is None else Deadline(seconds=seconds, attempt=attempt)
+
+
+_PLACEMENT = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "schedulerName")
+
+
+def words(container: Mapping[str, Data]) -> tuple[str, ...]:
+    """Command and arguments, which the kubelet starts as one argv."""
+    return (*(container.get("command") or ()), *(container.get("args") or ()))
+
+
+def container_ports(container: Mapping[str, Data]) -> tuple[Port, ...]:
+    return tuple(
+        Port(port.get("name", ""), int(port["containerPort"]))
+        for port in container.get("ports") or ()
+    )
+
+
+def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
+    name, origin = entry["name"], entry.get("valueFrom")
+    if not origin:
+        return EnvVar(name, str(entry.get("value") or ""))
+    kind, reference = next(iter(origin.items()))
+    if kind == "fieldRef":
+        path = reference["fieldPath"]
+        if path in fields:
+            # The value is final: a $ in it is no reference.
+            return EnvVar(name, fields[path].replace("$", "$$"))
+        return EnvVar(name, source=f"field {path} of the pod")
+    if kind == "secretKeyRef":
+        secret = (reference["name"], reference["key"])
+        return EnvVar(name, source=f"key {secret[1]} of Secret {secret[0]}", secret=secret)
+    if kind == "configMapKeyRef":
+        return EnvVar(name, source=f"key {reference['key']} of ConfigMap {reference['name']}")
+    return EnvVar(name, source=f"{kind} of the pod")
+
+
+def _mounts(spec: Mapping[str, Data], container: Mapping[str, Data]) -> list[Mount]:
+    sources = {
+        volume["name"]: {key: value for key, value in volume.items() if key != "name"}
+        for volume in spec.get("volumes") or ()
+    }
+    return [
+        Mount(
+            path=mount["mountPath"],
+            volume=mount["name"],
+            source=sources.get(mount["name"], {}),
+            sub_path=mount.get("subPath", ""),
+            read_only=mount.get("readOnly", False),
+        )
+        for mount in container.get("volumeMounts") or ()
+    ]
+
+
+def _resources(resources: Mapping[str, Data]) -> dict[str, dict[str, str]]:
+    """Requests and limits; the API server fills requests in from limits."""
+    limits = {key: str(value) for key, value in (resources.get("limits") or {}).items()}
+    requests = {key: str(value) for key, value in (resources.get("requests") or {}).items()}
+    both = {"requests": {**limits, **requests}, "limits": limits}
+    return {kind: amounts for kind, amounts in both.items() if amounts}
+
+
+def _init(container: Mapping[str, Data]) -> InitContainer:
+    return InitContainer(container["name"], container.get("image", ""), words(container))

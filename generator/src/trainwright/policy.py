@@ -1,0 +1,98 @@
+"""What counts: findings after the environment's severities and people's waivers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Environment, Finding, Severity, Waiver
+from trainwright.rules import RULES
+from trainwright.rules.transitions import TRANSITIONS
+
+# What may be waived and weighted: everything but mistakes without which nothing is rendered.
+WAIVABLE = frozenset((*RULES, *TRANSITIONS, *(d.id for d in dx.DIAGNOSTICS.values() if d.waivable)))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """One job's findings with the waivers from its own spec."""
+
+    job: str
+    findings: tuple[Finding, ...]
+    waivers: tuple[Waiver, ...]
+
+
+def settle(
+    environment: Environment, jobs: Iterable[Judged], today: str, *, whole: bool
+) -> tuple[Finding, ...]:
+    """The findings that remain, and those about the waivers themselves.
+
+    `today` is an ISO date. Waivers in environment.yaml are called unused only when the `whole`
+    environment was looked at.
+    """
+    used: set[Waiver] = set()
+    settled: list[Finding] = []
+    for judged in jobs:
+        waivers = (*judged.waivers, *_applying(environment.waivers, judged.job))
+        settled.extend(_remaining(judged.findings, environment, waivers, today, used))
+        settled.extend(_about(judged.waivers, today, used, f"{environment.name}/{judged.job}"))
+    shared = environment.waivers
+    about = _about(shared, today, used if whole else used | set(shared), environment.name)
+    return (*settled, *about, *_unknown_severities(environment))
+
+
+def _applying(waivers: tuple[Waiver, ...], job: str) -> Iterator[Waiver]:
+    return (waiver for waiver in waivers if fnmatchcase(job, waiver.job))
+
+
+def _remaining(
+    findings: tuple[Finding, ...],
+    environment: Environment,
+    waivers: tuple[Waiver, ...],
+    today: str,
+    used: set[Waiver],
+) -> Iterator[Finding]:
+    for finding in findings:
+        matching = [w for w in waivers if w.rule == finding.rule and finding.rule in WAIVABLE]
+        used.update(matching)
+        if any(waiver.until >= today for waiver in matching):
+            continue
+        weight = environment.severities.get(finding.rule)
+        if weight is None or finding.rule not in WAIVABLE:
+            yield finding
+        elif weight.severity is not Severity.OFF:
+            yield replace(finding, severity=weight.severity)
+
+
+def _about(
+    waivers: tuple[Waiver, ...], today: str, used: set[Waiver], subject: str
+) -> Iterator[Finding]:
+    for waiver in waivers:
+        if waiver.rule not in WAIVABLE:
+            message = f"{waiver.rule} is no rule that can be waived"
+            yield dx.UNKNOWN_RULE.at(waiver.place, message, subject=subject)
+        elif waiver.until < today:
+            message = f"the waiver of {waiver.rule} expired on {waiver.until}"
+            yield dx.WAIVER_EXPIRED.at(waiver.place, message, subject=subject)
+        elif waiver not in used:
+            message = f"the waiver of {waiver.rule} waives nothing"
+            yield dx.WAIVER_UNUSED.at(waiver.place, message, subject=subject)
+
+
+def _unknown_severities(environment: Environment) -> Iterator[Finding]:
+    for rule, weight in environment.severities.items():
+        if rule not in WAIVABLE:
+            message = f"{rule} is no rule whose severity can be set"
+            yield dx.UNKNOWN_RULE.at(weight.place, message, subject=environment.name)
+
+
+def distinct(findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings about a shared file once, however many jobs inherit from it."""
+    seen = set()
+    for finding in findings:
+        key = replace(finding, subject="") if "/" not in finding.manifest else finding
+        if key not in seen:
+            seen.add(key)
+            yield finding

@@ -1,0 +1,133 @@
+"""Many jobs rendered: here, or in several processes when there is work for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from trainwright import helm
+from trainwright.model import Environment
+from trainwright.render import job as render
+from trainwright.render.processors import exit_on_interrupt, processors, starting_workers
+from trainwright.runs import record as records
+from trainwright.runs.record import Recorded, Unrecorded
+from trainwright.specs import ledger, resolve
+from trainwright.specs.load import JobFile, LoadedEnvironment, Reader, environment_files
+from trainwright.specs.tree import Tree
+
+# Below this many jobs a second process costs more to start than it saves.
+_WORTH_A_PROCESS = 150
+_CHUNK = 50
+_MAX_PROCESSES = 4  # each holds a Helm engine and schemas, some 90 MB
+
+Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the states of its inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to render: `helm` names a binary to use instead of the embedded engine, `kubernetes` a
+    minor version instead of each environment's own; `new_runs` lets runs begin in place of those
+    of which nobody knows what they began with.
+    """
+
+    helm: str | None = None
+    kubernetes: str = ""
+    new_runs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A job to render, and the run that it has, if any: `recorded`, or listed by an index.
+
+    With `judge` the next run is checked, also where the present one stays.
+    """
+
+    file: JobFile
+    recorded: Recorded | None = None
+    unrecorded: Unrecorded | None = None
+    judge: bool = True
+
+
+def run(tree: Tree, items: Sequence[Item], options: Options) -> Iterator[Outcome]:
+    """Every job rendered, in order."""
+    processes = min(_MAX_PROCESSES, processors())
+    if processes == 1 or len(items) < _WORTH_A_PROCESS:
+        renderer = Renderer(tree, options)
+        yield from map(renderer.render, items)
+        return
+    from concurrent.futures import ProcessPoolExecutor  # 30 ms, and only large plans need it
+    from multiprocessing import get_context
+
+    # Spawned, not forked: the Go runtime inside the Helm engine does not survive a fork.
+    with ProcessPoolExecutor(
+        processes, get_context("spawn"), initializer=_start, initargs=(tree, options)
+    ) as pool:
+        with starting_workers():
+            outcomes = pool.map(_render_in_worker, items, chunksize=_CHUNK)
+        yield from outcomes
+
+
+class Renderer:
+    """Renders job files, keeping the engine and the shared layers from one to the next."""
+
+    def __init__(self, tree: Tree, options: Options):
+        self._tree = tree
+        self._options = options
+        self._reader = Reader(tree)
+        self._engine = helm.engine(options.helm)
+        self._environments: dict[str, tuple[LoadedEnvironment, Environment | None]] = {}
+        self._ledgers: dict[str, ledger.Ledger] = {}
+
+    def render(self, item: Item) -> Outcome:
+        """One job, and the state by path of each file that decided what it came to."""
+        file = item.file
+        loaded, environment = self._environment(file.environment)
+        if environment is None or loaded.document is None:  # it broke since the plan began
+            rendered = render.Rendered(file=file, usable=False, findings=loaded.findings)
+            return rendered, self._states(environment_files(file.environment))
+        context = render.Context(
+            environment=environment,
+            document=loaded.document,
+            engine=self._engine,
+            ledger=self._ledger(file.environment),
+            judge=item.judge,
+            new_runs=self._options.new_runs,
+        )
+        was = item.recorded or item.unrecorded
+        rendered = render.job(self._reader.job(file, loaded), context, was)
+        about = (ledger.path(file.environment), records.path(file.environment, file.name))
+        inputs = self._states((*rendered.inputs, *about))
+        self._reader.forget(file.path)
+        return rendered, inputs
+
+    def _states(self, paths: Iterable[str]) -> dict[str, str]:
+        return {path: self._reader.state(path) for path in sorted(paths)}
+
+    def _environment(self, name: str) -> tuple[LoadedEnvironment, Environment | None]:
+        if name not in self._environments:
+            loaded = self._reader.environment(name)
+            resolved = resolve.loaded(loaded)
+            if resolved is not None and self._options.kubernetes:
+                resolved = replace(resolved, kubernetes_version=self._options.kubernetes)
+            self._environments[name] = (loaded, resolved)
+        return self._environments[name]
+
+    def _ledger(self, name: str) -> ledger.Ledger:
+        if name not in self._ledgers:
+            self._ledgers[name] = ledger.read(self._tree, name)
+        return self._ledgers[name]
+
+
+_worker: Renderer | None = None  # set once in each worker process, never in the main one
+
+
+def _start(tree: Tree, options: Options) -> None:
+    global _worker  # noqa: PLW0603 - what an initializer is for
+    exit_on_interrupt()
+    _worker = Renderer(tree, options)
+
+
+def _render_in_worker(item: Item) -> Outcome:
+    assert _worker is not None
+    return _worker.render(item)

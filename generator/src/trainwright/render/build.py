@@ -1,0 +1,350 @@
+"""Everything selected, rendered and compared with what is on disk: the one plan of every verb."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Finding, Place, Severity
+from trainwright.policy import Judged, distinct, settle
+from trainwright.render import batch, cache
+from trainwright.render import job as render
+from trainwright.render.cache import Remembered
+from trainwright.render.history import History
+from trainwright.runs import collisions
+from trainwright.runs import folder as index
+from trainwright.runs import record as records
+from trainwright.runs.folder import RenderedFolder
+from trainwright.runs.keeping import Keeper
+from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
+from trainwright.specs import filetree, ledger, redundant, resolve
+from trainwright.specs.filetree import Changes
+from trainwright.specs.load import JobFile, Reader, survey
+from trainwright.specs.select import Selection, select
+from trainwright.specs.tree import Folder, Snapshot, Tree
+from trainwright.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How to plan: `helm` names a binary to use instead of the embedded engine.
+
+    With `judge` the next run of every job is checked; without it only runs that begin are.
+    With `recover` records that are missing are taken from git's history. `new_runs` lets runs begin
+    in place of those of which nobody knows what they began with.
+    """
+
+    today: str  # ISO date, for the expiry of waivers
+    helm: str | None = None
+    kubernetes: str = ""  # a minor version instead of each environment's own
+    use_cache: bool = True
+    judge: bool = True
+    new_runs: bool = False
+    recover: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentPlan:
+    """One environment: what rendered/ should hold, how it differs, and what is wrong.
+
+    `changes` is None when errors leave nothing to write. `edited` are files that differ from what
+    was rendered: somebody changed them by hand. `begun` are the jobs whose run is a new one.
+    """
+
+    name: str
+    jobs: tuple[JobFile, ...]
+    runs: Mapping[str, Record]
+    findings: tuple[Finding, ...]
+    changes: Changes | None
+    edited: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        return index.folder_of(self.name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that was selected, and the files that findings point into."""
+
+    environments: tuple[EnvironmentPlan, ...]
+    findings: tuple[Finding, ...]  # of all environments, and of what belongs to none
+    sources: Mapping[str, tuple[str, ...]]  # lines of every file that a finding names
+
+    @property
+    def jobs(self) -> tuple[JobFile, ...]:
+        return tuple(job for environment in self.environments for job in environment.jobs)
+
+    @property
+    def failed(self) -> bool:
+        return any(finding.severity is Severity.ERROR for finding in self.findings)
+
+
+def plan(
+    root: Path,
+    patterns: tuple[str, ...],
+    options: Options,
+    specs: Tree | None = None,
+    rendered: Tree | None = None,
+    history: History | None = None,
+) -> Plan:
+    """Load, merge, validate, render, check and compare whatever the patterns select.
+
+    `specs` are read instead of those on disk: a commit's, say, or edited ones. `rendered` is where
+    the runs are kept, if not on disk; `history` is what was kept there before, if not HEAD's.
+    """
+    tree = Snapshot(specs or Folder(root))
+    found = survey(tree)
+    reader = Reader(tree)
+    nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
+    selected = () if nothing else select(patterns, found.jobs)
+    ledgers = {s.environment: ledger.read(tree, s.environment) for s in selected}
+    runs = rendered or Folder(root)
+    if options.recover and history is None:
+        history = History(root)
+    work = [
+        _Work(
+            root,
+            reader,
+            s,
+            ledgers[s.environment],
+            RenderedFolder(runs, s.environment),
+            history,
+            options,
+        )
+        for s in selected
+    ]
+    _render(tree, work, options)
+    idle = {item.name: item.idle for item in work}
+    shared = redundant.shared(idle, reader, whole=len(work) == len(found.jobs))
+    environments = tuple(item.finished(shared[item.name]) for item in work)
+    everything = (*found.findings, *(f for e in environments for f in e.findings))
+    findings = tuple(sorted(distinct(everything), key=lambda finding: finding.order))
+    return Plan(
+        environments=environments,
+        findings=findings,
+        sources={
+            path: reader.lines(path) for path in _files(findings) if tree.kind(path) == "file"
+        },
+    )
+
+
+def _render(tree: Tree, work: list[_Work], options: Options) -> None:
+    """Render what is pending, of all environments together."""
+    pending = [(environment, item) for environment in work for item in environment.pending()]
+    how = batch.Options(helm=options.helm, kubernetes=options.kubernetes, new_runs=options.new_runs)
+    outcomes = batch.run(tree, [item for _, item in pending], how)
+    for (environment, item), outcome in zip(pending, outcomes, strict=True):
+        environment.take(item, *outcome)
+
+
+def _files(findings: tuple[Finding, ...]) -> set[str]:
+    return {
+        place.file for f in findings for place in (f.place, *(r.place for r in f.related)) if place
+    }
+
+
+def _unknown(file: JobFile, *, there: bool) -> Finding:
+    """A job whose record is missing, or `there` and not to be understood."""
+    path = records.path(file.environment, file.name)
+    if not there:
+        message = f"{path} is missing, and no commit at hand has it"
+        return dx.UNRECORDED.at(Place(file.path), message, subject=str(file))
+    return dx.UNRECORDED.at(
+        Place(file.path),
+        f"{path} was edited, or committed with the markers of a conflict, and cannot be read",
+        remedy=f"Take it from a commit in which it was whole, as from either side of a merge: `git "
+        f"checkout COMMIT -- {PurePosixPath(path).parent}`. Or begin a new run with `trainwright "
+        "render --new-runs` or `trainwright publish --new-runs`.",
+        subject=str(file),
+    )
+
+
+class _Work:
+    """One environment on its way to an `EnvironmentPlan`."""
+
+    def __init__(
+        self,
+        root: Path,
+        reader: Reader,
+        selection: Selection,
+        known: ledger.Ledger,
+        folder: RenderedFolder,
+        history: History | None,
+        options: Options,
+    ):
+        self.name = selection.environment
+        self._reader = reader
+        self._selection = selection
+        self._ledger = known
+        self._options = options
+        self._folder = folder
+        self._history = history
+        self._unknown: tuple[JobFile, ...] = ()  # jobs that may have a run that nobody knows
+        self._cache_path = cache.location(root, selection.environment)
+        self._mark = cache.fingerprint(options.helm or cache.EMBEDDED)
+        self._loaded = reader.environment(selection.environment)
+        self.environment = resolve.loaded(self._loaded)
+        remembers = options.use_cache and options.judge
+        self._remembered = cache.load(self._cache_path, self._mark) if remembers else {}
+        self._judged: dict[str, Remembered] = {}
+        self._runs: dict[str, Record] = dict(folder.records)
+        self._texts: dict[str, str] = {}
+
+    def pending(self) -> Iterator[batch.Item]:
+        """The jobs that take more than a look: another run or state, or findings not known yet."""
+        if self.environment is None:
+            return
+        if self._history is not None:
+            self._restore(self._history)
+        keeper = Keeper(self._reader, self._loaded, self.environment, self._ledger)
+        for file, recorded in self._present().items():
+            known = self._remembered.get(file.name)
+            if known and self._still_true(known):
+                self._judged[file.name] = known
+            judge = self._options.judge and file.name not in self._judged
+            here = file.name in self._runs  # not only in git's history
+            if judge or recorded is None or not (here and keeper.stays(file, recorded)):
+                unrecorded = None if recorded else self._folder.unrecorded.get(file.name)
+                yield batch.Item(file, recorded, unrecorded, judge=judge)
+
+    def _present(self) -> Mapping[JobFile, Recorded | None]:
+        """The run of each job: as it is recorded here, or else in git's history."""
+        found = {file: self._folder.recorded(file.name) for file in self._selection.jobs}
+        if self._history is not None:
+            found |= self._recovered(found, self._history)
+        self._unknown = tuple(file for file, run in found.items() if not run and self._lost(file))
+        return found
+
+    def _restore(self, history: History) -> None:
+        """Put back lost runs of jobs that were not selected: the list of all would end them."""
+        known = {*self._runs, *self._folder.unrecorded}
+        lost = [file for file in self._selection.others if file.name not in known]
+        for file, run in history.recorded(lost).items():
+            self._runs[file.name] = run.record
+            texts = {**run.files.texts(), RECORD_FILE: records.text(file.path, run.record)}
+            self._texts |= {f"{file.name}/{name}": text for name, text in texts.items()}
+
+    def _recovered(
+        self, found: Mapping[JobFile, Recorded | None], history: History
+    ) -> Mapping[JobFile, Recorded | None]:
+        """What git knows of runs that are not as they were rendered, or have no record."""
+        listed = self._folder.unrecorded
+        workspace = Workspace(self._reader.tree)
+        better: dict[JobFile, Recorded | None] = {}
+        for file, run in found.items():
+            if run is not None and not run.files.intact:
+                better[file] = history.committed(file, run)
+            elif run is None and file.name in listed and workspace.job(file).record is None:
+                earlier = history.indexed(file)
+                files = listed[file.name].files
+                better[file] = Recorded(earlier.record, files) if earlier else None
+        missing = [f for f, run in found.items() if run is None and f.name not in listed]
+        return {**better, **history.recorded(missing)}
+
+    def _lost(self, file: JobFile) -> bool:
+        """Whether a job without a known run may have one all the same."""
+        if file.name in self._folder.unrecorded:
+            return False
+        beside = isinstance(self._folder.tree, Folder)  # and not on a branch with its own history
+        cut_off = beside and self._history is not None and self._history.is_cut_off(self.name)
+        return cut_off or self._folder.is_unreadable(file.name)
+
+    def _still_true(self, known: Remembered) -> bool:
+        return all(self._reader.state(path) == state for path, state in known.inputs.items())
+
+    def take(self, item: batch.Item, rendered: render.Rendered, inputs: Mapping[str, str]) -> None:
+        """Note what a job came to."""
+        job = rendered.file.name
+        if item.judge or rendered.findings or job not in self._judged:
+            self._judged[job] = Remembered(
+                inputs=inputs,
+                findings=rendered.findings,
+                waivers=rendered.waivers,
+                idle=rendered.idle,
+            )
+        if rendered.record is not None:
+            self._runs[job] = rendered.record
+            text = records.text(rendered.file.path, rendered.record)
+            self._texts[f"{job}/{RECORD_FILE}"] = text
+        self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
+
+    @property
+    def idle(self) -> tuple[redundant.Idle, ...] | None:
+        """What decides nothing, job by job; None unless it is known of all jobs there are."""
+        found = [outcome.idle for outcome in self._judged.values()]
+        known = tuple(idle for idle in found if idle is not None)
+        whole = self._selection.whole and len(known) == len(self._selection.jobs)
+        return known if whole else None
+
+    def finished(self, shared: tuple[Finding, ...]) -> EnvironmentPlan:
+        """The plan; `shared` are findings about files that several jobs inherit from."""
+        options = self._options
+        if options.use_cache and options.judge and self.environment is not None:
+            kept = {} if self._selection.whole else self._remembered
+            known = {**kept, **self._judged}
+            if known != self._remembered:
+                cache.save(self._cache_path, self._mark, known)
+        if self._selection.whole:
+            selected = {file.name for file in self._selection.jobs}
+            self._runs = {job: run for job, run in self._runs.items() if job in selected}
+        findings = self._findings(shared)
+        failed = any(finding.severity is Severity.ERROR for finding in findings)
+        return EnvironmentPlan(
+            name=self._selection.environment,
+            jobs=self._selection.jobs,
+            runs=self._runs,
+            findings=findings,
+            changes=None if failed else self._changes(),
+            edited=tuple(self._edited()),
+        )
+
+    def _findings(self, shared: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        if self.environment is None:
+            return self._loaded.findings
+        if self._ledger.findings:
+            return self._ledger.findings
+        judged = [
+            Judged(job, outcome.findings, outcome.waivers)
+            for job, outcome in sorted(self._judged.items())
+        ]
+        judged.append(Judged("", shared, ()))
+        judged.append(Judged("", tuple(collisions.find(self.name, self._runs, self._reader)), ()))
+        if not self._options.new_runs:
+            for file in self._unknown:
+                unknown = _unknown(file, there=self._folder.is_unreadable(file.name))
+                judged.append(Judged(file.name, (unknown,), ()))
+        today, whole = self._options.today, self._selection.whole and self._options.judge
+        settled = settle(self.environment, judged, today, whole=whole)
+        jobs = {file.name for file in self._selection.jobs}
+        return (*settled, *ledger.strangers(self._ledger, jobs, self.name)) if whole else settled
+
+    def _changes(self) -> Changes:
+        there = self._folder.hashes
+        listed: dict[str, Record | Unrecorded] = dict(self._runs)
+        if not self._selection.whole:  # the others are as they were rendered, recorded or not
+            listed = {**self._folder.unrecorded, **listed}
+        wanted = {
+            **self._texts,
+            index.KUSTOMIZATION_FILE: index.kustomization(self.name, listed),
+        }
+        selected = {file.name for file in self._selection.jobs}
+        right = {
+            f"{job}/{file}" for job, run in self._runs.items() for file in (RECORD_FILE, *run.files)
+        }
+        others = {
+            path
+            for path in there
+            if not self._selection.whole and path.partition("/")[0] not in selected
+        }
+        return filetree.compare(wanted, there, frozenset(right | others))
+
+    def _edited(self) -> Iterator[str]:
+        there = self._folder.hashes
+        for job, files in self._folder.sums.items():
+            for file, sha in files.items():
+                path = f"{job}/{file}"
+                if path in there and there[path] != sha:
+                    yield path

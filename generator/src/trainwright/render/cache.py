@@ -1,0 +1,133 @@
+"""What the last run found out about each job, so that an unchanged job costs two hashes.
+
+The cache lies outside the repository, is keyed by everything that decides a job's output, and may
+be deleted at any time. It holds hashes and findings, never rendered text.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from trainwright.model import Data, Finding, Place, Related, Severity, Waiver
+from trainwright.pointer import Pointer
+
+EMBEDDED = "embedded"
+_PACKAGE = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """The outcome of one job: the states of its inputs by path (see load), and what came of it."""
+
+    inputs: Mapping[str, str]
+    findings: tuple[Finding, ...]
+    waivers: tuple[Waiver, ...]
+    idle: Mapping[str, tuple[str, ...]] | None = None  # see overlays
+
+
+def location(root: Path, environment: str) -> Path:
+    """Where the memory of an environment is kept ($XDG_CACHE_HOME/trainwright/…)."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    key = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+    return Path(base) / "trainwright" / key / f"{environment}.json"
+
+
+@cache
+def fingerprint(engine: str) -> str:
+    """Changes whenever code, chart, schemas or an engine do, by size and time of change.
+
+    An engine is a Helm binary, or `EMBEDDED`.
+    """
+    parts = [engine]
+    if engine != EMBEDDED:
+        from shutil import which
+
+        with contextlib.suppress(OSError):
+            status = Path(which(engine) or engine).stat()
+            parts.append(f"{status.st_size} {status.st_mtime_ns}")
+    for package in ("helm_python", "jsonschema_rs", "kubernetes_validate"):
+        spec = find_spec(package)
+        if spec and spec.origin:
+            parts.append(f"{spec.origin} {Path(spec.origin).stat().st_mtime_ns}")
+    for folder in (_PACKAGE, _PACKAGE / "chart", _PACKAGE / "schemas"):
+        for path, _, files in os.walk(folder):
+            for name in sorted(files):
+                if not name.endswith(".pyc"):
+                    status = os.stat(os.path.join(path, name))  # noqa: PTH116, PTH118 - hot
+                    parts.append(f"{path}/{name} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+def load(path: Path, mark: str) -> dict[str, Remembered]:
+    """What is remembered by job name; nothing when the mark differs or the file is unusable."""
+    try:
+        data: Data = json.loads(path.read_bytes())
+        if data["fingerprint"] != mark:
+            return {}
+        return {name: _remembered(job) for name, job in data["jobs"].items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def save(path: Path, mark: str, jobs: Mapping[str, Remembered]) -> None:
+    """Replace the memory of an environment; a cache that cannot be written is no failure."""
+    data = {"fingerprint": mark, "jobs": {name: _plain(job) for name, job in jobs.items()}}
+    temporary = path.with_name(f"{path.name}-{os.urandom(8).hex()}")
+    try:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(json.dumps(data), encoding="utf-8")
+            temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+def _plain(job: Remembered) -> Data:
+    plain: Data = {
+        "inputs": job.inputs,
+    }
+    if job.idle is not None:
+        plain["idle"] = job.idle
+    if job.findings:
+        plain["findings"] = [asdict(finding) for finding in job.findings]
+    if job.waivers:
+        plain["waivers"] = [asdict(waiver) for waiver in job.waivers]
+    return plain
+
+
+def _remembered(data: Data) -> Remembered:
+    return Remembered(
+        inputs=data["inputs"],
+        findings=tuple(_findings(data.get("findings", ()))),
+        idle={file: tuple(unused) for file, unused in data["idle"].items()}
+        if "idle" in data
+        else None,
+        waivers=tuple(
+            Waiver(**{**waiver, "place": Place(**waiver["place"])})
+            for waiver in data.get("waivers", ())
+        ),
+    )
+
+
+def _findings(items: Iterable[Data]) -> Iterable[Finding]:
+    for item in items:
+        related = tuple(
+            Related(r["label"], r["text"], Place(**r["place"]) if r["place"] else None)
+            for r in item["related"]
+        )
+        known = {
+            "severity": Severity(item["severity"]),
+            "place": Place(**item["place"]),
+            "path": Pointer(item["path"]),
+            "related": related,
+        }
+        yield Finding(**{**item, **known})

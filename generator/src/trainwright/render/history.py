@@ -1,0 +1,109 @@
+"""The runs that git remembers, where their records are missing from the files at hand.
+
+A rendered folder may be deleted, or a branch be without one. The jobs in it are not new: what they
+began with is in a commit, and rendering them anew would train them again.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from trainwright.runs.folder import INDEX_FILE, folder_of
+from trainwright.runs.record import RECORD_FILE, Recorded
+from trainwright.specs import git
+from trainwright.specs.git import GitError, Repository
+from trainwright.specs.load import RENDERED, JobFile
+from trainwright.workspace import Workspace
+
+
+class History:
+    """The commits behind a working tree; none where there is no repository."""
+
+    def __init__(self, root: Path):
+        self._root = root
+        self._workspaces: dict[str, Workspace] = {}
+
+    @cached_property
+    def _found(self) -> tuple[Repository, str] | None:
+        try:
+            repository, inside = git.find(self._root)
+            repository.commit("HEAD")
+        except GitError:  # no repository, or none with a commit: nothing was ever rendered
+            return None
+        return repository, inside
+
+    def is_cut_off(self, environment: str) -> bool:
+        """Whether an earlier rendering of an environment may lie beyond a shallow clone's end."""
+        if self._found is None or not self._found[0].shallow:
+            return False
+        return self._at("HEAD").tree.kind(folder_of(environment)) != "folder"
+
+    def committed(self, file: JobFile, run: Recorded) -> Recorded:
+        """A run whose files at hand were edited, with the last commit's if those are whole."""
+        found = self._at("HEAD").rendered(file) if self._found else None
+        if found is None or not found.files.intact or found.record.files != run.record.files:
+            return run
+        return Recorded(run.record, replace(found.files, here=False))
+
+    def recorded(self, files: Collection[JobFile]) -> Mapping[JobFile, Recorded]:
+        """The last run of each job that a commit has a record of and that the job outlived."""
+        if not files or self._found is None:
+            return {}
+        head = self._at("HEAD")
+        found = {file: run for file in files if (run := head.rendered(file))}
+        missing = [file for file in files if file not in found]
+        went: set[JobFile] = set()  # with their records; those that are there came again
+        for file, commit in self._lost(missing):
+            if file in found or file in went or head.tree.kind(file.path) != "file":
+                continue
+            run = self._at(f"{commit}^").rendered(file)
+            if run is not None and self._at(commit).tree.kind(file.path) == "file":
+                found[file] = run
+            elif run is not None:
+                went.add(file)
+        return {
+            file: replace(run, files=replace(run.files, here=False)) for file, run in found.items()
+        }
+
+    def indexed(self, file: JobFile) -> Recorded | None:
+        """A run that an index lists, by the sources of the commit that wrote the index."""
+        if self._found is None:
+            return None
+        repository, inside = self._found
+        path = f"{folder_of(file.environment)}/{INDEX_FILE}"
+        full = f"{inside}/{path}" if inside else path
+        commit = repository.line("log", "--max-count=1", "--format=%H", "HEAD", "--", full)
+        return self._at(commit).rendered(file) if commit else None
+
+    def _at(self, revision: str) -> Workspace:
+        assert self._found is not None
+        repository, inside = self._found
+        commit = repository.commit(revision)
+        if commit not in self._workspaces:
+            tree = repository.tree(commit, inside, later=RENDERED)
+            self._workspaces[commit] = Workspace(tree)
+        return self._workspaces[commit]
+
+    def _lost(self, files: Collection[JobFile]) -> Iterator[tuple[JobFile, str]]:
+        """Each commit, newest first, that took the record of one of these jobs away."""
+        if not files:
+            return
+        assert self._found is not None
+        repository, inside = self._found
+        wanted: defaultdict[str, list[JobFile]] = defaultdict(list)
+        for file in files:
+            for name in (f"{file.name}/{RECORD_FILE}", INDEX_FILE):
+                path = f"{folder_of(file.environment)}/{name}"
+                wanted[f"{inside}/{path}" if inside else path].append(file)
+        asked = ("--format=%x00%H", "--name-only", "--diff-filter=D", "--no-renames", "-m")
+        folders = sorted({path.rpartition(f"/{RENDERED}/")[0] + f"/{RENDERED}" for path in wanted})
+        log = repository.git("log", *asked, "HEAD", "--", *folders).decode(errors="replace")
+        for entry in log.split("\0")[1:]:
+            commit, *paths = entry.split("\n")
+            for path in paths:
+                for file in wanted.get(path, ()):
+                    yield file, commit

@@ -1,0 +1,361 @@
+"""Every decision about a job, as the values of the chart. The chart only lays them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from posixpath import join
+
+from trainwright import quantity
+from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
+from trainwright.kinds.target import Target, Unsupported
+from trainwright.model import Data, Environment, Job, Volume
+from trainwright.pods import launch
+from trainwright.pointer import Pointer
+from trainwright.specs.merge import merge
+
+MANAGED_BY = "trainwright"
+SCRIPT_VOLUME = "trainwright-script"
+_DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take half of
+
+
+def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    """Chart values for one run named `name`. Empty values are left to the chart's defaults."""
+    common = {
+        "target": job.target,
+        "fullnameOverride": name,
+        "commonLabels": _labels(job, name),
+        "labels": _object_labels(job, environment),
+        "annotations": _annotations(job, environment),
+        **_pod_metadata(job, environment),
+        "image": _image(job),
+        "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
+        "command": launch.command(job),
+        "args": launch.arguments(job.flags),
+        "env": dict(sorted({**_variables(job, name), **job.env}.items())),
+        "secretEnv": {
+            key: {"name": name, "key": key}
+            if secret.external
+            else {"name": secret.name, "key": secret.key}
+            for key, secret in sorted(job.secrets.items())
+        },
+        "resources": _resources(job),
+        "shm": {"sizeLimit": _shm(job)},
+        "volumes": [*(_volume(job, volume) for volume in job.volumes), *_script(job, name)],
+        **({} if placed_by_kueue(job, environment) else _placement(job)),
+        "affinity": dict(job.affinity),
+        "podSecurityContext": _pod_security(job, environment),
+        "securityContext": _container_security(job),
+        "serviceAccountName": job.service_account or (name if job.create_service_account else ""),
+        "priorityClassName": job.priority_class,
+        "schedulerName": queueing.gang_scheduler(job, environment),
+        "terminationGracePeriodSeconds": job.grace_period,
+    }
+    decided = merge(common, TARGETS[job.target].values(job, environment, name))
+    decided = merge(decided, {"env": dict(job.env)})  # over defaults; see `reserved` for the rest
+    decided |= {
+        "ports": [*decided.get("ports", []), *_metrics_ports(job)],
+        **_supporting(job),
+    }
+    return {key: value for key, value in decided.items() if value not in ("", [], {})}
+
+
+def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsupported]:
+    """Variables and labels of the job's own that its kind, or what is rendered for it, sets.
+
+    Of two with one name only one reaches the pods, so that the other would vanish.
+    """
+    target = TARGETS[job.target]
+    decided = target.values(job, environment, name)
+    variables = {**_variables(job, name), **decided.get("env", {}), **decided.get("fieldEnv", {})}
+    for field, written in (("env", job.env), ("secrets", job.secrets)):
+        for variable, value in written.items():
+            own = variables.get(variable, value)
+            if value != own and variable not in indexed.UNBUFFERED:
+                yield _reserved(target, Pointer.of(field, variable))
+    labels = {
+        **_own_labels(job, name),
+        **_object_labels(job, environment),
+        **_mesh(job, environment).get("podLabels", {}),
+        **decided.get("podLabels", {}),
+    }
+    for label, value in job.labels.items():
+        if value != labels.get(label, value) or label in target.controller_labels:
+            yield _reserved(target, Pointer.of("labels", label))
+
+
+def _reserved(target: Target, at: Pointer) -> Unsupported:
+    field, key = at.parts
+    what = "label" if field == "labels" else "variable"
+    message = f"the {what} {key} is set for every {target.kind}, and this one would be lost"
+    return Unsupported(at, message, f"Remove it ({at.dotted}: null), or use another name.")
+
+
+def _labels(job: Job, name: str) -> dict[str, str]:
+    return {**job.labels, **_own_labels(job, name)}
+
+
+def _own_labels(job: Job, name: str) -> dict[str, str]:
+    # The recommended labels of https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
+    return {
+        "app.kubernetes.io/name": job.name,
+        "app.kubernetes.io/instance": name,
+        "app.kubernetes.io/managed-by": MANAGED_BY,
+        "trainwright.io/environment": job.environment,
+        "trainwright.io/run": str(job.run),
+    }
+
+
+def _object_labels(job: Job, environment: Environment) -> dict[str, str]:
+    labels = {}
+    if queueing.in_kueue(job, environment):
+        labels["kueue.x-k8s.io/queue-name"] = job.queue
+        if job.queue_priority:
+            labels["kueue.x-k8s.io/priority-class"] = job.queue_priority
+    return labels
+
+
+_SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
+
+
+def _annotations(job: Job, environment: Environment) -> dict[str, str]:
+    """The job's own annotations, and what keeps its GitOps engine from harming the run.
+
+    A manifest that leaves git may belong to a run that trains: somebody has to say that it may
+    go. Argo CD asks; Flux cannot, and leaves it.
+    https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
+    """
+    own, gitops = dict(job.annotations), environment.gitops
+    if TARGETS[job.target].envelope:
+        return own
+    confirm = gitops.prune == "confirm"
+    if gitops.engine == "flux" and confirm:
+        return {"kustomize.toolkit.fluxcd.io/prune": "disabled", **own}
+    options = {"Prune": "confirm", "Delete": "confirm"} if confirm else {}
+    if queueing.in_kueue(job, environment):
+        options["ServerSideApply"] = "true"  # Kueue adds items to lists, which any other drops
+    if gitops.engine != "argocd" or not options:
+        return own
+    written = (option.strip().partition("=") for option in own.get(_SYNC_OPTIONS, "").split(","))
+    options |= {name: value for name, _, value in written if name}
+    joined = ",".join(f"{name}={value}" for name, value in options.items())
+    return {_SYNC_OPTIONS: "", **own} | {_SYNC_OPTIONS: joined}
+
+
+def _pod_metadata(job: Job, environment: Environment) -> dict[str, Data]:
+    """https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/"""
+    topology = job.topology
+    if topology is None:
+        return _mesh(job, environment)
+    kind, level = (
+        ("required", topology.required) if topology.required else ("preferred", topology.preferred)
+    )
+    wish = {f"kueue.x-k8s.io/podset-{kind}-topology": level}
+    merged: dict[str, Data] = merge(_mesh(job, environment), {"podAnnotations": wish})
+    return merged
+
+
+def _mesh(job: Job, environment: Environment) -> dict[str, Data]:
+    """Ranks talk to each other directly: a sidecar breaks NCCL and keeps finished pods alive.
+
+    Current Istio reads the label, older ones the annotation (kubeflow/manifests#2798).
+    """
+    if TARGETS[job.target].envelope:
+        return {}
+    if environment.service_mesh == "istio":
+        off = {"sidecar.istio.io/inject": "false"}
+        return {"podLabels": off, "podAnnotations": off}
+    if environment.service_mesh == "linkerd":
+        return {"podAnnotations": {"linkerd.io/inject": "disabled"}}
+    return {}
+
+
+def _image(job: Job) -> dict[str, Data]:
+    image = {
+        "repository": job.image.repository,
+        "tag": job.image.tag,
+        "digest": job.image.digest,
+        "pullPolicy": job.image.pull_policy,
+    }
+    return {key: value for key, value in image.items() if value}
+
+
+def _variables(job: Job, name: str) -> dict[str, str]:
+    return dict(_of_the_runtime(job, name))
+
+
+def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
+    if job.metrics:
+        yield "TRAINWRIGHT_METRICS_PORT", str(job.metrics.port)
+    checkpoint = job.checkpoint
+    if checkpoint is None:
+        return
+    mount = next(v.mount_path for v in job.volumes if v.name == checkpoint.volume)
+    # One folder a run: a retry finds its own checkpoints, a changed spec never another's.
+    yield "TRAINWRIGHT_CHECKPOINT_DIR", join(mount, checkpoint.path, name)
+    if checkpoint.every is not None:
+        yield "TRAINWRIGHT_CHECKPOINT_EVERY", str(checkpoint.every)
+    if checkpoint.keep is not None:
+        yield "TRAINWRIGHT_CHECKPOINT_KEEP", str(checkpoint.keep)
+    if checkpoint.resume_from:
+        yield "TRAINWRIGHT_RESUME_FROM", join(mount, checkpoint.resume_from)
+
+
+def _resources(job: Job) -> dict[str, Data]:
+    """Accelerators need requests equal to limits; memory is limited so that a leak hurts only us.
+
+    The CPU has a limit only when the spec gives one: throttling a data loader starves the GPU.
+    """
+    asked = job.resources
+    exact = {key: str(count) for key, count in sorted(asked.extended.items())}
+    if asked.gpu and job.pool:
+        exact[job.pool.resource] = str(asked.gpu)
+    requests = {
+        "cpu": asked.cpu,
+        "memory": asked.memory,
+        "ephemeral-storage": asked.ephemeral_storage,
+        **exact,
+    }
+    limits = {
+        "cpu": asked.limit_cpu,
+        "memory": asked.limit_memory or asked.memory,
+        "ephemeral-storage": asked.ephemeral_storage,
+        **exact,
+    }
+    filled = {
+        kind: {key: value for key, value in amounts.items() if value}
+        for kind, amounts in (("requests", requests), ("limits", limits))
+    }
+    return {kind: amounts for kind, amounts in filled.items() if amounts}
+
+
+def _shm(job: Job) -> str:
+    """Size of /dev/shm: data loader workers and NCCL die with the default 64 MB.
+
+    It is charged to the container's memory limit, so `auto` takes half of that.
+    """
+    if job.shm == "none":
+        return ""
+    if job.shm != "auto":
+        return job.shm
+    memory = job.resources.limit_memory or job.resources.memory
+    if not memory:
+        return _DEFAULT_SHM
+    return quantity.format_binary(max(1, int(quantity.parse(memory)) // 2))
+
+
+def _volume(job: Job, volume: Volume) -> dict[str, Data]:
+    made = {"persistentVolumeClaim": {"claimName": _claim_name(job, volume)}}
+    rendered: dict[str, Data] = {
+        "name": volume.name,
+        "source": made if volume.create else dict(volume.source),
+        "mountPath": volume.mount_path,
+    }
+    if volume.sub_path:
+        rendered["subPath"] = volume.sub_path
+    if volume.read_only:
+        rendered["readOnly"] = True
+    return rendered
+
+
+def _claim_name(job: Job, volume: Volume) -> str:
+    # Of the job, not of the run: a changed spec finds the data and the checkpoints of the last.
+    return f"{job.name}-{volume.name}"
+
+
+def _script(job: Job, name: str) -> Iterator[dict[str, Data]]:
+    if job.entrypoint.inline:
+        yield {
+            "name": SCRIPT_VOLUME,
+            "source": {"configMap": {"name": name}},
+            "mountPath": launch.SCRIPT_FOLDER,
+            "readOnly": True,
+        }
+
+
+def _metrics_ports(job: Job) -> list[Data]:
+    """Each process has its own, so that no sample of one hides another's."""
+    if job.metrics is None:
+        return []
+    return [
+        {"name": f"metrics-{rank}", "containerPort": job.metrics.port + rank, "protocol": "TCP"}
+        for rank in range(job.procs_per_node)
+    ]
+
+
+def _supporting(job: Job) -> dict[str, Data]:
+    """What comes into being beside the job because the spec asks for it."""
+    external = {
+        key: {
+            "store": secret.external.store,
+            "kind": secret.external.kind,
+            "key": secret.external.key,
+            "property": secret.external.property,
+        }
+        for key, secret in sorted(job.secrets.items())
+        if secret.external
+    }
+    return {
+        "script": job.entrypoint.inline,
+        "claims": [_claim(job, volume) for volume in job.volumes if volume.create],
+        "externalSecret": {k: {n: v for n, v in e.items() if v} for k, e in external.items()},
+        "createServiceAccount": job.create_service_account or "",
+        "podMonitor": {"enabled": True} if job.metrics else {},
+        "networkPolicy": {"enabled": True} if job.network else {},
+    }
+
+
+def _claim(job: Job, volume: Volume) -> dict[str, Data]:
+    assert volume.create is not None
+    # Ranks on several nodes need a volume that several nodes can mount.
+    modes = volume.create.access_modes or (
+        ("ReadWriteOnce",) if _most_nodes(job) == 1 else ("ReadWriteMany",)
+    )
+    claim: dict[str, Data] = {
+        "name": _claim_name(job, volume),
+        "size": volume.create.size,
+        "accessModes": list(modes),
+    }
+    if volume.create.storage_class:
+        claim["storageClassName"] = volume.create.storage_class
+    return claim
+
+
+def _most_nodes(job: Job) -> int:
+    """The most nodes that train at the same time."""
+    return job.elastic.max_nodes if job.elastic else job.nodes
+
+
+def _placement(job: Job) -> dict[str, Data]:
+    selector: Mapping[str, str] = job.pool.node_selector if job.pool else {}
+    tolerations = job.pool.tolerations if job.pool else ()
+    return {
+        "nodeSelector": dict(sorted({**selector, **job.node_selector}.items())),
+        "tolerations": [dict(toleration) for toleration in (*tolerations, *job.tolerations)],
+    }
+
+
+def _pod_security(job: Job, environment: Environment) -> dict[str, Data]:
+    context: dict[str, Data] = {}
+    if TARGETS[job.target].envelope:
+        pass  # Docker has no such check
+    elif environment.pod_security == "restricted":
+        context["runAsNonRoot"] = True
+    elif not job.security.run_as_user:
+        context["runAsNonRoot"] = False  # or the chart's own default would refuse root
+    ids = {
+        "runAsUser": job.security.run_as_user,
+        "runAsGroup": job.security.run_as_group,
+        "fsGroup": job.security.fs_group,
+    }
+    context |= {key: value for key, value in ids.items() if value is not None}
+    if job.security.fs_group is not None:
+        # Without it the kubelet walks every file of a volume at each start.
+        context["fsGroupChangePolicy"] = "OnRootMismatch"
+    context["seccompProfile"] = {"type": "RuntimeDefault"}
+    return context
+
+
+def _container_security(job: Job) -> dict[str, Data]:
+    added = list(job.security.capabilities)
+    capabilities = {"drop": ["ALL"], **({"add": added} if added else {})}
+    return {"allowPrivilegeEscalation": False, "capabilities": capabilities}

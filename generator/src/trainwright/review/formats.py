@@ -1,8 +1,0 @@
-"""The formats of a review: adding one is its module and its line here."""
-
-from __future__ import annotations
-
-from trainwright.review import json, markdown, text
-from trainwright.review.format import Format
-
-FORMATS: dict[str, Format] = {f.name: f for f in (text.FORMAT, json.FORMAT, markdown.FORMAT)}

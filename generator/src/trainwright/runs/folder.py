@@ -1,0 +1,191 @@
+"""What lies in a rendered folder: the record of each run, and the list that GitOps applies."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from trainwright.errors import OutputError
+from trainwright.kinds import TARGETS
+from trainwright.model import Data
+from trainwright.runs import identity
+from trainwright.runs import record as records
+from trainwright.runs.record import RECORD_FILE, VALUES_FILE, Record, Recorded, RunFiles, Unrecorded
+from trainwright.specs import filetree, yamlio
+from trainwright.specs.load import ENVIRONMENTS, RENDERED
+from trainwright.specs.tree import Folder, Tree
+
+INDEX_FILE = "index.json"  # what earlier versions kept instead of records
+KUSTOMIZATION_FILE = "kustomization.yaml"
+
+
+def folder_of(environment: str) -> str:
+    """Where the rendered files of an environment are."""
+    return f"{ENVIRONMENTS}/{environment}/{RENDERED}"
+
+
+@dataclass(frozen=True)
+class RenderedFolder:
+    """The rendered files of an environment, in whatever tree they are kept."""
+
+    tree: Tree
+    environment: str
+
+    @property
+    def path(self) -> str:
+        return folder_of(self.environment)
+
+    @cached_property
+    def hashes(self) -> Mapping[str, str]:
+        """Digest of every file by its path in the folder."""
+        if isinstance(self.tree, Folder):
+            folder = self.tree.root / self.path
+            return filetree.hashes(folder, filetree.listing(folder))
+        found = {}
+        for path in self._files(""):
+            found[path] = filetree.digest_of(self.tree.read(f"{self.path}/{path}"))
+        return found
+
+    def _files(self, inside: str) -> list[str]:
+        folder = f"{self.path}/{inside}".rstrip("/")
+        if self.tree.kind(folder) != "folder":
+            return []
+        found = []
+        for entry in self.tree.entries(folder):
+            if entry.kind == "folder":
+                found += self._files(f"{inside}{entry.name}/")
+            elif entry.kind == "file":
+                found.append(f"{inside}{entry.name}")
+        return found
+
+    def record(self, job: str) -> Record | None:
+        """The record of a job's run; None when there is none, or none that can be understood.
+
+        The record in a folder that was moved or copied with its job is that of another job.
+        """
+        found = self._parsed(job)
+        return found if found and identity.is_of(job, found.object) else None
+
+    def _parsed(self, job: str) -> Record | None:
+        """The record in a job's folder, whosever it is, read once."""
+        if job not in self._read:
+            self._read[job] = self._parse(job)
+        return self._read[job]
+
+    @cached_property
+    def _read(self) -> dict[str, Record | None]:
+        return {}
+
+    def _parse(self, job: str) -> Record | None:
+        try:
+            return records.parse(self.tree.read(f"{self.path}/{job}/{RECORD_FILE}"))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            path = f"{self.path}/{job}/{RECORD_FILE}"
+            raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
+
+    def is_unreadable(self, job: str) -> bool:
+        """Whether there is a record of a job's run that cannot be understood."""
+        return f"{job}/{RECORD_FILE}" in self.hashes and self._parsed(job) is None
+
+    def recorded(self, job: str) -> Recorded | None:
+        """The run of a job, with the files that were rendered for it."""
+        record = self.record(job)
+        if record is None:
+            return None
+        return Recorded(record, self._files_of(job, record.files))
+
+    def _files_of(self, job: str, sums: Mapping[str, str]) -> RunFiles:
+        intact = all(self._digest(f"{job}/{name}") == sha for name, sha in sums.items())
+        return RunFiles(self.tree, f"{self.path}/{job}", sums, intact)
+
+    def _digest(self, path: str) -> str:
+        """The digest of one file, empty for one that is not there: of a commit not all are read."""
+        if isinstance(self.tree, Folder):
+            return self.hashes.get(path, "")
+        try:
+            return filetree.digest_of(self.tree.read(f"{self.path}/{path}"))
+        except OSError:
+            return ""
+
+    @cached_property
+    def records(self) -> Mapping[str, Record]:
+        """The record of every job that has one."""
+        if self.tree.kind(self.path) != "folder":
+            return {}
+        jobs = (e.name for e in self.tree.entries(self.path) if e.kind == "folder")
+        found = {job: self.record(job) for job in jobs}
+        return {job: record for job, record in found.items() if record is not None}
+
+    @property
+    def sums(self) -> Mapping[str, Mapping[str, str]]:
+        """SHA-256 sums of what was rendered, by job and file name."""
+        listed = {job: run.files.sums for job, run in self.unrecorded.items()}
+        return {**listed, **{job: record.files for job, record in self.records.items()}}
+
+    @cached_property
+    def unrecorded(self) -> Mapping[str, Unrecorded]:
+        """The runs that an index of an earlier version lists."""
+        path = f"{self.path}/{INDEX_FILE}"
+        try:
+            listed = parse(self.tree.read(path))
+        except FileNotFoundError:
+            return {}
+        except OSError as error:
+            raise OutputError(f"cannot read {path}: {error.strerror or error}") from error
+        return {
+            job: Unrecorded(entry.object, entry.target, self._files_of(job, entry.files))
+            for job, entry in listed.items()
+        }
+
+
+def kustomization(environment: str, runs: Mapping[str, Record | Unrecorded]) -> str:
+    """Exactly the manifests, for Argo CD, Flux and `kubectl apply -k`.
+
+    Without it a GitOps engine would take every YAML file for an object, the values files too.
+    What a target renders that is no Kubernetes object is not for it either.
+    """
+    manifests = [
+        f"{name}/{file}"
+        for name, run in sorted(runs.items())
+        for file in sorted(run.files if isinstance(run, Record) else run.files.sums)
+        if file != VALUES_FILE and not TARGETS[run.target].envelope
+    ]
+    data = {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": manifests,
+    }
+    head = (
+        f"# Rendered by Trainwright from {ENVIRONMENTS}/{environment}. Do not edit this file:\n"
+        f"# change the source and run `trainwright render {environment}`.\n"
+    )
+    return head + yamlio.dump(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What an index says of a run: its object, its target, SHA-256 sums by file name."""
+
+    object: str
+    target: str
+    files: Mapping[str, str]
+
+
+def parse(raw: bytes) -> dict[str, Entry]:
+    """The runs in an index file by job; none when it cannot be understood."""
+    try:
+        data: Data = json.loads(raw)
+        return {
+            str(name): Entry(
+                object=str(e["object"]),
+                target=str(e["target"]),
+                files={str(file): str(sha) for file, sha in e["files"].items()},
+            )
+            for name, e in data["jobs"].items()
+        }
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

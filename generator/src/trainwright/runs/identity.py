@@ -1,0 +1,154 @@
+"""Names: one run, one immutable object name."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import is_dataclass
+from typing import Any
+
+from trainwright import quantity
+from trainwright.kinds import TARGETS
+from trainwright.kinds.target import POOL
+from trainwright.model import ChartSource, Data, Environment, Job
+from trainwright.pods import launch
+
+MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
+
+# What may change on a live object, or only says where the spec was found. Raising maxDuration
+# must not restart a run: a Job's and a PyTorchJob's deadline is read from the object as it is
+# now, and where it is fixed (JobSet, TrainJob) the change is refused and the run goes on.
+NOT_IDENTITY = frozenset(
+    {"name", "environment", "source", "namespace", "state", "max_duration", "waivers"}
+)
+
+
+def spec_hash(job: Job, environment: Environment) -> str:
+    """SHA-256, in hex, of everything that decides what a run trains and where.
+
+    That is the effective spec, and those facts of the environment that its kind renders. Order
+    of keys, comments, defaults that are spelled out and other spellings of the same argument or
+    amount make no difference. Neither do facts that only annotate the object, or say where it is.
+    """
+    canonical = meaning(job, environment)
+    decisive = _decisive(job, environment)
+    canonical["environment"] = {k: v for k, v in decisive.items() if k != "pools"}
+    return _digest(canonical)
+
+
+def object_name(job: Job, digest: str) -> str:
+    """The name of the run's object: the job's name and eight digits of the spec's hash."""
+    return f"{job.name}-{digest[:8]}"
+
+
+def is_of(job: str, name: str) -> bool:
+    """Whether an object of that name is a run of the job."""
+    return name.rpartition("-")[0] == job
+
+
+def meaning(job: Job, environment: Environment) -> dict[str, Data]:
+    """What a job means, as plain data: equal for two specs that train the same.
+
+    Empty values are left out, so that a field added to the spec later leaves existing names alone.
+    """
+    found = _canonical(job, NOT_IDENTITY | {"pool", "flags"})
+    if job.flags:
+        found["flags"] = launch.arguments(job.flags)
+    if job.pool:  # what it leads to, by whatever name
+        found["pool"] = _decisive(job, environment)["pools"][job.pool.name]
+    if "resources" in found:
+        found["resources"] = {key: _amount(item) for key, item in found["resources"].items()}
+    return found
+
+
+def facts(job: Job, environment: Environment) -> dict[str, Data]:
+    """What a run takes with it of its environment, in the shape of environment.yaml.
+
+    That is what its rendered bytes depend on, where its object is, and who applies it. Defaults
+    are written out: what a run is must not depend on what a later version takes for one.
+    """
+    located = {"namespace": environment.namespace, "gitops": _gitops(environment)}
+    return located | _decisive(job, environment)
+
+
+def _decisive(job: Job, environment: Environment) -> dict[str, Data]:
+    """The facts that change rendered bytes, as the job's kind names them."""
+    found: dict[str, Data] = {"pools": {job.pool.name: {}}} if job.pool else {}
+    for fact in TARGETS[job.target].facts:
+        value = fact.value(job, environment)
+        if value:
+            *above, last = [job.pool.name if k == POOL and job.pool else k for k in fact.path]
+            holder = found
+            for key in above:
+                holder = holder.setdefault(key, {})
+            holder[last] = value
+    return found
+
+
+def _gitops(environment: Environment) -> dict[str, Data]:
+    gitops = environment.gitops
+    found: dict[str, Data] = {"engine": gitops.engine, "prune": gitops.prune}
+    if gitops.mode == "chart":  # the engine renders the run again at each sync, with this chart
+        found |= {"mode": "chart", "chart": _chart(gitops.chart_of_new_runs)}
+    return found
+
+
+def _chart(chart: ChartSource) -> dict[str, Data]:
+    """Where a run has its chart from; without a branch, which pins nothing."""
+    revision = chart.revision if chart.pinned else ""
+    named = {"oci": chart.oci, "version": chart.version, "url": chart.url, "path": chart.path}
+    return {key: value for key, value in {**named, "revision": revision}.items() if value}
+
+
+def _digest(canonical: dict[str, Data]) -> str:
+    text = json.dumps(canonical, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _canonical(value: Any, skip: frozenset[str]) -> dict[str, Data]:
+    found = {}
+    for name in value.__dataclass_fields__:  # `fields()` is slow in this hot place
+        if name not in skip:
+            plain = _plain(getattr(value, name))
+            if plain not in (None, "", [], {}):
+                found[name] = plain
+    return found
+
+
+def _plain(value: object) -> Data:
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    assert is_dataclass(value)
+    return _canonical(value, frozenset())
+
+
+def _amount(value: Data) -> Data:
+    """A quantity as a number: 1000m CPUs are 1."""
+    amount = quantity.read(value) if isinstance(value, str) else None
+    return value if amount is None else f"{amount.normalize():f}"
+
+
+# --- the names of runs that began before they were recorded --------------------------------------
+
+
+def unrecorded_hash(job: Job, environment: Environment) -> str:
+    """The hash by which a run was named when `index.json` was all there was to know of it.
+
+    Such runs keep their names: see `runs.adoption`.
+    """
+    canonical = _canonical(job, NOT_IDENTITY)
+    if job.pool:
+        placement = ("resource", "tolerations", "node_selector")
+        pool = _canonical(job.pool, frozenset())
+        canonical["pool"] = {key: value for key, value in pool.items() if key in placement}
+    canonical["place"] = {
+        "podSecurity": environment.pod_security,
+        "serviceMesh": environment.service_mesh,
+        "queueing": environment.queueing if job.queue or job.gang else "",
+        "options": _canonical(environment.targets[job.target], frozenset()),
+    }
+    return _digest(canonical)

@@ -1,0 +1,1 @@
+"""A repository that starts, and one that is examined: `init` and `doctor`."""

@@ -1,0 +1,35 @@
+"""How it is with one thing, and what to do about it."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright.model import Place
+from trainwright.render.build import Options
+
+
+class State(enum.StrEnum):
+    """How it is with one thing; `SKIPPED` could not be looked at, or is nobody's business here."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """How it is with one thing. `remedy` and `effect` are empty when there is nothing to do."""
+
+    about: str
+    state: State
+    said: str
+    effect: str = ""
+    remedy: str = ""
+    place: Place | None = None
+
+
+Check = Callable[[Path, Options], Iterator[Diagnosis]]

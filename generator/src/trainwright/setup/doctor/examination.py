@@ -1,0 +1,36 @@
+"""Every check, in the order in which they are told: one is a function and its line here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainwright.errors import TrainwrightError
+from trainwright.render.build import Options
+from trainwright.setup.doctor.charts import chart_sources
+from trainwright.setup.doctor.diagnosis import Check, Diagnosis, State
+from trainwright.setup.doctor.machine import cluster, git_command, helm_engine, python
+from trainwright.setup.doctor.repository import clone, environments, hooks
+from trainwright.setup.doctor.workflows import workflows
+
+CHECKS: dict[str, Check] = {
+    "python": python,
+    "git": git_command,
+    "helm": helm_engine,
+    "environments": environments,
+    "chart": chart_sources,
+    "clone": clone,
+    "hooks": hooks,
+    "workflow": workflows,
+    "cluster": cluster,
+}
+
+
+def examine(root: Path, options: Options) -> tuple[Diagnosis, ...]:
+    """Every check; one that cannot be made says so, and stops no other."""
+    found: list[Diagnosis] = []
+    for about, check in CHECKS.items():
+        try:
+            found += check(root, options)
+        except TrainwrightError as error:
+            found.append(Diagnosis(about=about, state=State.ERROR, said=str(error)))
+    return tuple(found)

@@ -1,0 +1,169 @@
+"""What has to be in the repository, and how it has to be cloned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright.model import Severity
+from trainwright.render import build as plan
+from trainwright.render.build import Options
+from trainwright.reports.terminal import plural
+from trainwright.runs.folder import KUSTOMIZATION_FILE
+from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.specs import git
+from trainwright.specs.ledger import LEDGER_FILE
+from trainwright.specs.load import ENVIRONMENTS, RENDERED
+
+HOOKS = ".pre-commit-config.yaml"
+
+
+def environments(root: Path, options: Options) -> Iterator[Diagnosis]:
+    made = plan.plan(root, (), options)
+    errors = sum(finding.severity is Severity.ERROR for finding in made.findings)
+    jobs, names = len(made.jobs), ", ".join(e.name for e in made.environments)
+    if errors:
+        yield Diagnosis(
+            about="environments", state=State.ERROR, said=f"{plural(errors, 'error')} in specs",
+            effect="Nothing is rendered.",
+            remedy="Run `trainwright check`, which shows each at its line.",
+        )  # fmt: skip
+        return
+    if not names:
+        yield Diagnosis(
+            about="environments", state=State.ERROR, said=f"no environment in {ENVIRONMENTS}/",
+            remedy=f"Write {ENVIRONMENTS}/<env>/environment.yaml, or let `trainwright init` do it.",
+        )  # fmt: skip
+        return
+    yield Diagnosis(
+        about="environments", state=State.OK, said=f"{names}, with {plural(jobs, 'job')}"
+    )
+    stale = sum(len(c.written) + len(c.removed) for e in made.environments if (c := e.changes))
+    if stale:
+        yield Diagnosis(
+            about="rendered", state=State.ERROR,
+            said=f"{plural(stale, 'file')} not as the specs render",
+            effect="What is applied is not what the specs say.",
+            remedy="Run `trainwright render` and commit the result.",
+        )  # fmt: skip
+    else:
+        yield Diagnosis(about="rendered", state=State.OK, said="as the specs render")
+
+
+def clone(root: Path, _options: Options) -> Iterator[Diagnosis]:
+    repository, _ = git.find(root)
+    if repository.line("rev-parse", "--is-shallow-repository") == "true":
+        yield Diagnosis(
+            about="clone", state=State.WARNING, said="shallow: it has a part of the history only",
+            effect="plan may not find the commit that a branch goes into.",
+            remedy="Run `git fetch --unshallow`; in actions/checkout set `fetch-depth: 0`.",
+        )  # fmt: skip
+    else:
+        yield Diagnosis(about="clone", state=State.OK, said="with all of its history")
+    yield from _ignored(root, repository)
+    yield from _attributes(root)
+
+
+def _index_files(root: Path) -> list[str]:
+    found = sorted((root / ENVIRONMENTS).glob(f"*/{RENDERED}/{KUSTOMIZATION_FILE}"))
+    return [path.relative_to(root).as_posix() for path in found]
+
+
+def _ignored(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
+    names = "\n".join(_index_files(root))
+    here = git.Repository(root)
+    try:
+        ignored = (
+            here.git("check-ignore", "--no-index", "--stdin", given=names.encode())
+            .decode()
+            .split("\n")
+        )
+    except git.GitError:  # it ends with 1 when nothing is
+        return
+    yield Diagnosis(
+        about="ignored", state=State.ERROR, said=f"{ignored[0]} is ignored by git",
+        effect="Rendered files are never committed, and nothing is applied.",
+        remedy=f"Take it out of {repository.folder / '.gitignore'} or wherever "
+        f"`git check-ignore --verbose {ignored[0]}` says.",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Attribute:
+    """What .gitattributes has to say of a file of an environment; `wanted` are git's answers."""
+
+    path: str  # below environments/<env>/
+    pattern: str
+    name: str
+    wanted: tuple[str, ...]
+    written: str
+    said: str
+    effect: str
+
+
+_ANYTHING = f"{RENDERED}/**"
+_LIST = f"{RENDERED}/{KUSTOMIZATION_FILE}"
+_ATTRIBUTES = (
+    _Attribute(
+        _LIST, _ANYTHING, "eol", ("lf",), "text eol=lf",
+        "line ends of rendered files may change",
+        "A clone on Windows has other bytes than those whose hashes are recorded.",
+    ),
+    _Attribute(
+        _LIST, _ANYTHING, "linguist-generated", ("set", "true"), "linguist-generated=true",
+        "rendered files are not marked as such",
+        "Reviews show them unfolded, before what people wrote.",
+    ),
+    _Attribute(
+        _LIST, _LIST, "merge", ("union",), "merge=union",
+        f"two branches that add jobs conflict in {KUSTOMIZATION_FILE}",
+        "A merge stops, and somebody has to resolve what `trainwright render` would write.",
+    ),
+    _Attribute(
+        LEDGER_FILE, LEDGER_FILE, "merge", ("union",), "merge=union",
+        f"two branches that retire runs conflict in {LEDGER_FILE}",
+        "A merge stops, and a line that is lost in it trains a finished run again.",
+    ),
+)  # fmt: skip
+
+
+def _attributes(root: Path) -> Iterator[Diagnosis]:
+    files = _index_files(root)
+    if not files:
+        return
+    folder = files[0].removesuffix(_LIST)
+    wrong = [each for each in _ATTRIBUTES if not _has(root, folder, each)]
+    for each in wrong:
+        yield Diagnosis(
+            about="attributes", state=State.WARNING, said=each.said, effect=each.effect,
+            remedy=f"Write `{ENVIRONMENTS}/*/{each.pattern} {each.written}` into .gitattributes.",
+        )  # fmt: skip
+    if not wrong:
+        said = "rendered files are marked, and lists merge by line"
+        yield Diagnosis(about="attributes", state=State.OK, said=said)
+
+
+def _has(root: Path, folder: str, attribute: _Attribute) -> bool:
+    asked = ("check-attr", "text", attribute.name, "--", f"{folder}{attribute.path}")
+    lines = git.Repository(root).git(*asked).decode().splitlines()
+    text, value = (line.rpartition(": ")[2] for line in lines)
+    return value in attribute.wanted or (attribute.name == "eol" and text == "unset")
+
+
+def hooks(root: Path, _options: Options) -> Iterator[Diagnosis]:
+    repository, _ = git.find(root)
+    hook = repository.folder / repository.line("rev-parse", "--git-path", "hooks/pre-commit")
+    config = repository.folder / HOOKS
+    if not config.is_file():
+        yield Diagnosis(
+            about="hooks", state=State.SKIPPED, said=f"no {HOOKS}: commits are not checked first"
+        )
+    elif not hook.exists():
+        yield Diagnosis(
+            about="hooks", state=State.WARNING, said=f"{HOOKS} is there, its hook is not",
+            effect="Mistakes show in the pull request instead of at the commit.",
+            remedy="Run `pip install pre-commit && pre-commit install`.",
+        )  # fmt: skip
+    else:
+        yield Diagnosis(about="hooks", state=State.OK, said="installed")

@@ -1,0 +1,136 @@
+"""What has to be in the workflows of GitHub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright.model import Data
+from trainwright.render.build import Options
+from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.specs import git
+from trainwright.specs.merge import lookup
+from trainwright.specs.yamlio import Document, parse
+
+WORKFLOWS = ".github/workflows"
+_ACTION = re.compile(r"(?P<name>[\w.-]+/trainwright)@(?P<ref>.+)")
+_COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+def workflows(root: Path, _options: Options) -> Iterator[Diagnosis]:
+    repository, _ = git.find(root)
+    folder = repository.folder / WORKFLOWS
+    own = _is_the_action(repository.folder / "action.yml")
+    files = sorted(path for path in folder.glob("*.y*ml") if path.is_file())
+    uses = [use for path in files for use in _uses(path, own)]
+    reviews = [use for use in uses if use.reviews]
+    if not reviews:
+        yield Diagnosis(
+            about="workflow", state=State.WARNING, said="no workflow reviews pull requests",
+            effect="What merging does is nowhere to be read, and mistakes are merged.",
+            remedy="Use the action trainwright/trainwright on pull_request: docs/ci.md.",
+        )  # fmt: skip
+    complaints = [complaint for use in uses for complaint in _complaints(use)]
+    yield from complaints
+    if reviews and not complaints:
+        yield Diagnosis(about="workflow", state=State.OK, said=reviews[0].file)
+
+
+def _is_the_action(file: Path) -> bool:
+    document = parse(file.name, file.read_bytes()) if file.is_file() else None
+    return isinstance(document, Document) and document.data.get("name") == "Trainwright"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Use:
+    """A step of a workflow that uses the action, in the job that it is in."""
+
+    document: Document
+    job: str  # pointer
+    step: str  # pointer
+
+    @property
+    def file(self) -> str:
+        return self.document.file
+
+    @property
+    def given(self) -> Mapping[str, Data]:
+        """The action's inputs."""
+        return _mapping(lookup(self.document.data, f"{self.step}/with"))
+
+    @property
+    def reviews(self) -> bool:
+        on = self.document.data.get("on")
+        events = on if isinstance(on, list | dict) else [on]
+        return "pull_request" in events and str(self.given.get("install-only")).lower() != "true"
+
+    @property
+    def permissions(self) -> Data:
+        """What the job's token may do; None where the file does not say."""
+        of_job = lookup(self.document.data, f"{self.job}/permissions")
+        return self.document.data.get("permissions") if of_job is None else of_job
+
+
+def _uses(path: Path, own: bool) -> Iterator[_Use]:
+    """Every step of a workflow that uses the action; `own` says that `./` is that too."""
+    document = parse(f"{WORKFLOWS}/{path.name}", path.read_bytes())
+    if not isinstance(document, Document):
+        return
+    for name, job in _mapping(document.data.get("jobs")).items():
+        steps = _mapping(job).get("steps")
+        for index, step in enumerate(steps if isinstance(steps, list) else []):
+            uses = str(_mapping(step).get("uses"))
+            if _ACTION.fullmatch(uses) or (own and uses == "./"):
+                pointer = f"/jobs/{name}"
+                yield _Use(document=document, job=pointer, step=f"{pointer}/steps/{index}")
+
+
+def _complaints(use: _Use) -> Iterator[Diagnosis]:
+    uses = str(lookup(use.document.data, f"{use.step}/uses"))
+    action = _ACTION.fullmatch(uses)
+    if action and not _COMMIT.fullmatch(action["ref"]):
+        yield Diagnosis(
+            about="workflow", state=State.WARNING, said=f"{uses} can be moved",
+            effect="Whoever can move the tag runs code with this workflow's token.",
+            remedy=f"Write the commit instead: git ls-remote https://github.com/{action['name']} "
+            f"{action['ref']}",
+            place=use.document.place(f"{use.step}/uses"),
+        )  # fmt: skip
+    if not use.reviews:
+        return
+    if not _fetches_enough(use):
+        yield Diagnosis(
+            about="workflow", state=State.ERROR, said="the checkout is shallow",
+            effect="The plan finds no commit to compare with, and the job fails.",
+            remedy="Give actions/checkout `fetch-depth: 0`.",
+            place=use.document.place(use.job),
+        )  # fmt: skip
+    if str(use.given.get("comment")).lower() != "false" and not _may_comment(use.permissions):
+        yield Diagnosis(
+            about="workflow", state=State.WARNING, said="the job may not comment",
+            effect="The plan is in the job summary alone.",
+            remedy="Give the job `permissions: {contents: read, pull-requests: write, "
+            "security-events: write}`.",
+            place=use.document.place(use.job),
+        )  # fmt: skip
+
+
+def _fetches_enough(use: _Use) -> bool:
+    """Whether a checkout before has at least both sides of the merge."""
+    for step in lookup(use.document.data, f"{use.job}/steps"):
+        if str(_mapping(step).get("uses")).startswith("actions/checkout@"):
+            depth = str(_mapping(_mapping(step).get("with")).get("fetch-depth", 1))
+            return not depth.isdigit() or int(depth) != 1
+    return True
+
+
+def _may_comment(permissions: Data) -> bool:
+    if isinstance(permissions, dict):
+        return bool(permissions.get("pull-requests") == "write")
+    return bool(permissions == "write-all")
+
+
+def _mapping(data: Data) -> Mapping[str, Data]:
+    return data if isinstance(data, dict) else {}

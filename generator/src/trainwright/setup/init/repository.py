@@ -1,0 +1,177 @@
+"""Answers into the texts of a repository, and those onto the disk."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from string import Template
+
+from trainwright import __version__
+from trainwright.errors import OutputError, TrainwrightError
+from trainwright.kinds import TARGETS
+from trainwright.specs import schema
+from trainwright.specs.load import environment_path
+from trainwright.specs.yamlio import Document, parse
+
+FILES = Path(__file__).parent / "files"
+ENGINES: dict[str, str] = {
+    "argocd": "Argo CD applies what was rendered.",
+    "flux": "Flux applies what was rendered.",
+    "none": "Apply what was rendered: `kubectl apply -k environments/<env>/rendered`.",
+}
+SOURCE = "trainwright/trainwright"
+_RESTRICTED = "podSecurity: restricted"
+_IMAGE = "ghcr.io/trainwright/runtime"
+_ENVIRONMENT = "ENVIRONMENT"  # in a path: the file exists for each environment
+_EXAMPLE = f"environments/{_ENVIRONMENT}/jobs/"  # only for the first
+_ENVIRONMENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
+_ACTION = re.compile(r"[\w.-]+/[\w.-]+@[\w./-]+")
+# git@host:owner/name, as people clone it: https://git-scm.com/docs/git-clone#_git_urls
+_SCP = re.compile(r"(?P<user>[\w.-]+)@(?P<host>[\w.-]+):(?P<path>[^/].*)")
+
+
+class InitError(TrainwrightError):
+    """There cannot be such a repository, or not there."""
+
+
+class _Text(Template):
+    """A file with `@@name` in it: `$` belongs to shells and to workflows."""
+
+    delimiter = "@@"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What a new repository depends on.
+
+    `url` is where the engine will find it, empty when that is not known yet; `action` is
+    owner/name@ref of the GitHub action, best with a full commit hash as ref.
+    """
+
+    engine: str
+    target: str
+    environments: tuple[str, ...]
+    url: str = ""
+    kubernetes: str = "1.34"
+    action: str = f"{SOURCE}@v{__version__}"
+
+
+def files(answers: Answers) -> dict[str, str]:
+    """The text of every file that people would otherwise write, by path."""
+    _refuse(answers)
+    found = {}
+    for path in sorted(FILES.rglob("*")):
+        if path.is_file():
+            text = _Text(path.read_text(encoding="utf-8"))
+            for place, values in _places(path.relative_to(FILES).as_posix(), answers):
+                found[place] = text.substitute(values)
+    for name in answers.environments:
+        _refuse_invalid(found[environment_path(name)])
+    return found
+
+
+def _refuse_invalid(environment: str) -> None:
+    """What an answer brought into environment.yaml that does not belong there."""
+    document = parse("environment.yaml", environment.encode())
+    if not isinstance(document, Document):
+        raise InitError(document[0].message)
+    for violation in schema.environment_file().explain(document.data):
+        raise InitError(f"{violation.message}. {violation.remedy}")
+
+
+def _places(path: str, answers: Answers) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """Where a file of the template goes, and what its names stand for there."""
+    each = answers.environments if _ENVIRONMENT in path else answers.environments[:1]
+    for name in each[:1] if path.startswith(_EXAMPLE) else each:
+        yield path.replace(_ENVIRONMENT, name), _values(answers, name)
+
+
+def _values(answers: Answers, environment: str) -> dict[str, str]:
+    repository, _, revision = answers.action.partition("@")
+    url = answers.url or "https://git.example.com/ml/training.git"
+    return {
+        "deadline": "# maxDuration: 1h" if _off_cluster(answers.target) else "maxDuration: 1h",
+        "action": answers.action,
+        "applied": ENGINES[answers.engine],
+        "engine": answers.engine,
+        "environment": environment,
+        "image": _IMAGE,
+        "kubernetes": answers.kubernetes,
+        "last": answers.environments[-1],
+        "repository": f"{'' if answers.url else '# '}repository: {{url: {json.dumps(url)}}}",
+        "revision": revision,
+        "security": _security(answers.target),
+        "source": repository,
+        "tag": __version__,
+        "target": answers.target,
+        "targets": f"{{{answers.target}: {_options(answers.target)}}}",
+    }
+
+
+def _security(target: str) -> str:
+    """The strictest level at which jobs of several nodes run without more ado."""
+    needs = TARGETS[target].restricted_needs
+    return f"# restricted needs {needs}.\npodSecurity: baseline" if needs else _RESTRICTED
+
+
+def _options(target: str) -> str:
+    """What an environment says of a target: the version of its operator, where it has one."""
+    found = json.loads((schema.FOLDER / "environment.schema.json").read_text(encoding="utf-8"))
+    of_target = found["properties"]["targets"]["properties"][target]
+    version = of_target["properties"].get("version")
+    return f'{{version: "{version["examples"][0]}"}}' if version else "{}"
+
+
+def _off_cluster(target: str) -> bool:
+    """Whether what a target renders is no object of Kubernetes: nothing ends it after a time."""
+    return TARGETS[target].envelope is not None
+
+
+def _refuse(answers: Answers) -> None:
+    for name in answers.environments:
+        if not _ENVIRONMENT_NAME.fullmatch(name) or name == "base":
+            raise InitError(
+                f'"{name}" is no name for an environment: use lower-case letters, digits and '
+                "dashes, and not base, which holds what they share"
+            )
+    if len(set(answers.environments)) != len(answers.environments):
+        raise InitError("an environment is named twice")
+    if not _ACTION.fullmatch(answers.action):
+        raise InitError(f'"{answers.action}" is no action: write owner/name@ref')
+    if _off_cluster(answers.target) and answers.engine != "none":
+        raise InitError(f"no GitOps engine applies {answers.target}: choose the engine none")
+
+
+def address(remote: str) -> str:
+    """A remote of git as environment.yaml spells it, without credentials."""
+    scp = _SCP.fullmatch(remote)
+    if scp:
+        return f"ssh://{scp['user']}@{scp['host']}/{scp['path']}"
+    if remote.startswith(("https://", "ssh://")):
+        scheme, _, rest = remote.partition("://")
+        login, at, place = rest.rpartition("@")
+        # A user without a password is part of an SSH address, and a token of any other.
+        return f"{scheme}://{login}{at}{place}" if scheme == "ssh" else f"{scheme}://{place}"
+    return ""
+
+
+def write(folder: Path, texts: Mapping[str, str]) -> None:
+    """Write files below a folder, all or none: nothing that is there is touched."""
+    for parent in sorted({parent for path in texts for parent in PurePosixPath(path).parents}):
+        if parent != PurePosixPath() and (folder / parent).is_symlink():
+            raise InitError(f"{folder / parent} is a symbolic link, which could lead elsewhere")
+    there = [path for path in sorted(texts) if os.path.lexists(folder / path)]
+    if there:
+        more = f" and {len(there) - 3} more" if len(there) > 3 else ""
+        raise InitError(f"{', '.join(there[:3])}{more} in {folder} would be overwritten")
+    try:
+        for path, text in sorted(texts.items()):
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            with (folder / path).open("x", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+    except OSError as error:
+        raise OutputError(f"cannot write {error.filename}: {error.strerror}") from error

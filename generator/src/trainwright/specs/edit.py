@@ -1,0 +1,311 @@
+"""One value of a YAML file that people write, changed where it stands: all other bytes stay.
+
+ruamel.yaml's round trip aligns comments anew, evens out indentation and the spaces of flow
+mappings, and drops CRLF. So the text is cut at the positions that the parser notes, and what comes
+out is parsed again: it must say what was meant, or the file is not touched.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from yaml.nodes import MappingNode, Node, SequenceNode
+
+from trainwright.errors import TrainwrightError
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.specs import yamlio
+from trainwright.specs.yamlio import Document
+
+_BOM = "\ufeff"
+_DURATION = re.compile(r"(?:[0-9]+[dhms])+")  # a string to every YAML reader, quoted or not
+
+
+class EditError(TrainwrightError):
+    """The file cannot be changed without touching more than was asked for."""
+
+
+def put(file: str, raw: bytes, pointer: str, value: Data, *, note: str = "") -> bytes:
+    """The file with a value set, in the style it is written in; a missing key is added.
+
+    A `note` becomes the comment behind a key that is added. Raises EditError.
+    """
+    text = _text(raw)
+    wanted = _with(_data(file, raw), Pointer(pointer).parts, value)
+    for candidate in _puts(_Source(text), Pointer(pointer).parts, value, note):
+        if _says(file, _bytes(raw, candidate), wanted):
+            return _bytes(raw, candidate)
+    shown = yamlio.inline(value)
+    raise EditError(
+        f"{file}: {Pointer(pointer).dotted} cannot be set here alone; write {shown} by hand"
+    )
+
+
+def drop(file: str, raw: bytes, pointer: str) -> bytes:
+    """The file without a key; a block that would be left empty goes with it. Raises EditError."""
+    data, source = _data(file, raw), _Source(_text(raw))
+    path = Pointer(pointer).parts
+    while len(path) > 1 and source.alone(path):
+        path = path[:-1]
+    entry = source.find(path)
+    if entry is not None:
+        without = _bytes(raw, source.without(entry))
+        if _says(file, without, _without(data, path)):
+            return without
+    raise EditError(f"{file}: {Pointer(pointer).dotted} cannot be removed alone; do it by hand")
+
+
+def note(raw: bytes, pointer: str) -> str:
+    """The comment behind a value on its line, without the hash."""
+    source = _Source(_text(raw))
+    entry = source.find(Pointer(pointer).parts)
+    if entry is None or entry.elsewhere:
+        return ""
+    rest = source.rest_of_line(entry.end).strip()
+    return rest.removeprefix("#").strip() if rest.startswith("#") else ""
+
+
+# --- the text as nodes ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A key and its value in a mapping, by the offsets at which they stand."""
+
+    key: Node
+    value: Node
+    mapping: MappingNode
+
+    @property
+    def start(self) -> int:
+        return _start(self.key)
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the value is an alias, whose marks are those of its anchor."""
+        return _start(self.value) < _stop(self.key)
+
+    @property
+    def end(self) -> int:
+        return _end(self.value)
+
+
+def _start(node: Node) -> int:
+    assert node.start_mark is not None
+    return node.start_mark.index
+
+
+def _stop(node: Node) -> int:
+    assert node.end_mark is not None
+    return node.end_mark.index
+
+
+def _end(node: Node) -> int:
+    """Where the last value in a node ends: a block itself reaches over the comments behind it."""
+    if isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        return _end(last[1] if isinstance(last, tuple) else last)
+    return _stop(node)
+
+
+class _Source:
+    """A text with its nodes."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.root = yamlio.compose(text)
+        self.newline = "\r\n" if "\r\n" in text else "\n"
+
+    def entries(self, mapping: MappingNode) -> list[_Entry]:
+        return [_Entry(key, value, mapping) for key, value in mapping.value]
+
+    def entry(self, mapping: MappingNode, key: str) -> _Entry | None:
+        """The entry of a mapping that is written there, not merged in."""
+        return next((e for e in self.entries(mapping) if e.key.value == key), None)
+
+    def find(self, path: tuple[str, ...]) -> _Entry | None:
+        """The entry at a path, if all of the path is written in place."""
+        mapping, found = self.root, None
+        for key in path:
+            if found is not None:
+                if not isinstance(found.value, MappingNode) or found.elsewhere:
+                    return None
+                mapping = found.value
+            found = self.entry(mapping, key)
+            if found is None:
+                return None
+        return found
+
+    def alone(self, path: tuple[str, ...]) -> bool:
+        """Whether an entry is the only one of its block."""
+        entry = self.find(path)
+        return entry is not None and not entry.mapping.flow_style and len(entry.mapping.value) == 1
+
+    def rest_of_line(self, at: int) -> str:
+        return self.text[at : self.line_end(at)]
+
+    def line_end(self, at: int) -> int:
+        found = self.text.find("\n", at)
+        return len(self.text) if found < 0 else found
+
+    def next_line(self, at: int) -> int:
+        """Where the line after an offset begins: at the offset itself behind a literal block."""
+        return at if self.text[:at].endswith("\n") else min(self.line_end(at) + 1, len(self.text))
+
+    def without(self, entry: _Entry) -> str:
+        """The text without an entry, and without its lines if it has them for itself."""
+        text, entries = self.text, self.entries(entry.mapping)
+        index = next(i for i, other in enumerate(entries) if other.key is entry.key)
+        if not entry.mapping.flow_style:
+            start = text.rfind("\n", 0, entry.start) + 1
+            stop = self.next_line(entry.end)
+            if stop == len(text) and not text.endswith("\n"):
+                start = len(text[:start].removesuffix("\n").removesuffix("\r"))
+            return text[:start] + text[stop:]
+        stop = entry.end
+        if (comment := self.rest_of_line(stop).strip()).startswith("#"):
+            stop = self.line_end(text.index(comment, stop)) + 1
+        if index:
+            return text[: entries[index - 1].end] + text[stop:]
+        following = entries[1].start if len(entries) > 1 else stop
+        return text[: entry.start] + text[following:]
+
+
+# --- setting -------------------------------------------------------------------------------------
+
+
+def _puts(source: _Source, path: tuple[str, ...], value: Data, note: str) -> Iterator[str]:
+    """Ways to set a value, the most natural first."""
+    mapping = source.root
+    for depth, key in enumerate(path):
+        entry = source.entry(mapping, key)
+        rest = path[depth + 1 :]
+        if entry is None:
+            yield from _inserted(source, mapping, key, _nested(rest, value), note)
+            return
+        if entry.elsewhere:
+            return
+        if not rest or not isinstance(entry.value, MappingNode):
+            yield from _replaced(source, entry, _nested(rest, value))
+            return
+        mapping = entry.value
+
+
+def _nested(path: tuple[str, ...], value: Data) -> Data:
+    for key in reversed(path):
+        value = {key: value}
+    return value
+
+
+def _replaced(source: _Source, entry: _Entry, value: Data) -> Iterator[str]:
+    start, end = _start(entry.value), entry.end
+    old = source.text[start:end]
+    if old.startswith(("&", "!")):  # others may refer to it
+        return
+    end -= len(old) - len(old.rstrip("\r\n"))  # a literal block reaches to the next line
+    before = source.text[_stop(entry.key) : start]
+    if not old:
+        before += " "
+    elif "\n" in before and "#" not in before:  # a block that begins on its own line
+        before = ": "
+    head, tail = source.text[: _stop(entry.key)] + before, source.text[end:]
+    if _many_lines(value) and not entry.mapping.flow_style and not source.rest_of_line(end).strip():
+        yield head + _block(source, entry.key, value) + tail
+    yield head + _styled(old, value) + tail
+
+
+def _inserted(
+    source: _Source, mapping: MappingNode, key: str, value: Data, note: str
+) -> Iterator[str]:
+    entries, text = source.entries(mapping), source.text
+    name, behind = yamlio.inline(key), f" # {note}" if note else ""
+    if mapping.flow_style:
+        written = f"{name}: {yamlio.inline(value)}{behind}{source.newline if note else ''}"
+        if not entries:
+            at = _start(mapping) + 1
+            yield f"{text[:at]}{written}{text[at:]}"
+        else:
+            at = entries[-1].end
+            yield f"{text[:at]}, {written}{text[at:]}"
+        return
+    assert mapping.start_mark is not None
+    indent = " " * mapping.start_mark.column
+    for entry in reversed(entries):  # behind the last one, unless that is open to what follows it
+        shown = _block(source, entry.key, value) if _many_lines(value) else yamlio.inline(value)
+        at = source.next_line(_stop(entry.key) if entry.elsewhere else entry.end)
+        line = f"{indent}{name}: {shown}{behind}"
+        if at == len(text) and not text.endswith("\n"):
+            yield f"{text}{source.newline}{line}"
+        else:
+            yield f"{text[:at]}{line}{source.newline}{text[at:]}"
+
+
+def _many_lines(value: Data) -> bool:
+    return isinstance(value, str) and "\n" in value.rstrip("\n")
+
+
+def _block(source: _Source, key: Node, value: str) -> str:
+    """A literal block below a key, without the last line end."""
+    assert key.start_mark is not None
+    indent = " " * key.start_mark.column
+    dumped = yamlio.dump({"k": yamlio.Block(value)}).removeprefix("k: ").removesuffix("\n")
+    first, *lines = dumped.split("\n")
+    return source.newline.join([first, *(f"{indent}{line}" if line else "" for line in lines)])
+
+
+def _styled(old: str, value: Data) -> str:
+    """A value in the quotes of the one it replaces."""
+    if isinstance(value, str) and value.isprintable():
+        if _DURATION.fullmatch(old) and _DURATION.fullmatch(value):
+            return value
+        if old.startswith('"'):
+            return json.dumps(value, ensure_ascii=False)
+        if old.startswith("'"):
+            return "'{}'".format(value.replace("'", "''"))
+    return yamlio.inline(value)
+
+
+# --- what is meant, and whether it is said -------------------------------------------------------
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8").removeprefix(_BOM)
+
+
+def _bytes(like: bytes, text: str) -> bytes:
+    return ((_BOM if like.startswith(_BOM.encode()) else "") + text).encode()
+
+
+def _data(file: str, raw: bytes) -> Data:
+    document = yamlio.parse(file, raw)
+    if not isinstance(document, Document):
+        found = document[0]
+        raise EditError(f"{found.place}: {found.message}; run `trainwright check`")
+    return document.data
+
+
+def _says(file: str, raw: bytes, wanted: Data) -> bool:
+    """Whether a text reads as what is wanted. Through JSON, where 1, 1.0 and true differ."""
+    document = yamlio.parse(file, raw)
+    if not isinstance(document, Document):
+        return False
+    said, meant = (json.dumps(data, sort_keys=True) for data in (document.data, wanted))
+    return said == meant
+
+
+def _with(data: Data, path: tuple[str, ...], value: Data) -> Data:
+    if not path:
+        return value
+    below = data if isinstance(data, Mapping) else {}
+    key = path[0]
+    return {**below, key: _with(below.get(key), path[1:], value)}
+
+
+def _without(data: Data, path: tuple[str, ...]) -> Data:
+    key = path[0]
+    if len(path) == 1:
+        return {name: value for name, value in data.items() if name != key}
+    return {**data, key: _without(data[key], path[1:])}

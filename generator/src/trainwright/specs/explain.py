@@ -1,0 +1,124 @@
+"""Where each value of a job comes from: what set it, and what that overrode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from trainwright.errors import SelectionError
+from trainwright.model import Data
+from trainwright.pointer import Pointer, Step, typed
+from trainwright.specs.load import BUILT_IN
+from trainwright.specs.merge import Layer, Layered, leaves, lookup
+
+_META = frozenset({"apiVersion", "kind", "extends"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One layer's say in a value; `value` is None where the layer removes what lies below."""
+
+    layer: str
+    place: str
+    value: Data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One effective value, the setting that decided it, and the ones it overrode."""
+
+    pointer: Pointer
+    value: Data
+    decided: Setting
+    overridden: tuple[Setting, ...]
+
+
+def explain(spec: Layered, path: str = "") -> tuple[Explanation, ...]:
+    """Every leaf at or below a path as people type it, in the order of the merged spec.
+
+    Raises SelectionError when the job has nothing there, with the nearest path that it has.
+    """
+    start = named(spec, path)
+    found = lookup(spec.data, start)
+    pointers = [start] if found is None else [p for p, _ in leaves(found, start)]
+    return tuple(
+        _explanation(spec, pointer) for pointer in pointers if path or pointer.parts[0] not in _META
+    )
+
+
+def named(spec: Layered, path: str) -> Pointer:
+    """The position that a typed path means in the layers of a spec.
+
+    Keys may have dots in them: labels["example.com/team"] always means one, and so does
+    labels.example.com/team where the layers have nothing else that it could be. Raises
+    SelectionError where they have nothing, or several.
+    """
+    if not path:
+        return Pointer()
+    layers = tuple(layer.data for layer in spec.layers)
+    found: dict[Pointer, None] = {}
+    for steps in typed(path):
+        exact = Pointer.of(*(step.text for step in steps))
+        here = dict.fromkeys(_matches(layers, steps, Pointer()))
+        if exact in here:
+            return exact
+        found |= here
+    if len(found) > 1:
+        forms = " or ".join(pointer.dotted for pointer in found)
+        raise SelectionError(f'"{path}" may be {forms}: write one of them')
+    if not found:
+        raise SelectionError(_nothing(spec, path))
+    return next(iter(found))
+
+
+def _matches(layers: tuple[Data, ...], steps: tuple[Step, ...], at: Pointer) -> Iterator[Pointer]:
+    """The positions that any of the layers has, where steps that are not exact may be one key."""
+    if not steps:
+        yield at
+        return
+    for count in range(1, len(steps) + 1):
+        taken = steps[:count]
+        if count > 1 and any(step.exact for step in taken):
+            return
+        key = ".".join(step.text for step in taken)
+        inside = tuple(below for layer in layers for below in _below(layer, key))
+        if inside:
+            yield from _matches(inside, steps[count:], at / key)
+
+
+def _below(data: Data, key: str) -> Iterator[Data]:
+    if isinstance(data, Mapping) and key in data:
+        yield data[key]
+    elif isinstance(data, list) and (found := lookup(data, Pointer.of(key))) is not None:
+        yield found
+
+
+def _explanation(spec: Layered, pointer: Pointer) -> Explanation:
+    settings = [_setting(layer, pointer, value) for layer, value in spec.history(pointer)]
+    if not settings:  # inside a list: the list's own layer set it
+        settings = [_setting(spec.setter(pointer), pointer, lookup(spec.data, pointer))]
+    return Explanation(
+        pointer=pointer,
+        value=lookup(spec.data, pointer),
+        decided=settings[0],
+        overridden=tuple(settings[1:]),
+    )
+
+
+def _setting(layer: Layer, pointer: Pointer, value: Data) -> Setting:
+    place = BUILT_IN if layer.label == BUILT_IN else str(layer.place(pointer))
+    return Setting(layer=layer.label, place=place, value=value)
+
+
+def _nothing(spec: Layered, path: str) -> str:
+    known = sorted(set(_paths(spec)))
+    near = get_close_matches(path, known, n=1, cutoff=0.6)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f'no layer sets "{path}"{hint}'
+
+
+def _paths(spec: Layered) -> Iterator[str]:
+    for pointer, _ in leaves(spec.data):
+        for depth in range(len(pointer.parts), 0, -1):
+            yield Pointer.of(*pointer.parts[:depth]).dotted

@@ -1,0 +1,265 @@
+"""The rendered tree on disk: what is there, what would change, and the change made safely."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from trainwright.errors import OutputError
+from trainwright.specs.tree import SCRATCH, read_regular
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_WRITERS = 4  # fsync waits for the disk, not for the processor
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What to do to a folder, by path relative to it. Texts are the new contents."""
+
+    added: Mapping[str, str]
+    changed: Mapping[str, str]
+    removed: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.removed)
+
+    @property
+    def written(self) -> dict[str, str]:
+        return {**self.added, **self.changed}
+
+
+def digest(text: str) -> str:
+    """SHA-256 of a text as it is on disk."""
+    return digest_of(text.encode())
+
+
+def digest_of(raw: bytes) -> str:
+    """SHA-256 of a file's bytes with the line ends of a rendered text.
+
+    Git converts them to CRLF in a working tree (core.autocrlf), which nobody did by hand.
+    """
+    return hashlib.sha256(raw.replace(b"\r\n", b"\n")).hexdigest()
+
+
+def listing(folder: Path) -> tuple[str, ...]:
+    """Every file below the folder, relative to it, sorted; none when there is no folder."""
+    return tuple(sorted(_walk(folder, "")))
+
+
+def _walk(folder: Path, prefix: str) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _walk(Path(entry.path), f"{prefix}{entry.name}/")
+                else:
+                    yield f"{prefix}{entry.name}"
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise OutputError(f"cannot read {folder}: {error.strerror}") from error
+
+
+def hashes(folder: Path, paths: tuple[str, ...]) -> dict[str, str]:
+    """Digest by path of the regular files that can be read; a link or a vanished one has none."""
+    found = {}
+    for path in paths:
+        full = os.path.join(folder, path)  # noqa: PTH118 - thousands of files, and Path is slow
+        with contextlib.suppress(OSError):
+            found[path] = digest_of(read_regular(full, follow=False))
+    return found
+
+
+def compare(wanted: Mapping[str, str], there: Mapping[str, str], keep: frozenset[str]) -> Changes:
+    """What turns `there` (hashes by path) into `wanted` (texts by path).
+
+    Files in `keep` are left alone: they are known to be right, or nobody asked about them.
+    """
+    added = {path: text for path, text in wanted.items() if path not in there}
+    changed = {
+        path: text for path, text in wanted.items() if path in there and there[path] != digest(text)
+    }
+    removed = tuple(sorted(path for path in there if path not in wanted and path not in keep))
+    return Changes(added, changed, removed)
+
+
+def apply(folder: Path, changes: Changes) -> None:
+    """Make the changes so that at every instant each file is the old one or the new one.
+
+    New contents are written and synced beside their place, then renamed into it in one pass,
+    lists after what they list; removals come last. Killed anywhere, the next run repairs it.
+    """
+    try:
+        _make_folder(folder, "")
+        with exclusive(folder):
+            _make(folder, changes)
+    except OSError as error:
+        where = error.filename or folder
+        raise OutputError(f"cannot write {where}: {error.strerror}") from error
+
+
+def write(root: Path, inside: str, files: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
+    """Make or replace files: at every instant each is the old one or the new one.
+
+    They are named from the root and lie in one folder of it, `inside`, which the caller holds (see
+    `exclusive`). `before` are those that there were when the new ones were thought out: when
+    somebody changed one since, nothing is written. Permissions stay. Killed anywhere, nothing is
+    left among them: new contents are staged in a folder that git ignores and the next writer
+    removes.
+    """
+    try:
+        _remove_staging(root / inside)
+        with _staging(root / inside) as staging:
+            staged = [
+                (_staged(staging / str(number), root / path, raw), root / path)
+                for number, (path, raw) in enumerate(files.items())
+            ]
+            for path in files:
+                if _content(root / path) != before.get(path):
+                    raise OutputError(f"{path} has just changed; try again")
+            for temporary, final in staged:
+                final.parent.mkdir(parents=True, exist_ok=True)
+                temporary.replace(final)
+        _sync_folders({final.parent for _, final in staged})
+    except OSError as error:
+        where = error.filename2 or error.filename or root
+        raise OutputError(f"cannot write {where}: {error.strerror}") from error
+
+
+@contextmanager
+def _staging(folder: Path) -> Iterator[Path]:
+    import shutil  # 5 ms, and only writing needs it
+
+    staging = _scratch(folder)
+    try:
+        staging.mkdir()
+        (staging / ".gitignore").write_text("*\n", encoding="utf-8")
+        yield staging
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _remove_staging(folder: Path) -> None:
+    import shutil
+
+    for left in folder.glob(f"{SCRATCH}*"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _staged(temporary: Path, final: Path, raw: bytes) -> Path:
+    _write_new(temporary, raw)
+    if final.exists():
+        temporary.chmod(stat.S_IMODE(final.stat().st_mode))
+    return temporary
+
+
+def _content(path: Path) -> bytes | None:
+    return read_regular(path, follow=False) if os.path.lexists(path) else None
+
+
+@contextmanager
+def exclusive(folder: Path, waiting: Callable[[], object] = int) -> Iterator[None]:
+    """Only one process at a time changes a folder; the lock goes away with the process.
+
+    `waiting` is called when another one has it.
+    """
+    if fcntl is None:
+        raise OutputError(
+            f"cannot write {folder}: this system has no POSIX file locks; on Windows, use WSL"
+        )
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise OutputError(f"cannot open {folder}: {error.strerror}") from error
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _make(folder: Path, changes: Changes) -> None:
+    from concurrent.futures import ThreadPoolExecutor  # 10 ms, and only writing needs it
+
+    _sweep(folder)
+    # Job folders first, then what lists them (index, kustomization) at the top.
+    written = sorted(changes.written.items(), key=lambda item: ("/" not in item[0], item[0]))
+    for parent in sorted({os.path.dirname(path) for path, _ in written}):  # noqa: PTH120
+        _make_folder(folder, parent)
+    with ThreadPoolExecutor(_WRITERS) as pool:
+        staged = list(pool.map(lambda item: _stage(folder, *item), written))
+    for temporary, final in staged:
+        temporary.replace(final)
+    for path in changes.removed:
+        (folder / path).unlink(missing_ok=True)
+    _remove_empty(folder, changes.removed)
+    _sync_folders({final.parent for _, final in staged})
+
+
+def _make_folder(folder: Path, parent: str) -> None:
+    """Make a folder below `folder`, without following a link out of it."""
+    path = folder
+    for part in ("", *parent.split("/")):
+        path = path / part
+        if path.is_symlink() or (path.exists() and not path.is_dir()):
+            raise OutputError(f"{path} is in the way: it should be a folder")
+        path.mkdir(exist_ok=True, parents=path == folder)
+
+
+def _stage(folder: Path, path: str, text: str) -> tuple[Path, Path]:
+    final = folder / path
+    temporary = _scratch(final.parent)
+    _write_new(temporary, text.encode())
+    return temporary, final
+
+
+def _scratch(folder: Path) -> Path:
+    """A name that nothing has."""
+    return folder / f"{SCRATCH}{os.urandom(8).hex()}"
+
+
+def _write_new(path: Path, raw: bytes) -> None:
+    """A file that is not there yet, on the disk when this returns."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    with os.fdopen(os.open(path, flags, 0o644), "wb") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what an interrupted run left behind."""
+    for path in listing(folder):
+        if path.rpartition("/")[2].startswith(SCRATCH):
+            (folder / path).unlink(missing_ok=True)
+
+
+def _remove_empty(folder: Path, removed: tuple[str, ...]) -> None:
+    for parent in sorted({(folder / path).parent for path in removed}, reverse=True):
+        while parent != folder and parent.is_dir() and not any(parent.iterdir()):
+            parent.rmdir()
+            parent = parent.parent  # noqa: PLW2901
+
+
+def _sync_folders(folders: set[Path]) -> None:
+    """Make the renames themselves durable."""
+    for folder in folders:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

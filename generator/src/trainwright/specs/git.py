@@ -1,0 +1,391 @@
+"""Git, through its own command: what a commit holds, and what differs from it.
+
+The command rather than a library, since only it honours a user's configuration whole: signing,
+hooks, credentials, alternates, partial clones, formats of the object store yet to come.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from trainwright.errors import SourceError
+from trainwright.specs.tree import Entry, Kind
+
+_KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}
+
+# Small files that are read of every folder, also of those that are read later.
+_AHEAD = "/run.lock"
+_FEW = 16  # files that are read one by one before all are read at once
+
+# Never ask a terminal, never fetch what a partial clone lacks, never lock for a refreshed index.
+_ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+# What a hook is told of the repository that it runs for, which need not be the one in question.
+_OF_A_HOOK = frozenset(
+    "GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_COMMON_DIR GIT_PREFIX GIT_NAMESPACE".split()
+)
+
+_TIMEOUT = 600.0  # seconds: a server that no longer answers, a lock on a network's disk
+_HOOKS = 3600.0  # whole test suites are run before a commit or a push
+_RUNS_HOOKS = frozenset({"commit", "push", "merge"})
+_GRACE = 5.0  # seconds in which git removes its lock files
+
+
+class GitError(SourceError):
+    """Git could not do what was asked; the message is its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A clone, by the folder of its working tree."""
+
+    folder: Path
+
+    def git(
+        self, *arguments: str, given: bytes = b"", extra: Mapping[str, str] | None = None
+    ) -> bytes:
+        """What a git command prints. Raises GitError with what it complains of."""
+        command = ["git", "-C", str(self.folder), *arguments]
+        inherited = {key: value for key, value in os.environ.items() if key not in _OF_A_HOOK}
+        limit = _HOOKS if arguments[0] in _RUNS_HOOKS else _TIMEOUT
+        try:
+            process = subprocess.Popen(  # noqa: S603 - a list, never a shell
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**inherited, **_ENVIRONMENT, **(extra or {}), "LC_ALL": "C"},
+                start_new_session=True,  # a group to end, with hooks and transports; no terminal
+            )
+        except FileNotFoundError as error:
+            raise GitError("git is not installed, or not in PATH") from error
+        with process:
+            try:
+                out, complaint = process.communicate(given, timeout=limit)
+            except subprocess.TimeoutExpired as error:
+                _end(process)
+                raise GitError(f"git {arguments[0]}: stopped after {limit:g} seconds") from error
+            except BaseException:  # Ctrl-C reaches this process alone
+                _end(process)
+                raise
+        if process.returncode:
+            said = complaint.decode(errors="replace").strip() or f"exit {process.returncode}"
+            raise GitError(f"git {arguments[0]}: {said}")
+        return out
+
+    def line(self, *arguments: str, extra: Mapping[str, str] | None = None) -> str:
+        """The one line that a git command prints."""
+        return self.git(*arguments, extra=extra).decode(errors="replace").strip()
+
+    def commit(self, revision: str) -> str:
+        """The hash of the commit that a revision names."""
+        try:
+            return self.line(
+                "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
+            )
+        except GitError as error:
+            raise GitError(
+                f'"{revision}" names no commit here{self._shallow_hint(revision)}'
+            ) from error
+
+    def merge_base(self, one: str, other: str) -> str:
+        """The newest commit that both have in their history."""
+        try:
+            return self.line("merge-base", self.commit(one), self.commit(other))
+        except GitError as error:
+            if str(error).startswith("git merge-base: exit"):
+                raise GitError(
+                    f"{one} and {other} have no commit in common{self._shallow_hint(one)}"
+                ) from error
+            raise
+
+    @property
+    def shallow(self) -> bool:
+        """Whether history was cut off when this was cloned."""
+        return self.line("rev-parse", "--is-shallow-repository") == "true"
+
+    def _shallow_hint(self, revision: str) -> str:
+        if self.shallow:
+            return (
+                "; this clone is shallow: set `fetch-depth: 0` in actions/checkout, "
+                "or run `git fetch --unshallow`"
+            )
+        if revision == "origin/HEAD":  # no fetch makes it, a clone does
+            return (
+                "; run `git remote set-head origin --auto`, or name the branch to compare with: "
+                "--against main"
+            )
+        return f"; fetch it first: `git fetch origin {revision.removeprefix('origin/')}`"
+
+    def changed(self, commit: str, folder: str, head: str | None = None) -> frozenset[str]:
+        """Paths below a folder that differ between a commit and `head` (None: what is on disk).
+
+        Untracked files that are not ignored count as well. Paths are relative to the folder.
+        """
+        where = ["--relative", "--", "."] if folder in ("", ".") else [f"--relative={folder}", "--"]
+        heads = [head] if head else []
+        differing = self.git("diff", "--name-only", "--no-renames", "-z", commit, *heads, *where)
+        found = set(_paths(differing))
+        if head is None:
+            inside = Repository(self.folder / folder)
+            found |= set(_paths(inside.git("ls-files", "--others", "--exclude-standard", "-z")))
+        return frozenset(found)
+
+    def tree(self, commit: str, folder: str = "", *, later: str = "") -> Commit:
+        """The files of a commit below a folder of the repository.
+
+        Those in folders named `later` are read when they are asked for, all others at once.
+        """
+        return Commit(self.folder, commit, folder, later)
+
+    def has(self, commit: str, path: str = "") -> bool:
+        """Whether an object is here: a commit, or what lies at a path of one."""
+        try:
+            self.git("cat-file", "-e", f"{commit}:{path}" if path else f"{commit}^{{commit}}")
+        except GitError:
+            return False
+        return True
+
+    def contains(self, commit: str, earlier: str) -> bool:
+        """Whether a commit is another one or has it in its history."""
+        return not self.git("rev-list", "--max-count=1", earlier, f"^{commit}")
+
+    # --- writing: commits of what is on disk ---------------------------------------------------
+
+    def uncommitted(self, folder: str) -> frozenset[str]:
+        """Paths below a folder that differ from HEAD on disk or in the index, from the top."""
+        every = ("--porcelain", "-z", "--no-renames", "--untracked-files=all")
+        listed = self.git("status", *every, "--", folder or ".")
+        return frozenset(path[3:] for path in _paths(listed))
+
+    def ignored(self, folder: str) -> frozenset[str]:
+        """Files below a folder that git is told not to look at, from the top."""
+        listing = ("--others", "--ignored", "--exclude-standard", "-z")
+        return frozenset(_paths(self.git("ls-files", *listing, "--", folder or ".")))
+
+    def record(self, paths: Iterable[str], message: str) -> str:
+        """Commit exactly these files as they are on disk, whatever else is staged; the hash.
+
+        Raises GitError when git refuses: a hook, or no key to sign with.
+        """
+        listed = b"\0".join(os.fsencode(path) for path in sorted(paths))
+        among = ("--pathspec-from-file=-", "--pathspec-file-nul")
+        literal = {"GIT_LITERAL_PATHSPECS": "1"}
+        self.git("add", "--all", *among, given=listed, extra=literal)
+        commit = ("commit", "--quiet", "--only", "--message", message)
+        self.git(*commit, *among, given=listed, extra=literal)
+        return self.commit("HEAD")
+
+    @contextmanager
+    def undone_unless_committed(self, paths: Iterable[str]) -> Iterator[None]:
+        """Files that do not differ from HEAD before are as in HEAD after an error or Ctrl-C."""
+        try:
+            yield
+        except BaseException:
+            self._put_back(frozenset(paths))
+            raise
+
+    def _put_back(self, paths: frozenset[str]) -> None:
+        there = frozenset(_paths(self.git("ls-tree", "-r", "-z", "--name-only", "HEAD")))
+        literal = {"GIT_LITERAL_PATHSPECS": "1"}
+        for found, *command in (
+            (paths - there, "rm", "--cached", "--force", "--quiet", "--ignore-unmatch"),
+            (paths & there, "restore", "--source=HEAD", "--staged", "--worktree"),
+        ):
+            if found:
+                given = b"\0".join(os.fsencode(path) for path in sorted(found))
+                among = ("--pathspec-from-file=-", "--pathspec-file-nul")
+                self.git(*command, *among, given=given, extra=literal)
+        for path in paths - there:
+            (self.folder / path).unlink(missing_ok=True)
+            self._remove_empty((self.folder / path).parent)
+
+    def _remove_empty(self, folder: Path) -> None:
+        with contextlib.suppress(OSError):  # not empty: others' files are in it
+            while folder != self.folder:
+                folder.rmdir()
+                folder = folder.parent
+
+    # --- writing: commits of what never was on disk --------------------------------------------
+
+    def write_tree(self, base: str, removed: Iterable[str], files: Mapping[str, str]) -> str:
+        """The tree of a commit (empty: none) without some files and with others, texts by path.
+
+        Neither the working tree nor its index takes part.
+        """
+        with TemporaryDirectory() as temporary:
+            own = {"GIT_INDEX_FILE": f"{temporary}/index"}
+            if base:
+                self.git("read-tree", base, extra=own)
+            nothing = "0" * len(self.line("hash-object", "--stdin"))
+            blobs = self._blobs(Path(temporary), files)
+            lines = [f"0 {nothing}\t{path}" for path in removed]
+            lines += [f"100644 {blob}\t{path}" for path, blob in blobs.items()]
+            given = b"".join(os.fsencode(line) + b"\0" for line in lines)
+            self.git("update-index", "-z", "--index-info", given=given, extra=own)
+            return self.line("write-tree", extra=own)
+
+    def _blobs(self, folder: Path, files: Mapping[str, str]) -> dict[str, str]:
+        """Hashes by path of texts, stored byte for byte: no line ends converted, no filters."""
+        for number, text in enumerate(files.values()):
+            (folder / str(number)).write_bytes(text.encode())
+        given = "".join(f"{folder}/{number}\n" for number in range(len(files))).encode()
+        done = self.git("hash-object", "-w", "--no-filters", "--stdin-paths", given=given)
+        return dict(zip(files, done.decode().split(), strict=True))
+
+    def commit_tree(self, tree: str, parent: str, message: str) -> str:
+        """A commit of a tree, on no branch yet; signed where the user signs commits."""
+        signs = self.line("config", "--type=bool", "--default=false", "--get", "commit.gpgSign")
+        options = [*(["-S"] if signs == "true" else []), *(["-p", parent] if parent else [])]
+        made = self.git("commit-tree", *options, "-F", "-", tree, given=message.encode())
+        return made.decode().strip()
+
+    # --- remotes -------------------------------------------------------------------------------
+
+    def has_remote(self, name: str) -> bool:
+        return name in self.line("remote").split()
+
+    def remote_tip(self, remote: str, branch: str) -> str:
+        """The commit that a branch of a remote (a name, a URL or a path) is at; empty for none."""
+        found = self.line("ls-remote", "--quiet", "--", remote, f"refs/heads/{branch}")
+        return found.partition("\t")[0]
+
+    def fetch(self, remote: str, wanted: str) -> None:
+        """Bring a commit of a remote here, by its hash or a ref, without moving any branch."""
+        quietly = ("--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules")
+        self.git("fetch", *quietly, "--", remote, wanted)
+
+    def push(self, remote: str, commit: str, branch: str) -> None:
+        """Move a branch of a remote forward to a commit; one that is elsewhere is left alone."""
+        once = ("--quiet", "--no-follow-tags", "--no-force")
+        self.git("push", *once, "--", remote, f"{commit}:refs/heads/{branch}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End git and whatever it started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def find(folder: Path) -> tuple[Repository, str]:
+    """The repository around a folder, and the folder's path in it ("" for its top)."""
+    try:
+        top = Repository(folder).git("rev-parse", "--show-toplevel").decode().removesuffix("\n")
+    except GitError as error:
+        if "not a git repository" in str(error):
+            raise GitError(f"{folder} is in no git repository") from error
+        raise
+    inside = folder.resolve().relative_to(Path(top).resolve())
+    return Repository(Path(top)), "" if inside == Path() else inside.as_posix()
+
+
+def _paths(listed: bytes) -> Iterator[str]:
+    return (os.fsdecode(path) for path in listed.split(b"\0") if path)
+
+
+class Commit:
+    """The files of a commit, read from the object store: nothing is checked out. A `Tree`."""
+
+    def __init__(self, repository: Path, commit: str, folder: str, later: str):
+        self._repository = repository
+        self.commit = commit
+        self._folder = folder
+        self._later = later
+        self._alone = 0  # files that were read by a process of their own
+
+    def __reduce__(self) -> tuple[type[Commit], tuple[Path, str, str, str]]:
+        """Another process reads for itself."""
+        return (Commit, (self._repository, self.commit, self._folder, self._later))
+
+    @cached_property
+    def _blobs(self) -> dict[str, tuple[Kind, bytes]]:
+        """Kind and hash by path of every file."""
+        below = f"{self.commit}:{self._folder}" if self._folder else self.commit
+        listed = Repository(self._repository).git("ls-tree", "-r", "-z", "--full-tree", below)
+        found = {}
+        for line in listed.split(b"\0"):
+            if line:
+                meta, _, path = line.partition(b"\t")
+                mode, _, blob = meta.split(b" ")
+                found[os.fsdecode(path)] = (_KINDS.get(mode, ""), blob)
+        return found
+
+    @cached_property
+    def _folders(self) -> dict[str, dict[str, Kind]]:
+        """What each folder holds, by its path; the root's is empty."""
+        found: dict[str, dict[str, Kind]] = {"": {}}
+        for path, (kind, _) in self._blobs.items():
+            parent, _, name = path.rpartition("/")
+            found.setdefault(parent, {})[name] = kind
+            while parent:
+                above, _, name = parent.rpartition("/")
+                known = found.setdefault(above, {})
+                if name in known:
+                    break
+                known[name], parent = "folder", above
+        return found
+
+    def entries(self, folder: str) -> tuple[Entry, ...]:
+        if folder not in self._folders:
+            raise SourceError(f"cannot list {folder}: it is not in commit {self.commit[:12]}")
+        return tuple(sorted(Entry(name, kind) for name, kind in self._folders[folder].items()))
+
+    def kind(self, path: str) -> Kind:
+        if path in self._folders:
+            return "folder"
+        return self._blobs.get(path, ("", b""))[0]
+
+    def read(self, path: str) -> bytes:
+        found = self._blobs.get(path)
+        if found is None:
+            raise FileNotFoundError(path)
+        if path in self._ahead:
+            return self._ahead[path]
+        self._alone += 1
+        if self._alone > _FEW:
+            return self._rest[path]
+        return Repository(self._repository).git("cat-file", "blob", found[1].decode())
+
+    @cached_property
+    def _rest(self) -> dict[str, bytes]:
+        """The bytes of all other files: who asks for many costs one process."""
+        return self.several(path for path in self._blobs if path not in self._ahead)
+
+    @cached_property
+    def _ahead(self) -> dict[str, bytes]:
+        """Every file's bytes, but for those of `later`."""
+        return self.several(path for path in self._blobs if not self._is_later(path))
+
+    def _is_later(self, path: str) -> bool:
+        return self._later in path.split("/") and not path.endswith(_AHEAD)
+
+    def several(self, paths: Iterable[str]) -> dict[str, bytes]:
+        """The bytes of those paths that are files, in one go: thousands cost one process."""
+        wanted = {
+            path: self._blobs[path][1]
+            for path in paths
+            if self._blobs.get(path, ("", b""))[0] == "file"
+        }
+        given = b"".join(blob + b"\n" for blob in wanted.values())
+        answer = Repository(self._repository).git("cat-file", "--batch", given=given)
+        found, at = {}, 0
+        for path in wanted:
+            end = answer.index(b"\n", at)
+            size = int(answer[at:end].rsplit(b" ", 1)[1])
+            found[path] = answer[end + 1 : end + 1 + size]
+            at = end + size + 2
+        return found

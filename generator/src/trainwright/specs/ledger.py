@@ -1,0 +1,98 @@
+"""The finished runs of an environment, which are rendered no more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Finding, Place
+from trainwright.specs import schema
+from trainwright.specs.load import ENVIRONMENTS, Reader, violations
+from trainwright.specs.merge import Layer, Layered, merge
+from trainwright.specs.tree import Tree
+from trainwright.specs.yamlio import Document
+
+LEDGER_FILE = "ledger.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One finished run, and where it was written down."""
+
+    object: str
+    job: str
+    run: int = 1  # the number that `rerun` raises
+    spec: str = ""  # the hash of which the object's name has eight digits
+    own: str = ""  # what of the job's own file ran, as a hash; older entries lack it
+    outcome: Literal["succeeded", "failed"]
+    finished: str = ""  # ISO date
+    reason: str = ""  # the cluster's words
+    note: str = ""  # people's words
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Finished runs by the name of their object.
+
+    An environment whose ledger has errors must not be rendered: nobody knows what has finished.
+    """
+
+    runs: Mapping[str, Run]
+    findings: tuple[Finding, ...]
+    objects: Mapping[tuple[str, str], str] = field(default_factory=dict)  # by job and `own`
+
+    def finished(self, job: str, own: str, name: str = "") -> str:
+        """The object of a job's finished run: that of the name, or one with that of its own file.
+
+        Whatever changed around the job since, and however its object would be called now. Empty
+        when there is none.
+        """
+        return name if name in self.runs else self.objects.get((job, own), "")
+
+
+EMPTY = Ledger({}, ())
+
+
+def path(environment: str) -> str:
+    """Where an environment's ledger is."""
+    return f"{ENVIRONMENTS}/{environment}/{LEDGER_FILE}"
+
+
+def read(tree: Tree, environment: str) -> Ledger:
+    """An environment's ledger; empty when there is none."""
+    file = path(environment)
+    if not tree.kind(file):
+        return EMPTY
+    document = Reader(tree).document(file)
+    if not isinstance(document, Document):
+        return Ledger({}, document)
+    spec = Layered(merge({}, document.data), (Layer("ledger", document),))
+    broken = violations(schema.ledger_file(), spec, environment)
+    if broken:
+        return Ledger({}, broken)
+    runs = {
+        name: Run(object=name, place=document.key_place(f"/runs/{name}"), **entry)
+        for name, entry in spec.data.get("runs", {}).items()
+    }
+    objects = {(run.job, run.own): run.object for run in runs.values() if run.own}
+    return Ledger(runs, tuple(_contradictions(runs.values(), environment)), objects)
+
+
+def _contradictions(runs: Collection[Run], environment: str) -> Iterator[Finding]:
+    for run in runs:
+        named = f"{run.job}-{run.spec[:8]}" if run.spec else f"{run.job}-{run.object[-8:]}"
+        if run.object != named:
+            what = "job and spec, which is" if run.spec else "job, which would be"
+            message = f"{run.object} is not a run of this {what} {named}"
+            yield dx.LEDGER.at(run.place, message, subject=environment)
+
+
+def strangers(ledger: Ledger, jobs: Collection[str], environment: str) -> Iterator[Finding]:
+    """Runs of jobs that are not in the environment."""
+    for run in ledger.runs.values():
+        if run.job not in jobs:
+            message = f"{run.object} is a run of {run.job}, which is not in {environment}"
+            yield dx.LEDGER_JOB.at(run.place, message, subject=environment)

@@ -1,0 +1,522 @@
+"""A folder of specs into layered documents: which files there are, and what each one says."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+
+from trainwright.errors import SelectionError, SourceError
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Data, Finding, Place
+from trainwright.pointer import Pointer, token
+from trainwright.specs import schema
+from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
+from trainwright.specs.schema_errors import Violation, show
+from trainwright.specs.tree import Tree
+from trainwright.specs.yamlio import Document, parse
+
+ENVIRONMENTS = "environments"
+ENVIRONMENT_FILE = "environment.yaml"
+RENDERED = "rendered"
+BUILT_IN = "built-in"
+_MAX_BASES = 8
+_FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SPEC = re.compile(rf"{_NAME.pattern}\.yaml")
+_BASE = "base"  # by convention the folder of specs that are only extended
+_ENVIRONMENT_FILES = ("ledger.yaml", "jobs")  # environment.yaml is asked for by name
+_SHARED_FILES = ("defaults.yaml", "images.lock.yaml")
+_LINE = re.compile(r"\r\n|\r|\n")  # as YAML counts lines: U+2028 begins none
+_RESERVED = frozenset({"jobs", RENDERED})
+_TRACES = frozenset({RENDERED, "ledger.yaml"})  # of what once was rendered as an environment
+_NEAR = 0.8  # how like two names are where one is a slip of the other
+_EXTENDS = re.compile(rb"""\bextends["']?\s*:\s*["']?([a-z0-9][-a-z0-9]*)/""")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobFile:
+    """A job spec that was found: `prod/llm` at environments/prod/jobs/llm.yaml."""
+
+    environment: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{ENVIRONMENTS}/{self.environment}/jobs/{self.name}.yaml"
+
+    def __str__(self) -> str:
+        return f"{self.environment}/{self.name}"
+
+
+DEFAULTS = f"{ENVIRONMENTS}/defaults.yaml"
+
+
+def environment_path(name: str) -> str:
+    """Where an environment's own file is."""
+    return f"{ENVIRONMENTS}/{name}/{ENVIRONMENT_FILE}"
+
+
+def environment_files(name: str) -> tuple[str, ...]:
+    """The files that every job of an environment depends on, there or not."""
+    return DEFAULTS, environment_path(name)
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What lies under environments/: the jobs of each environment, and files out of place."""
+
+    jobs: Mapping[str, tuple[JobFile, ...]]
+    findings: tuple[Finding, ...]
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder at or above `start` that has environments/ in it."""
+    for folder in (start, *start.parents):
+        if (folder / ENVIRONMENTS).is_dir():
+            return folder
+    raise SourceError(
+        f"no {ENVIRONMENTS}/ folder in {start} or above it; "
+        "change into the repository, or name it with --root"
+    )
+
+
+def survey(tree: Tree) -> Survey:
+    """Every environment and job file, sorted by name; specs are not read.
+
+    A folder whose environment.yaml is missing is an environment too where nothing else explains
+    it, so that a misspelt file name is a finding and not an environment that nobody renders.
+    """
+    jobs: dict[str, tuple[JobFile, ...]] = {}
+    findings = list(_misspelt(tree, ENVIRONMENTS, _SHARED_FILES))
+    extended = _Extended(tree)
+    for folder in tree.entries(ENVIRONMENTS):
+        inside = f"{ENVIRONMENTS}/{_printable(folder.name)}"
+        if folder.kind == "link":
+            findings.append(_link(inside))
+        elif folder.kind == "folder" and _is_environment(tree, folder.name, extended):
+            if problem := _unusable_name(folder.name):
+                remedy = "Rename the folder to lower-case letters, digits and dashes."
+                findings.append(dx.LAYOUT.at(Place(inside), problem, remedy=remedy))
+                continue
+            names, misplaced = _job_names(tree, f"{inside}/jobs")
+            jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
+            findings.extend((*misplaced, *_misspelt(tree, inside, _ENVIRONMENT_FILES)))
+    return Survey(jobs, tuple(findings))
+
+
+def _unusable_name(name: str) -> str:
+    """Why an environment cannot have a name; empty when it can."""
+    if name in _RESERVED:
+        return f'"{name}" cannot be the name of an environment: it is that of a folder inside one'
+    if not _NAME.fullmatch(name):
+        return f'"{_printable(name)}" is no name for an environment: it becomes a label'
+    return ""
+
+
+def _is_environment(tree: Tree, name: str, extended: _Extended) -> bool:
+    if tree.kind(environment_path(name)):
+        return True
+    inside = f"{ENVIRONMENTS}/{name}"
+    there = {entry.name for entry in tree.entries(inside)}
+    if _TRACES & there or any(_meant(other, (ENVIRONMENT_FILE,)) for other in there):
+        return True
+    specs = tree.kind(f"{inside}/jobs") == "folder" and any(
+        entry.name.endswith((".yaml", ".yml")) for entry in tree.entries(f"{inside}/jobs")
+    )
+    return specs and name != _BASE and name not in extended.folders
+
+
+class _Extended:
+    """The folders from which specs are extended; looked for only where it matters."""
+
+    def __init__(self, tree: Tree):
+        self.tree = tree
+
+    @cached_property
+    def folders(self) -> frozenset[str]:
+        return frozenset(
+            folder.decode() for raw in self._specs() for folder in _EXTENDS.findall(raw)
+        )
+
+    def _specs(self) -> Iterator[bytes]:
+        for folder in self.tree.entries(ENVIRONMENTS):
+            inside = f"{ENVIRONMENTS}/{folder.name}/jobs"
+            if folder.kind == "folder" and self.tree.kind(inside) == "folder":
+                for entry in self.tree.entries(inside):
+                    if entry.kind == "file":
+                        with suppress(OSError, SourceError):
+                            yield self.tree.read(f"{inside}/{entry.name}")
+
+
+def _misspelt(tree: Tree, folder: str, wanted: tuple[str, ...]) -> Iterator[Finding]:
+    """Names that would be read if they were spelt as one that is missing."""
+    names = [entry.name for entry in tree.entries(folder)]
+    missing = tuple(name for name in wanted if name not in names)
+    for name in names:
+        if name not in wanted and (meant := _meant(name, missing)):
+            path = f"{folder}/{_printable(name)}"
+            message = f"{_printable(name)} is not read: did you mean {meant}?"
+            yield dx.LAYOUT.at(Place(path), message, remedy=f"Rename it to {meant}.")
+
+
+def _meant(name: str, wanted: Sequence[str]) -> str:
+    """The name that is wanted and nearly this one, or nothing."""
+    if name in wanted:
+        return ""
+    return next(iter(get_close_matches(_usual(name), wanted, n=1, cutoff=_NEAR)), "")
+
+
+def _usual(name: str) -> str:
+    """A file name in the letters and with the suffix that names of ours have."""
+    return re.sub(r"\.(yml|json)$", ".yaml", name.lower())
+
+
+def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
+    names: list[str] = []
+    findings: list[Finding] = []
+    kind = tree.kind(inside)
+    if kind == "link":
+        return [], [_link(inside)]
+    for entry in tree.entries(inside) if kind == "folder" else ():
+        if entry.name.startswith(".") or entry.name.endswith("~"):
+            continue
+        path = f"{inside}/{_printable(entry.name)}"
+        stem = entry.name.removesuffix(".yaml")
+        if entry.kind == "link":
+            findings.append(_link(path))
+        elif entry.kind == "special":
+            findings.append(_special(path))
+        elif stem != entry.name and entry.kind == "file" and _NAME.fullmatch(stem):
+            names.append(stem)
+        else:
+            message = f"{_printable(entry.name)} is no job spec: <job>.yaml is expected here"
+            usual = _usual(entry.name)
+            misnamed = entry.kind == "file" and _SPEC.fullmatch(usual)
+            remedy = f"Rename it to {usual}." if misnamed else _FILE_NAME
+            findings.append(dx.LAYOUT.at(Place(path), message, remedy=remedy))
+    return names, findings
+
+
+def _printable(name: str) -> str:
+    """A file name as text, whatever its bytes are."""
+    return name.encode("utf-8", "replace").decode("utf-8")
+
+
+def _link(path: str) -> Finding:
+    return dx.LAYOUT.at(
+        Place(path),
+        f"{path} is a symbolic link, which could lead out of {ENVIRONMENTS}/",
+        remedy="Replace it by a real file; share specs with `extends`.",
+    )
+
+
+def _special(path: str) -> Finding:
+    return dx.LAYOUT.at(
+        Place(path),
+        f"{path} is not a regular file: pipes, sockets and devices are not read",
+        remedy="Replace it by a regular file, or remove it.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEnvironment:
+    """An environment's own file and the layers that lie below each of its jobs.
+
+    `document` is None when the file is not usable; `findings` then say why.
+    """
+
+    name: str
+    document: Document | None
+    layers: tuple[Layer, ...]
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedJob:
+    """A job's merged spec, or None with the findings that prevented it.
+
+    `files` decide what it is, also those that are missing or broken. `source` is the digest of the
+    job's own file.
+    """
+
+    file: JobFile
+    spec: Layered | None
+    findings: tuple[Finding, ...]
+    files: tuple[str, ...]
+    source: str
+
+
+_FLAG = re.compile(r"(?:/defaults)?/flags/.")
+
+
+def read_spec(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
+    """A file that people write, or what is wrong with it.
+
+    A flag is a word of a command line: a number that has another form there than in Python (1e3,
+    1.10, 0o14) is the text that was written. Anywhere else 2.0 is 2, as JSON Schema has it.
+    """
+    document = parse(file, raw)
+    if not isinstance(document, Document) or not document.written:
+        return document
+    return replace(document, data=_numbers(document.data, "", document.written))
+
+
+def _numbers(value: Data, pointer: str, written: Mapping[str, str]) -> Data:
+    if isinstance(value, dict):
+        return {key: _numbers(v, f"{pointer}/{token(key)}", written) for key, v in value.items()}
+    if isinstance(value, list):
+        return [_numbers(v, f"{pointer}/{index}", written) for index, v in enumerate(value)]
+    if pointer not in written:
+        return value
+    if _FLAG.match(pointer):
+        return value if str(value) == written[pointer] else written[pointer]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+class Reader:
+    """Reads each file under the root once, and never a file outside of it."""
+
+    def __init__(self, tree: Tree):
+        self.tree = tree
+        self._raw: dict[str, bytes | Finding] = {}
+        self._parsed: dict[str, Document | tuple[Finding, ...]] = {}
+        self._shared: dict[str, tuple[Finding, ...]] = {}
+
+    def raw(self, path: str) -> bytes | Finding:
+        """The bytes of a file, or the finding that it cannot be read."""
+        if path not in self._raw:
+            self._raw[path] = self._read(path)
+        return self._raw[path]
+
+    def _read(self, path: str) -> bytes | Finding:
+        folder = path.rpartition("/")[0]
+        if "link" in map(self.tree.kind, (path, folder, folder.rpartition("/")[0])):
+            return _link(path)
+        if self.tree.kind(path) == "special":
+            return _special(path)
+        try:
+            return self.tree.read(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return self._missing(path)
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            return dx.LAYOUT.at(Place(path), f"{path} cannot be read: {reason}")
+
+    def _missing(self, path: str) -> Finding:
+        folder, _, name = path.rpartition("/")
+        there = self.tree.entries(folder) if self.tree.kind(folder) == "folder" else ()
+        near = [entry.name for entry in there if _meant(entry.name, (name,))]
+        if not near:
+            return dx.LAYOUT.at(Place(path), f"{path} does not exist", remedy="Create the file.")
+        found = _printable(near[0])
+        message = f"{path} does not exist; did you mean {found}?"
+        return dx.LAYOUT.at(Place(path), message, remedy=f"Rename {folder}/{found} to {name}.")
+
+    def state(self, path: str) -> str:
+        """SHA-256 of a file's bytes, or why there are none: what a reader makes of it follows."""
+        raw = self.raw(path)
+        return raw.message if isinstance(raw, Finding) else hashlib.sha256(raw).hexdigest()
+
+    def source(self, path: str) -> str:
+        """SHA-256 of a file, whichever line ends a checkout gave it; empty when it is not there."""
+        raw = self.raw(path)
+        if isinstance(raw, Finding):
+            return ""
+        return hashlib.sha256(raw.replace(b"\r\n", b"\n")).hexdigest()
+
+    def document(self, path: str) -> Document | tuple[Finding, ...]:
+        """A parsed file, or what is wrong with it."""
+        if path not in self._parsed:
+            raw = self.raw(path)
+            self._parsed[path] = (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
+        return self._parsed[path]
+
+    def forget(self, path: str) -> None:
+        """Drop a file that nothing else reads, so that thousands of jobs stay small in memory."""
+        self._raw.pop(path, None)
+        self._parsed.pop(path, None)
+        self._shared.pop(path, None)
+
+    def lines(self, path: str) -> tuple[str, ...]:
+        """The text of a file for showing it, line by line."""
+        raw = self.raw(path)
+        if isinstance(raw, Finding):
+            return ()
+        lines = _LINE.split(raw.decode(errors="replace"))
+        return tuple(lines if lines[-1] else lines[:-1])
+
+    @cached_property
+    def built_in(self) -> Layer:
+        """Trainwright's own defaults, the lowest layer of all."""
+        raw = (Path(__file__).parents[1] / "defaults.yaml").read_bytes()
+        document = parse(BUILT_IN, raw)
+        assert isinstance(document, Document)
+        return Layer(BUILT_IN, document, Pointer("/defaults"))
+
+    # --- environments ------------------------------------------------------------------------
+
+    def environment(self, name: str) -> LoadedEnvironment:
+        """environment.yaml, checked, with the layers built-in < defaults.yaml < its defaults."""
+        layers = [self.built_in]
+        findings: list[Finding] = []
+        if isinstance(self.raw(DEFAULTS), bytes) or self.tree.kind(DEFAULTS):
+            document = self._checked(DEFAULTS, schema.defaults_file(), findings)
+            if document:
+                layers.append(Layer("defaults", document, Pointer("/defaults")))
+        path = environment_path(name)
+        document = self._checked(path, schema.environment_file(), findings)
+        if document:
+            layers.append(Layer("environment", document, Pointer("/defaults")))
+        usable = None if findings else document
+        return LoadedEnvironment(name, usable, tuple(layers), tuple(findings))
+
+    def _checked(
+        self, path: str, against: schema.Schema, findings: list[Finding]
+    ) -> Document | None:
+        found = self.document(path)
+        if not isinstance(found, Document):
+            findings.extend(found)
+            return None
+        broken = violations(against, Layered(merge({}, found.data), (Layer("file", found),)), path)
+        findings.extend(broken)
+        return None if broken else found
+
+    # --- jobs --------------------------------------------------------------------------------
+
+    def job(self, file: JobFile, environment: LoadedEnvironment) -> LoadedJob:
+        """A job with everything it inherits, merged and checked against the schema."""
+        findings: list[Finding] = []
+        chain: list[Layer] = []
+        paths = [*environment_files(environment.name)]
+        source = self.source(file.path)
+        for path, document in self.chain(file, findings):
+            paths.append(path)
+            if document:
+                chain.append(Layer("job" if path == file.path else "base", document))
+        if findings:
+            return LoadedJob(file, None, tuple(findings), tuple(paths), source)
+        own = chain[0].document
+        findings.extend(_name_agrees(file, own))
+        spec = stack((*environment.layers, *reversed(chain)))
+        findings.extend(violations(schema.effective_job(), spec, str(file)))
+        usable = None if findings else spec
+        return LoadedJob(file, usable, tuple(findings), tuple(paths), source)
+
+    def chain(
+        self, file: JobFile, findings: list[Finding]
+    ) -> Iterator[tuple[str, Document | None]]:
+        """The job's file, the one it extends, and so on, each path with its document.
+
+        What breaks the chain is a finding; a file that does so ends it, without a document.
+        """
+        path, seen = file.path, [str(file)]
+        while True:
+            document = self.document(path)
+            if not isinstance(document, Document):
+                findings.extend(document)
+                yield path, None
+                return
+            if path != file.path and self._broken(path, document):
+                findings.extend(self._shared[path])
+                yield path, None
+                return
+            yield path, document
+            base = document.data.get("extends")
+            if base is None:
+                return
+            place = document.place("/extends")
+            if problem := _cannot_extend(base, seen):
+                at = Pointer("/extends")
+                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path=at))
+                return
+            seen.append(base)
+            folder, _, name = base.partition("/")
+            path = JobFile(folder, name).path
+            if isinstance(raw := self.raw(path), Finding):
+                problem = f'"{base}" cannot be used: {raw.message}'
+                at = Pointer("/extends")
+                findings.append(dx.EXTENDS.at(place, problem, subject=str(file), path=at))
+                yield path, None
+                return
+
+    def _broken(self, path: str, document: Document) -> bool:
+        """Whether a base file breaks the schema of written files; checked once a file."""
+        if path not in self._shared:
+            layered = Layered(merge({}, document.data), (Layer("file", document),))
+            self._shared[path] = violations(schema.job_file(), layered, path)
+        return bool(self._shared[path])
+
+
+def _cannot_extend(base: object, seen: list[str]) -> str:
+    if not isinstance(base, str):
+        return "extends must be a string"
+    folder, slash, name = base.partition("/")
+    parts = (folder, name)
+    if not slash or not all(p and p.replace("-", "").isalnum() and p.isascii() for p in parts):
+        return f'"{base}" is no <folder>/<job> under {ENVIRONMENTS}/'
+    if base in seen:
+        return f"extends goes round in a circle: {' -> '.join([*seen, base])}"
+    return f"more than {_MAX_BASES} specs extend each other" if len(seen) > _MAX_BASES else ""
+
+
+def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
+    name = document.data.get("name")
+    if name is None:
+        message = f"the file does not say its name, {file.name}"
+        yield dx.NAME.at(document.place(""), message, subject=str(file), path=Pointer("/name"))
+    elif name != file.name:
+        message = f'the name is "{name}", but the file is {file.name}.yaml'
+        yield dx.NAME.at(document.place("/name"), message, subject=str(file), path=Pointer("/name"))
+
+
+def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Finding, ...]:
+    """What is wrong with merged data, each at the line that was written."""
+    found = []
+    for violation in against.explain(spec.data):
+        pointer = violation.pointer
+        at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
+        if (violation.missing and not pointer) or at.file == BUILT_IN:
+            at = Place(spec.layers[-1].document.file)
+        message, remedy = _quoting(spec, violation), violation.remedy
+        found.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer))
+    return tuple(found)
+
+
+def _quoting(spec: Layered, violation: Violation) -> str:
+    """The message of a violation with a number that it ends with as it was written."""
+    layer = spec.setter(violation.pointer)
+    written = layer.document.written.get(layer.root + violation.pointer)
+    shown = show(lookup(spec.data, violation.pointer))
+    if written is None or not violation.message.endswith(f": {shown}"):
+        return violation.message
+    return violation.message.removesuffix(shown) + written
+
+
+def one_job(tree: Tree, name: str) -> Layered:
+    """One job's merged spec, valid or not, for explaining it.
+
+    Raises SelectionError when there is no such job, SourceError when its files cannot be merged.
+    """
+    found = survey(tree).jobs
+    file = next((job for jobs in found.values() for job in jobs if str(job) == name), None)
+    if file is None:
+        said = f'"{name}" is an environment' if name in found else f'there is no job "{name}"'
+        raise SelectionError(f"{said}; name one of its jobs, see `trainwright list jobs`")
+    reader = Reader(tree)
+    environment = reader.environment(file.environment)
+    findings: list[Finding] = list(environment.findings)
+    chain = [
+        Layer("job" if path == file.path else "base", document)
+        for path, document in reader.chain(file, findings)
+        if document
+    ]
+    if findings:
+        first = findings[0]
+        raise SourceError(f"{first.place}: {first.message}; run `trainwright check {name}`")
+    return stack((*environment.layers, *reversed(chain)))

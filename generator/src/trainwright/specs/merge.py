@@ -1,0 +1,120 @@
+"""Layers into one spec: maps merge, scalars and lists replace, null removes (RFC 7396)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from trainwright.model import Data, Place
+from trainwright.pointer import Pointer, token
+from trainwright.specs.yamlio import Document
+
+
+def merge(below: Data, above: Data) -> Data:
+    """`above` laid over `below`. Neither is changed; parts may be shared with the result."""
+    if not isinstance(above, Mapping):
+        return above
+    merged = dict(below) if isinstance(below, Mapping) else {}
+    for key, value in above.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            merged[key] = merge(merged.get(key), value)
+        else:
+            merged[key] = value
+    return merged
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One file's contribution: the part of the document under `root` is the partial spec."""
+
+    label: str  # "built-in", "defaults", "environment", "base", "job"
+    document: Document
+    root: Pointer = Pointer()  # noqa: RUF009 - "/defaults" in files that wrap the spec
+
+    @property
+    def data(self) -> Mapping[str, Data]:
+        found = lookup(self.document.data, self.root)
+        return found if isinstance(found, Mapping) else {}
+
+    def place(self, pointer: str) -> Place:
+        return self.document.place(self.root + pointer)
+
+    def key_place(self, pointer: str) -> Place:
+        return self.document.key_place(self.root + pointer)
+
+    def wrote(self, pointer: str) -> bool:
+        """Whether this layer has a value, null included, at the pointer."""
+        return self.root + pointer in self.document.places
+
+
+@dataclass(frozen=True, slots=True)
+class Layered:
+    """A merged spec that can say which line set any of its values.
+
+    Nothing is recorded while merging: since maps merge and everything else replaces, the origin
+    of an effective value is simply the topmost layer that wrote its pointer.
+    """
+
+    data: Mapping[str, Data]
+    layers: tuple[Layer, ...]  # lowest first
+
+    def origin(self, pointer: str) -> Place:
+        """Where the effective value was written, or the nearest mapping around it."""
+        layer, found = self._setter(pointer)
+        return layer.place(found)
+
+    def key_origin(self, pointer: str) -> Place:
+        """Where the key of the effective value was written."""
+        layer, found = self._setter(pointer)
+        return layer.key_place(found)
+
+    def history(self, pointer: str) -> Iterator[tuple[Layer, Data]]:
+        """Every layer that wrote the pointer and what it wrote, topmost first."""
+        for layer in reversed(self.layers):
+            if layer.wrote(pointer):
+                yield layer, lookup(layer.data, pointer)
+
+    def setter(self, pointer: str) -> Layer:
+        """The layer that decides the value."""
+        return self._setter(pointer)[0]
+
+    def _setter(self, pointer: str) -> tuple[Layer, str]:
+        while pointer:
+            for layer in reversed(self.layers):
+                if layer.wrote(pointer):
+                    return layer, pointer
+            pointer = pointer.rpartition("/")[0]
+        return self.layers[-1], ""
+
+
+def stack(layers: tuple[Layer, ...]) -> Layered:
+    """All layers merged, lowest first."""
+    return Layered(reduce(merge, (layer.data for layer in layers), {}), layers)
+
+
+def lookup(data: Data, pointer: str) -> Data:
+    """The value under a JSON pointer, or None."""
+    for key in Pointer(pointer).parts:
+        if isinstance(data, Mapping):
+            data = data.get(key)
+        elif isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
+            data = data[int(key)]
+        else:
+            return None
+    return data
+
+
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
+
+
+def leaves(data: Data, pointer: str = "") -> Iterator[tuple[Pointer, Data]]:
+    """Every scalar, list and empty mapping of merged data with its pointer, in order."""
+    if isinstance(data, Mapping) and data:
+        for key, value in data.items():
+            yield from leaves(value, f"{pointer}/{token(key)}")
+    else:
+        yield Pointer(pointer), data

@@ -1,0 +1,250 @@
+"""Overrides that do nothing, or more than they seem to: in a job's file and in what it inherits.
+
+All of them but the dropped items of lists prove themselves: without the key, the effective spec
+(or at least the job that it describes, and so every rendered byte) is the same. Trainwright's own
+defaults count as nothing inherited: writing one of them down keeps it when the tool's changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Data, Environment, Finding, Job, Related
+from trainwright.pointer import Pointer
+from trainwright.specs import resolve, schema
+from trainwright.specs.load import BUILT_IN, ENVIRONMENTS, Reader, environment_path
+from trainwright.specs.merge import Layer, Layered, leaves, merge
+from trainwright.specs.yamlio import Document
+
+# What a file says of itself, and not of the job.
+_OF_THE_FILE = frozenset({"apiVersion", "kind", "name", "extends", "description", "waivers"})
+# Fields that `resolve` makes something else of than what is written, so that two values may come
+# to the same job. Every other value is another job.
+_DERIVED = frozenset(
+    "nodes procsPerNode backend elastic gang createServiceAccount network maxDuration gracePeriod"
+    " lattice security".split()
+)
+# A command is replaced as a whole, and its words are no items of a set.
+_COMMANDS = frozenset({"/entrypoint/argv"})
+
+Idle = Mapping[str, tuple[str, ...]]  # by file: pointers of values that decide nothing for a job
+
+
+@dataclass(slots=True)
+class _Written:
+    """A value that a layer writes, what it inherits there, and whether a layer above hides it.
+
+    `source` is None when nobody below says anything; `inherited` is then None too. A mapping that
+    is inherited stands for itself, whatever is in it.
+    """
+
+    layer: Layer
+    pointer: Pointer
+    value: Data
+    inherited: Data = None
+    source: Layer | None = None
+    hidden: bool = False
+
+    @property
+    def idle(self) -> bool:
+        """Whether the spec is the same without it."""
+        if self.value is None:
+            return self.hidden or self.source is None
+        return self.hidden or _same(self.value, self.inherited)
+
+
+@dataclass(frozen=True, slots=True)
+class Overlays:
+    """Everything that the layers of one job write, the lowest first."""
+
+    spec: Layered
+    written: tuple[_Written, ...]
+
+    def idle(self) -> Idle:
+        """The values of each file that decide nothing for this job: set again, or set alike."""
+        found: dict[str, list[str]] = {}
+        for one in self.written:
+            unused = found.setdefault(one.layer.document.file, [])
+            if one.idle:
+                unused.append(one.pointer)
+        return {file: tuple(pointers) for file, pointers in found.items()}
+
+    def findings(self, job: Job, place: Environment) -> Iterator[Finding]:
+        """What is wrong with the job's own overrides, and with lists anywhere below it."""
+        own = self.spec.layers[-1]
+        for one in self.written:
+            if isinstance(one.value, list) and isinstance(one.inherited, list) and not one.hidden:
+                yield from _dropped(one)
+            if one.layer is own:
+                yield from self._own(one, job, place)
+
+    def _own(self, one: _Written, job: Job, place: Environment) -> Iterator[Finding]:
+        if one.idle:
+            yield _removes_nothing(one) if one.value is None else _equal(one)
+        elif one.source is not None and one.pointer.parts[0] in _DERIVED:
+            yield from _unread(self.spec, job, place, one)
+
+
+def read(spec: Layered) -> Overlays:
+    """Find out who writes what over whom. One pass: this is done for every job."""
+    current: dict[str, _Written] = {}  # by pointer, of the layers so far
+    mappings: dict[str, Layer] = {}  # where one of them has a mapping
+    written: list[_Written] = []
+    for layer in spec.layers:
+        if layer.label != BUILT_IN:
+            for pointer, value in _leaves(layer):
+                one = _over(current, mappings, _Written(layer, pointer, value))
+                written.append(one)
+    return Overlays(spec, tuple(written))
+
+
+def _over(current: dict[str, _Written], mappings: dict[str, Layer], one: _Written) -> _Written:
+    """Lay one value over what the layers so far have written."""
+    pointer = one.pointer
+    before = current.get(pointer)
+    if pointer in mappings:
+        one.inherited, one.source = {}, mappings[pointer]
+        if one.value != {}:
+            for inner, hidden in list(current.items()):
+                if inner.startswith(f"{pointer}/"):
+                    hidden.hidden = True
+                    del current[inner]
+            for inside in [m for m in mappings if f"{m}/".startswith(f"{pointer}/")]:
+                del mappings[inside]
+    elif before is not None:
+        # A mapping leaves away what was removed or replaced below it, even an empty one.
+        before.hidden = one.value != {}
+        if before.value is not None:
+            one.inherited, one.source = before.value, before.layer
+    current[pointer] = one
+    above = pointer.rpartition("/")[0]
+    while above and above not in mappings:
+        mappings[above] = one.layer
+        above = above.rpartition("/")[0]
+    return one
+
+
+def shared(
+    known: Mapping[str, tuple[Idle, ...] | None], reader: Reader, *, whole: bool
+) -> dict[str, tuple[Finding, ...]]:
+    """By environment, the values of files its jobs inherit from that decide nothing in any job.
+
+    `known` says it job by job, and is None for an environment of which a job was left out or is
+    broken. Unless the `whole` repository was looked at, only an environment's own file is known.
+    """
+    complete = whole and None not in known.values()
+    across = everywhere(idle for jobs in known.values() for idle in jobs or ())
+    found = {}
+    for name, jobs in known.items():
+        files = sorted({file for idle in jobs or () for file in idle})
+        if not complete:
+            files = [file for file in files if file == environment_path(name)]
+        found[name] = tuple(
+            _shadowed_everywhere(document, Pointer(pointer), times, name)
+            for file in files
+            if not _is_job(file, known)
+            if isinstance(document := reader.document(file), Document)  # else just edited
+            for pointer, times in across[file].items()
+            if times > 1  # of one job there is no telling who will inherit from the file next
+        )
+    return found
+
+
+def everywhere(jobs: Iterable[Idle]) -> dict[str, dict[str, int]]:
+    """By file, the values that decide nothing in any job, with how many jobs inherit the file."""
+    pointers: dict[str, set[str]] = {}
+    times: Counter[str] = Counter()
+    for job in jobs:
+        for file, unused in job.items():
+            pointers[file] = pointers[file].intersection(unused) if times[file] else set(unused)
+            times[file] += 1
+    return {file: dict.fromkeys(sorted(left), times[file]) for file, left in pointers.items()}
+
+
+def _is_job(file: str, environments: Iterable[str]) -> bool:
+    """Whether a file that others extend is a job itself, in which its values decide."""
+    return any(file.startswith(f"{ENVIRONMENTS}/{name}/jobs/") for name in environments)
+
+
+def _shadowed_everywhere(
+    document: Document, pointer: Pointer, jobs: int, environment: str
+) -> Finding:
+    root = "" if pointer in document.places else "/defaults"
+    message = f"{pointer.dotted} decides nothing in any of the {jobs} jobs that inherit it"
+    place = document.key_place(root + pointer)
+    return dx.SHADOWED.at(place, message, path=pointer, subject=environment)
+
+
+def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
+    for key, value in layer.data.items():
+        if key not in _OF_THE_FILE:
+            yield from leaves(value, Pointer.of(key))
+
+
+def _same(value: Data, inherited: Data) -> bool:
+    """Equal, and of one type: 1 and true are not the same in YAML."""
+    return type(value) is type(inherited) and bool(value == inherited)
+
+
+# --- findings ------------------------------------------------------------------------------------
+
+
+def _from(one: _Written) -> tuple[Related, ...]:
+    assert one.source is not None
+    said = f"{one.source.label} sets {one.pointer.dotted}"
+    return (Related("from", said, one.source.place(one.pointer)),)
+
+
+def _equal(one: _Written) -> Finding:
+    return dx.SAME_AS_INHERITED.at(
+        one.layer.key_place(one.pointer),
+        f"{one.pointer.dotted} is what the job inherits anyway",
+        path=one.pointer,
+        related=_from(one),
+    )
+
+
+def _removes_nothing(one: _Written) -> Finding:
+    message = f"{one.pointer.dotted}: null removes nothing, since nobody sets it"
+    return dx.SAME_AS_INHERITED.at(one.layer.key_place(one.pointer), message, path=one.pointer)
+
+
+def _dropped(one: _Written) -> Iterator[Finding]:
+    lost = [item for item in one.inherited if item not in one.value]
+    if lost and one.pointer not in _COMMANDS:
+        shown = ", ".join(json.dumps(item, ensure_ascii=False) for item in lost[:3])
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        yield dx.DROPPED_ITEMS.at(
+            one.layer.place(one.pointer),
+            f"{one.pointer.dotted} replaces the inherited list and drops {shown}{more}",
+            path=one.pointer,
+            related=_from(one),
+        )
+
+
+def _unread(spec: Layered, job: Job, place: Environment, one: _Written) -> Iterator[Finding]:
+    if one.pointer == "/nodes" and job.elastic is None:
+        return
+    rest = without(spec, one.pointer)
+    if resolve.job(rest, place, job.source) == job and schema.effective_job().accepts(rest.data):
+        message = f"{one.pointer.dotted} changes nothing: what is inherited comes to the same"
+        yield dx.UNREAD.at(one.layer.key_place(one.pointer), message, path=one.pointer)
+
+
+def without(spec: Layered, pointer: Pointer) -> Layered:
+    """The spec as it would be if its last layer did not write a pointer."""
+    *below, own = (layer.data for layer in spec.layers)
+    return Layered(reduce(merge, (*below, _removed(own, pointer.parts)), {}), spec.layers)
+
+
+def _removed(data: Mapping[str, Data], keys: tuple[str, ...]) -> dict[str, Data]:
+    key, rest = keys[0], keys[1:]
+    kept = {k: v for k, v in data.items() if k != key or rest}
+    if rest:
+        kept[key] = _removed(data[key], rest)
+    return kept

@@ -1,0 +1,403 @@
+"""What keeps data from being valid, worded for the person who wrote it."""
+
+from __future__ import annotations
+
+import heapq
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jsonschema_rs
+
+from trainwright.findings import credentials
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.specs.merge import lookup
+
+Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under ""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One way in which data breaks a schema.
+
+    `pointer` is the offending value, or the mapping when something is missing from it; `key` is
+    set when the key itself is what is wrong; `missing` when it is absent.
+    """
+
+    pointer: Pointer
+    message: str
+    remedy: str
+    key: str = ""
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    """A keyword that a value breaks: `wanted` is what it says, `schema` where it stands.
+
+    `branches` are the failures below the alternatives of anyOf and oneOf, one after the other.
+    """
+
+    path: tuple[str, ...]
+    keyword: str
+    wanted: Any
+    schema: Mapping[str, Data]
+    instance: Data
+    said: str  # the validator's own words
+    names: bool = False  # whether the value is the key of something
+    branches: tuple[_Failure, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a validator was given: data of which the first levels, `below` of them, are its own."""
+
+    data: Data
+    schemas: Schemas
+    below: int = 0
+
+
+# The validator leaves empty keys out of its paths. No YAML that is read has this one.
+_EMPTY = "\x00"
+
+
+def without_empty_keys(data: Data) -> Data:
+    """The data as a validator is given it, so that its paths have every key."""
+    return _renamed(data, "", _EMPTY)
+
+
+def _renamed(data: Data, old: str, new: str) -> Data:
+    if isinstance(data, Mapping):
+        return {
+            new if key == old else key: _renamed(value, old, new) for key, value in data.items()
+        }
+    if isinstance(data, list):
+        return [_renamed(item, old, new) for item in data]
+    return new if old and data == old else data
+
+
+def _keys(data: Data, path: tuple[str | int, ...]) -> Iterator[str]:
+    """The keys on a validator's path as they are in the data: to it 007 and +7 are the number 7."""
+    for step in path:
+        key = "" if step == _EMPTY else str(step)
+        if isinstance(step, int) and isinstance(data, Mapping) and key not in data:
+            key = next((name for name in data if _number(name) == step), key)
+        yield key
+        data = lookup(data, Pointer.of(key))
+
+
+def _number(key: str) -> int | None:
+    return int(key) if re.fullmatch(r"\+?[0-9]{1,19}", key) else None
+
+
+def violations(
+    errors: Iterable[jsonschema_rs.ValidationError], look: Look
+) -> tuple[Violation, ...]:
+    """Every violation, in the order of the data."""
+    failures = [_failure(error, look) for error in errors]
+    mistyped = {failure.path for failure in failures if failure.keyword == "type"}
+    found = {
+        violation
+        for failure in failures
+        if failure.keyword == "type" or failure.path not in mistyped
+        for violation in _violations(failure)
+    }
+    if not found:  # what a schema says of a length may hold of the name that empty keys have here
+        found = {Violation(Pointer(), "the file is refused", "Look for empty keys.")}
+    return tuple(sorted(found, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
+
+
+_KINDS = jsonschema_rs.ValidationErrorKind
+_CLOSING = ("additionalProperties", "unevaluatedProperties")
+
+
+def _failure(error: jsonschema_rs.ValidationError, look: Look) -> _Failure:
+    kind: Any = error.kind  # the class of each keyword has fields of its own
+    inner = getattr(kind, "error", None)  # propertyNames: what is wrong with the name
+    at = inner or error
+    schema, keyword = _keyword(at, look.schemas)
+    path = tuple(_keys(look.data, tuple(error.instance_path)))
+    instance = _renamed(at.instance, _EMPTY, "")
+    if isinstance(kind, _KINDS.FalseSchema):
+        if keyword in _CLOSING:  # it speaks of what is in the mapping instead
+            instance = lookup(look.data, Pointer.of(*path)) or {}
+        else:  # named after the field that must not be there
+            keyword = "false"
+    # Where several alternatives are met, those that are not say nothing about it.
+    branches = [] if isinstance(kind, _KINDS.OneOfMultipleValid) else getattr(kind, "context", [])
+    return _Failure(
+        path=path[look.below :],
+        keyword=keyword,
+        wanted=schema.get(keyword),
+        schema=schema,
+        instance=instance,
+        said=at.message,
+        names=inner is not None,
+        branches=tuple(_failure(each, look) for failed in branches for each in failed),
+    )
+
+
+def _keyword(
+    error: jsonschema_rs.ValidationError, schemas: Schemas
+) -> tuple[Mapping[str, Data], str]:
+    """The schema that refuses, and by which keyword; `false` and lists of schemas have none."""
+    schema: Any = schemas[(error.absolute_keyword_location or "").partition("#")[0]]
+    *way, keyword = error.schema_path  # from where the document begins that the last $ref names
+    for step in way:
+        schema = schema[step]
+    return (
+        (schema, keyword) if isinstance(keyword, str) and isinstance(schema, Mapping) else ({}, "")
+    )
+
+
+def _violations(failure: _Failure) -> Iterator[Violation]:
+    pointer = Pointer.of(*failure.path)
+    if failure.names:
+        yield from _bad_key(failure, pointer)
+    elif failure.branches:
+        yield from _best_branch(failure, pointer)
+    else:
+        yield from _EXPLAIN.get(failure.keyword, _other)(failure, pointer)
+
+
+def _name(pointer: Pointer) -> str:
+    return pointer.dotted or "the file"
+
+
+def show(value: Data) -> str:
+    """A value as people wrote it, short enough for one line."""
+    if isinstance(value, Mapping):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    text = credentials.redact(json.dumps(value, ensure_ascii=False))  # a part may look harmless
+    return text if len(text) <= 80 else f"{text[:77]}…"
+
+
+def _shown(pointer: Pointer, value: Data) -> str:
+    """The same, unless the name of the field says that it holds a credential."""
+    return credentials.HIDDEN if credentials.named(pointer.last, str(value)) else show(value)
+
+
+def _kind(value: Data) -> str:
+    names = {bool: "a boolean", int: "an integer", float: "a number", str: "a string"}
+    for python, name in names.items():
+        if isinstance(value, python):
+            return name
+    return {dict: "a mapping", list: "a list", type(None): "null"}.get(type(value), "a value")
+
+
+def _article(json_type: str) -> str:
+    return {
+        "object": "a mapping",
+        "array": "a list",
+        "string": "a string",
+        "integer": "an integer",
+        "number": "a number",
+        "boolean": "true or false",
+        "null": "null",
+    }[json_type]
+
+
+def _examples(schema: Mapping[str, Data]) -> str:
+    examples = [show(e) for e in schema.get("examples", []) if not isinstance(e, dict | list)]
+    return f"For example {' or '.join(examples[:2])}." if examples else ""
+
+
+def _described(schema: Mapping[str, Data]) -> str:
+    description = str(schema.get("description", "")).split(". ")[0].rstrip(".")
+    parts = (f"{description}." if description else "", _examples(schema))
+    return " ".join(part for part in parts if part)
+
+
+def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    wanted = failure.wanted
+    types = [wanted] if isinstance(wanted, str) else list(wanted)
+    types = [name for name in types if name != "null"] or types  # it is allowed, never what to do
+    value = failure.instance
+    expected = " or ".join(_article(t) for t in types)
+    scalar = not isinstance(value, dict | list) and value is not None
+    message = f"{_name(pointer)} must be {expected}, found {_kind(value)}"
+    remedy = _described(failure.schema)
+    if scalar:
+        message += f": {_shown(pointer, value)}"
+    if types == ["string"] and scalar:
+        remedy = "Quote it, so that it stays the text that is written here."
+    elif isinstance(value, str) and set(types) & {"integer", "number", "boolean"}:
+        remedy = (
+            f"Write it without quotes. {remedy}" if value.strip("-.0123456789") == "" else remedy
+        )
+    yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
+
+
+def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    known = list(failure.schema.get("properties", {}))
+    for key in failure.instance:
+        if key in known or any(
+            _matches(p, key) for p in failure.schema.get("patternProperties", {})
+        ):
+            continue
+        where = f" in {_name(pointer)}" if pointer else ""
+        near = _nearest(key, known, 0.75)
+        remedy = f'Did you mean "{near}"?' if near else f"Known keys: {', '.join(sorted(known))}."
+        yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
+
+
+def _nearest(word: str, known: list[str], cutoff: float) -> str:
+    from difflib import get_close_matches  # only mistakes need it
+
+    return next(iter(get_close_matches(word, known, n=1, cutoff=cutoff)), "")
+
+
+def _matches(pattern: str, key: str) -> bool:
+    return re.search(pattern, key) is not None
+
+
+def _bad_key(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    key = failure.instance
+    yield Violation(
+        pointer / key,
+        f'"{key}" is no valid name in {_name(pointer)}',
+        _described(failure.schema) or f"Names must match {failure.wanted}.",
+        key=str(key),
+    )
+
+
+def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    for key in failure.wanted:
+        if key in failure.instance:
+            continue
+        field = failure.schema.get("properties", {}).get(key, {})
+        name = (pointer / key).dotted
+        remedy = f"Add {name}. {_described(field)}".strip()
+        yield Violation(pointer, f"{name} is missing", remedy, missing=key)
+
+
+def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    allowed = [str(value) for value in failure.wanted]
+    near = _nearest(str(failure.instance), allowed, 0.6)
+    hint = f'Did you mean "{near}"? ' if near else ""
+    message = f"{_name(pointer)} is {show(failure.instance)}"
+    yield Violation(pointer, message, f"{hint}It must be one of: {', '.join(allowed)}.")
+
+
+def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    described = _described(failure.schema)
+    if "integer" in failure.schema.get("type", "") and str(failure.instance).isdigit():
+        message = f"{_name(pointer)} is the string {_shown(pointer, failure.instance)}"
+        yield Violation(pointer, message, f"Write {failure.instance} without quotes.")
+        return
+    what = str(failure.schema.get("title", "")).lower() or f"text matching {failure.wanted}"
+    found = _shown(pointer, failure.instance)
+    message = f"{_name(pointer)} is {found}, which is no valid {what}"
+    yield Violation(pointer, message, described or f"It must match {failure.wanted}.")
+
+
+def _limit(words: str) -> Callable[[_Failure, Pointer], Iterator[Violation]]:
+    def explain(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+        shown = failure.instance if isinstance(failure.instance, int | float) else ""
+        size = f" is {shown}, it" if shown != "" else ""
+        message = f"{_name(pointer)}{size} must {words} {failure.wanted}"
+        yield Violation(pointer, message, _described(failure.schema) or "Change the value.")
+
+    return explain
+
+
+def _const(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    wanted = show(failure.wanted)
+    message = f"{_name(pointer)} is {show(failure.instance)}, expected {wanted}"
+    yield Violation(pointer, message, f"Write {wanted}.")
+
+
+def _other(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    message = f"{_name(pointer)}: {credentials.redact(failure.said)[:200]}"
+    yield Violation(pointer, message, _described(failure.schema) or "Correct the value.")
+
+
+def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """What keeps the value from the alternative that it comes closest to.
+
+    Alternatives that only differ in which key must be there are named together instead.
+    """
+    if all(branch.keyword == "required" for branch in failure.branches):
+        keys = [str(key) for branch in failure.branches for key in branch.wanted]
+        message = f"{_name(pointer)} needs one of: {', '.join(dict.fromkeys(keys))}"
+        yield Violation(pointer, message, _described(failure.schema) or f"Write {keys[0]}.")
+        return
+    best = _closest(failure)
+    yield from _EXPLAIN.get(best.keyword, _other)(best, Pointer.of(*best.path))
+
+
+def _closest(failure: _Failure) -> _Failure:
+    """The deepest failure, or of those the one in an alternative for values of this type.
+
+    Where two come equally close, what they are alternatives of.
+    """
+    while failure.branches:
+        closest, *others = heapq.nsmallest(2, failure.branches, key=_distance)
+        if others and _distance(closest) == _distance(others[0]):
+            break
+        failure = closest
+    return failure
+
+
+def _distance(failure: _Failure) -> tuple[int, bool, bool]:
+    alternatives = failure.keyword in ("anyOf", "oneOf")
+    return -len(failure.path), not alternatives, not _has_type(failure)
+
+
+def _has_type(failure: _Failure) -> bool:
+    types = failure.schema.get("type")
+    return types is not None and jsonschema_rs.is_valid({"type": types}, failure.instance)
+
+
+def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """`oneOf` with more than one match, `maxProperties: 1`: keys that exclude each other."""
+    branches = failure.wanted if isinstance(failure.wanted, list) else []
+    if types := _types(branches):  # a quantity is a string or a number; null would be both
+        yield from _type(replace(failure, wanted=types), pointer)
+        return
+    known = {key for branch in branches for key in branch.get("required", ())}
+    present = failure.instance if isinstance(failure.instance, dict) else {}
+    keys = ", ".join(key for key in present if not known or key in known)
+    if not keys:
+        yield from _other(failure, pointer)
+        return
+    message = f"{_name(pointer)} has keys that exclude each other: {keys}"
+    remedy = "Keep one; write null to remove an inherited one. " + _described(failure.schema)
+    yield Violation(pointer, message, remedy.strip())
+
+
+def _types(branches: Iterable[Data]) -> list[str]:
+    """The types of alternatives that say nothing but a type; none where one says more."""
+    found: list[str] = []
+    for branch in branches:
+        if not isinstance(branch, Mapping) or set(branch) != {"type"}:
+            return []
+        found += [branch["type"]] if isinstance(branch["type"], str) else branch["type"]
+    return list(dict.fromkeys(found))
+
+
+_EXPLAIN: dict[str, Callable[[_Failure, Pointer], Iterator[Violation]]] = {
+    "type": _type,
+    "additionalProperties": _unknown_keys,
+    "unevaluatedProperties": _unknown_keys,
+    "required": _required,
+    "enum": _enum,
+    "const": _const,
+    "pattern": _pattern,
+    "minimum": _limit("be at least"),
+    "maximum": _limit("be at most"),
+    "exclusiveMinimum": _limit("be more than"),
+    "minLength": _limit("have a length of at least"),
+    "maxLength": _limit("have a length of at most"),
+    "minItems": _limit("have at least this many items:"),
+    "maxItems": _limit("have at most this many items:"),
+    "minProperties": _limit("have at least this many keys:"),
+    "oneOf": _one_too_many,
+    "maxProperties": _one_too_many,
+    "not": _one_too_many,
+}

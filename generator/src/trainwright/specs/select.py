@@ -1,0 +1,81 @@
+"""What the user asked for, "prod", "prod/llm", "*/mnist" or a file, as environments and jobs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+
+from trainwright.errors import SelectionError
+from trainwright.specs.load import ENVIRONMENT_FILE, ENVIRONMENTS, JobFile
+
+NO_ENVIRONMENT = (
+    f"no environment below {ENVIRONMENTS}/: <env>/{ENVIRONMENT_FILE} makes one, see "
+    "`trainwright init`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Jobs of one environment, and its others; `whole` when none was left out on purpose."""
+
+    environment: str
+    jobs: tuple[JobFile, ...]
+    others: tuple[JobFile, ...]
+    whole: bool
+
+
+def select(
+    patterns: tuple[str, ...], available: Mapping[str, tuple[JobFile, ...]]
+) -> tuple[Selection, ...]:
+    """The selected environments in order of name; everything when there are no patterns.
+
+    The path of a job's file, from the root of the repository, stands for the job.
+
+    Raises SelectionError for a pattern that matches nothing, naming what comes near, and where
+    there is nothing to select from.
+    """
+    if not available:
+        raise SelectionError(NO_ENVIRONMENT)
+    chosen: dict[str, set[JobFile]] = {}
+    whole: set[str] = set()
+    paths = {job.path: str(job) for jobs in available.values() for job in jobs}
+    for pattern in patterns or ("*",):
+        named = paths.get(pattern.removeprefix("./"), pattern)
+        environment_glob, slash, job_glob = named.strip("/").partition("/")
+        hits = 0
+        for environment, jobs in available.items():
+            if not fnmatchcase(environment, environment_glob):
+                continue
+            matching = [job for job in jobs if not slash or fnmatchcase(job.name, job_glob)]
+            if not slash:
+                whole.add(environment)
+            if matching or not slash:
+                hits += 1
+                chosen.setdefault(environment, set()).update(matching)
+        if not hits:
+            raise SelectionError(_nothing(pattern, available))
+    return tuple(
+        Selection(
+            environment=environment,
+            jobs=tuple(sorted(jobs)),
+            others=tuple(file for file in available[environment] if file not in jobs),
+            whole=environment in whole,
+        )
+        for environment, jobs in sorted(chosen.items())
+    )
+
+
+def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]]) -> str:
+    every = [job for jobs in available.values() for job in jobs]
+    near = _nearest(pattern, [*available, *map(str, every)])
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `trainwright list jobs`"
+    return f'nothing matches "{pattern}"; {hint}'
+
+
+def _nearest(wanted: str, names: Sequence[str]) -> list[str]:
+    """The names that somebody may have meant, for a path of a job file too."""
+    short = re.sub(r"^(?:\./)?environments/|(?<=/)jobs/|\.ya?ml$", "", wanted)
+    return get_close_matches(short, names, n=3, cutoff=0.6)

@@ -1,0 +1,517 @@
+"""The only YAML: bytes to plain data with the position of every value, and data back to text."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import yaml
+from yaml.constructor import ConstructorError, SafeConstructor
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Data, Finding, Place
+from trainwright.pointer import token
+from trainwright.specs.yamltext import HalfCharacterError, Masked, masked
+
+MAX_BYTES = 256 * 1024  # a job spec is some 2 kB; the largest inlined script people have shown, 60
+MAX_DEPTH = 64
+MAX_VALUES = 20_000  # after aliases are expanded, so that ten lines cannot become a gigabyte
+
+# libyaml's composer recurses in C and takes the process down at some tens of thousands of levels,
+# so text that could nest deeper than this is first walked event by event, which does not recurse.
+_SUSPICIOUS_DEPTH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One parsed file. Positions are (line, column) from 0, by JSON pointer.
+
+    `places` are where values start, `keys` where their keys do (list items have no key). `above`
+    are the lines of the file before the text that was read, where that was only a part of it.
+    `written` are the texts of numbers, where they are not the only way to write them.
+    """
+
+    file: str
+    data: Data
+    places: Mapping[str, tuple[int, int]]
+    keys: Mapping[str, tuple[int, int]]
+    above: int = 0
+    written: Mapping[str, str] = field(default_factory=dict)
+
+    def place(self, pointer: str) -> Place:
+        """Where the value is, or the nearest mapping around it that was written."""
+        while pointer and pointer not in self.places:
+            pointer = pointer.rpartition("/")[0]
+        line, column = self.places.get(pointer, (0, 0))
+        return Place(self.file, self.above + line + 1, column + 1)
+
+    def key_place(self, pointer: str) -> Place:
+        """Where the key of a value is, for findings about the key itself."""
+        if pointer not in self.keys:
+            return self.place(pointer)
+        line, column = self.keys[pointer]
+        return Place(self.file, self.above + line + 1, column + 1)
+
+
+class _Loader(yaml.CSafeLoader):
+    """Scalars as YAML 1.2 and editors read them, minus what loses text.
+
+    PyYAML's own YAML 1.1 makes `no` false, 12:30 the number 750 and 0123 the number 83. Numbers
+    with a leading zero, dates, infinities and NaN stay the strings that were written.
+    https://yaml.org/spec/1.2.2/#1032-tag-resolution
+    """
+
+
+_STR, _SEQ, _MAP, _MERGE, _NULL, _BOOL, _INT, _FLOAT = (
+    f"tag:yaml.org,2002:{kind}"
+    for kind in ("str", "seq", "map", "merge", "null", "bool", "int", "float")
+)
+_Loader.yaml_implicit_resolvers = {}
+for _tag, _pattern, _first in (
+    (_NULL, r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    (_BOOL, r"true|True|TRUE|false|False|FALSE", list("tTfF")),
+    (_INT, r"[-+]?(?:0|[1-9][0-9]*)|0o[0-7]+|0x[0-9a-fA-F]+", list("-+0123456789")),
+    (
+        _FLOAT,
+        r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?",
+        list("-+.0123456789"),
+    ),
+    (_MERGE, r"<<", ["<"]),
+):
+    _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), _first)
+
+# Escapes can bring in what YAML itself cannot carry, and JSON readers then disagree.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufeff\ufffe\uffff]")
+
+_SCALARS: dict[str, Callable[[str], Data]] = {
+    _STR: str,
+    _NULL: lambda text: None,
+    _BOOL: lambda text: text.lower() == "true",
+    _INT: lambda text: int(text, 0),
+    _FLOAT: float,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dialect:
+    """How scalars are read: `loader` gives plain ones a tag, `scalars` turns the text of each tag
+    into data.
+
+    `key` turns a key that is no string into one; where it is None such a key is refused. So are
+    control characters that escapes bring into strings, unless there may be `controls`.
+    """
+
+    loader: type[yaml.CSafeLoader]
+    scalars: Mapping[str, Callable[[str], Data]]
+    key: Callable[[Data], str] | None = None
+    controls: bool = False
+
+
+CORE = Dialect(loader=_Loader, scalars=_SCALARS)
+
+
+def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
+    """Read one mapping from YAML text; what is wrong with it comes back as findings.
+
+    Aliases and merge keys are expanded; the positions of what they bring are those of the anchor.
+    """
+    try:
+        text = _masked(_decode(raw, MAX_BYTES), breaks=True)
+        _refuse_deep_nesting(text.text)
+        return _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES))
+    except _UNREADABLE as error:
+        return _unreadable(file, error, raw, 0)
+
+
+def documents(
+    file: str, raw: bytes, dialect: Dialect, *, above: int = 0, limit: int = MAX_BYTES
+) -> Iterator[Document | tuple[Finding, ...]]:
+    """Every document of a text, whatever its shape, or what is wrong with it.
+
+    The text begins after `above` lines of its file and may have `limit` bytes. Behind what is no
+    YAML nothing more can be read.
+    """
+    try:
+        text = _masked(_decode(raw, limit).removeprefix("\ufeff"), breaks=False)
+        _refuse_deep_nesting(text.text)
+        # without aliases there is no value without a character
+        most = max(MAX_VALUES, len(text.text))
+        loader = dialect.loader(text.text)
+        try:
+            while loader.check_node():
+                node = text.restored(loader.get_node())
+                assert node is not None
+                yield _built(file, node, _Builder(dialect, above, most))
+        finally:
+            loader.dispose()
+    except _UNREADABLE as error:
+        yield _unreadable(file, error, raw, above)
+
+
+def _built(file: str, node: Node, builder: _Builder) -> Document | tuple[Finding, ...]:
+    try:
+        data = builder.build(node, "", 0)
+    except _Refusal as refusal:
+        return (refusal.finding(file, builder.above),)
+    if builder.duplicates:
+        return tuple(refusal.finding(file, builder.above) for refusal in builder.duplicates)
+    return Document(
+        file, data, builder.places, builder.keys, builder.above, written=builder.written
+    )
+
+
+def _unreadable(file: str, error: Exception, raw: bytes, above: int) -> tuple[Finding, ...]:
+    if isinstance(error, _Refusal):
+        return (error.finding(file, above),)
+    if isinstance(error, yaml.MarkedYAMLError):
+        return (_syntax_finding(file, error, raw, above),)
+    if isinstance(error, yaml.YAMLError):
+        return (_reader_finding(file, error, raw, above),)
+    return (dx.UNSAFE.at(Place(file, above + 1), "the values nest too deeply"),)
+
+
+class _Refusal(Exception):
+    """What is refused, and at which (line, column) from 0."""
+
+    def __init__(self, kind: dx.Diagnostic, message: str, at: tuple[int, int], remedy: str = ""):
+        super().__init__(message)
+        self.kind, self.message, self.at, self.remedy = kind, message, at, remedy
+
+    def finding(self, file: str, above: int) -> Finding:
+        line, column = self.at
+        place = Place(file, above + line + 1, column + 1)
+        return self.kind.at(place, self.message, remedy=self.remedy)
+
+
+_UNREADABLE = (_Refusal, yaml.YAMLError, RecursionError)
+
+
+def _decode(raw: bytes, limit: int) -> str:
+    if len(raw) > limit:
+        raise _Refusal(
+            dx.UNSAFE,
+            f"the file has {len(raw):,} bytes, the limit is {limit:,}",
+            (0, 0),
+            "Keep data out of specs: mount it, or put it into the image.",
+        )
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = raw[: error.start]
+        column = error.start - (before.rfind(b"\n") + 1)
+        message = f"byte 0x{raw[error.start]:02x} is not UTF-8"
+        raise _Refusal(dx.ENCODING, message, (before.count(b"\n"), column)) from None
+
+
+_BLOCK_INDICATORS = re.compile(r"^[ ?:\-\t]+", re.MULTILINE)
+
+
+def _refuse_deep_nesting(text: str) -> None:
+    indent = max((len(match) for match in _BLOCK_INDICATORS.findall(text)), default=0)
+    if text.count("[") + text.count("{") + indent < _SUSPICIOUS_DEPTH:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise _too_deep(event)
+
+
+def _too_deep(marked: Node | yaml.Event) -> _Refusal:
+    message = f"values nest more than {MAX_DEPTH} levels deep"
+    return _Refusal(dx.UNSAFE, message, _position(marked))
+
+
+def _position(marked: Node | yaml.Event) -> tuple[int, int]:
+    mark = marked.start_mark
+    return (mark.line, mark.column) if mark else (0, 0)
+
+
+def compose(text: str) -> MappingNode:
+    """The nodes of a text that `parse` accepts; their marks say where each value is."""
+    return _composed(_masked(text, breaks=True))
+
+
+def _masked(text: str, *, breaks: bool) -> Masked:
+    try:
+        return masked(text, breaks=breaks)
+    except HalfCharacterError as error:
+        at = error.offset
+        where = text.count("\n", 0, at), at - text.rfind("\n", 0, at) - 1
+        remedy = "Write the character itself, or both of its escapes."
+        raise _Refusal(dx.ENCODING, str(error), where, remedy) from None
+
+
+def _composed(text: Masked) -> MappingNode:
+    loader = _Loader(text.text)
+    try:
+        node = text.restored(loader.get_node()) if loader.check_node() else None
+        if node is None:
+            raise _Refusal(dx.SHAPE, "the file is empty", (0, 0))
+        if loader.check_node():
+            second = loader.get_node()
+            at = _position(second) if second else (0, 0)
+            raise _Refusal(dx.SHAPE, "a second document starts here", at, "Use one file a spec.")
+    finally:
+        loader.dispose()
+    if not isinstance(node, MappingNode):
+        what = "a list" if isinstance(node, SequenceNode) else "a single value"
+        raise _Refusal(dx.SHAPE, f"expected a mapping, found {what}", _position(node))
+    return node
+
+
+class _Builder:
+    """Turns composed nodes into data, noting where each value was written."""
+
+    def __init__(self, dialect: Dialect, above: int, most: int) -> None:
+        self.places: dict[str, tuple[int, int]] = {}
+        self.keys: dict[str, tuple[int, int]] = {}
+        self.written: dict[str, str] = {}
+        self.duplicates: list[_Refusal] = []
+        self.count = 0
+        self.above = above
+        self._most = most
+        self._dialect = dialect
+        self._constructor = SafeConstructor()
+
+    def build(self, node: Node, pointer: str, depth: int) -> Data:
+        mark = node.start_mark
+        self.places[pointer] = (mark.line, mark.column)
+        self.count += 1
+        if self.count > self._most:
+            message = f"aliases expand to more than {self._most:,} values"
+            raise _Refusal(dx.UNSAFE, message, (mark.line, mark.column))
+        if depth > MAX_DEPTH:
+            raise _too_deep(node)
+        if isinstance(node, ScalarNode):
+            value = self._scalar(node)
+            if node.tag == _FLOAT or (node.tag == _INT and str(value) != node.value):
+                self.written[pointer] = node.value
+            return value
+        if isinstance(node, MappingNode) and node.tag == _MAP:
+            return self._mapping(node, pointer, depth + 1)
+        if isinstance(node, SequenceNode) and node.tag == _SEQ:
+            return [
+                self.build(item, f"{pointer}/{index}", depth + 1)
+                for index, item in enumerate(node.value)
+            ]
+        raise _custom_tag(node)
+
+    def _scalar(self, node: ScalarNode) -> Data:
+        construct = self._dialect.scalars.get(node.tag)
+        if construct is None:
+            raise _custom_tag(node)
+        try:
+            value = construct(node.value)
+        except ValueError:
+            message = f"{node.value!r} is no {node.tag.rpartition(':')[2]}"
+            raise _Refusal(dx.SYNTAX, message, _position(node)) from None
+        if not self._dialect.controls and isinstance(value, str):
+            _refuse_controls(value, node)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _Refusal(dx.SYNTAX, f"{node.value} is no finite number", _position(node))
+        return value
+
+    def _mapping(self, node: MappingNode, pointer: str, depth: int) -> dict[str, Data]:
+        pairs = node.value
+        if any(key.tag == _MERGE for key, _ in pairs):
+            own = [(key, value) for key, value in pairs if key.tag != _MERGE]
+            self._note_duplicates(own)
+            pairs = self._flatten(node)
+        data: dict[str, Data] = {}
+        for key_node, value_node in pairs:
+            key = self._key(key_node)
+            child = f"{pointer}/{token(key)}"
+            if key in data and pairs is node.value:
+                self.duplicates.append(self._duplicate(key_node, key, self.keys[child]))
+                continue
+            mark = key_node.start_mark
+            self.keys[child] = (mark.line, mark.column)
+            data[key] = self.build(value_node, child, depth)
+        return data
+
+    def _key(self, node: Node) -> str:
+        if isinstance(node, ScalarNode) and node.tag == _STR:
+            return str(node.value)
+        if isinstance(node, ScalarNode) and self._dialect.key and node.tag != _NULL:
+            return self._dialect.key(self._scalar(node))
+        if isinstance(node, ScalarNode) and node.tag in _SCALARS:
+            kind = node.tag.rpartition(":")[2]
+            message = f"the key {node.value!r} reads as a {kind}, not as a string"
+            raise _Refusal(dx.SHAPE, message, _position(node), f'Quote it: "{node.value}".')
+        raise _Refusal(dx.SHAPE, "a key must be a plain string", _position(node))
+
+    def _note_duplicates(self, pairs: list[tuple[Node, Node]]) -> None:
+        seen: dict[str, tuple[int, int]] = {}
+        for key_node, _ in pairs:
+            key = self._key(key_node)
+            if key in seen:
+                self.duplicates.append(self._duplicate(key_node, key, seen[key]))
+            seen.setdefault(key, _position(key_node))
+
+    def _duplicate(self, node: Node, key: str, first: tuple[int, int]) -> _Refusal:
+        message = f'the key "{key}" is here twice, first on line {self.above + first[0] + 1}'
+        return _Refusal(dx.DUPLICATE_KEY, message, _position(node))
+
+    def _flatten(self, node: MappingNode) -> list[tuple[Node, Node]]:
+        copy = MappingNode(node.tag, list(node.value), node.start_mark, node.end_mark)
+        self._refuse_recursive_merge(copy, set())
+        self._constructor.flatten_mapping(copy)
+        flattened: list[tuple[Node, Node]] = copy.value
+        return flattened
+
+    def _refuse_recursive_merge(self, node: Node, above: set[int]) -> None:
+        if id(node) in above or len(above) > MAX_DEPTH:
+            raise _Refusal(dx.UNSAFE, "a merge key brings in itself", _position(node))
+        for key, value in node.value if isinstance(node, MappingNode) else ():
+            if key.tag == _MERGE:
+                merged = value.value if isinstance(value, SequenceNode) else [value]
+                for source in merged:
+                    self._refuse_recursive_merge(source, above | {id(node)})
+
+
+def _refuse_controls(value: str, node: Node) -> None:
+    if found := _CONTROL.search(value):
+        message = f"the value contains the control character {found.group()!r}"
+        raise _Refusal(dx.UNSAFE, message, _position(node), "Remove the character.")
+
+
+def _custom_tag(node: Node) -> _Refusal:
+    tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+    return _Refusal(dx.UNSAFE, f"the tag {tag} is not allowed", _position(node))
+
+
+def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes, above: int) -> Finding:
+    mark = error.problem_mark or error.context_mark
+    place = Place(file, above + mark.line + 1, mark.column + 1) if mark else Place(file, above + 1)
+    problem = error.problem or error.context or "not YAML"
+    kind = dx.UNSAFE if isinstance(error, ConstructorError) else dx.SYNTAX
+    remedy = ""
+    lines = raw.split(b"\n")
+    if mark and mark.line < len(lines) and b"\t" in lines[mark.line]:
+        problem, remedy = f"a tab is here; {problem}", "YAML is indented with spaces, never tabs."
+    elif "undefined alias" in problem or "anchor" in problem:
+        remedy = "Anchors live within one file; use `extends` to share between files."
+    return kind.at(place, problem, remedy=remedy)
+
+
+def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes, above: int) -> Finding:
+    """libyaml's reader knows no position: the first control character is what it refused."""
+    text = raw.decode("utf-8", "replace")
+    found = re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
+    if found is None:
+        return dx.SYNTAX.at(Place(file, above + 1), " ".join(str(error).split()))
+    before = text[: found.start()]
+    place = Place(file, above + before.count("\n") + 1, found.start() - before.rfind("\n"))
+    return dx.SYNTAX.at(place, f"the control character {found.group()!r} is not allowed in YAML")
+
+
+def load_rendered(text: str) -> list[dict[str, Data]]:
+    """The objects of a file as Helm rendered it. It comes from our own chart and is trusted.
+
+    Building the data here takes half the time of PyYAML's constructor, in the hottest place.
+    """
+    return [_plain(node) for node in yaml.compose_all(text, Loader=_Loader)]
+
+
+def _plain(node: Node | None) -> Data:
+    if isinstance(node, MappingNode):
+        return {key.value: _plain(value) for key, value in node.value}
+    if isinstance(node, SequenceNode):
+        return [_plain(item) for item in node.value]
+    assert node is not None
+    return node.value if node.tag == _STR else _SCALARS[node.tag](node.value)
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+# Strings every reader takes for strings without quotes. Anything else is quoted: PyYAML and Go
+# disagree on 1e3, 0o7, 12:30, y and more, and a promoted tag has been lost that way
+# (akuity/kargo#3236).
+_PLAIN = re.compile(r"[A-Za-z/][A-Za-z0-9_./@-]*")
+_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null", "nan", "inf"])
+
+
+class Block(str):
+    """Text of several lines that people read where it stands: written as a literal block."""
+
+
+def dump(data: dict[str, Data]) -> str:
+    """Block YAML with keys in the order given, read back identically by PyYAML and by Go."""
+    text: str = yaml.emit(
+        _events(data), Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True
+    )
+    return text
+
+
+def inline(value: Data) -> str:
+    """A value on one line, as it may stand behind any key of a file that people write."""
+    events = _events({"k": value}, flow=True)
+    text: str = yaml.emit(events, Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True)
+    return text[len("{k: ") : -len("}\n")]
+
+
+# Events carry no state of their own, and a thousand jobs share most of them.
+_STREAM_START, _STREAM_END = yaml.StreamStartEvent(), yaml.StreamEndEvent()
+_DOCUMENT_START = yaml.DocumentStartEvent(explicit=False)
+_DOCUMENT_END = yaml.DocumentEndEvent(explicit=False)
+_MAP_START, _MAP_END = (
+    {flow: yaml.MappingStartEvent(None, None, True, flow_style=flow) for flow in (False, True)},
+    yaml.MappingEndEvent(),
+)
+_SEQ_START, _SEQ_END = (
+    {flow: yaml.SequenceStartEvent(None, None, True, flow_style=flow) for flow in (False, True)},
+    yaml.SequenceEndEvent(),
+)
+
+
+def _events(data: Data, *, flow: bool = False) -> list[yaml.Event]:
+    events: list[yaml.Event] = [_STREAM_START, _DOCUMENT_START]
+    _add_events(data, events.append, flow=flow)
+    return [*events, _DOCUMENT_END, _STREAM_END]
+
+
+def _add_events(data: Data, add: Callable[[yaml.Event], None], *, flow: bool = False) -> None:
+    if isinstance(data, dict):
+        add(_MAP_START[flow or not data])
+        for key, value in data.items():
+            add(_string_event(key))
+            _add_events(value, add, flow=flow)
+        add(_MAP_END)
+    elif isinstance(data, list | tuple):
+        add(_SEQ_START[flow or not data])
+        for item in data:
+            _add_events(item, add, flow=flow)
+        add(_SEQ_END)
+    elif isinstance(data, Block):
+        add(yaml.ScalarEvent(None, None, (False, True), str(data), style="|"))
+    else:
+        add(_string_event(data) if isinstance(data, str) else _plain_event(data))
+
+
+@lru_cache(maxsize=4096)
+def _string_event(value: str) -> yaml.ScalarEvent:
+    plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
+    return yaml.ScalarEvent(None, None, (True, True), value, style=None if plain else '"')
+
+
+def _plain_event(value: Data) -> yaml.ScalarEvent:
+    words = {None: "null", True: "true", False: "false"}
+    text = words[value] if value is None or isinstance(value, bool) else _number(value)
+    return yaml.ScalarEvent(None, None, (True, False), text)
+
+
+def _number(value: float) -> str:
+    """A number both readers take for the same one: PyYAML wants a dot before an exponent."""
+    text = repr(value)
+    mantissa, exponent, power = text.partition("e")
+    if exponent and "." not in mantissa:
+        mantissa += ".0"
+    return f"{mantissa}{exponent}{power}"
