@@ -140,14 +140,14 @@ def profile(folder: Path) -> None:
     wrong = [body for body in bodies if known.violations(body)]
     mark("hold against the schema")
     environment = run.nowhere("1.37")
-    setting = checking.Setting(environment=environment, catalog=catalog)
+    setting = checking.CheckContext(environment=environment, catalog=catalog)
     for body in bodies:
         for _ in rules.run(Subject(Manifest(body=body), environment, None, setting.around)):
             pass
     mark(f"{len(rules.RULES)} rules")
     careful = chunks[:50]
     for chunk in careful:
-        checking.look_carefully(chunk, setting)
+        checking.check_text_exactly(chunk, setting)
     mark("")
     print(f"\nphases in one process ({len(wrong)} documents break the schema)")
     for (_, before), (name, after) in pairwise(marks):
@@ -159,7 +159,7 @@ def profile(folder: Path) -> None:
     profiler = cProfile.Profile()
     profiler.enable()
     for chunk in chunks[:500]:
-        checking.look(chunk, setting)
+        checking.check_text(chunk, setting)
     profiler.disable()
     text = io.StringIO()
     pstats.Stats(profiler, stream=text).sort_stats("tottime").print_stats(14)

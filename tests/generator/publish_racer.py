@@ -10,11 +10,11 @@ import git_repository
 from git_repository import git
 from repository import Repository
 from trainwright.gitops.publish import publisher
-from trainwright.gitops.publish.model import Options
+from trainwright.gitops.publish.model import PublishOptions
 from trainwright.render import build as plan
 
-_PLANNING = plan.Options(today="2026-06-01", use_cache=False, judge=False)
-_OPTIONS = Options(planning=_PLANNING, push=True, attempts=40)
+_PLANNING = plan.BuildOptions(today="2026-06-01", use_cache=False, judge=False)
+_OPTIONS = PublishOptions(planning=_PLANNING, push=True, attempts=40)
 
 
 def _pushed(folder: Path) -> bool:

@@ -23,7 +23,7 @@ from trainwright.render import build as plan
 from trainwright.specs.tree import Entry, Folder, Kind
 
 _HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
-_OPTIONS = plan.Options(today="2026-06-01")
+_OPTIONS = plan.BuildOptions(today="2026-06-01")
 
 
 # What nothing can be made of, whichever file it is in.
@@ -168,7 +168,7 @@ class Edits(RuleBasedStateMachine):
         return (self.base / path).read_bytes() if (self.base / path).is_file() else None
 
     def _retired(self) -> bytes:
-        found = plan.plan(self.repository.root, (), plan.Options(today="", use_cache=False))
+        found = plan.build(self.repository.root, (), plan.BuildOptions(today="", use_cache=False))
         names = (e.runs["a"].object for e in found.environments if "a" in e.runs)
         name = next(names, "a-00000000")
         run = f"{{job: a, spec: {name.rpartition('-')[2]}, outcome: succeeded}}"
@@ -235,7 +235,7 @@ class Edits(RuleBasedStateMachine):
         """An edit while everything is being read, as by an editor that empties and rewrites."""
         racing = Racing(self.repository.root, after, lambda: self._write(*edit))
         with suppress(TrainwrightError):
-            plan.plan(self.repository.root, selection, _OPTIONS, specs=racing)
+            plan.build(self.repository.root, selection, _OPTIONS, specs=racing)
 
     @rule(path=paths, after=st.integers(1, 40))
     def empty_and_rewrite(self, path: str, after: int) -> None:
@@ -259,7 +259,7 @@ class Edits(RuleBasedStateMachine):
     def _planned(self, selection: tuple[str, ...], *, use_cache: bool) -> object:
         options = replace(_OPTIONS, use_cache=use_cache)
         try:
-            return plan.plan(self.repository.root, selection, options)
+            return plan.build(self.repository.root, selection, options)
         except TrainwrightError as error:
             return str(error)
 
@@ -348,12 +348,12 @@ def test_an_editor_that_empties_a_file_and_rewrites_it_leaves_no_trace(
     for after in range(1, 40, 3):
         file.write_bytes(b"")
         racing = Racing(inheriting.root, after, lambda: file.write_bytes(right))
-        plan.plan(inheriting.root, (), _OPTIONS, specs=racing)
+        plan.build(inheriting.root, (), _OPTIONS, specs=racing)
         file.write_bytes(right)
         racing = Racing(inheriting.root, after, lambda: file.write_bytes(b""))
-        plan.plan(inheriting.root, (), _OPTIONS, specs=racing)
+        plan.build(inheriting.root, (), _OPTIONS, specs=racing)
         file.write_bytes(right)
-        assert not plan.plan(inheriting.root, (), _OPTIONS).failed, after
+        assert not plan.build(inheriting.root, (), _OPTIONS).failed, after
 
 
 def test_a_plan_reads_each_file_once(inheriting: Repository) -> None:
@@ -365,5 +365,5 @@ def test_a_plan_reads_each_file_once(inheriting: Repository) -> None:
             return super().read(path)
 
     noting = Noting(inheriting.root, 0, lambda: None)
-    plan.plan(inheriting.root, (), _OPTIONS, specs=noting)
+    plan.build(inheriting.root, (), _OPTIONS, specs=noting)
     assert sorted(read) == sorted(set(read))

@@ -20,7 +20,7 @@ import yaml
 
 import crds
 from trainwright import equivalence, helm
-from trainwright.equivalence import Difference, Run
+from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values as leaves
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.model import Environment, Job, Manifest, TargetOptions
@@ -101,10 +101,12 @@ class Spec:
         )
 
     @property
-    def run(self) -> Run:
+    def run(self) -> NormalForm:
         lent = self.environment.targets[self.job.target].runtime
         runtime = (Manifest(body=yaml.safe_load(CLUSTER_RUNTIME)),) if lent else ()
-        return equivalence.of((*self.manifests, *runtime), _name(self.job, self.environment))
+        return equivalence.normal_form(
+            (*self.manifests, *runtime), _name(self.job, self.environment)
+        )
 
 
 def _name(job: Job, environment: Environment) -> str:
@@ -113,7 +115,7 @@ def _name(job: Job, environment: Environment) -> str:
 
 def _read(root: Path, title: str) -> Iterator[Spec]:
     reader = Reader(Folder(root))
-    for name, files in load.survey(Folder(root)).jobs.items():
+    for name, files in load.discover(Folder(root)).jobs.items():
         loaded = reader.environment(name)
         if loaded.document is None:
             continue
@@ -154,7 +156,7 @@ def _on_targets(title: str) -> dict[Variant, Spec]:
 
 
 @cache
-def _runs(title: str) -> dict[Variant, Run]:
+def _runs(title: str) -> dict[Variant, NormalForm]:
     return {variant: spec.run for variant, spec in _on_targets(title).items()}
 
 
@@ -259,7 +261,7 @@ def test_every_kubernetes_version_accepts_it_on_every_target(version: str) -> No
 # --- the normal form -----------------------------------------------------------------------------
 
 
-def _run(title: str, target: str) -> Run:
+def _run(title: str, target: str) -> NormalForm:
     return next(run for variant, run in _runs(title).items() if variant.target == target)
 
 

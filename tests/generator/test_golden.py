@@ -23,7 +23,7 @@ TODAY = "2026-06-01"
 
 def _render(case: str, root: Path) -> tuple[dict[str, str], str]:
     shutil.copytree(GOLDEN / case / "input", root / "environments", symlinks=True)
-    planned = plan.plan(root, (), plan.Options(today=TODAY, use_cache=False))
+    planned = plan.build(root, (), plan.BuildOptions(today=TODAY, use_cache=False))
     tree = {}
     for environment in planned.environments:
         if environment.changes:

@@ -23,9 +23,9 @@ from trainwright.specs.yamlio import Document, parse
 LINTS = {"TW060", "TW061", "TW062", "TW063"}
 
 
-def _plan(repository: Repository, *patterns: str, use_cache: bool = False) -> plan.Plan:
-    options = plan.Options(today="2026-06-01", use_cache=use_cache)
-    return plan.plan(repository.root, patterns, options)
+def _plan(repository: Repository, *patterns: str, use_cache: bool = False) -> plan.Build:
+    options = plan.BuildOptions(today="2026-06-01", use_cache=use_cache)
+    return plan.build(repository.root, patterns, options)
 
 
 def _findings(repository: Repository, *patterns: str, use_cache: bool = False) -> list[Finding]:

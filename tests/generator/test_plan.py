@@ -12,8 +12,8 @@ from trainwright.render import batch, cache
 from trainwright.render import build as plan
 
 
-def _options(**more) -> plan.Options:
-    return plan.Options(today="2026-06-01", **more)
+def _options(**more) -> plan.BuildOptions:
+    return plan.BuildOptions(today="2026-06-01", **more)
 
 
 def _remembered(repository: Repository, environment: str) -> dict[str, object]:
@@ -147,10 +147,10 @@ def test_several_processes_give_the_same_bytes_and_findings(
 ) -> None:
     for number in range(12):
         repository.job(f"prod/job-{number}", "nodez: 1\n" if number == 5 else "")
-    alone = plan.plan(repository.root, (), _options(use_cache=False))
+    alone = plan.build(repository.root, (), _options(use_cache=False))
     monkeypatch.setattr(batch, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(batch, "_CHUNK", 2)
     monkeypatch.setattr(batch, "processors", lambda: 2)
-    together = plan.plan(repository.root, (), _options(use_cache=False))
+    together = plan.build(repository.root, (), _options(use_cache=False))
     assert together == alone
     assert together.failed

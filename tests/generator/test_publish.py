@@ -21,13 +21,13 @@ import git_repository
 from git_repository import git
 from repository import Repository
 from trainwright.gitops.publish import publisher
-from trainwright.gitops.publish.model import Options, PublishError
+from trainwright.gitops.publish.model import PublishError, PublishOptions
 from trainwright.render import build as plan
 from trainwright.specs import git as our_git
 from trainwright.specs.tree import NOTHING
 
-FRESH = plan.Options(today="2026-06-01", use_cache=False, judge=False)
-OPTIONS = Options(planning=FRESH)
+FRESH = plan.BuildOptions(today="2026-06-01", use_cache=False, judge=False)
+OPTIONS = PublishOptions(planning=FRESH)
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ def files(folder: Path, commit: str, path: str = "") -> dict[str, str]:
 def rendering(folder: Path, commit: str, environment: str) -> Mapping[str, str]:
     """What a commit renders to where no run has begun."""
     tree = our_git.Repository(folder).tree(commit, later="rendered")
-    changes = plan.plan(folder, (environment,), FRESH, tree, NOTHING).environments[0].changes
+    changes = plan.build(folder, (environment,), FRESH, tree, NOTHING).environments[0].changes
     assert changes
     return changes.added
 

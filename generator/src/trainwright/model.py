@@ -16,7 +16,7 @@ Data: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Location:
     """A position in a file people write: path relative to the root, line and column from 1."""
 
     file: str
@@ -42,7 +42,7 @@ class Related:
 
     label: str  # "from", "first", "overrides", ...
     text: str
-    place: Place | None = None
+    place: Location | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class Finding:
 
     rule: str
     severity: Severity
-    place: Place
+    place: Location
     message: str
     remedy: str
     subject: str = ""
@@ -67,7 +67,7 @@ class Finding:
     pointer: str = ""
 
     @property
-    def order(self) -> tuple[Place, str, str, str]:
+    def order(self) -> tuple[Location, str, str, str]:
         return (self.place, self.rule, self.pointer, self.message)
 
 
@@ -156,15 +156,15 @@ class Waiver:
     reason: str
     until: str
     job: str = "*"  # glob over job names
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class SeverityOverride:
     """How much a rule counts in an environment, and where that was said."""
 
     severity: Severity
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,7 +236,7 @@ class Environment:
 
     name: str
     namespace: str
-    place: Place
+    place: Location
     kubernetes_version: str
     targets: Mapping[str, TargetOptions]
     kube_context: str = ""  # name in people's kubeconfig; empty: whichever is current there
@@ -252,7 +252,7 @@ class Environment:
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
     service_mesh: Literal["istio", "linkerd", "none"] = "none"
     shared_changes: Literal["hold", "start"] = "hold"  # what an edit of a shared file does to runs
-    severities: Mapping[str, Weight] = field(default_factory=dict)
+    severities: Mapping[str, SeverityOverride] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
 
 

@@ -16,7 +16,7 @@ WAIVABLE = frozenset((*RULES, *TRANSITIONS, *(d.id for d in dx.DIAGNOSTICS.value
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JobFindings:
     """One job's findings with the waivers from its own spec."""
 
     job: str
@@ -24,8 +24,8 @@ class Judged:
     waivers: tuple[Waiver, ...]
 
 
-def settle(
-    environment: Environment, jobs: Iterable[Judged], today: str, *, whole: bool
+def apply_policy(
+    environment: Environment, jobs: Iterable[JobFindings], today: str, *, whole: bool
 ) -> tuple[Finding, ...]:
     """The findings that remain, and those about the waivers themselves.
 

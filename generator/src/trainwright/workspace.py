@@ -16,12 +16,12 @@ from trainwright.specs import ledger, resolve
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import (
     ENVIRONMENTS,
+    Inventory,
     JobFile,
     LoadedEnvironment,
     LoadedJob,
     Reader,
-    Survey,
-    survey,
+    discover,
 )
 from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Tree
@@ -74,9 +74,11 @@ class Workspace:
         self._jobs: dict[JobFile, ResolvedJob] = {}
 
     @cached_property
-    def survey(self) -> Survey:
+    def survey(self) -> Inventory:
         """What there is; nothing before the first commit of any environment."""
-        return survey(self.tree) if self.tree.kind(ENVIRONMENTS) == "folder" else Survey({}, ())
+        return (
+            discover(self.tree) if self.tree.kind(ENVIRONMENTS) == "folder" else Inventory({}, ())
+        )
 
     def loaded(self, name: str) -> LoadedEnvironment:
         """An environment's own file and the layers below each of its jobs."""

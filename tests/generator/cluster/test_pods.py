@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.cluster.pods import read, seats, take
+from trainwright.cluster.pods import assign_slots, pod_slots, read
 from trainwright.kinds.status import KINDS
 from trainwright.model import Manifest
 
@@ -32,7 +32,7 @@ def test_pods_of_a_real_operator_find_their_seats(
     job, *made = yaml.safe_load_all(shared(f"observed/pytorchjob/{case}.yaml").read_text())
     kind = KINDS["kubeflow.org", "PyTorchJob"]
     pods = [read(body, kind) for body in made if body["kind"] == "Pod"]
-    taken = take(tuple(reversed(pods)), seats(kind, job, ()))
+    taken = assign_slots(tuple(reversed(pods)), pod_slots(kind, job, ()))
     assert [pod.label for pod in taken] == labels
     assert {pod.container for pod in taken} == {"pytorch"}
 
@@ -49,7 +49,7 @@ def test_every_golden_job_has_seats_or_says_nothing(folder: Path) -> None:
     found = [m for m in (Manifest(body=b) for b in bodies) if m.identity[:2] in KINDS]
     (manifest,) = found
     kind = KINDS[manifest.identity[:2]]
-    places = seats(kind, manifest.body, tuple(Manifest(body=b) for b in bodies))
+    places = pod_slots(kind, manifest.body, tuple(Manifest(body=b) for b in bodies))
     reference = manifest.body["spec"].get("runtimeRef", {}).get("kind")
     if reference == "ClusterTrainingRuntime":  # git does not have what it adds
         assert places == ()
@@ -62,7 +62,7 @@ def test_every_golden_job_has_seats_or_says_nothing(folder: Path) -> None:
         f"{seat.name}-x9z2k" if kind.kind in ("JobSet", "Job", "TrainJob") else seat.name
         for seat in places
     ]
-    taken = take([read(pod(name), kind) for name in reversed(names)], places)
+    taken = assign_slots([read(pod(name), kind) for name in reversed(names)], places)
     assert [one.name for one in taken] == names
     assert all(one.seat for one in taken)
 
@@ -87,7 +87,7 @@ def test_of_two_pods_on_a_seat_the_newer_is_last() -> None:
     old, new = pod("a-0-bbbbb"), pod("a-0-aaaaa")
     old["metadata"]["creationTimestamp"] = "2026-11-21T03:00:00Z"
     new["metadata"]["creationTimestamp"] = "2026-11-21T04:00:00Z"
-    taken = take([read(new, kind), read(old, kind)], seats(kind, job, ()))
+    taken = assign_slots([read(new, kind), read(old, kind)], pod_slots(kind, job, ()))
     assert [one.name for one in taken] == ["a-0-bbbbb", "a-0-aaaaa"]
 
 

@@ -13,7 +13,7 @@ from apiserver import ApiServer
 from repository import Repository
 from trainwright.cluster import intent, status
 from trainwright.cluster.client import Access, Cluster
-from trainwright.cluster.intent import Intent
+from trainwright.cluster.intent import DesiredRun
 from trainwright.cluster.text import sentence
 from trainwright.kinds.predicted import find
 from trainwright.kinds.status import KINDS, Phase
@@ -21,7 +21,7 @@ from trainwright.model import Data, Manifest
 from trainwright.specs.load import JobFile
 
 Shared = Callable[[str], Path]
-Recorded = Callable[[str], status.Run]
+Recorded = Callable[[str], status.RunStatus]
 
 NO_CLAIM = '0/9 nodes are available: persistentvolumeclaim "transformers" not found. not found'
 NO_MATCH = "0/9 nodes are available: 9 node(s) didn't match Pod's node affinity/selector."
@@ -103,9 +103,9 @@ DRIFT = {
 def recorded(rendered: Repository, api: ApiServer, tmp_path: Path, shared: Shared) -> Recorded:
     """The run of a recording: what was applied in git, what came of it in the cluster."""
     cluster = Cluster(Access(kubeconfig=str(api.kubeconfig(tmp_path / "kubeconfig"))))
-    (place,) = intent.places(rendered.root, ("prod",))
+    (place,) = intent.desired_states(rendered.root, ("prod",))
 
-    def read(case: str) -> status.Run:
+    def read(case: str) -> status.RunStatus:
         data = json.loads(shared(f"observed/controllers/{case}.json").read_text())
         applied = tuple(Manifest(body=body) for body in data["applied"])
         main = find(applied)[1]
@@ -116,10 +116,10 @@ def recorded(rendered: Repository, api: ApiServer, tmp_path: Path, shared: Share
             api.put({"apiVersion": "v1", "kind": "Pod", **_dated(made)})
         labels = main.body["metadata"]["labels"]
         job = JobFile(labels["trainwright.io/environment"], labels["app.kubernetes.io/name"])
-        wanted = Intent(job=job, wish="active", manifest=main, beside=applied)
+        wanted = DesiredRun(job=job, wish="active", manifest=main, beside=applied)
         environment = replace(place.environment, name=job.environment)
         here = replace(place, environment=environment, intents=(wanted,), whole=False)
-        (run,) = status.of_place(cluster, here, main.namespace)
+        (run,) = status.run_statuses(cluster, here, main.namespace)
         return run
 
     return read

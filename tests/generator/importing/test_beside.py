@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.importing import Found
-from trainwright.importing.batch import Options, run
+from trainwright.importing import ImportInput
+from trainwright.importing.batch import ImportOptions, run
 from trainwright.importing.convert import Imported
 from trainwright.specs.merge import merge
 
@@ -57,9 +57,9 @@ def imported(folder: Path, *bodies: Any) -> tuple[Imported, list[str]]:
     """The job with other objects, and the names of those that stay beside."""
     path = folder / "all.yaml"
     path.write_text(yaml.safe_dump_all(bodies))
-    found = Found()
+    found = ImportInput()
     found.files((str(path),))
-    done = run(HERE, found, Options(environment="lab", write=False))
+    done = run(HERE, found, ImportOptions(environment="lab", write=False))
     assert done.problems == ()
     ((one, _),) = done.imported
     return one, [left.field.partition("/")[0] for left in found.beside]
@@ -178,9 +178,9 @@ def test_an_interval_is_the_same_however_it_is_written(
 def test_two_workloads_share_a_fetched_secret(tmp_path: Path) -> None:
     path = tmp_path / "all.yaml"
     path.write_text(yaml.safe_dump_all([JOB, _changed(JOB, "{metadata: {name: other}}"), EXTERNAL]))
-    found = Found()
+    found = ImportInput()
     found.files((str(path),))
-    done = run(HERE, found, Options(environment="lab", write=False))
+    done = run(HERE, found, ImportOptions(environment="lab", write=False))
     specs = [one.spec["secrets"]["HF_TOKEN"] for one, _ in done.imported]
     assert specs == [{"external": {"store": "vault", "key": "ml/hf"}}] * 2
     assert found.beside == []

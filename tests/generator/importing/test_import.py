@@ -19,16 +19,16 @@ import yaml
 
 from repository import Repository
 from trainwright import equivalence, importing
-from trainwright.equivalence import Run
+from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
-from trainwright.importing import Found, text
+from trainwright.importing import ImportInput, text
 from trainwright.importing.accounting import leaves
-from trainwright.importing.batch import Done, Options, run
+from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.importing.convert import Imported
 from trainwright.importing.jobset import ONE_GROUP
-from trainwright.importing.trial import Place
+from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.manifests import reading
 from trainwright.model import Data, Manifest
@@ -49,8 +49,8 @@ def _inputs(case: str) -> list[Path]:
 
 
 @cache
-def _found(case: str) -> Found:
-    found = Found()
+def _found(case: str) -> ImportInput:
+    found = ImportInput()
     found.files(tuple(str(path) for path in _inputs(case)))
     return found
 
@@ -58,14 +58,16 @@ def _found(case: str) -> Found:
 @cache
 def _imported(case: str) -> tuple[tuple[Imported, ...], tuple[str, ...]]:
     environment = ELSEWHERE.get(case, "lab")
-    options = Options(environment=environment, write=False, entrypoint=ENTRYPOINTS.get(case, ()))
+    options = ImportOptions(
+        environment=environment, write=False, entrypoint=ENTRYPOINTS.get(case, ())
+    )
     done = run(HERE, _found(case), options)
     return tuple(imported for imported, _ in done.imported), done.problems
 
 
-def _place(case: str, imported: Imported) -> Place:
+def _place(case: str, imported: Imported) -> ImportContext:
     runtimes = tuple(m for m in imported.source.manifests() if m.kind.endswith("Runtime"))
-    return Place(Folder(HERE), ELSEWHERE.get(case, "lab"), runtimes)
+    return ImportContext(Folder(HERE), ELSEWHERE.get(case, "lab"), runtimes)
 
 
 def _report(case: str) -> str:
@@ -130,7 +132,7 @@ def test_it_is_the_same_run_or_says_where_it_is_not(case: str, index: int) -> No
     imported = _imported(case)[0][index]
     before = imported.source.run()
     after = _place(case, imported).run(imported.spec)
-    assert isinstance(after, Run)
+    assert isinstance(after, NormalForm)
     told = frozenset(path for account in imported.accounts for path in account.changed)
     assert equivalence.differences(before, after, told) == imported.added
     differing = {k for k in {**values(before), **values(after)} if values(before).get(k) != values(after).get(k)}  # fmt: skip
@@ -190,10 +192,10 @@ def test_no_key_of_a_spec_can_go(case: str, index: int) -> None:
     imported = _imported(case)[0][index]
     place = _place(case, imported)
     whole = place.run(imported.spec)
-    assert isinstance(whole, Run)
+    assert isinstance(whole, NormalForm)
     for path in _paths(imported.spec):
         shorter = place.run(_without(imported.spec, path))
-        assert not isinstance(shorter, Run) or values(shorter) != values(whole), path
+        assert not isinstance(shorter, NormalForm) or values(shorter) != values(whole), path
 
 
 def _paths(spec: Mapping[str, Data], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
@@ -250,15 +252,17 @@ SHIPPED = sorted(
 def test_what_was_rendered_comes_back_as_a_spec_of_the_same_run(path: Path) -> None:
     """Nothing is left of what the generator itself writes, but for names of the run in texts."""
     environment, job = path.parts[-4], path.parts[-2]
-    found = Found()
+    found = ImportInput()
     found.files((str(path),))
-    done = run(ROOT, found, Options(environment=environment, name=f"{job}-again", write=False))
+    done = run(
+        ROOT, found, ImportOptions(environment=environment, name=f"{job}-again", write=False)
+    )
     ((imported, _),) = done.imported
     body = yaml.load(path.read_bytes(), Loader=yaml.CSafeLoader)
     manifests = (Manifest(body=body),)
-    before = values(equivalence.of(manifests))
-    after = Place(Folder(ROOT), environment).run(imported.spec)
-    assert isinstance(after, Run)
+    before = values(equivalence.normal_form(manifests))
+    after = ImportContext(Folder(ROOT), environment).run(imported.spec)
+    assert isinstance(after, NormalForm)
     differing = {p for p in {**before, **values(after)} if before.get(p) != values(after).get(p)}
     own = re.compile(r"(pods\.\d+\.)?(labels|annotations)\.|pods\.\d+\.program\.options\.|nodes$")
     assert {p for p in differing if not own.match(p)} == set()
@@ -281,14 +285,14 @@ def test_what_is_rendered_beside_a_job_comes_back_as_fields_of_its_spec(
 ) -> None:
     golden = folder.parents[3]
     shutil.copytree(golden / "input/prod", tmp_path / "environments/prod")
-    found = Found()
+    found = ImportInput()
     found.files((str(folder),))
-    done = run(tmp_path, found, Options(environment="prod", name="again", write=False))
+    done = run(tmp_path, found, ImportOptions(environment="prod", name="again", write=False))
     ((imported, _),) = done.imported
     before = values(imported.source.run())
     runtimes = tuple(m for m in imported.source.manifests() if m.kind.endswith("Runtime"))
-    after = Place(Folder(tmp_path), "prod", runtimes).run(imported.spec)
-    assert isinstance(after, Run)
+    after = ImportContext(Folder(tmp_path), "prod", runtimes).run(imported.spec)
+    assert isinstance(after, NormalForm)
     differing = {p for p in {**before, **values(after)} if before.get(p) != values(after).get(p)}
     own = re.compile(r"(.*\.)?(labels|annotations)\.|isolated$|beside\.(Net|Persistent|ServiceA)")
     assert {p for p in differing if not own.match(p)} == set()
@@ -482,11 +486,11 @@ def _documents(case: str) -> list[dict[str, Data]]:
     return [body for text in texts for body in yaml.safe_load_all(text) if body]
 
 
-def _import(path: Path, bodies: list[dict[str, Data]]) -> Done:
+def _import(path: Path, bodies: list[dict[str, Data]]) -> ImportBatch:
     path.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
-    found = Found()
+    found = ImportInput()
     found.files((str(path),))
-    return run(HERE, found, Options(environment="lab", write=False))
+    return run(HERE, found, ImportOptions(environment="lab", write=False))
 
 
 def _planted(data: Data, above: str = "") -> Data:
@@ -522,7 +526,7 @@ def test_pods_by_the_million_are_a_mistake_and_never_built(case: str, tmp_path: 
         lookup(body, above)[key] = 10**9
     path = tmp_path / "many.yaml"
     path.write_text(yaml.safe_dump_all(bodies), encoding="utf-8")
-    found = Found()
+    found = ImportInput()
     found.files((str(path),))
     # A workload of another shape is refused before its pods are counted, and for that.
     refused = [said for said in found.problems if "1000000000" in said]

@@ -12,20 +12,20 @@ from trainwright import groupkind
 from trainwright.groupkind import GroupKind
 from trainwright.manifests import checking, crds, reading, run, webhooks
 from trainwright.manifests.catalog import Catalog
-from trainwright.manifests.checking import Looked, Setting
+from trainwright.manifests.checking import CheckContext, CheckedText
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Source
 from trainwright.model import Finding, Severity
 
-SETTING = Setting(environment=run.nowhere("1.31"), catalog=Catalog("1.31"))
+SETTING = CheckContext(environment=run.nowhere("1.31"), catalog=Catalog("1.31"))
 
 
-def findings(text: str, setting: Setting = SETTING) -> list[Finding]:
+def findings(text: str, setting: CheckContext = SETTING) -> list[Finding]:
     chunks = reading.split(Source("f.yaml", text.encode()))
-    return [finding for chunk in chunks for finding in checking.look(chunk, setting).findings]
+    return [finding for chunk in chunks for finding in checking.check_text(chunk, setting).findings]
 
 
-def _comparable(looked: Looked) -> tuple[list[Finding], list[object], list[object]]:
+def _comparable(looked: CheckedText) -> tuple[list[Finding], list[object], list[object]]:
     return looked.findings, [*looked.seen], [*looked.unknown]
 
 
@@ -35,8 +35,8 @@ def test_the_quick_look_says_what_the_careful_one_says(seed: int) -> None:
     for text in mutations(seed, 250):
         for chunk in reading.split(Source("f.yaml", text.encode())):
             quick += reading.glance(chunk) is not None
-            expected = checking.look_carefully(chunk, SETTING)
-            assert _comparable(checking.look(chunk, SETTING)) == _comparable(expected), text
+            expected = checking.check_text_exactly(chunk, SETTING)
+            assert _comparable(checking.check_text(chunk, SETTING)) == _comparable(expected), text
     assert quick > 30  # otherwise nothing was compared
 
 
@@ -45,8 +45,8 @@ def test_the_quick_look_says_what_the_careful_one_says(seed: int) -> None:
 def test_over_many_more(seed: int) -> None:
     for text in mutations(seed, 2500):
         for chunk in reading.split(Source("f.yaml", text.encode())):
-            expected = checking.look_carefully(chunk, SETTING)
-            assert _comparable(checking.look(chunk, SETTING)) == _comparable(expected), text
+            expected = checking.check_text_exactly(chunk, SETTING)
+            assert _comparable(checking.check_text(chunk, SETTING)) == _comparable(expected), text
 
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: a\n    image: b:1\n"
@@ -95,7 +95,7 @@ def test_values_of_secrets_are_not_repeated() -> None:
 
 
 def _at(version: str, text: str) -> list[str]:
-    setting = Setting(environment=run.nowhere(version), catalog=Catalog(version))
+    setting = CheckContext(environment=run.nowhere(version), catalog=Catalog(version))
     return [f.message for f in findings(text, setting) if f.rule == "TW011"]
 
 
@@ -139,7 +139,7 @@ spec:
 
 def test_what_a_webhook_fills_in_is_never_certain(shared: Callable[[str], Path]) -> None:
     jobsets, _ = crds.load(shared("crds/jobset.x-k8s.io"), "1.31")
-    upstream = Setting(environment=run.nowhere("1.31"), catalog=Catalog("1.31", jobsets))
+    upstream = CheckContext(environment=run.nowhere("1.31"), catalog=Catalog("1.31", jobsets))
     (finding,) = (f for f in findings(JOBSET, upstream) if f.rule == "TW011")
     assert finding.message.endswith("name is missing, unless the webhook fills it")
     assert finding.severity is Severity.WARNING
@@ -159,7 +159,7 @@ def test_a_rule_about_a_field_that_a_webhook_fills_in_is_not_certain_either() ->
     spec_rule = {"rule": "has(self.suspend)", "message": "say suspend"}
     root["properties"]["spec"]["x-kubernetes-validations"] = [spec_rule]
     trainjob = Crd("trainer.kubeflow.org", "v1", "TrainJob", "trainjobs", True, root, "1.31")
-    setting = Setting(environment=run.nowhere("1.31"), catalog=Catalog("1.31", (trainjob,)))
+    setting = CheckContext(environment=run.nowhere("1.31"), catalog=Catalog("1.31", (trainjob,)))
     text = "apiVersion: trainer.kubeflow.org/v1\nkind: TrainJob\nmetadata: {name: a}\nspec: {}"
     found = [f for f in findings(text, setting) if f.rule == "TW015"]
     assert [(f.severity.value, f.message) for f in found] == [

@@ -7,11 +7,11 @@ import random
 from trainwright.findings import diagnostics as dx
 from trainwright.manifests import excerpts
 from trainwright.manifests.reading import Source
-from trainwright.model import Finding, Place
+from trainwright.model import Finding, Location
 
 
 def at(file: str, line: int) -> Finding:
-    return dx.SHAPE.at(Place(file, line, 1), "something")
+    return dx.SHAPE.at(Location(file, line, 1), "something")
 
 
 def test_the_lines_that_are_named_and_no_others() -> None:

@@ -13,7 +13,7 @@ from repository import Repository
 from trainwright.cli import check as command
 from trainwright.cli import main
 from trainwright.manifests import fast, run, spread
-from trainwright.manifests.run import Options
+from trainwright.manifests.run import ManifestOptions
 from trainwright.model import Finding, Severity
 from trainwright.specs import kubernetes_schemas
 
@@ -40,7 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def check(*paths: str, **options: object) -> list[Finding]:
-    return list(run.check(paths, Options(today=TODAY, **options)).findings)  # type: ignore[arg-type]
+    return list(run.check(paths, ManifestOptions(today=TODAY, **options)).findings)  # type: ignore[arg-type]
 
 
 def invoke(*arguments: str, stdin: str | bytes | None = None) -> Result:
@@ -266,12 +266,12 @@ def test_many_processes_say_what_one_says(
     jobs = [JOB.replace("one", f"job-{i % 25}") for i in range(30)]
     broken = [job.replace("replicas: 1", "replicas: x") for job in jobs[:3]]
     (here / "a.yaml").write_text("---\n".join([*jobs, *broken, CONFIG, "a: ["]))
-    alone = run.check((".",), Options(today=TODAY))
+    alone = run.check((".",), ManifestOptions(today=TODAY))
     monkeypatch.setattr(spread, "_WORTH_PROCESSES", 0)
     monkeypatch.setattr(spread, "_BATCH", 2000)
     monkeypatch.setattr(spread, "processors", lambda: 2)
     monkeypatch.setattr(spread, "START", start)
-    together = run.check((".",), Options(today=TODAY))
+    together = run.check((".",), ManifestOptions(today=TODAY))
     assert together == alone
     assert len(alone.findings) > 10
 
@@ -280,9 +280,9 @@ def test_without_the_fast_reader_all_is_the_same(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (here / "a.yaml").write_text(f"{CONFIG}---\n{CONFIG}dta: {{}}\n---\n{JOB}")
-    quick = run.check((".",), Options(today=TODAY))
+    quick = run.check((".",), ManifestOptions(today=TODAY))
     monkeypatch.setattr(fast, "_loads", None)
-    assert run.check((".",), Options(today=TODAY)) == quick
+    assert run.check((".",), ManifestOptions(today=TODAY)) == quick
     assert len(quick.findings) == 2
 
 

@@ -11,7 +11,7 @@ import yaml
 
 from trainwright.errors import SourceError
 from trainwright.manifests import crds
-from trainwright.manifests.catalog import Catalog, Known
+from trainwright.manifests.catalog import Catalog, KnownKind
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.structural import prepared
 
@@ -28,7 +28,7 @@ def complaints(spec: str, body: str) -> list[str]:
     return [violation.message for violation in _known(spec).violations(_object(body))]
 
 
-def _known(spec: str) -> Known:
+def _known(spec: str) -> KnownKind:
     found = Catalog(KUBERNETES, (crd(spec),)).find("x.io/v1", "X")
     assert found is not None
     return found
@@ -90,7 +90,7 @@ def test_a_set_has_nothing_twice() -> None:
 def test_metadata_is_that_of_kubernetes() -> None:
     found = crd(PLAIN)
     body = {**_object("{}"), "metadata": {"name": "a", "labels": {"b": 1}, "nmae": "c"}}
-    messages = [v.message for v in Known(found.schema, KUBERNETES, found).violations(body)]
+    messages = [v.message for v in KnownKind(found.schema, KUBERNETES, found).violations(body)]
     assert messages == [
         "metadata.labels.b must be a string, found an integer: 1",
         'unknown key "nmae" in metadata',
@@ -160,7 +160,7 @@ def test_status_is_not_applied_where_it_is_a_subresource(tmp_path: Path) -> None
     (tmp_path / "x.yaml").write_text(DEFINITION)
     (first, _), _ = crds.load(tmp_path, KUBERNETES)
     body = {"apiVersion": "x.io/v1", "kind": "X", "status": {"anything": 1}}
-    assert Known(first.schema, KUBERNETES, first).violations(body) == ()
+    assert KnownKind(first.schema, KUBERNETES, first).violations(body) == ()
     assert "status" not in first.prepared(body)
 
 
@@ -231,5 +231,5 @@ def test_every_upstream_definition_compiles(shared: Callable[[str], Path]) -> No
     assert findings == ()
     for each in found:
         body = {"apiVersion": each.api_version, "kind": each.kind, "nonsense": 1}
-        messages = [v.message for v in Known(each.schema, KUBERNETES, each).violations(body)]
+        messages = [v.message for v in KnownKind(each.schema, KUBERNETES, each).violations(body)]
         assert 'unknown key "nonsense"' in messages

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 from markdown_it import MarkdownIt
 
-from trainwright.model import Finding, Place, Related, Severity
+from trainwright.model import Finding, Location, Related, Severity
 from trainwright.pointer import Pointer
 from trainwright.reports import FORMATS
 from trainwright.reports.markdown import LIMIT
@@ -40,7 +40,7 @@ def _finding(rule: str, severity: str, line: int, column: int, message: str, **m
         **{
             "rule": rule,
             "severity": Severity(severity),
-            "place": Place(FILE, line, column),
+            "place": Location(FILE, line, column),
             "message": message,
             "remedy": "Change it.",
             "subject": "prod/resnet",
@@ -63,7 +63,7 @@ RICH = Report(
             manifest="PyTorchJob/resnet-0123abcd",
             pointer="/spec/nprocPerNode",
             related=(
-                Related("from", "base sets resources.gpu: 4", Place(BASE, 2, 18)),
+                Related("from", "base sets resources.gpu: 4", Location(BASE, 2, 18)),
                 Related("overrides", "built-in sets procsPerNode: auto"),
             ),
         ),
@@ -159,7 +159,7 @@ def test_json_follows_its_schema(report: Report) -> None:
 
 def test_junit_counts_a_file_nobody_could_read_in_its_environment() -> None:
     findings = tuple(
-        _finding("TW001", "error", 1, 1, "broken", subject="", place=Place(file))
+        _finding("TW001", "error", 1, 1, "broken", subject="", place=Location(file))
         for file in (FILE, "environments/defaults.yaml")
     )
     report = Report(findings=findings, sources={}, checked=("prod/fine",), command="c")
@@ -230,9 +230,9 @@ _hostile = st.text(st.characters(codec=None), max_size=40) | st.sampled_from(
 
 def _about(message: str, line: str, file: str, remedy: str) -> Report:
     finding = Finding(
-        rule="TW704", severity=Severity.ERROR, place=Place(file or "f", 1, 1), message=message,
+        rule="TW704", severity=Severity.ERROR, place=Location(file or "f", 1, 1), message=message,
         remedy=remedy, subject="prod/x", note=message, effect=remedy,
-        related=(Related("from", line, Place(file or "f", 2, 1)),),
+        related=(Related("from", line, Location(file or "f", 2, 1)),),
     )  # fmt: skip
     return Report(
         findings=(finding,), sources={file or "f": (line,)}, checked=("prod/x",), command=message
@@ -312,7 +312,7 @@ def test_sarif_messages_hold_no_links() -> None:
 )
 def test_the_caret_counts_cells(before: str, cells: int) -> None:
     finding = _finding(
-        "TW704", "error", 1, len(before) + 1, "m", place=Place("f", 1, len(before) + 1)
+        "TW704", "error", 1, len(before) + 1, "m", place=Location("f", 1, len(before) + 1)
     )
     report = Report(findings=(finding,), sources={"f": (before + "X",)}, checked=(), command="c")
     caret = next(x for x in FORMATS["text"].render(report).splitlines() if x.endswith("^"))
@@ -322,6 +322,6 @@ def test_the_caret_counts_cells(before: str, cells: int) -> None:
 @pytest.mark.parametrize("column", range(1, 20))
 def test_the_caret_splits_nothing_that_is_spelled_out(column: int) -> None:
     line = "x: ##[add-mask]y"
-    finding = _finding("TW704", "error", 1, column, "m", place=Place("f", 1, column))
+    finding = _finding("TW704", "error", 1, column, "m", place=Location("f", 1, column))
     report = Report(findings=(finding,), sources={"f": (line,)}, checked=(), command="c")
     assert "\n1 | x: \\x23#[add-mask]y\n" in FORMATS["text"].render(report)

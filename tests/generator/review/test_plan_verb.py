@@ -15,10 +15,19 @@ from hypothesis import strategies as st
 import git_repository
 from git_repository import git
 from repository import Repository
-from trainwright.model import Finding, Place, Severity
+from trainwright.model import Finding, Location, Severity
 from trainwright.plan import markdown
 from trainwright.plan.format import Style
-from trainwright.plan.model import Action, Blast, Cause, Change, EnvironmentReview, Fit, Review, Run
+from trainwright.plan.model import (
+    Action,
+    CapacityCheck,
+    Cause,
+    EnvironmentPlan,
+    JobChange,
+    Plan,
+    PlannedRun,
+    SharedFileImpact,
+)
 from trainwright.pointer import Pointer
 from trainwright.reports.comment import LIMIT
 from trainwright.specs import schema
@@ -481,18 +490,18 @@ TEXTS = st.text(max_size=80)
 SHOWN = [action for action in Action if action not in (Action.HELD, Action.UNCHANGED)]
 
 
-def _change(number: int, text: str = "") -> Change:
-    def run(word: str) -> Run:
+def _change(number: int, text: str = "") -> JobChange:
+    def run(word: str) -> PlannedRun:
         body = "\n".join(f"line {n} of {number} {word} {text} ```" for n in range(40))
         files = {"pytorchjob.yaml": body, "values.yaml": "secret: never shown"}
         demand = Demand(gpus=Range(1, 2), hours=Range(3, 4))
-        return Run(
+        return PlannedRun(
             object=f"job-{word}", target="pytorchjob", image="i", queue="", state="active", retired=False,
             files=files, demand=demand,
         )  # fmt: skip
 
-    cause = Cause(Pointer("/nodes"), text or 1, 2, Place("environments/prod/jobs/x.yaml", 8, 3))
-    return Change(
+    cause = Cause(Pointer("/nodes"), text or 1, 2, Location("environments/prod/jobs/x.yaml", 8, 3))
+    return JobChange(
         file=JobFile("prod", f"job-{number:05}"),
         action=SHOWN[number % len(SHOWN)],
         why=f"why {text}",
@@ -502,29 +511,29 @@ def _change(number: int, text: str = "") -> Change:
     )
 
 
-def _review(changes: int, findings: int, text: str = "") -> Review:
-    environment = EnvironmentReview(
+def _review(changes: int, findings: int, text: str = "") -> Plan:
+    environment = EnvironmentPlan(
         name="prod",
         jobs=changes,
         changes=tuple(_change(number, text) for number in range(changes)),
         before=Demand(),
         after=Demand(gpus=Range(1, 2)),
         asked=Demand(gpus=Range(1, 2)),
-        fits=(Fit(what="pool a", unit="GPUs", need=3, most=4, has=2),),
+        fits=(CapacityCheck(what="pool a", unit="GPUs", need=3, most=4, has=2),),
     )
     finding = Finding(
         rule="TW010",
         severity=Severity.ERROR,
-        place=Place("environments/prod/jobs/x.yaml", 8, 3),
+        place=Location("environments/prod/jobs/x.yaml", 8, 3),
         message=f"message {text}",
         remedy="Remedy.",
     )
-    return Review(
+    return Plan(
         base="b" * 40,
         head="",
         behind=0,
         environments=(environment,),
-        blast=(Blast("environments/defaults.yaml", (), 3, 5),),
+        blast=(SharedFileImpact("environments/defaults.yaml", (), 3, 5),),
         findings=tuple(replace(finding, pointer=str(number)) for number in range(findings)),
         sources={},
     )

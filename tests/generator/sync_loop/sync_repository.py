@@ -33,7 +33,7 @@ LEDGER = "environments/prod/ledger.yaml"
 _UNION = (LIST, LEDGER)  # as .gitattributes says
 _MOST = 2_000  # trees that are remembered
 _NOWHERE = Path("/nowhere")
-_OPTIONS = plan.Options(today="2026-06-01", use_cache=False, judge=False)
+_OPTIONS = plan.BuildOptions(today="2026-06-01", use_cache=False, judge=False)
 
 
 def identity(body: Body) -> Identity:
@@ -261,7 +261,7 @@ class _Past(History):
 def _rendered(tree: Tree, selected: tuple[str, ...], past: History | None) -> Tree | None:
     below = tree_of(tree)
     patterns = tuple(f"prod/{job}" for job in selected)
-    made = plan.plan(_NOWHERE, patterns, _OPTIONS, specs=below, rendered=below, history=past)
+    made = plan.build(_NOWHERE, patterns, _OPTIONS, specs=below, rendered=below, history=past)
     if made.failed:
         return None
     after = dict(tree)

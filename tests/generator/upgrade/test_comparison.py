@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from trainwright.model import Place, Severity
+from trainwright.model import Location, Severity
 from trainwright.upgrade.comparison import Environments, compare
 from trainwright.upgrade.format import Style
 from trainwright.upgrade.formats import FORMATS
@@ -44,7 +44,7 @@ def upgrade(
 
 def finding(severity: Severity = Severity.WARNING, **given: object) -> Reported:
     plain = Reported(
-        rule="TW704", severity=severity, place=Place(FILE, 3, 1), message="m", subject="prod/llm"
+        rule="TW704", severity=severity, place=Location(FILE, 3, 1), message="m", subject="prod/llm"
     )
     return replace(plain, **given)  # type: ignore[arg-type]
 
@@ -123,7 +123,7 @@ FINDINGS = {
     "other words": ((finding(),), (finding(message="n"),), []),
     "a line further, at the same field": (
         (finding(path="nodes"),),
-        (finding(path="nodes", place=Place(FILE, 4, 1)),),
+        (finding(path="nodes", place=Location(FILE, 4, 1)),),
         [],
     ),
     "new": ((), (finding(),), [(None, "warning")]),

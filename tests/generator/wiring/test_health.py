@@ -18,7 +18,7 @@ import gitops_engines
 from trainwright.gitops.wiring import customizations
 from trainwright.gitops.wiring.health import KINDS
 from trainwright.kinds import TARGETS
-from trainwright.model import Environment, Place, TargetOptions
+from trainwright.model import Environment, Location, TargetOptions
 from trainwright.specs import yamlio
 
 HERE = Path(__file__).parent
@@ -182,7 +182,7 @@ def _environment(*targets: str) -> Environment:
     return Environment(
         name="prod",
         namespace="training",
-        place=Place("environment.yaml"),
+        place=Location("environment.yaml"),
         kubernetes_version="1.34",
         targets={name: TargetOptions(version="2.3") for name in targets},
     )

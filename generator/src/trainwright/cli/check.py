@@ -24,7 +24,7 @@ from trainwright.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from trainwright.manifests.run import Options
+    from trainwright.manifests.run import ManifestOptions
     from trainwright.model import Finding
 
 FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
@@ -107,9 +107,9 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
         raise click.UsageError("--against needs files: git has no earlier standard input.")
     with errors():
         if manifests:
-            from trainwright.manifests.run import Options
+            from trainwright.manifests.run import ManifestOptions
 
-            options = Options(
+            options = ManifestOptions(
                 today=today(),
                 kubernetes=kubernetes or "",
                 crds=crds,
@@ -127,7 +127,7 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
 
 
 def _manifests(
-    context: Context, paths: tuple[str, ...], env: str | None, options: Options, output: str
+    context: Context, paths: tuple[str, ...], env: str | None, options: ManifestOptions, output: str
 ) -> tuple[Finding, ...]:
     from trainwright.manifests import run
 

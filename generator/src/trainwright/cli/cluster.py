@@ -15,9 +15,9 @@ from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, sele
 
 if TYPE_CHECKING:
     from trainwright.cluster.client import Cluster
-    from trainwright.cluster.logs import Line
+    from trainwright.cluster.logs import LogLine
     from trainwright.cluster.pods import LivePod
-    from trainwright.cluster.status import Run
+    from trainwright.cluster.status import RunStatus
     from trainwright.model import Environment
 
 _DURATION = re.compile(r"(?=\d)(\d+d)?(\d+h)?(\d+m)?(\d+s)?")
@@ -116,15 +116,15 @@ def status(
 
     with errors():
         reach = Reach(kubeconfig, kube_context, namespace)
-        runs: list[Run] = []
+        runs: list[RunStatus] = []
         last = asking.LastLines()
-        found = [place for place in intent.places(context.root, selections) if place.kinds]
+        found = [place for place in intent.desired_states(context.root, selections) if place.kinds]
         single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
         for place in found:
             for began_in in ("",) if namespace else place.namespaces:
                 cluster, where = reach(place.environment, began_in)
                 part = place.within(began_in) if began_in else place
-                found_there = asking.of_place(cluster, part, where)
+                found_there = asking.run_statuses(cluster, part, where)
                 runs += found_there
                 if single and output == "text" and part.intents:
                     last = asking.last_lines(cluster, where, found_there)
@@ -171,21 +171,21 @@ def logs(  # noqa: PLR0913 - an option each
     Of a failed run the rank that failed comes first. What looks like a credential is hidden.
     """
     from trainwright.cluster import intent, sessions
-    from trainwright.cluster.logs import Wanted
+    from trainwright.cluster.logs import LogOptions
 
     if follow and previous:
         raise click.UsageError("--previous has ended and cannot be followed")
     with errors():
-        place, wish = intent.one(context.root, job)
+        place, wish = intent.desired_run(context.root, job)
         cluster, where = Reach(kubeconfig, kube_context, namespace)(
             place.environment, wish.namespace
         )
         session = sessions.Session(cluster, place, wish, where, object_ or "")
-        wanted = Wanted(previous=previous, since=since, tail=tail)
+        wanted = LogOptions(previous=previous, since=since, tail=tail)
         _print(context, session.logs(wanted, rank=rank, follow=follow))
 
 
-def _print(context: Context, lines: Iterator[Line]) -> None:
+def _print(context: Context, lines: Iterator[LogLine]) -> None:
     """Lines to stdout after the rank that wrote them, in its colour; notes to stderr."""
     seen: dict[str, str] = {}
     for line in lines:
@@ -229,7 +229,7 @@ def wait(
     from trainwright.cluster import intent, sessions
 
     with errors():
-        place, wish = intent.one(context.root, job)
+        place, wish = intent.desired_run(context.root, job)
         cluster, where = Reach(kubeconfig, kube_context, namespace)(
             place.environment, wish.namespace
         )

@@ -19,7 +19,7 @@ from trainwright.errors import TrainwrightError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from trainwright.render.build import Options, Plan
+    from trainwright.render.build import Build, BuildOptions
 
 _HELD = "TRAINWRIGHT_HELD"  # the folder that a process above this one holds
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
@@ -58,7 +58,7 @@ def complete(
     from trainwright.specs.tree import Folder
 
     try:
-        found = load.survey(Folder(load.find_root(Path.cwd()))).jobs
+        found = load.discover(Folder(load.find_root(Path.cwd()))).jobs
     except TrainwrightError:
         return []
     names = [*found, *(str(job) for jobs in found.values() for job in jobs)]
@@ -106,10 +106,10 @@ class Context:
         colors = {"+": "green", "-": "red", "@": "cyan"}
         return self.paint(line, colors[line[0]]) if line[0] in colors else line
 
-    def plan(self, selections: tuple[str, ...], options: Options) -> Plan:
+    def plan(self, selections: tuple[str, ...], options: BuildOptions) -> Build:
         from trainwright.render import build as plan
 
-        return plan.plan(self.root, selections, options)
+        return plan.build(self.root, selections, options)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -147,13 +147,13 @@ def today() -> str:
         raise TrainwrightError(message) from error
 
 
-def planning(helm: str | None, no_cache: bool) -> Options:
-    from trainwright.render.build import Options
+def planning(helm: str | None, no_cache: bool) -> BuildOptions:
+    from trainwright.render.build import BuildOptions
 
-    return Options(today=today(), helm=helm, use_cache=not no_cache)
+    return BuildOptions(today=today(), helm=helm, use_cache=not no_cache)
 
 
-def report(context: Context, plan: Plan, output: str, selections: tuple[str, ...]) -> str:
+def report(context: Context, plan: Build, output: str, selections: tuple[str, ...]) -> str:
     from trainwright import reports
 
     command = " ".join(("trainwright", "check", *selections))

@@ -15,7 +15,7 @@ from trainwright.cli.common import FINDINGS, Context, errors, helm_binary, plann
 if TYPE_CHECKING:
     from trainwright.lifecycle.session import Act, Committing, Outcome
     from trainwright.lifecycle.subject import Step, Subject
-    from trainwright.render.build import EnvironmentPlan
+    from trainwright.render.build import EnvironmentBuild
     from trainwright.specs.load import JobFile
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -62,7 +62,7 @@ def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ..
     from trainwright.specs import load, select
     from trainwright.specs.tree import Folder
 
-    found = select.select(selections, load.survey(Folder(context.root)).jobs)
+    found = select.select(selections, load.discover(Folder(context.root)).jobs)
     if not any(selection.jobs for selection in found):
         raise SelectionError(f"no job in {', '.join(selection.environment for selection in found)}")
     return tuple(file for selection in found for file in selection.jobs)
@@ -103,7 +103,7 @@ def carry_out(
 def _committing(
     context: Context,
     outcome: Outcome,
-    environments: tuple[EnvironmentPlan, ...],
+    environments: tuple[EnvironmentBuild, ...],
     options: Writing,
 ) -> Committing | None:
     """The commit to make, once it is known that it takes in no edits of somebody else."""
@@ -116,7 +116,7 @@ def _committing(
     return committing
 
 
-def _write(context: Context, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> None:
+def _write(context: Context, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]) -> None:
     from trainwright.lifecycle import session
     from trainwright.reports import terminal
 
@@ -125,7 +125,7 @@ def _write(context: Context, outcome: Outcome, environments: tuple[EnvironmentPl
         click.echo(f"{environment.name}  {terminal.counts(environment, 'written')}", err=True)
 
 
-def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[EnvironmentPlan, ...]:
+def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[EnvironmentBuild, ...]:
     """What the edited jobs render to, where that is wanted. Ends here when they have errors."""
     from trainwright.lifecycle import session
 

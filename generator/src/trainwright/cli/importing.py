@@ -12,7 +12,7 @@ import click
 from trainwright.cli.common import FINDINGS, OK, Context, errors
 
 if TYPE_CHECKING:
-    from trainwright.importing import Found
+    from trainwright.importing import ImportInput
     from trainwright.importing.convert import Imported
 
 
@@ -56,17 +56,17 @@ def import_(  # noqa: PLR0913 - an option each
     Exits with 1 when something could not be imported.
     """
     from trainwright import importing
-    from trainwright.importing.batch import Options, run
+    from trainwright.importing.batch import ImportOptions, run
 
     with errors():
         if not files and not commands:
             raise click.UsageError("name a FILE, or give a --command")
-        found = importing.Found()
+        found = importing.ImportInput()
         for text in commands:
             found.commands("--command", text)
         if files:
             found.files(files)
-        options = Options(
+        options = ImportOptions(
             environment=environment,
             entrypoint=tuple(shlex.split(entrypoint or "")),
             pool=pool or "",
@@ -96,7 +96,7 @@ def _say(context: Context, imported: Imported, path: str, *, dry_run: bool) -> N
         click.echo(line, err=True)
 
 
-def _say_problems(context: Context, found: Found, problems: tuple[str, ...]) -> bool:
+def _say_problems(context: Context, found: ImportInput, problems: tuple[str, ...]) -> bool:
     from trainwright.findings.credentials import redact
 
     label = context.paint("error", "red")

@@ -101,7 +101,7 @@ def _render(folder: Path) -> Iterator[str]:
     from trainwright.render import build as plan
     from trainwright.specs import filetree
 
-    made = plan.plan(folder.absolute(), (), planning(helm=None, no_cache=True))
+    made = plan.build(folder.absolute(), (), planning(helm=None, no_cache=True))
     for environment in made.environments:
         assert environment.changes is not None, made.findings  # the answers were checked
         filetree.apply(folder / environment.folder, environment.changes)
@@ -114,7 +114,7 @@ def _wire(folder: Path, answers: Answers) -> Iterator[str]:
 
     if answers.engine == "none" or not answers.url:
         return
-    surveyed = survey.look(folder.absolute(), ())
+    surveyed = survey.load_sites(folder.absolute(), ())
     changes = writing.changes(folder / WIRING, surveyed)
     filetree.apply(folder / WIRING, changes)
     yield from (f"{WIRING}/{path}" for path in changes.added)

@@ -130,7 +130,7 @@ def _known_environment(context: Context, name: str) -> None:
     from trainwright.specs import load, select
     from trainwright.specs.tree import Folder
 
-    select.select((name,), load.survey(Folder(context.root)).jobs)
+    select.select((name,), load.discover(Folder(context.root)).jobs)
 
 
 @click.command()

@@ -32,7 +32,7 @@ def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
     Exits with 1 when a job was refused.
     """
     from trainwright.importing import migration
-    from trainwright.importing.trial import Place
+    from trainwright.importing.trial import ImportContext
     from trainwright.specs import load
     from trainwright.specs.select import select
     from trainwright.specs.tree import Folder, Snapshot
@@ -40,8 +40,8 @@ def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
     with errors(), context.held() if write else nullcontext():
         tree = Snapshot(Folder(context.root))
         found: list[Migration] = []
-        for selection in select(selections, load.survey(tree).jobs):
-            place = Place(tree, selection.environment)
+        for selection in select(selections, load.discover(tree).jobs):
+            place = ImportContext(tree, selection.environment)
             done = (migration.migrate(place, file) for file in selection.jobs)
             found += [migrated for migrated in done if migrated is not None]
         for migrated in found:

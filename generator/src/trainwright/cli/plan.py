@@ -68,10 +68,10 @@ def plan(
     from trainwright.plan.format import Style
 
     with errors():
-        options = comparison.Options(
+        options = comparison.PlanOptions(
             against=against, head=head, today=today(), helm=helm, crds=crds
         )
-        review = comparison.review(context.root, selections, options)
+        review = comparison.plan(context.root, selections, options)
         words = ["trainwright", "plan", *selections, "--against", against]
         words += ["--head", head] if head else []
         words += ["--crds", str(crds)] if crds else []

@@ -74,10 +74,10 @@ def publish(  # noqa: PLR0913 - an option each
     from dataclasses import replace
 
     from trainwright.gitops.publish import publisher
-    from trainwright.gitops.publish.model import Options, Unsound
+    from trainwright.gitops.publish.model import PublishOptions, Unsound
 
     with errors():
-        options = Options(
+        options = PublishOptions(
             planning=replace(planning(helm, no_cache=True), judge=False, new_runs=new_runs),
             branch=branch,
             path=path,

@@ -25,7 +25,7 @@ from trainwright.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from trainwright.render.build import Plan
+    from trainwright.render.build import Build
 
 
 @click.command()
@@ -76,7 +76,7 @@ def render(
         click.echo(terminal.summary(plan, "written"), nl=False)
 
 
-def _say_drift(plan: Plan, selections: tuple[str, ...]) -> int:
+def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:
     from trainwright.reports import terminal
 
     lines = [line for environment in plan.environments for line in terminal.drift(environment)]
@@ -157,8 +157,8 @@ def _diff_against(
     """Differences from another branch; -1 lines mean names only."""
     from trainwright.plan import comparison, words
 
-    options = comparison.Options(against=against, head=None, today=today(), helm=helm)
-    changes = comparison.review(context.root, selections, options).changes
+    options = comparison.PlanOptions(against=against, head=None, today=today(), helm=helm)
+    changes = comparison.plan(context.root, selections, options).changes
     for change in sorted(changes, key=lambda change: change.file):
         if unified < 0:
             click.echo(f"{change.file}: {change.action.value}")
@@ -169,7 +169,7 @@ def _diff_against(
 
 
 def _diff_live(
-    context: Context, plan: Plan, selections: tuple[str, ...], reach: Reach, unified: int
+    context: Context, plan: Build, selections: tuple[str, ...], reach: Reach, unified: int
 ) -> int:
     """Differences to stdout, what the API server refuses to stderr; -1 lines mean names only."""
     from trainwright.cluster import live

@@ -69,7 +69,7 @@ def run(  # noqa: PLR0913 - an option each
     """
     from trainwright.rehearsal import session, text
 
-    options = session.Options(
+    options = session.RehearsalOptions(
         nodes=nodes,
         procs=procs,
         python=python,

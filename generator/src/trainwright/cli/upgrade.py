@@ -68,7 +68,7 @@ def upgrade(
     if (after is None) == (chart is None):
         raise click.UsageError("Name the version to take: --to PATH, or --chart PATH.")
     with errors():
-        options = session.Options(today=today(), before=before, after=after, chart=chart)
+        options = session.UpgradeOptions(today=today(), before=before, after=after, chart=chart)
         found = session.upgrade(context.root, selections, options)
         named = (("--from", before), ("--to", after), ("--chart", chart))
         words = ["trainwright", "upgrade", *selections]

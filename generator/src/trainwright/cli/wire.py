@@ -11,7 +11,7 @@ import click
 from trainwright.cli.common import FINDINGS, OK, Context, complete, errors
 
 if TYPE_CHECKING:
-    from trainwright.gitops.wiring.survey import Surveyed
+    from trainwright.gitops.wiring.survey import LoadedSites
     from trainwright.specs.filetree import Changes
 
 
@@ -42,7 +42,7 @@ def wire(
     if check_only and out is None:
         raise click.UsageError("--check needs --out: it compares with the files there.")
     with errors():
-        surveyed = survey.look(context.root, environments)
+        surveyed = survey.load_sites(context.root, environments)
         if surveyed.findings:
             click.echo(_report(context, surveyed, environments), err=True)
         if surveyed.failed:
@@ -75,14 +75,14 @@ def _say(out: Path, changes: Changes, check_only: bool) -> int:
     return OK
 
 
-def _report(context: Context, surveyed: Surveyed, environments: tuple[str, ...]) -> str:
+def _report(context: Context, surveyed: LoadedSites, environments: tuple[str, ...]) -> str:
     from trainwright import reports
-    from trainwright.render.build import EnvironmentPlan, Plan
+    from trainwright.render.build import Build, EnvironmentBuild
 
     command = " ".join(("trainwright", "wire", *environments))
     planned = tuple(
-        EnvironmentPlan(name=name, jobs=jobs, runs={}, findings=(), changes=None)
+        EnvironmentBuild(name=name, jobs=jobs, runs={}, findings=(), changes=None)
         for name, jobs in surveyed.jobs.items()
     )
-    plan = Plan(environments=planned, findings=surveyed.findings, sources=surveyed.lines)
+    plan = Build(environments=planned, findings=surveyed.findings, sources=surveyed.lines)
     return reports.render(plan, "text", command=command, color=context.color)

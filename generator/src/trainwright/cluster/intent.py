@@ -25,7 +25,7 @@ NOT_IN_GIT = "not in git"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intent:
+class DesiredRun:
     """One job as git has it. `wish` is active, suspended, cancelled, retired or "not rendered".
 
     `manifest` is the object that an operator makes pods of, `beside` all that is rendered with it;
@@ -49,7 +49,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class DesiredState:
     """An environment and its selected jobs; `whole` when all of them were.
 
     `retired` are the objects of runs that the ledger says are finished, `elsewhere` the selected
@@ -57,7 +57,7 @@ class Place:
     """
 
     environment: Environment
-    intents: tuple[Intent, ...]
+    intents: tuple[DesiredRun, ...]
     jobs: frozenset[str]  # names of all jobs there are, selected or not
     retired: frozenset[str]
     whole: bool
@@ -69,7 +69,7 @@ class Place:
         own = self.environment.namespace
         return (own, *sorted({i.namespace for i in self.intents if i.namespace} - {own}))
 
-    def within(self, namespace: str) -> Place:
+    def within(self, namespace: str) -> DesiredState:
         """The part of it that is in one of its namespaces."""
         own = self.environment.namespace
         here = tuple(i for i in self.intents if (i.namespace or own) == namespace)
@@ -89,7 +89,7 @@ class Place:
         return tuple(dict.fromkeys((*declared, *rendered)))
 
 
-def places(root: Path, patterns: tuple[str, ...]) -> tuple[Place, ...]:
+def desired_states(root: Path, patterns: tuple[str, ...]) -> tuple[DesiredState, ...]:
     """What git has of everything selected, environment by environment, from the rendered files.
 
     Raises SourceError for an environment whose own file is broken.
@@ -102,9 +102,9 @@ def places(root: Path, patterns: tuple[str, ...]) -> tuple[Place, ...]:
     )
 
 
-def one(root: Path, name: str) -> tuple[Place, Intent]:
+def desired_run(root: Path, name: str) -> tuple[DesiredState, DesiredRun]:
     """The one job of that name, with its environment."""
-    found = [(p, intent) for p in places(root, (name,)) for intent in p.intents]
+    found = [(p, intent) for p in desired_states(root, (name,)) for intent in p.intents]
     if not found:
         raise SelectionError(f'"{name}" is no job that a cluster runs')
     if len(found) > 1 or "/" not in name:
@@ -121,9 +121,9 @@ def environment(workspace: Workspace, name: str) -> Environment:
     return resolve.environment(name, loaded.document)
 
 
-def _place(workspace: Workspace, selection: Selection, jobs: tuple[JobFile, ...]) -> Place:
+def _place(workspace: Workspace, selection: Selection, jobs: tuple[JobFile, ...]) -> DesiredState:
     name = selection.environment
-    return Place(
+    return DesiredState(
         environment=environment(workspace, name),
         intents=tuple(_intents(workspace, selection)),
         jobs=frozenset(job.name for job in jobs),
@@ -132,23 +132,23 @@ def _place(workspace: Workspace, selection: Selection, jobs: tuple[JobFile, ...]
     )
 
 
-def _intents(workspace: Workspace, selection: Selection) -> Iterator[Intent]:
+def _intents(workspace: Workspace, selection: Selection) -> Iterator[DesiredRun]:
     """What is rendered of each job, or why nothing is."""
     folder = workspace.folder(selection.environment)
     for file in selection.jobs:
         recorded = folder.recorded(file.name) or folder.unrecorded.get(file.name)
         run = workspace.run(file)
         if recorded is None or not recorded.files.sums:
-            yield Intent(job=file, wish=run.status.partition(":")[0])
+            yield DesiredRun(job=file, wish=run.status.partition(":")[0])
         elif not TARGETS[recorded.target].envelope:  # what no cluster runs has no state in one
             yield _rendered(file, recorded.files, run.held)
 
 
-def _rendered(file: JobFile, files: RunFiles, held: tuple[Held, ...]) -> Intent:
+def _rendered(file: JobFile, files: RunFiles, held: tuple[Held, ...]) -> DesiredRun:
     manifests = manifests_of(files)
     manifest = next((m for m in manifests if m.identity[:2] in OPERATORS), None)
     suspended = manifest is not None and _suspends(manifest)
-    return Intent(
+    return DesiredRun(
         job=file,
         wish="suspended" if suspended else "active",
         manifest=manifest,

@@ -28,7 +28,9 @@ def workloads(cluster: Cluster, namespace: str) -> list[Data]:
     return []
 
 
-def of(body: Mapping[str, Data], found: Sequence[Mapping[str, Data]]) -> Mapping[str, Data] | None:
+def workload_for(
+    body: Mapping[str, Data], found: Sequence[Mapping[str, Data]]
+) -> Mapping[str, Data] | None:
     """The Workload that Kueue made for an object."""
     uid = body["metadata"].get("uid")
     for one in found:

@@ -13,9 +13,9 @@ from trainwright.findings.credentials import HIDDEN
 from trainwright.findings.diagnostics import REFUSED
 from trainwright.findings.redaction import unified_diff
 from trainwright.kinds import TARGETS
-from trainwright.model import Data, Environment, Finding, Manifest, Place
+from trainwright.model import Data, Environment, Finding, Location, Manifest
 from trainwright.pointer import Pointer, typed
-from trainwright.render.build import EnvironmentPlan
+from trainwright.render.build import EnvironmentBuild
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
 from trainwright.specs.load import JobFile
@@ -67,7 +67,7 @@ def place(root: Path, name: str) -> Environment:
     return environment(Workspace(Folder(root)), name)
 
 
-def rendered(root: Path, planned: EnvironmentPlan) -> Iterator[tuple[JobFile, Manifest]]:
+def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, Manifest]]:
     """The objects of each selected job as they would be rendered now, written or not."""
     fresh = planned.changes.written if planned.changes else {}
     for job in planned.jobs:
@@ -86,7 +86,7 @@ def finding(job: JobFile, found: Comparison) -> Finding:
     """What the API server refuses, at the job that it was rendered from."""
     pointer = _pointer(found.fields[0]) if found.fields else ""
     return replace(
-        REFUSED.at(Place(job.path), f"the API server refuses it: {found.refused}"),
+        REFUSED.at(Location(job.path), f"the API server refuses it: {found.refused}"),
         subject=str(job),
         manifest=f"{found.manifest.kind}/{found.manifest.name}",
         pointer=pointer,

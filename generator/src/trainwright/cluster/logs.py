@@ -21,7 +21,7 @@ _QUEUE = 1000  # lines that may wait for a slow terminal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class LogOptions:
     """Which part of a log: of the container before a restart, since a time, the last lines."""
 
     previous: bool = False
@@ -40,7 +40,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """One line of a pod's log; `note` says that it is ours, about the log."""
 
     pod: LivePod
@@ -61,33 +61,33 @@ def in_order(pods: Sequence[LivePod], *, failed_first: bool) -> tuple[LivePod, .
 
 
 def read(
-    cluster: Cluster, namespace: str, pods: Sequence[LivePod], wanted: Wanted
-) -> Iterator[Line]:
+    cluster: Cluster, namespace: str, pods: Sequence[LivePod], wanted: LogOptions
+) -> Iterator[LogLine]:
     """What has been written so far, pod after pod."""
     for pod in pods:
         try:
             for _, text in cluster.log(namespace, pod.name, wanted.options(pod.container)):
-                yield Line(pod, redact(text))
+                yield LogLine(pod, redact(text))
         except Waiting as error:
-            yield Line(pod, pod.message or str(error), note=True)
+            yield LogLine(pod, pod.message or str(error), note=True)
         except Unknown:
-            yield Line(pod, GONE, note=True)
+            yield LogLine(pod, GONE, note=True)
         except NoLog as error:
-            yield Line(pod, str(error), note=True)
+            yield LogLine(pod, str(error), note=True)
 
 
 def follow(
     cluster: Cluster,
     namespace: str,
     again: Callable[[], tuple[Sequence[LivePod], bool]],
-    wanted: Wanted,
-) -> Iterator[Line]:
+    wanted: LogOptions,
+) -> Iterator[LogLine]:
     """Lines as they are written, of all pods, until the run is over.
 
     `again` gives the pods as they are now, and whether the run is over: pods that are started
     again are followed too. Streams that break go on where they broke.
     """
-    lines: queue.Queue[Line | ClusterError | None] = queue.Queue(_QUEUE)
+    lines: queue.Queue[LogLine | ClusterError | None] = queue.Queue(_QUEUE)
     stop = threading.Event()
     followed: dict[tuple[str, str, int], threading.Thread] = {}
 
@@ -118,8 +118,8 @@ def follow(
 
 
 def _until_one_ends(
-    lines: queue.Queue[Line | ClusterError | None], pause: float
-) -> Generator[Line, None, bool]:
+    lines: queue.Queue[LogLine | ClusterError | None], pause: float
+) -> Generator[LogLine, None, bool]:
     """Lines until a stream ends, which is the answer, or nothing is written for a while."""
     while True:
         try:
@@ -142,8 +142,8 @@ class _Position:
 
 
 def _stream(
-    cluster: Cluster, namespace: str, pod: LivePod, wanted: Wanted, stop: threading.Event
-) -> Iterator[Line]:
+    cluster: Cluster, namespace: str, pod: LivePod, wanted: LogOptions, stop: threading.Event
+) -> Iterator[LogLine]:
     """One container's log to its end."""
     options, position, said = wanted.options(pod.container), _Position(), ""
     while not stop.is_set():
@@ -156,7 +156,7 @@ def _stream(
             words = pod.message if isinstance(error, Waiting) else str(error)
             if words != said:
                 said = words
-                yield Line(pod, words, note=True)
+                yield LogLine(pod, words, note=True)
             position.lost += isinstance(error, NoLog)
             if position.lost > (_PATIENCE if pod.ending is None else 0):
                 return
@@ -171,13 +171,13 @@ def _stream(
 
 def _after(
     cluster: Cluster, namespace: str, pod: LivePod, options: Mapping[str, str], position: _Position
-) -> Iterator[Line]:
+) -> Iterator[LogLine]:
     """Lines that were not read before: a stream goes on from whole seconds and repeats some."""
     for at, text in cluster.log(namespace, pod.name, options, follow=True):
         position.lost = 0
         if at > position.last:
             position.last = at
-            yield Line(pod, redact(text))
+            yield LogLine(pod, redact(text))
 
 
 def _from(options: Mapping[str, str], last: str) -> dict[str, str]:

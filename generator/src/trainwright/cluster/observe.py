@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainwright.cluster import kueue
-from trainwright.cluster.pods import UNSCHEDULED, Ending, LivePod, clean
+from trainwright.cluster.pods import UNSCHEDULED, LivePod, Termination, clean
 from trainwright.kinds.status import Kind, Phase, State
 from trainwright.model import Data
 
@@ -44,7 +44,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class Observation:
     """Everything that the cluster says of one object."""
 
     body: Mapping[str, Data]
@@ -54,7 +54,7 @@ class Sight:
     notices: tuple[Notice, ...] = ()  # about it and what it makes, the newest last
 
 
-def judge(kind: Kind, sight: Sight) -> State:
+def judge(kind: Kind, sight: Observation) -> State:
     """The state of a run: what its object says, made precise by its pods."""
     told = kind.judge(sight.body)
     told = replace(told, message=clean(told.message))
@@ -69,7 +69,7 @@ def judge(kind: Kind, sight: Sight) -> State:
     return _by_its_pods(told, sight)
 
 
-def _queued(told: State, sight: Sight) -> State:
+def _queued(told: State, sight: Observation) -> State:
     """Whoever has a queue was suspended by Kueue, and goes on by itself."""
     queue = (sight.body["metadata"].get("labels") or {}).get(kueue.QUEUE_LABEL, "")
     if not queue:
@@ -81,7 +81,7 @@ def _queued(told: State, sight: Sight) -> State:
     return replace(waiting, reason=reason, message=message)
 
 
-def _by_its_pods(told: State, sight: Sight) -> State:
+def _by_its_pods(told: State, sight: Observation) -> State:
     pods = current(sight.pods)
     if not pods:
         return _without_pods(told, sight.notices)
@@ -108,7 +108,7 @@ def _without_pods(told: State, notices: Sequence[Notice]) -> State:
     return replace(told, reason=notices[-1].reason, message=notices[-1].message)
 
 
-def _restarting(seen: State, sight: Sight, broken: Sequence[LivePod]) -> State:
+def _restarting(seen: State, sight: Observation, broken: Sequence[LivePod]) -> State:
     """What ended pods, and what keeps those from starting that replace them."""
     pods = current(sight.pods)
     failing = first_failure(broken or pods) or _last_failure(sight.pods)
@@ -126,7 +126,9 @@ def _explained(state: State, why: Sequence[tuple[str, str]]) -> State:
     return replace(state, reason=why[0][0], message="; ".join(m for _, m in why if m))
 
 
-def _delays(seen: State, sight: Sight, broken: Sequence[LivePod] = ()) -> list[tuple[str, str]]:
+def _delays(
+    seen: State, sight: Observation, broken: Sequence[LivePod] = ()
+) -> list[tuple[str, str]]:
     """What keeps pods from being ready that are not broken, and others from being made."""
     pods = current(sight.pods)
     waiting = sorted((pod for pod in pods if pod.reason and pod not in broken), key=_weight)
@@ -190,7 +192,7 @@ def _with_the_failure(told: State, pods: Sequence[LivePod]) -> State:
     return replace(told, reason=reason, message=f"{message}; {told.message}".rstrip("; "))
 
 
-def first_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Ending] | None:
+def first_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Termination] | None:
     """The pod that failed first, which took the others with it, and how it ended."""
     now = [(pod, pod.ending) for pod in pods if pod.ending and pod.ending.failed]
     # What a container ended with before it was started again is old news where one is down now.
@@ -198,13 +200,13 @@ def first_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Ending] | None:
     return min(endings, key=lambda e: (e[1].code in _STOPPED, e[1].at), default=None)
 
 
-def _last_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Ending] | None:
+def _last_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Termination] | None:
     """The pod that failed last, of those that others have replaced."""
     endings = [(pod, pod.ending) for pod in pods if pod.ending and pod.ending.failed]
     return max(endings, key=lambda e: (e[1].code not in _STOPPED, e[1].at), default=None)
 
 
-def failure(pod: LivePod, ending: Ending) -> tuple[str, str]:
+def failure(pod: LivePod, ending: Termination) -> tuple[str, str]:
     """A word and a sentence about one failed rank."""
     reason = ending.reason or "Error"
     how = "was stopped" if ending.code < 0 else f"ended with exit code {ending.code}"

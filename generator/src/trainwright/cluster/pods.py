@@ -22,7 +22,7 @@ _SUFFIX = re.compile(r"-[a-z0-9]{5}$")  # what the Job controller appends to a p
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class PodSlot:
     """A pod that the operator is expected to make, and the ranks of the processes in it.
 
     `ranks` are empty where a rendezvous hands them out, or nobody can tell.
@@ -43,7 +43,7 @@ class Seat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Termination:
     """How a container ended: exit code, the kubelet's word for it, and its own last words."""
 
     code: int
@@ -75,12 +75,12 @@ class LivePod:
     restarts: int
     reason: str = ""
     message: str = ""
-    ending: Ending | None = None
-    before: Ending | None = None
+    ending: Termination | None = None
+    before: Termination | None = None
     index: int = 0
     attempt: int = 0
     origin: str = ""
-    seat: Seat | None = None
+    seat: PodSlot | None = None
 
     @property
     def label(self) -> str:
@@ -96,7 +96,9 @@ class LivePod:
         return (self.seat.index if self.seat else self.index, self.created)
 
 
-def seats(kind: Kind, body: Mapping[str, Data], beside: Sequence[Manifest]) -> tuple[Seat, ...]:
+def pod_slots(
+    kind: Kind, body: Mapping[str, Data], beside: Sequence[Manifest]
+) -> tuple[PodSlot, ...]:
     """The pods that the operator makes of an object, in order.
 
     `beside` is what git has with it; a TrainJob needs its runtime. Empty when that is unknown.
@@ -112,7 +114,7 @@ def seats(kind: Kind, body: Mapping[str, Data], beside: Sequence[Manifest]) -> t
     for process in foreseen:
         held.setdefault(process.pod, []).append(process.rank)
     return tuple(
-        Seat(
+        PodSlot(
             name=pod.name,
             role=pod.role,
             index=number,
@@ -123,7 +125,7 @@ def seats(kind: Kind, body: Mapping[str, Data], beside: Sequence[Manifest]) -> t
     )
 
 
-def take(pods: Sequence[LivePod], places: Sequence[Seat]) -> tuple[LivePod, ...]:
+def assign_slots(pods: Sequence[LivePod], places: Sequence[PodSlot]) -> tuple[LivePod, ...]:
     """Each pod with its seat, in the order of seats, of several on a seat the newest last."""
     by_name = {seat.name: seat for seat in places}
     seated = (
@@ -173,7 +175,7 @@ def clean(text: str) -> str:
     return redact(" ".join(text.split()))
 
 
-def _ending(state: Mapping[str, Data] | None, status: Mapping[str, Data]) -> Ending | None:
+def _ending(state: Mapping[str, Data] | None, status: Mapping[str, Data]) -> Termination | None:
     """How a container ended; of a pod that was evicted before it started one, that."""
     ended = (state or {}).get("terminated")
     disrupted = _condition(status, "DisruptionTarget")
@@ -181,12 +183,12 @@ def _ending(state: Mapping[str, Data] | None, status: Mapping[str, Data]) -> End
         if status.get("phase") != "Failed":
             return None
         reason, message = status.get("reason") or "", status.get("message") or ""
-        return Ending(code=-1, reason=reason, message=clean(message), at="")
+        return Termination(code=-1, reason=reason, message=clean(message), at="")
     said = ended.get("message") or (disrupted.get("message") if disrupted else "") or ""
     reason = ended.get("reason") or ""
     if disrupted and reason in ("", "Error"):
         reason = disrupted.get("reason") or reason
-    return Ending(
+    return Termination(
         code=ended.get("exitCode", 0),
         reason=reason,
         message=redact(said.strip()),

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from trainwright.cluster import logs, status, text, wait
 from trainwright.cluster.client import Cluster
 from trainwright.cluster.errors import ClusterError, Unreachable
-from trainwright.cluster.intent import Intent, Place
-from trainwright.cluster.logs import Line, Wanted
+from trainwright.cluster.intent import DesiredRun, DesiredState
+from trainwright.cluster.logs import LogLine, LogOptions
 from trainwright.cluster.pods import LivePod
-from trainwright.cluster.status import Live, Run
+from trainwright.cluster.status import LiveObject, RunStatus
 from trainwright.kinds.status import Phase
 from trainwright.reports.report import visible
 
@@ -21,8 +21,8 @@ class Session:
     """One job in its cluster; `object` names a run other than the one that git has."""
 
     cluster: Cluster
-    place: Place
-    intent: Intent
+    place: DesiredState
+    intent: DesiredRun
     namespace: str
     object: str = ""
 
@@ -39,7 +39,7 @@ class Session:
 
     # --- logs ------------------------------------------------------------------------------------
 
-    def logs(self, wanted: Wanted, *, rank: int | None, follow: bool) -> Iterator[Line]:
+    def logs(self, wanted: LogOptions, *, rank: int | None, follow: bool) -> Iterator[LogLine]:
         """The lines of all ranks, or of the pod that holds one of them."""
         run = self._run()
         if not run.pods and not follow:
@@ -57,14 +57,14 @@ class Session:
 
         return logs.follow(self.cluster, self.namespace, again, wanted)
 
-    def _run(self) -> Run:
+    def _run(self) -> RunStatus:
         one = status.find(self.cluster, self.place, self.intent, self.namespace, self.name)
         if one is None:
             raise ClusterError(f"{self.intent.job}: {self.name} is not applied{self._others()}")
         return self._seen(one)
 
-    def _seen(self, one: Live) -> Run:
-        return status.of_object(self.cluster, self.place, self.intent, self.namespace, one)
+    def _seen(self, one: LiveObject) -> RunStatus:
+        return status.run_status(self.cluster, self.place, self.intent, self.namespace, one)
 
     def _others(self) -> str:
         found = status.others(self.cluster, self.place, self.intent, self.namespace)
@@ -83,7 +83,7 @@ class Session:
         name, kind = self.name, self.intent.kind
         assert kind is not None, "every rendered kind has its states"
         resource, said = status.resource_of(kind), ""
-        run: Run | None = None
+        run: RunStatus | None = None
         wanted = wait.GOALS[goal]
         for body in wait.objects(self.cluster, resource, self.namespace, name, timeout):
             if body is None and run is not None:
@@ -91,7 +91,7 @@ class Session:
             words = f"{self.intent.job}: {name} is not applied"
             if body is not None:
                 try:
-                    run = self._seen(Live(kind, body))
+                    run = self._seen(LiveObject(kind, body))
                 except Unreachable:  # `objects` comes back, or says that it cannot
                     continue
                 words, reached = _words(run), wanted.reached(run.state)
@@ -103,7 +103,7 @@ class Session:
         raise ClusterError(f"timed out waiting until {wanted.summary}: {said}")
 
 
-def _words(run: Run) -> str:
+def _words(run: RunStatus) -> str:
     state = run.state
     counted = "" if state.over or state.total is None else f" {state.ready or 0}/{state.total}"
     why = visible(text.sentence(state))

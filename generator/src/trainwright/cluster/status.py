@@ -9,10 +9,10 @@ from trainwright.cluster import kueue, observe
 from trainwright.cluster.client import EVENTS, PODS, Cluster, Resource
 from trainwright.cluster.drift import drift
 from trainwright.cluster.errors import ClusterError, NoKind, Unknown
-from trainwright.cluster.intent import CANCELLED, NOT_IN_GIT, RETIRED, Intent, Place
+from trainwright.cluster.intent import CANCELLED, NOT_IN_GIT, RETIRED, DesiredRun, DesiredState
 from trainwright.cluster.logs import GONE
-from trainwright.cluster.observe import POD_GROUP, Notice, Sight, current, is_unexplained
-from trainwright.cluster.pods import RUN_LABEL, LivePod, clean, read, seats, take
+from trainwright.cluster.observe import POD_GROUP, Notice, Observation, current, is_unexplained
+from trainwright.cluster.pods import RUN_LABEL, LivePod, assign_slots, clean, pod_slots, read
 from trainwright.findings.credentials import redact
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.status import Kind, Phase, State
@@ -28,7 +28,7 @@ _OURS = "app.kubernetes.io/managed-by=trainwright,trainwright.io/environment="
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class RunStatus:
     """One run: what git wants of it, what became of it, and where the two differ.
 
     `wish` is git's word; "retired" or "not in git" for a run that only the cluster has.
@@ -51,7 +51,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveObject:
     """An object of the cluster and its kind."""
 
     kind: Kind
@@ -68,7 +68,7 @@ class Live:
         return _label(self.body, JOB_LABEL)
 
 
-def of_place(cluster: Cluster, place: Place, namespace: str) -> tuple[Run, ...]:
+def run_statuses(cluster: Cluster, place: DesiredState, namespace: str) -> tuple[RunStatus, ...]:
     """The runs of an environment: one of each selected job, then older ones and strays.
 
     One list of each kind, of pods and, where Kueue is used, of Workloads; events only where
@@ -85,16 +85,16 @@ def of_place(cluster: Cluster, place: Place, namespace: str) -> tuple[Run, ...]:
 
 
 def _of_git(
-    place: Place, live: Mapping[tuple[str, str], Live]
-) -> Iterator[tuple[Intent | None, Live | None]]:
+    place: DesiredState, live: Mapping[tuple[str, str], LiveObject]
+) -> Iterator[tuple[DesiredRun | None, LiveObject | None]]:
     for intent in place.intents:
         found = intent.manifest and live.get((intent.manifest.kind, intent.manifest.name))
         yield intent, found or None
 
 
 def _strays(
-    place: Place, live: Mapping[tuple[str, str], Live]
-) -> Iterator[tuple[Intent | None, Live | None]]:
+    place: DesiredState, live: Mapping[tuple[str, str], LiveObject]
+) -> Iterator[tuple[DesiredRun | None, LiveObject | None]]:
     """What the cluster has and git does not: older runs, and runs of jobs that are gone."""
     wanted = {(i.manifest.kind, i.manifest.name) for i in place.intents if i.manifest}
     asked = {intent.job.name for intent in place.intents} | place.elsewhere
@@ -104,7 +104,9 @@ def _strays(
             yield None, one
 
 
-def find(cluster: Cluster, place: Place, intent: Intent, namespace: str, name: str) -> Live | None:
+def find(
+    cluster: Cluster, place: DesiredState, intent: DesiredRun, namespace: str, name: str
+) -> LiveObject | None:
     """One object by name: git's own by its kind, an older run by any that there are."""
     is_wanted = intent.manifest is not None and intent.manifest.name == name
     for kind in (intent.kind,) if is_wanted and intent.kind else place.kinds:
@@ -115,18 +117,22 @@ def find(cluster: Cluster, place: Place, intent: Intent, namespace: str, name: s
                 raise
             continue
         if body is not None:
-            return Live(kind, body)
+            return LiveObject(kind, body)
     return None
 
 
-def of_object(cluster: Cluster, place: Place, intent: Intent, namespace: str, one: Live) -> Run:
+def run_status(
+    cluster: Cluster, place: DesiredState, intent: DesiredRun, namespace: str, one: LiveObject
+) -> RunStatus:
     """One run, by what is said of it alone."""
     sights = _sights(cluster, place, namespace, f"{RUN_LABEL}={one.name}", [one])
     is_wanted = intent.manifest is not None and intent.manifest.name == one.name
     return _run(place, intent if is_wanted else None, one, sights[one.kind.kind, one.name])
 
 
-def others(cluster: Cluster, place: Place, intent: Intent, namespace: str) -> tuple[str, ...]:
+def others(
+    cluster: Cluster, place: DesiredState, intent: DesiredRun, namespace: str
+) -> tuple[str, ...]:
     """The names of all runs of a job that are in the cluster."""
     selector = f"{_OURS}{place.environment.name},{JOB_LABEL}={intent.job.name}"
     return tuple(sorted(one.name for one in _objects(cluster, place, namespace, selector)))
@@ -140,7 +146,7 @@ class LastLines:
     missing: str = ""
 
 
-def last_lines(cluster: Cluster, namespace: str, runs: Sequence[Run]) -> LastLines:
+def last_lines(cluster: Cluster, namespace: str, runs: Sequence[RunStatus]) -> LastLines:
     """What the rank wrote last that failed the first of these runs; empty where it says so itself.
 
     A container whose terminationMessagePolicy falls back to its log has those lines as message.
@@ -169,7 +175,9 @@ def resource_of(kind: Kind) -> Resource:
 # --- asking the cluster --------------------------------------------------------------------------
 
 
-def _objects(cluster: Cluster, place: Place, namespace: str, selector: str) -> Iterator[Live]:
+def _objects(
+    cluster: Cluster, place: DesiredState, namespace: str, selector: str
+) -> Iterator[LiveObject]:
     needed = {intent.kind for intent in place.intents}
     for kind in place.kinds:
         try:
@@ -179,7 +187,7 @@ def _objects(cluster: Cluster, place: Place, namespace: str, selector: str) -> I
                 raise
             continue
         # What another object made, a JobSet of a TrainJob say, is no run of its own.
-        yield from (Live(kind, body) for body in found if not _controlled(body))
+        yield from (LiveObject(kind, body) for body in found if not _controlled(body))
 
 
 def _controlled(body: Mapping[str, Data]) -> bool:
@@ -187,8 +195,8 @@ def _controlled(body: Mapping[str, Data]) -> bool:
 
 
 def _sights(
-    cluster: Cluster, place: Place, namespace: str, selector: str, live: Sequence[Live]
-) -> dict[tuple[str, str], Sight]:
+    cluster: Cluster, place: DesiredState, namespace: str, selector: str, live: Sequence[LiveObject]
+) -> dict[tuple[str, str], Observation]:
     if not live:
         return {}
     pods = _pods(cluster, namespace, selector, live)
@@ -198,18 +206,18 @@ def _sights(
     sights = {}
     for one in live:
         own = [read(pod, one.kind) for pod in pods.get(one.name, ())]
-        places = seats(one.kind, one.body, beside.get(one.name, ()))
-        sights[one.kind.kind, one.name] = Sight(
+        places = pod_slots(one.kind, one.body, beside.get(one.name, ()))
+        sights[one.kind.kind, one.name] = Observation(
             body=one.body,
-            pods=take(own, places),
-            workload=kueue.of(one.body, workloads),
+            pods=assign_slots(own, places),
+            workload=kueue.workload_for(one.body, workloads),
             workloads=workloads,
         )
     return _explained(cluster, namespace, live, sights)
 
 
 def _pods(
-    cluster: Cluster, namespace: str, selector: str, live: Sequence[Live]
+    cluster: Cluster, namespace: str, selector: str, live: Sequence[LiveObject]
 ) -> dict[str, list[Data]]:
     """The pods of each run, by the object's name."""
     found: dict[str, list[Data]] = {}
@@ -228,7 +236,7 @@ def _label(body: Mapping[str, Data], name: str) -> str:
     return (body["metadata"].get("labels") or {}).get(name) or ""
 
 
-def _may_lack(one: Live, found: Mapping[str, Sequence[Data]]) -> bool:
+def _may_lack(one: LiveObject, found: Mapping[str, Sequence[Data]]) -> bool:
     """Whether a run may have pods that the labels of git did not find."""
     without = (Phase.SUCCEEDED, Phase.SUSPENDED)
     return one.name not in found and one.kind.judge(one.body).phase not in without
@@ -237,9 +245,9 @@ def _may_lack(one: Live, found: Mapping[str, Sequence[Data]]) -> bool:
 def _explained(
     cluster: Cluster,
     namespace: str,
-    live: Sequence[Live],
-    sights: dict[tuple[str, str], Sight],
-) -> dict[tuple[str, str], Sight]:
+    live: Sequence[LiveObject],
+    sights: dict[tuple[str, str], Observation],
+) -> dict[tuple[str, str], Observation]:
     """The warnings about runs that lack pods, or whose pods do not say what they wait for.
 
     They are about the object itself, or about what it makes its pods through.
@@ -267,7 +275,7 @@ def _is_known(reference: Mapping[str, Data]) -> bool:
     return kind == POD_GROUP or named == GroupKind.of("", kind)
 
 
-def _is_unexplained(one: Live, sight: Sight) -> bool:
+def _is_unexplained(one: LiveObject, sight: Observation) -> bool:
     told = one.kind.judge(one.body)
     waits = told.phase in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING)
     return waits and is_unexplained(told.total, current(sight.pods))
@@ -283,12 +291,17 @@ def _happened(event: Mapping[str, Data]) -> str:
 # --- one run -------------------------------------------------------------------------------------
 
 
-def _run(place: Place, intent: Intent | None, one: Live | None, sight: Sight | None) -> Run:
+def _run(
+    place: DesiredState,
+    intent: DesiredRun | None,
+    one: LiveObject | None,
+    sight: Observation | None,
+) -> RunStatus:
     environment = place.environment.name
     manifest = intent.manifest if intent else None
     if one is None or sight is None:
         assert intent is not None
-        return Run(
+        return RunStatus(
             environment=environment,
             job=intent.job.name,
             object=manifest.name if manifest else "",
@@ -297,7 +310,7 @@ def _run(place: Place, intent: Intent | None, one: Live | None, sight: Sight | N
             state=State(phase=Phase.DELETED if intent.wish in _DONE else Phase.ABSENT),
             held=intent.held,
         )
-    return Run(
+    return RunStatus(
         environment=environment,
         job=one.job,
         object=one.name,
@@ -310,13 +323,13 @@ def _run(place: Place, intent: Intent | None, one: Live | None, sight: Sight | N
     )
 
 
-def _wish(place: Place, intent: Intent | None, one: Live) -> str:
+def _wish(place: DesiredState, intent: DesiredRun | None, one: LiveObject) -> str:
     if intent is not None:
         return intent.wish
     return RETIRED if one.name in place.retired else NOT_IN_GIT
 
 
-def _placed(manifest: Manifest, one: Live) -> dict[str, Data]:
+def _placed(manifest: Manifest, one: LiveObject) -> dict[str, Data]:
     """What git has, in the namespace that was asked for."""
     metadata = {**manifest.body["metadata"], "namespace": one.body["metadata"].get("namespace")}
     return {**manifest.body, "metadata": metadata}

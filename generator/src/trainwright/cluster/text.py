@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from trainwright.cluster.pods import Ending, LivePod
-from trainwright.cluster.status import LastLines, Run
+from trainwright.cluster.pods import LivePod, Termination
+from trainwright.cluster.status import LastLines, RunStatus
 from trainwright.kinds.status import Phase, State
 from trainwright.model import Data
 from trainwright.reports import terminal
@@ -15,7 +15,7 @@ _WIDE = 120  # characters of a reason in a table of many runs
 HEADERS = ("job", "object", "git", "cluster", "ready", "restarts", "since", "why")
 
 
-def table(runs: Sequence[Run], *, color: bool) -> str:
+def table(runs: Sequence[RunStatus], *, color: bool) -> str:
     """A run a line. Reasons are cut; `detail` has all of one."""
     rows = [
         (
@@ -33,7 +33,7 @@ def table(runs: Sequence[Run], *, color: bool) -> str:
     return terminal.table(HEADERS, rows, color=color)
 
 
-def detail(runs: Sequence[Run], last: LastLines, *, color: bool) -> str:
+def detail(runs: Sequence[RunStatus], last: LastLines, *, color: bool) -> str:
     """The runs of one job, the pods of each, reasons in full, and what the failed rank wrote."""
     parts = [table(runs, color=color)]
     for run in runs:
@@ -82,7 +82,7 @@ def _ready(state: State) -> str:
     return f"{state.ready or 0}/{state.total}"
 
 
-def _why(run: Run) -> Iterator[str]:
+def _why(run: RunStatus) -> Iterator[str]:
     said = sentence(run.state)
     if said:
         yield said
@@ -106,7 +106,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _WIDE else f"{text[: _WIDE - 1]}…"
 
 
-def items(runs: Sequence[Run]) -> list[Data]:
+def items(runs: Sequence[RunStatus]) -> list[Data]:
     """Runs as data."""
     return [
         {
@@ -143,7 +143,7 @@ def _pod_item(pod: LivePod) -> dict[str, Data]:
     }
 
 
-def _ending_item(ending: Ending | None) -> dict[str, Data] | None:
+def _ending_item(ending: Termination | None) -> dict[str, Data] | None:
     if ending is None:
         return None
     return {

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
-from trainwright.equivalence.form import Run
+from trainwright.equivalence.form import NormalForm
 from trainwright.findings.credentials import HIDDEN, kind, named, redact
 from trainwright.model import Data
 
@@ -39,7 +39,7 @@ def _shown(path: str, value: Data) -> str:
 
 
 def differences(
-    left: Run, right: Run, without: frozenset[str] = frozenset()
+    left: NormalForm, right: NormalForm, without: frozenset[str] = frozenset()
 ) -> tuple[Difference, ...]:
     """Where two runs differ, sorted by path; empty when they are the same training.
 
@@ -75,7 +75,7 @@ def _together(found: list[Difference], pods: int) -> Iterator[Difference]:
             yield difference
 
 
-def values(run: Run) -> dict[str, Data]:
+def values(run: NormalForm) -> dict[str, Data]:
     """Every scalar of a normal form by its dotted path; what is empty is not there."""
     return dict(_leaves(run, ""))
 

@@ -75,7 +75,7 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class NormalForm:
     """A whole run. Of an elastic one only the first pod is known: the others come and go.
 
     `success` is which pods have to succeed. `labels` and `annotations` are those of the object.
@@ -114,7 +114,7 @@ _MEMBERSHIP = frozenset(
 )
 
 
-def of(manifests: tuple[Manifest, ...], name: str = "") -> Run:
+def normal_form(manifests: tuple[Manifest, ...], name: str = "") -> NormalForm:
     """The normal form of a workload and of what belongs to it.
 
     `name` is one that nobody else has, such as a rendered run's: it then stands for itself
@@ -134,7 +134,7 @@ def of(manifests: tuple[Manifest, ...], name: str = "") -> Run:
     # A service of a compose file is both the object and the pod.
     labels: Mapping[str, str] = metadata.get("labels") or pods[0].labels
     deadline, gang = workload.deadline, workload.gang
-    return Run(
+    return NormalForm(
         nodes=len(workload.pods),
         elastic=workload.sizes,
         pods=pods,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from trainwright.model import Finding, Place, Related, Severity
+from trainwright.model import Finding, Location, Related, Severity
 from trainwright.pointer import Pointer
 
 
@@ -28,7 +28,7 @@ class Diagnostic:
 
     def at(
         self,
-        place: Place,
+        place: Location,
         message: str,
         *,
         remedy: str = "",

@@ -21,9 +21,9 @@ from trainwright.importing import (
 )
 from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import Reader, mapping, with_beside
-from trainwright.importing.source import ImportingError, Left, Part, Source
+from trainwright.importing.source import ImportingError, NotImported, Source, SourceObject
 from trainwright.manifests import reading
-from trainwright.model import Finding, Manifest, Place
+from trainwright.model import Finding, Location, Manifest
 from trainwright.specs.yamlio import Document
 
 READERS: dict[GroupKind, Reader] = {
@@ -40,12 +40,12 @@ _REPLACED = {
 }
 
 
-class Found:
+class ImportInput:
     """What lies in files: workloads to import, what is beside them, and what cannot be read."""
 
     def __init__(self) -> None:
         self.sources: list[Source] = []
-        self.beside: list[Left] = []
+        self.beside: list[NotImported] = []
         self.findings: list[Finding] = []
         self.problems: list[str] = []
 
@@ -70,7 +70,7 @@ class Found:
 
     def files(self, paths: tuple[str, ...]) -> None:
         """Take the manifests, compose files and command lines of files and folders."""
-        parts: list[Part] = []
+        parts: list[SourceObject] = []
         for source in reading.gather(paths):
             if _holds_commands(source.raw):
                 self.commands(source.file, source.raw.decode(errors="replace"))
@@ -86,7 +86,7 @@ class Found:
             self._take(part, [other for other in parts if other is not part])
         self._say_beside(parts)
 
-    def _take(self, part: Part, others: Sequence[Part]) -> None:
+    def _take(self, part: SourceObject, others: Sequence[SourceObject]) -> None:
         if compose.is_file(part.body):
             for name, service in compose.services(part):
                 self.sources.append(compose.READER.source(service, (), name))
@@ -101,7 +101,7 @@ class Found:
         except ImportingError as error:
             self.problems.append(str(error))
 
-    def _say_beside(self, parts: Sequence[Part]) -> None:
+    def _say_beside(self, parts: Sequence[SourceObject]) -> None:
         used = {id(used.body) for source in self.sources for used in source.parts}
         for part in parts:
             kind = _kind(part)
@@ -110,7 +110,7 @@ class Found:
             name = mapping(part.body.get("metadata")).get("name", "")
             why = _REPLACED.get(kind, "it is no training workload: keep applying it as it is")
             field = f"{kind.kind or 'document'}/{name}"
-            self.beside.append(Left(field=field, place=part.place(""), value="", why=why))
+            self.beside.append(NotImported(field=field, place=part.place(""), value="", why=why))
 
 
 def _reader(words: tuple[str, ...]) -> CommandReader | None:
@@ -127,10 +127,10 @@ def _holds_commands(raw: bytes) -> bool:
     return first is not None and _reader(first.words) is not None
 
 
-def _parts(document: Document) -> Iterator[Part]:
+def _parts(document: Document) -> Iterator[SourceObject]:
     for found in reading.objects(document.data):
         if isinstance(found.body, Mapping):
-            yield Part(body=found.body, place=_placed(document, found.prefix))
+            yield SourceObject(body=found.body, place=_placed(document, found.prefix))
 
 
 def _no_objects(document: Document) -> Iterator[Finding]:
@@ -140,9 +140,9 @@ def _no_objects(document: Document) -> Iterator[Finding]:
             yield dx.SHAPE.at(place, "neither an object nor a command that starts training")
 
 
-def _placed(document: Document, prefix: str) -> Callable[[str], Place]:
+def _placed(document: Document, prefix: str) -> Callable[[str], Location]:
     return lambda pointer: document.place(f"{prefix}{pointer}")
 
 
-def _kind(part: Part) -> GroupKind:
+def _kind(part: SourceObject) -> GroupKind:
     return Manifest(body=part.body).group_kind

@@ -8,18 +8,18 @@ from pathlib import Path
 
 from trainwright.errors import OutputError
 from trainwright.groupkind import RUNTIMES
-from trainwright.importing import Found, text
+from trainwright.importing import ImportInput, text
 from trainwright.importing.convert import Imported, convert, job_name
 from trainwright.importing.reader import with_entrypoint
 from trainwright.importing.source import ImportingError, Source
-from trainwright.importing.trial import Place
+from trainwright.importing.trial import ImportContext
 from trainwright.specs import filetree
 from trainwright.specs.load import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Folder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ImportOptions:
     """How to import: see `trainwright import --help`."""
 
     environment: str
@@ -31,14 +31,14 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class ImportBatch:
     """What was imported, each with its file below the root, and why the rest was not."""
 
     imported: tuple[tuple[Imported, str], ...]
     problems: tuple[str, ...]
 
 
-def run(root: Path, found: Found, options: Options) -> Done:
+def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
     """Convert all, then write all that could be converted.
 
     Raises ImportingError when there is nothing to import, SelectionError and SourceError when the
@@ -49,7 +49,7 @@ def run(root: Path, found: Found, options: Options) -> Done:
     if options.name and len(found.sources) != 1:
         raise ImportingError(f"--name is for one workload, and there are {len(found.sources)}")
     tree = Folder(root)
-    place = Place(tree, options.environment)
+    place = ImportContext(tree, options.environment)
     imported: list[tuple[Imported, str]] = []
     problems: list[str] = []
     for source in found.sources:
@@ -63,10 +63,10 @@ def run(root: Path, found: Found, options: Options) -> Done:
             problems.append(str(error))
     if options.write and imported:
         _write(tree, {path: text.spec(done).encode() for done, path in imported}, options)
-    return Done(tuple(imported), tuple(problems))
+    return ImportBatch(tuple(imported), tuple(problems))
 
 
-def _convert(source: Source, place: Place, options: Options) -> Imported:
+def _convert(source: Source, place: ImportContext, options: ImportOptions) -> Imported:
     if options.entrypoint:
         source = with_entrypoint(source, options.entrypoint)
     name = job_name(options.name or source.name)
@@ -76,7 +76,7 @@ def _convert(source: Source, place: Place, options: Options) -> Imported:
     return convert(replace(source, name=name), there, options.pool)
 
 
-def _refuse_taken(tree: Folder, path: str, written: list[str], options: Options) -> None:
+def _refuse_taken(tree: Folder, path: str, written: list[str], options: ImportOptions) -> None:
     if path in written:
         raise ImportingError(f"{path} is another workload's already: import one of them by --name")
     if options.write and not options.force and tree.kind(path):
@@ -90,7 +90,7 @@ def _refuse_taken(tree: Folder, path: str, written: list[str], options: Options)
         )
 
 
-def _write(tree: Folder, specs: Mapping[str, bytes], options: Options) -> None:
+def _write(tree: Folder, specs: Mapping[str, bytes], options: ImportOptions) -> None:
     """Write all files; those that are there are replaced with `force` only. Raises OutputError."""
     taken = [path for path in specs if options.force and tree.kind(path)]
     try:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from trainwright.equivalence import Run, containers, form, programs
+from trainwright.equivalence import NormalForm, containers, form, programs
 from trainwright.findings import credentials
 from trainwright.importing import fetched, monitors
 from trainwright.importing.fetched import Fetched
@@ -78,7 +78,7 @@ def started(pod: Pod) -> str:
     return str(PurePosixPath(program.path)) if program.path else ""
 
 
-def script(run: Run) -> str:
+def script(run: NormalForm) -> str:
     """The text of the script that a run starts, where it is known."""
     pod = run.pods[0]
     return pod.files.get(SCRIPT, "") if pod.program.path == SCRIPT else ""
@@ -123,7 +123,7 @@ def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 # --- the normal form -----------------------------------------------------------------------------
 
 
-def settled(run: Run, manifests: Sequence[Manifest]) -> Run:
+def settled(run: NormalForm, manifests: Sequence[Manifest]) -> NormalForm:
     """A run with what stands beside it said as a spec says it, whatever it is called there."""
     _, workload = predicted.find(tuple(manifests))
     pods = predicted.pods(tuple(manifests))

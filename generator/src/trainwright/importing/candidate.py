@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.equivalence import Run
+from trainwright.equivalence import NormalForm
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
 from trainwright.importing import beside
 from trainwright.importing.choice import Choice
 from trainwright.importing.source import Source
-from trainwright.importing.trial import Place
+from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.model import Data, Environment, Pool
 from trainwright.pods import commands
@@ -26,7 +26,7 @@ _TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
 _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
 
 
-def spec(source: Source, run: Run, place: Place, choice: Choice) -> dict[str, Data]:
+def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) -> dict[str, Data]:
     """Everything that a job spec can say of a run, keys in the order of the schema."""
     pod = source.pod()
     found: dict[str, Data] = {
@@ -88,7 +88,7 @@ def _maps(spec: Mapping[str, Data]) -> dict[str, Data]:
     return {key: value for key, value in spec.items() if isinstance(value, Mapping)}
 
 
-def _target(source: Source, place: Place) -> str | None:
+def _target(source: Source, place: ImportContext) -> str | None:
     """The target of the same kind, if the environment has it and would not choose it anyhow."""
     installed = source.target in place.environment.targets
     return source.target if installed and source.target != place.inherited["target"] else None
@@ -97,7 +97,7 @@ def _target(source: Source, place: Place) -> str | None:
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def _image(pod: Pod, run: Run) -> dict[str, Data]:
+def _image(pod: Pod, run: NormalForm) -> dict[str, Data]:
     name, _, digest = run.pods[0].image.partition("@")
     repository, colon, tag = name.rpartition(":")
     if not colon or "/" in tag:
@@ -112,23 +112,23 @@ def _image(pod: Pod, run: Run) -> dict[str, Data]:
     return {key: value for key, value in found.items() if value}
 
 
-def _literal(text: str, source: Source, place: Place) -> str:
+def _literal(text: str, source: Source, place: ImportContext) -> str:
     """A text as the target will read it: one that is no cluster replaces nothing in it."""
     target = _target(source, place) or place.inherited["target"]
     return text.replace("$$", "$") if TARGETS[target].envelope else text
 
 
-def _words(pod: Pod, source: Source, place: Place) -> tuple[str, ...]:
+def _words(pod: Pod, source: Source, place: ImportContext) -> tuple[str, ...]:
     return tuple(_literal(word, source, place) for word in pod.command)
 
 
-def _env(pod: Pod, source: Source, place: Place) -> Iterator[tuple[str, str]]:
+def _env(pod: Pod, source: Source, place: ImportContext) -> Iterator[tuple[str, str]]:
     for variable in pod.declared:
         if not variable.source and not places(variable.name):
             yield variable.name, _literal(variable.value, source, place)
 
 
-def _program(words: tuple[str, ...], run: Run, *, apart: bool) -> dict[str, Data]:
+def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:
     """Launcher, entrypoint and flags when a command can be taken apart, else the command whole."""
     program = run.pods[0].program
     command = commands.read(words)
@@ -171,14 +171,14 @@ def _typed(word: str) -> Data:
     return word
 
 
-def _processes(run: Run) -> int:
+def _processes(run: NormalForm) -> int:
     """Processes a node: those that are started, or as many as the world has room for."""
     started = len(run.pods[0].processes)
     world = run.pods[0].processes[0].world_size if started == 1 else None
     return max(1, world // run.nodes) if world and not run.elastic else max(1, started)
 
 
-def _elastic(run: Run) -> dict[str, Data]:
+def _elastic(run: NormalForm) -> dict[str, Data]:
     return {"minNodes": run.elastic[0], "maxNodes": run.elastic[1]} if run.elastic else {}
 
 
@@ -210,7 +210,7 @@ _SOURCES = {"configMap": "name", "secret": "secretName", "persistentVolumeClaim"
 _SHORT = {"persistentVolumeClaim": "claim"}
 
 
-def _volumes(pod: Pod, run: Run) -> Iterator[tuple[str, Data]]:
+def _volumes(pod: Pod, run: NormalForm) -> Iterator[tuple[str, Data]]:
     seen: dict[str, int] = {}
     for mount in pod.mounts:
         source = _source(mount)
@@ -241,7 +241,7 @@ def _source(mount: Mount) -> dict[str, Data] | None:
     return None
 
 
-def _waiting(run: Run, pod: Pod, place: Environment) -> dict[str, Data]:
+def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:
     topology = {
         kind: pod.annotations[_TOPOLOGY.format(kind)]
         for kind in ("required", "preferred")
@@ -257,7 +257,7 @@ def _waiting(run: Run, pod: Pod, place: Environment) -> dict[str, Data]:
     }
 
 
-def _retries(source: Source, run: Run) -> int | None:
+def _retries(source: Source, run: NormalForm) -> int | None:
     """The limit of a run; None when it has none, which a spec cannot say."""
     limit = run.pods[0].restart.limit
     if limit == "unlimited":
@@ -306,7 +306,7 @@ def _labels(labels: Mapping[str, str]) -> dict[str, Data]:
     }
 
 
-def _security(run: Run) -> dict[str, Data]:
+def _security(run: NormalForm) -> dict[str, Data]:
     context = run.pods[0].security
     found = {key: context.get(key) for key in ("runAsUser", "runAsGroup", "fsGroup")}
     added = (context.get("capabilities") or {}).get("add")

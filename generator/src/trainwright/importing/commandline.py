@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import click
 
-from trainwright.importing.source import ImportingError, Left, Source, shown
-from trainwright.model import Data, Place
+from trainwright.importing.source import ImportingError, NotImported, Source, shown
+from trainwright.model import Data, Location
 
 _PROMPT = re.compile(r"^\s*(?:[$>]\s+)?(?:sudo\s+)?")
 _WORDS = "words"
@@ -23,7 +23,7 @@ class Line:
     """One command, in words, with where its text begins."""
 
     words: tuple[str, ...]
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def lines(file: str, text: str) -> Iterator[Line]:
         except ValueError as error:
             raise ImportingError(f"{file}:{above}: {error}".lower()) from error
         if words:
-            yield Line(words=words, place=Place(file, above, indent + 1))
+            yield Line(words=words, place=Location(file, above, indent + 1))
         above += 1 + line.count("\0")
 
 
@@ -80,11 +80,11 @@ def parse(
     return given, tuple(given.pop(_WORDS, ()))
 
 
-def taken_literally(line: Line, words: tuple[str, ...]) -> Iterator[Left]:
+def taken_literally(line: Line, words: tuple[str, ...]) -> Iterator[NotImported]:
     """Words that a shell would have replaced; no shell has."""
     for word in words:
         if _SHELL.search(word):
-            yield Left(
+            yield NotImported(
                 field=shown("", word),
                 place=line.place,
                 value="",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.importing.reader import Reader, mapping
-from trainwright.importing.source import Part
+from trainwright.importing.source import SourceObject
 from trainwright.kinds import TARGETS
-from trainwright.model import Data, Place
+from trainwright.model import Data, Location
 
 READER = Reader(
     kind="Compose",
@@ -26,7 +26,7 @@ READER = Reader(
 )
 
 
-def services(part: Part) -> Iterator[tuple[str, Part]]:
+def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
     """The object that stands for each service of a file, and the job's name."""
     kind = next(target for target in TARGETS.values() if target.kind == READER.kind)
     for service, written in mapping(part.body.get("services")).items():
@@ -35,7 +35,7 @@ def services(part: Part) -> Iterator[tuple[str, Part]]:
         body: Mapping[str, Data] = envelope(file)
         project = part.body.get("name")
         name = f"{project}-{service}" if project else str(service)
-        yield name, Part(body=body, place=_inside(part), called=_named(part))
+        yield name, SourceObject(body=body, place=_inside(part), called=_named(part))
 
 
 def is_file(body: Mapping[str, Data]) -> bool:
@@ -43,9 +43,9 @@ def is_file(body: Mapping[str, Data]) -> bool:
     return "kind" not in body and isinstance(body.get("services"), Mapping)
 
 
-def _inside(part: Part) -> Callable[[str], Place]:
+def _inside(part: SourceObject) -> Callable[[str], Location]:
     return lambda pointer: part.place(pointer.removeprefix("/spec"))
 
 
-def _named(part: Part) -> Callable[[str], str]:
+def _named(part: SourceObject) -> Callable[[str], str]:
     return lambda pointer: part.called(pointer.removeprefix("/spec"))

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from trainwright import equivalence
-from trainwright.equivalence import Difference, Run
+from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.importing import accounting, beside, candidate, reasons, shortest
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
-from trainwright.importing.source import ImportingError, Left, Source, malformed
-from trainwright.importing.trial import Place, Refusal
+from trainwright.importing.source import ImportingError, NotImported, Source, malformed
+from trainwright.importing.trial import ImportContext, Refusal
 from trainwright.kinds import TARGETS
 from trainwright.model import Data
 from trainwright.pointer import Pointer
@@ -29,13 +29,13 @@ class Imported:
 
     source: Source
     spec: Mapping[str, Data]
-    left: tuple[Left, ...]
+    left: tuple[NotImported, ...]
     added: tuple[Difference, ...]
     notes: tuple[str, ...]
     accounts: tuple[Account, ...]
 
 
-def convert(source: Source, place: Place, pool: str = "") -> Imported:
+def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     """The shortest spec that comes to the same run, or as close to it as any, on a pool if one is
     named.
 
@@ -54,7 +54,7 @@ def convert(source: Source, place: Place, pool: str = "") -> Imported:
         whole = not beside.script(run)
         specs = [candidate.spec(source, run, place, c) for c in ways if c.apart or whole]
     attempts = [_attempt(spec, place) for spec in specs]
-    found = [attempt for attempt in attempts if isinstance(attempt, _Made)]
+    found = [attempt for attempt in attempts if isinstance(attempt, _Attempt)]
     if not found:
         raise ImportingError(f"{source.place}: {source.title}: {_said(attempts[0])}")
     best = min(
@@ -84,31 +84,31 @@ def convert(source: Source, place: Place, pool: str = "") -> Imported:
     )
 
 
-def _target(spec: Mapping[str, Data], place: Place) -> str:
+def _target(spec: Mapping[str, Data], place: ImportContext) -> str:
     return str(spec.get("target", place.inherited["target"]))
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Attempt:
     """A spec that renders, and what had to be taken out of it for that, with the reasons."""
 
     spec: Mapping[str, Data]
-    run: Run
+    run: NormalForm
     refused: Mapping[Pointer, str]
 
 
 _MOST_REFUSALS = 200
 
 
-def _attempt(spec: dict[str, Data], place: Place) -> _Made | Refusal:
+def _attempt(spec: dict[str, Data], place: ImportContext) -> _Attempt | Refusal:
     """A candidate without what the environment or the target refuses."""
     refused: dict[Pointer, str] = {}
     spec = candidate.complete(spec, place.inherited)
     refusal: Refusal | None = None
     for _ in range(_MOST_REFUSALS):
         found = place.run(spec)
-        if isinstance(found, Run):
-            return _Made(spec, found, refused)
+        if isinstance(found, NormalForm):
+            return _Attempt(spec, found, refused)
         refusal = found
         shorter = _without(spec, refusal.path)
         if shorter is None:
@@ -145,7 +145,7 @@ def _dropped(spec: Mapping[str, Data], keys: Sequence[str]) -> dict[str, Data] |
     return None if inner is None else {**spec, key: inner}
 
 
-def _said(attempt: _Made | Refusal) -> str:
+def _said(attempt: _Attempt | Refusal) -> str:
     assert isinstance(attempt, Refusal)
     return f"{attempt.message}. {attempt.remedy}".strip(". ")
 

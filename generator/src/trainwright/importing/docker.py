@@ -14,7 +14,7 @@ import click
 from trainwright.importing import compose
 from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
 from trainwright.importing.reader import target_of
-from trainwright.importing.source import ImportingError, Left, Part, Source, shown
+from trainwright.importing.source import ImportingError, NotImported, Source, SourceObject, shown
 from trainwright.model import Data
 
 # Options that a service of a compose file has: its key, and whether there may be several.
@@ -89,7 +89,7 @@ def _read(line: Line) -> Source:
     if isinstance(service.get("entrypoint"), str):
         service["entrypoint"] = [service["entrypoint"]]
     name = _name(str(given.get("--name", "")) or image)
-    file = Part(
+    file = SourceObject(
         body={"name": "", "services": {"train": _escaped(service)}},
         place=lambda _: line.place,
         called=call({k.removeprefix("/spec"): v for k, v in names.items()}),
@@ -189,7 +189,7 @@ def _devices(text: str) -> dict[str, Data]:
     return {"driver": "nvidia", "count": count, "capabilities": ["gpu"]}
 
 
-def _left(line: Line, given: dict[str, Data]) -> Iterator[Left]:
+def _left(line: Line, given: dict[str, Data]) -> Iterator[NotImported]:
     """Options that a service has no key for here."""
     options = [declared.split(",")[0] for declared in (*_VALUED, *_SWITCHES)]
     for option in options:
@@ -200,7 +200,7 @@ def _left(line: Line, given: dict[str, Data]) -> Iterator[Left]:
             why = "it says how somebody watches, not what runs"
         values = given[option] if isinstance(given[option], tuple) else ("",)
         for value in values:
-            yield Left(field=option, place=line.place, value=shown(option, value), why=why)
+            yield NotImported(field=option, place=line.place, value=shown(option, value), why=why)
 
 
 def _name(text: str) -> str:

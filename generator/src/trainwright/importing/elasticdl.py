@@ -15,7 +15,7 @@ import click
 
 from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
 from trainwright.importing.reader import target_of
-from trainwright.importing.source import ImportingError, Left, Part, Source, shown
+from trainwright.importing.source import ImportingError, NotImported, Source, SourceObject, shown
 from trainwright.model import Data
 
 _KIND = "PyTorchJob"
@@ -73,7 +73,7 @@ def _read(line: Line) -> Source:
         kind=_KIND,
         name=str(given["--job_name"]),
         target=target_of(_KIND),
-        parts=(Part(body=body, place=lambda _: line.place, called=call(names)),),
+        parts=(SourceObject(body=body, place=lambda _: line.place, called=call(names)),),
         left=(
             *_left(line, given, unknown),
             *taken_literally(line, line.words),
@@ -177,14 +177,16 @@ def _volumes(text: str) -> tuple[list[Data], list[Data]]:
     return volumes, mounts
 
 
-def _left(line: Line, given: dict[str, Data], unknown: tuple[str, ...]) -> Iterator[Left]:
+def _left(line: Line, given: dict[str, Data], unknown: tuple[str, ...]) -> Iterator[NotImported]:
     own_image = "--worker_image" in given
     for option, why in _WHY.items():
         if option in given and (option != "--image_name" or own_image):
-            yield Left(field=option, place=line.place, value=shown(option, given[option]), why=why)
+            yield NotImported(
+                field=option, place=line.place, value=shown(option, given[option]), why=why
+            )
     for word in unknown:
         name, _, value = word.partition("=")
-        yield Left(
+        yield NotImported(
             field=name, place=line.place, value=shown(name, value),
             why="a job spec has no field for it",
         )  # fmt: skip

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from trainwright.importing.jobset import pod_groups
 from trainwright.importing.reader import Read, Reader, mapping
-from trainwright.importing.source import ImportingError, Part
+from trainwright.importing.source import ImportingError, SourceObject
 
 
-def _read(part: Part, others: Sequence[Part]) -> Read:
+def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     spec = mapping(part.body.get("spec"))
     pods = spec.get("completions", spec.get("parallelism", 1))
     if spec.get("completionMode") != "Indexed" and isinstance(pods, int) and pods > 1:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from trainwright.groupkind import PODGROUPS
 from trainwright.importing.reader import Read, Reader, mapping
-from trainwright.importing.source import ImportingError, Left, Part, shown
+from trainwright.importing.source import ImportingError, NotImported, SourceObject, shown
 from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
 from trainwright.model import Data, Manifest
 from trainwright.pointer import Pointer
@@ -16,7 +16,7 @@ _GROUPS = "/spec/replicatedJobs"
 ONE_GROUP = "a job spec is one group of pods: run it as a job of its own"
 
 
-def _read(part: Part, others: Sequence[Part]) -> Read:
+def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     spec = mapping(part.body.get("spec"))
     part, groups = only_group(part, _GROUPS, spec, _size)
     return Read(parts=(part, *pod_groups(part, others)), groups=groups)
@@ -30,11 +30,11 @@ def _size(group: Mapping[str, Data]) -> int:
 
 
 def only_group(
-    part: Part,
+    part: SourceObject,
     pointer: str,
     jobset: Mapping[str, Data],
     size: Callable[[Mapping[str, Data]], int],
-) -> tuple[Part, tuple[Left, ...]]:
+) -> tuple[SourceObject, tuple[NotImported, ...]]:
     """The object with the group that trains alone; the others are left, as they come."""
     groups = jobset.get("replicatedJobs")
     if not isinstance(groups, list) or not groups:
@@ -51,7 +51,7 @@ def only_group(
         return f"{pointer}/{chosen}{inside[len(first) :]}" if moved else inside
 
     left = tuple(
-        Left(
+        NotImported(
             field=part.called(f"{pointer}/{index}"),
             place=part.place(f"{pointer}/{index}"),
             value=f"{{name: {shown('', mapping(group).get('name'))}}}",
@@ -70,7 +70,7 @@ def only_group(
     return narrowed, left
 
 
-def _refuse_replicas(part: Part, pointer: str, group: Mapping[str, Data]) -> None:
+def _refuse_replicas(part: SourceObject, pointer: str, group: Mapping[str, Data]) -> None:
     """Several Jobs of one group count their pods each for itself: as one they get other ranks."""
     count = group.get("replicas", 1)
     if isinstance(count, int) and count > 1:
@@ -87,7 +87,7 @@ def _put(body: Mapping[str, Data], keys: list[str], value: Data) -> dict[str, Da
     return {**body, key: _put(mapping(body.get(key)), rest, value) if rest else value}
 
 
-def pod_groups(part: Part, others: Sequence[Part]) -> tuple[Part, ...]:
+def pod_groups(part: SourceObject, others: Sequence[SourceObject]) -> tuple[SourceObject, ...]:
     """Gangs that its pods say they belong to, by label or annotation."""
     named = frozenset(_memberships(part.body))
     groups = ((other, Manifest(body=other.body)) for other in others)

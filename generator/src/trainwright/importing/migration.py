@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainwright import equivalence
-from trainwright.equivalence import Run
+from trainwright.equivalence import NormalForm
 from trainwright.errors import SourceError
 from trainwright.importing.source import ImportingError
-from trainwright.importing.trial import Place, Refusal
+from trainwright.importing.trial import ImportContext, Refusal
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import Target
 from trainwright.specs import edit as editing
@@ -36,7 +36,7 @@ def successors() -> dict[str, Target]:
     return {target.succeeds: target for target in TARGETS.values() if target.succeeds}
 
 
-def migrate(place: Place, file: JobFile) -> Migration | None:
+def migrate(place: ImportContext, file: JobFile) -> Migration | None:
     """The job on the target that succeeds its own; None for a job whose target has no successor.
 
     Raises ImportingError when the environment does not have the successor.
@@ -48,7 +48,7 @@ def migrate(place: Place, file: JobFile) -> Migration | None:
         return _refused(file, before, str(error), "")
 
 
-def _migrated(place: Place, file: JobFile, before: bytes) -> Migration | None:
+def _migrated(place: ImportContext, file: JobFile, before: bytes) -> Migration | None:
     spec = place.written(file, before)
     old = TARGETS[spec.data["target"]]
     new = successors().get(old.kind)
@@ -68,7 +68,7 @@ def _migrated(place: Place, file: JobFile, before: bytes) -> Migration | None:
     return Migration(file=file, before=before, after=after, changes=changes)
 
 
-def _require(place: Place, target: Target) -> None:
+def _require(place: ImportContext, target: Target) -> None:
     if target.name not in place.environment.targets:
         raise ImportingError(
             f"{target.name} is not installed in {place.name}: add it to targets in "
@@ -81,14 +81,14 @@ def _refused(file: JobFile, before: bytes, why: str, remedy: str) -> Migration:
     return Migration(file=file, before=before, after=before, refused=said)
 
 
-def _unforeseen(was: Run, will: Run, targets: tuple[Target, Target]) -> Iterator[str]:
+def _unforeseen(was: NormalForm, will: NormalForm, targets: tuple[Target, Target]) -> Iterator[str]:
     declared = [d for target in targets for d in target.deviations]
     for difference in equivalence.differences(was, will):
         if not any(deviation.covers(difference.path) for deviation in declared):
             yield str(difference)
 
 
-def _changes(was: Run, will: Run, targets: tuple[Target, Target]) -> Iterator[str]:
+def _changes(was: NormalForm, will: NormalForm, targets: tuple[Target, Target]) -> Iterator[str]:
     """What the targets say of the values that differ for this job."""
     paths = [difference.path for difference in equivalence.differences(was, will)]
     for target in targets:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from trainwright.importing import beside
-from trainwright.importing.source import ImportingError, Left, Part, Source, malformed
+from trainwright.importing.source import (
+    ImportingError,
+    NotImported,
+    Source,
+    SourceObject,
+    malformed,
+)
 from trainwright.kinds import TARGETS, predicted
 from trainwright.model import Data, Manifest
 
@@ -16,9 +22,9 @@ from trainwright.model import Data, Manifest
 class Read:
     """What a reader makes of an object: what to import, what else is in it, what is not there."""
 
-    parts: tuple[Part, ...]
-    left: tuple[Left, ...] = ()
-    groups: tuple[Left, ...] = ()  # of pods, which no spec is made of
+    parts: tuple[SourceObject, ...]
+    left: tuple[NotImported, ...] = ()
+    groups: tuple[NotImported, ...] = ()  # of pods, which no spec is made of
     assumed: tuple[Manifest, ...] = ()
 
 
@@ -33,10 +39,12 @@ class Reader:
     kind: str
     group: str
     container: str = ""
-    read: Callable[[Part, Sequence[Part]], Read] = lambda part, _: Read(parts=(part,))
+    read: Callable[[SourceObject, Sequence[SourceObject]], Read] = lambda part, _: Read(
+        parts=(part,)
+    )
     reasons: tuple[tuple[str, str], ...] = ()
 
-    def source(self, part: Part, others: Sequence[Part], name: str) -> Source:
+    def source(self, part: SourceObject, others: Sequence[SourceObject], name: str) -> Source:
         """The workload with everything that belongs to it."""
         found = self.read(part, others)
         return Source(
@@ -72,7 +80,7 @@ def with_entrypoint(source: Source, words: tuple[str, ...]) -> Source:
     return replace(source, parts=tuple(parts))
 
 
-def with_beside(source: Source, others: Sequence[Part]) -> Source:
+def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
     """The workload with the objects that are there for it, as far as a spec can ask for them."""
     try:
         with malformed(source.title):

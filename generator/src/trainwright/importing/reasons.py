@@ -10,7 +10,7 @@ from functools import lru_cache
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
 from trainwright.importing.accounting import Account
-from trainwright.importing.source import Left, Source, shown
+from trainwright.importing.source import NotImported, Source, shown
 from trainwright.kinds.target import Deviation
 from trainwright.model import Data
 from trainwright.pointer import Pointer
@@ -132,7 +132,7 @@ class Reasons:
     deviations: tuple[Deviation, ...]
     namespace: str
 
-    def left(self, accounts: tuple[Account, ...]) -> Iterator[Left]:
+    def left(self, accounts: tuple[Account, ...]) -> Iterator[NotImported]:
         """What is left, whole branches at once where all of one is left for one reason."""
         for index, part in enumerate(self.source.parts):
             own = {a.pointer: a for a in accounts if a.part == index}
@@ -140,7 +140,7 @@ class Reasons:
             for pointer in _branches(why, list(own)):
                 reason = next(r for p, r in why.items() if _within(p, pointer))
                 value = lookup(part.body, pointer)
-                yield Left(
+                yield NotImported(
                     field=part.called(pointer),
                     place=part.place(pointer),
                     value=shown(_name(part.body, pointer), value),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from trainwright.equivalence import Run
+from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.importing.trial import Refusal
 from trainwright.model import Data
 
 # The target is kept although one pod is the same training on all of them: it was chosen once.
 _KEPT = frozenset({"apiVersion", "kind", "name", "target"})
-Render = Callable[[Mapping[str, Data]], Run | Refusal]
+Render = Callable[[Mapping[str, Data]], NormalForm | Refusal]
 
 
 def shorten(spec: Mapping[str, Data], render: Render) -> dict[str, Data]:
@@ -21,7 +21,7 @@ def shorten(spec: Mapping[str, Data], render: Render) -> dict[str, Data]:
     same spec always gives the same result; again and again, until no key can go.
     """
     done = render(spec)
-    assert isinstance(done, Run), "only a spec that renders is shortened"
+    assert isinstance(done, NormalForm), "only a spec that renders is shortened"
     wanted = values(done)
     shorter = dict(spec)
     before: dict[str, Data] | None = None
@@ -31,7 +31,7 @@ def shorten(spec: Mapping[str, Data], render: Render) -> dict[str, Data]:
             without = _without(shorter, path)
             if without is not None:
                 found = render(without)
-                if isinstance(found, Run) and values(found) == wanted:
+                if isinstance(found, NormalForm) and values(found) == wanted:
                     shorter = without
     return shorter
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from trainwright.equivalence import Run
-from trainwright.equivalence import of as run_of
+from trainwright.equivalence import NormalForm
+from trainwright.equivalence import normal_form as run_of
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
 from trainwright.importing import beside
 from trainwright.kinds import predicted
-from trainwright.model import Data, Manifest, Place
+from trainwright.model import Data, Location, Manifest
 from trainwright.pods.pod import Pod, Workload
 from trainwright.specs import schema
 
@@ -22,14 +22,14 @@ class ImportingError(TrainwrightError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class NotImported:
     """A value that a job spec does not carry: what it was, where it stands, and why.
 
     `value` is fit for people's eyes: nothing that looks like a credential is in it.
     """
 
     field: str
-    place: Place
+    place: Location
     value: str
     why: str
 
@@ -62,11 +62,11 @@ def shown(name: str, value: Data) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class SourceObject:
     """One object, with what its values are called where people wrote them, and their positions."""
 
     body: Mapping[str, Data]
-    place: Callable[[str], Place]  # of a JSON pointer
+    place: Callable[[str], Location]  # of a JSON pointer
     called: Callable[[str], str] = str  # what people call it: the pointer itself, or an option
     beside: bool = False  # no part of the workload, and there for it
 
@@ -84,9 +84,9 @@ class Source:
     kind: str
     name: str
     target: str
-    parts: tuple[Part, ...]
-    left: tuple[Left, ...] = ()
-    groups: tuple[Left, ...] = ()
+    parts: tuple[SourceObject, ...]
+    left: tuple[NotImported, ...] = ()
+    groups: tuple[NotImported, ...] = ()
     assumed: tuple[Manifest, ...] = ()
     container: str = ""  # the name that its operator looks for
     reasons: tuple[tuple[str, str], ...] = ()  # why a field is left, by pattern of its pointer
@@ -96,13 +96,13 @@ class Source:
         return f"{self.kind}/{self.name}"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Location:
         return self.parts[0].place("")
 
     def manifests(self) -> tuple[Manifest, ...]:
         return (*(Manifest(body=part.body) for part in self.parts), *self.assumed)
 
-    def run(self) -> Run:
+    def run(self) -> NormalForm:
         """The normal form of it. Raises ImportingError when nothing can be made of it."""
         return read(self.manifests(), f"{self.place}: {self.title}")
 
@@ -172,7 +172,7 @@ def _refuse_many(data: Data, title: str) -> None:
             _refuse_many(value, title)
 
 
-def read(manifests: tuple[Manifest, ...], title: str) -> Run:
+def read(manifests: tuple[Manifest, ...], title: str) -> NormalForm:
     """The normal form of objects that may be malformed in any way."""
     _refuse_millions(manifests, title)
     with malformed(title):

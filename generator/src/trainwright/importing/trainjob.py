@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from trainwright.groupkind import TRAINJOB, GroupKind
 from trainwright.importing.jobset import only_group
 from trainwright.importing.reader import Read, Reader, mapping
-from trainwright.importing.source import Left, Part
+from trainwright.importing.source import NotImported, SourceObject
 from trainwright.model import Data, Manifest
 
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 _GROUPS = "/spec/template/spec/replicatedJobs"
 
 
-def _read(part: Part, others: Sequence[Part]) -> Read:
+def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     reference = mapping(mapping(part.body.get("spec")).get("runtimeRef"))
     kind = str(reference.get("kind", "ClusterTrainingRuntime"))
     name = str(reference.get("name", ""))
@@ -24,7 +24,7 @@ def _read(part: Part, others: Sequence[Part]) -> Read:
             jobset = mapping(mapping(mapping(other.body.get("spec")).get("template")).get("spec"))
             runtime, groups = only_group(other, _GROUPS, jobset, _trains)
             return Read(parts=(part, runtime), groups=groups)
-    unknown = Left(
+    unknown = NotImported(
         field=part.called("/spec/runtimeRef/name"),
         place=part.place("/spec/runtimeRef/name"),
         value=name,

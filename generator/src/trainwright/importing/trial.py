@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from trainwright import equivalence, helm
-from trainwright.equivalence import Run
+from trainwright.equivalence import NormalForm
 from trainwright.errors import SelectionError, SourceError
 from trainwright.importing import beside
 from trainwright.kinds import TARGETS, unsupported
@@ -57,7 +57,7 @@ class _Overlay:
 
 
 @dataclass(frozen=True)
-class Place:
+class ImportContext:
     """The environment that is imported into, with everything that lies below its jobs."""
 
     tree: Tree
@@ -66,7 +66,7 @@ class Place:
 
     @cached_property
     def _loaded(self) -> LoadedEnvironment:
-        if self.name not in load.survey(self.tree).jobs:
+        if self.name not in load.discover(self.tree).jobs:
             raise SelectionError(
                 f'there is no environment "{self.name}"; see `trainwright list environments`'
             )
@@ -106,14 +106,14 @@ class Place:
         assert isinstance(document, Document), "what is dumped can be read"
         return stack((*self._loaded.layers, Layer("job", document)))
 
-    def run(self, spec: Mapping[str, Data]) -> Run | Refusal:
+    def run(self, spec: Mapping[str, Data]) -> NormalForm | Refusal:
         """The normal form of what a spec renders to, or the first thing that keeps it from that.
 
         Rules are not asked: what is imported may be as careless as it was.
         """
         return self.rendered(JobFile(self.name, spec["name"]), self.layered(spec))
 
-    def rendered(self, file: JobFile, layered: Layered) -> Run | Refusal:
+    def rendered(self, file: JobFile, layered: Layered) -> NormalForm | Refusal:
         """The same of a spec that is merged already."""
         broken = load.violations(schema.effective_job(), layered, str(file))
         if broken:
@@ -133,7 +133,7 @@ class Place:
             )
         return self._run(job, name)
 
-    def _run(self, job: Job, name: str) -> Run | Refusal:
+    def _run(self, job: Job, name: str) -> NormalForm | Refusal:
         decided = values.build(job, self.environment, name)
         try:
             texts = self._engine.render(decided, job.name, job.namespace)
@@ -151,7 +151,7 @@ class Place:
         lent = self.environment.targets[job.target].runtime
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
         everything = (*manifests, *runtimes)
-        return beside.settled(equivalence.of(everything, name), everything)
+        return beside.settled(equivalence.normal_form(everything, name), everything)
 
     @cached_property
     def _engine(self) -> helm.Engine:

@@ -78,7 +78,7 @@ def variables(job: Job, address: str) -> dict[str, Data]:
     }
 
 
-def alone(job: Job) -> dict[str, str]:
+def single_pod_env(job: Job) -> dict[str, str]:
     """The same for the only pod there is, as plain values."""
     found = variables(job, "127.0.0.1")
     return {**found["env"], **dict.fromkeys(found["fieldEnv"], "0")}

@@ -37,7 +37,7 @@ def _job_rows(root: Path) -> Iterator[tuple[Cell, ...]]:
 
 
 def _environments(root: Root) -> Rows:
-    found = load.survey(Folder(root())).jobs
+    found = load.discover(Folder(root())).jobs
     rows = [(name, str(len(jobs)), load.environment_path(name)) for name, jobs in found.items()]
     return ("environment", "jobs", "source"), [tuple(row) for row in rows]
 

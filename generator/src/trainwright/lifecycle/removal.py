@@ -11,7 +11,7 @@ from trainwright.kinds import TARGETS
 from trainwright.lifecycle.subject import Subject
 from trainwright.model import Environment, Job
 from trainwright.render import values
-from trainwright.rules.gitops import Leaving, leaving
+from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs import adjust
 
 
@@ -19,7 +19,7 @@ from trainwright.runs import adjust
 class Removal:
     """What becomes of a run's object, and the command that ends it where no engine does."""
 
-    leaving: Leaving
+    leaving: Departure
     command: str = ""
 
     def note(self, name: str) -> tuple[str, ...]:
@@ -27,23 +27,23 @@ class Removal:
         return (f"{name} stays in the cluster until `{self.command}`",) if self.command else ()
 
 
-def of(subject: Subject) -> Removal:
+def removal_of(subject: Subject) -> Removal:
     """How the run of a job ends when it leaves git: as it was rendered, by the engine of today."""
     if not subject.valid:
-        return Removal(leaving=Leaving.PRUNED)  # nothing that a cluster holds
+        return Removal(leaving=Departure.PRUNED)  # nothing that a cluster holds
     job, then = _as_begun(subject)
     environment, name = subject.environment, subject.object
     if TARGETS[job.target].envelope:
-        return Removal(leaving=Leaving.PRUNED)
+        return Removal(leaving=Departure.PRUNED)
     decided = values.build(job, then, name)
     metadata = {key: decided.get(key) for key in ("annotations", "labels")}
     # One engine does not read what was rendered for the other.
     if then.gitops.engine != environment.gitops.engine:
         metadata = {"annotations": job.annotations, "labels": job.labels}
     how = leaving(metadata)
-    if environment.gitops.engine == "none" or how is Leaving.KEPT:
+    if environment.gitops.engine == "none" or how is Departure.KEPT:
         return Removal(leaving=how, command=_deletion(job, environment, name))
-    if how is Leaving.CONFIRMED:
+    if how is Departure.CONFIRMED:
         return Removal(leaving=how, command=f"argocd app confirm-deletion {_app(job, environment)}")
     return Removal(leaving=how)
 

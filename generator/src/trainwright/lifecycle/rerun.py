@@ -20,7 +20,7 @@ def rerun(subject: Subject) -> Step:
         again = subject.edited(editing.put(path, subject.raw, "/run", run))
         if not again.finished:
             break
-    notes = () if cancelled or subject.finished else removal.of(subject).note(before)
+    notes = () if cancelled or subject.finished else removal.removal_of(subject).note(before)
     if again.value("/state") == "suspended":
         notes += (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
     said = f"runs again: {again.object} instead of {before}"

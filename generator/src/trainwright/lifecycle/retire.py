@@ -57,5 +57,5 @@ def retire(subject: Subject, ending: Ending) -> Step:
         raw = editing.put(path, subject.tree.read(path), f"/runs/{name}", entry)
     else:
         raw = f"{_HEAD}  {name}: {yamlio.inline(entry)}\n".encode()
-    notes = removal.of(subject).note(name)
+    notes = removal.removal_of(subject).note(name)
     return Step(said=f"retired: {name} {ending.outcome}", files={path: raw}, notes=notes)

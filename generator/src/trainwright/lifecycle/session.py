@@ -12,7 +12,7 @@ from trainwright.errors import OutputError, TrainwrightError
 from trainwright.lifecycle.subject import Step
 from trainwright.model import Environment, Manifest
 from trainwright.render import build as plan
-from trainwright.render.build import EnvironmentPlan, Plan
+from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.rules import transitions
 from trainwright.rules.transition import Verdict
 from trainwright.runs import folder
@@ -65,10 +65,10 @@ def work_out(root: Path, files: tuple[JobFile, ...], act: Act) -> Outcome:
     return Outcome(tuple(steps), tree, before)
 
 
-def rendered(root: Path, outcome: Outcome, options: plan.Options) -> Plan:
+def rendered(root: Path, outcome: Outcome, options: plan.BuildOptions) -> Build:
     """The edited jobs rendered, and compared with what is on disk."""
     patterns = tuple(map(str, outcome.changed))
-    return plan.plan(root, patterns, replace(options, recover=True), specs=outcome.tree)
+    return plan.build(root, patterns, replace(options, recover=True), specs=outcome.tree)
 
 
 def is_rendered(root: Path, environment: str) -> bool:
@@ -82,7 +82,7 @@ _REFUSED = frozenset({Verdict.REJECTED, Verdict.REFUSED_BELOW})
 _OF_NO_USE = _REFUSED | {Verdict.IGNORED, Verdict.MIXED}
 
 
-def refuse_what_live_objects_refuse(root: Path, outcome: Outcome, done: EnvironmentPlan) -> None:
+def refuse_what_live_objects_refuse(root: Path, outcome: Outcome, done: EnvironmentBuild) -> None:
     """Raise an error when a live object would have to change where it cannot.
 
     A change that is for the run alone has to reach it, too.
@@ -124,7 +124,7 @@ def _manifest(body: dict[str, object]) -> Manifest:
 # --- writing -------------------------------------------------------------------------------------
 
 
-def write(root: Path, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> None:
+def write(root: Path, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]) -> None:
     """The edited specs, then what they render to."""
     filetree.write(root, ENVIRONMENTS, outcome.files, outcome.before)
     for environment in environments:
@@ -139,7 +139,9 @@ class Committing:
         self._repository, self._inside = git.find(root)
         self._ignored = self._repository.ignored(self._folder)  # some of which may be removed
 
-    def _paths(self, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> frozenset[str]:
+    def _paths(
+        self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]
+    ) -> frozenset[str]:
         found = set(outcome.files)
         for environment in environments:
             changes = environment.changes or filetree.Changes({}, {}, ())
@@ -151,7 +153,7 @@ class Committing:
     def _folder(self) -> str:
         return f"{self._inside}/{ENVIRONMENTS}" if self._inside else ENVIRONMENTS
 
-    def refuse_mixing(self, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]) -> None:
+    def refuse_mixing(self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]) -> None:
         """Raise an error when a file to commit has edits of somebody else in it."""
         ours = self._paths(outcome, environments)
         mixed = sorted(ours & self._repository.uncommitted(self._folder))
@@ -161,7 +163,7 @@ class Committing:
 
     @contextmanager
     def undone_unless_committed(
-        self, outcome: Outcome, environments: tuple[EnvironmentPlan, ...]
+        self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]
     ) -> Iterator[None]:
         """All or nothing: what is written meanwhile is taken back after an error or Ctrl-C."""
         ours = self._paths(outcome, environments) - self._ignored
@@ -169,7 +171,7 @@ class Committing:
             yield
 
     def commit(
-        self, outcome: Outcome, environments: tuple[EnvironmentPlan, ...], message: str
+        self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...], message: str
     ) -> str:
         """The hash of the commit, made by git itself: its hooks and its signing count."""
         ours = self._paths(outcome, environments)

@@ -6,7 +6,7 @@ from trainwright.kinds import unsupported
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.removal import Removal
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.rules.gitops import Leaving
+from trainwright.rules.gitops import Departure
 from trainwright.specs import edit as editing
 
 _STATE = "/state"
@@ -53,8 +53,8 @@ def cancel(subject: Subject, *, orphan: bool = False) -> Step:
         return Step(said="is cancelled already")
     if subject.finished:
         return Step(said=f"has finished: {subject.object} is in the ledger", refused=True)
-    end, runs = removal.of(subject), subject.value(_STATE) == "active"
-    if runs and end.leaving is Leaving.KEPT and not orphan:
+    end, runs = removal.removal_of(subject), subject.value(_STATE) == "active"
+    if runs and end.leaving is Departure.KEPT and not orphan:
         return Step(said=f"is not cancelled: {_would_go_on(subject, end)}", refused=True)
     files = {subject.file.path: in_state(subject, "cancelled")}
     return Step(said="cancelled", files=files, notes=end.note(subject.object))

@@ -25,7 +25,7 @@ _OWN = {
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownKind:
     """What is known of one kind. Our own schemas have no `status`, which nobody applies."""
 
     schema: Schema
@@ -46,12 +46,12 @@ class Known:
         return tuple(schema.dated(each, self.schema.root, self.kubernetes) for each in found)
 
 
-def _of(crd: Crd) -> Known:
+def _of(crd: Crd) -> KnownKind:
     if not crd.schema.defect:
-        return Known(crd.schema, crd.kubernetes, crd)
+        return KnownKind(crd.schema, crd.kubernetes, crd)
     plain = structural.without_patterns(crd.schema.root)
     schema_without = schema.with_kubernetes(plain, crd.kubernetes)
-    return Known(schema_without, crd.kubernetes, crd, unchecked=crd.schema.defect)
+    return KnownKind(schema_without, crd.kubernetes, crd, unchecked=crd.schema.defect)
 
 
 @dataclass(frozen=True)
@@ -60,20 +60,20 @@ class Catalog:
 
     kubernetes: str
     crds: tuple[Crd, ...] = ()
-    _found: dict[tuple[str, str], Known | None] = field(default_factory=dict)
+    _found: dict[tuple[str, str], KnownKind | None] = field(default_factory=dict)
 
     @cached_property
     def _by_kind(self) -> Mapping[tuple[str, str], Crd]:
         return {(crd.api_version, crd.kind): crd for crd in self.crds}
 
-    def find(self, api_version: str, kind: str) -> Known | None:
+    def find(self, api_version: str, kind: str) -> KnownKind | None:
         """What is known of a kind; None when nothing is."""
         key = (api_version, kind)
         if key not in self._found:
             self._found[key] = self._look(key)
         return self._found[key]
 
-    def _look(self, key: tuple[str, str]) -> Known | None:
+    def _look(self, key: tuple[str, str]) -> KnownKind | None:
         crd = self._by_kind.get(key)
         if crd is not None:
             return _of(crd)
@@ -82,12 +82,12 @@ class Catalog:
             if _OWN[key] != key[1]:  # ClusterTrainingRuntime differs by its name alone
                 fields = {**own.root["properties"], "kind": {"const": key[1]}}
                 own = replace(own, root={**own.root, "properties": fields})
-            return Known(own, self.kubernetes, own=True)
+            return KnownKind(own, self.kubernetes, own=True)
         definition = kubernetes_schemas.kinds(self.kubernetes).get(key)
         if definition is None:
             return None
         root = {"$ref": f"{kubernetes_schemas.URI}#/$defs/{definition}"}
-        return Known(schema.with_kubernetes(root, self.kubernetes), self.kubernetes)
+        return KnownKind(schema.with_kubernetes(root, self.kubernetes), self.kubernetes)
 
     def serves_group(self, api_version: str) -> bool:
         """Whether Kubernetes itself serves this group, so that it has no kind that we do not know.

@@ -11,7 +11,7 @@ from trainwright.manifests import cel, webhooks
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.cel import Broken, Skipped
 from trainwright.manifests.crds import Crd
-from trainwright.model import Finding, Manifest, Place
+from trainwright.model import Finding, Location, Manifest
 
 REMEDY = "Leave it as it was, or make another object under another name."
 _ALL = "the rules that compare with the object before"
@@ -28,7 +28,7 @@ class Refusal:
     message: str
     sure: bool
 
-    def finding(self, place: Place, said: str, remedy: str) -> Finding:
+    def finding(self, place: Location, said: str, remedy: str) -> Finding:
         """The finding of it, `said` in words that hold the message."""
         found = dx.CEL.at(place, said, remedy=remedy)
         return found if self.sure else webhooks.unless(found)

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from trainwright import rules
 from trainwright.findings import diagnostics as dx
 from trainwright.manifests import reading, webhooks
-from trainwright.manifests.catalog import Catalog, Known
+from trainwright.manifests.catalog import Catalog, KnownKind
 from trainwright.manifests.reading import Chunk, Object
-from trainwright.model import Data, Environment, Finding, Manifest, Place, Severity
+from trainwright.model import Data, Environment, Finding, Location, Manifest, Severity
 from trainwright.rules.bundle import Bundle
 from trainwright.rules.rule import Rule
 from trainwright.rules.subject import Hit, Subject
@@ -22,12 +22,12 @@ from trainwright.specs.schema_errors import Violation
 from trainwright.specs.yamlio import Document
 
 DUPLICATE = "TW512"  # told where all manifests of a run are known, so not one by one
-_NOWHERE = Place("")
+_NOWHERE = Location("")
 _SECRET = re.compile(r"/(?:data|stringData)/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class CheckContext:
     """What manifests are held against; `around` are objects that others refer to."""
 
     environment: Environment
@@ -36,36 +36,36 @@ class Setting:
 
 
 # Tuples, since there is one for each object and they go from process to process.
-class At(NamedTuple):
+class ObjectLocation(NamedTuple):
     """A pointer into one of the documents of a text."""
 
     document: int
     pointer: str
 
 
-class Seen(NamedTuple):
+class CheckedObject(NamedTuple):
     """An object that was looked at: its identity, and where it is."""
 
     identity: tuple[str, str, str, str]
-    at: At
+    at: ObjectLocation
 
 
-class Unknown(NamedTuple):
+class UnknownKind(NamedTuple):
     """A kind that there is no schema for, or a rule of a kind that could not be evaluated."""
 
     api_version: str
     kind: str
-    at: At
+    at: ObjectLocation
     rule: str = ""
     reason: str = ""
 
 
-class Looked(NamedTuple):
+class CheckedText(NamedTuple):
     """What became of one text."""
 
     findings: list[Finding]
-    seen: list[Seen]
-    unknown: list[Unknown]
+    seen: list[CheckedObject]
+    unknown: list[UnknownKind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +77,24 @@ class _Remark:
     key: bool = False
 
 
-def look(chunk: Chunk, setting: Setting) -> Looked:
+def check_text(chunk: Chunk, setting: CheckContext) -> CheckedText:
     """What is wrong with a text. Only findings need the positions that are slow to read."""
     glanced = reading.glance(chunk)
     if glanced is None:
-        return look_carefully(chunk, setting)
-    looked = Looked([], [], [])
+        return check_text_exactly(chunk, setting)
+    looked = CheckedText([], [], [])
     remarks = tuple(_remarks(glanced[0], 0, chunk, setting, looked))
     if remarks:
         document, *more = reading.documents(chunk)
         if more or not isinstance(document, Document) or document.data != glanced[0]:
-            return look_carefully(chunk, setting)
+            return check_text_exactly(chunk, setting)
         looked.findings.extend(_placed(remark, document) for remark in remarks)
     return looked
 
 
-def look_carefully(chunk: Chunk, setting: Setting) -> Looked:
+def check_text_exactly(chunk: Chunk, setting: CheckContext) -> CheckedText:
     """The same, with the position of everything read along."""
-    looked = Looked([], [], [])
+    looked = CheckedText([], [], [])
     for index, document in enumerate(reading.documents(chunk)):
         if isinstance(document, tuple):
             looked.findings.extend(document)
@@ -104,12 +104,12 @@ def look_carefully(chunk: Chunk, setting: Setting) -> Looked:
     return looked
 
 
-def place(chunk: Chunk, at: At) -> Place:
+def place(chunk: Chunk, at: ObjectLocation) -> Location:
     """The position of something in a text, which is read again for it."""
     for index, document in enumerate(reading.documents(chunk)):
         if index == at.document and isinstance(document, Document):
             return document.place(at.pointer)
-    return Place(chunk.file, chunk.above + 1)
+    return Location(chunk.file, chunk.above + 1)
 
 
 def _placed(remark: _Remark, document: Document) -> Finding:
@@ -118,17 +118,19 @@ def _placed(remark: _Remark, document: Document) -> Finding:
 
 
 def _remarks(
-    data: Data, index: int, chunk: Chunk, setting: Setting, looked: Looked
+    data: Data, index: int, chunk: Chunk, setting: CheckContext, looked: CheckedText
 ) -> Iterator[_Remark]:
     if chunk.found and isinstance(data, Mapping) and data.keys().isdisjoint(_ENVELOPE):
         said = "this is no manifest: it has neither apiVersion nor kind"
         yield _Remark(replace(dx.SHAPE.at(_NOWHERE, said), severity=Severity.NOTE), "")
         return
     for item in reading.objects(data):
-        yield from _about(item, At(index, item.prefix), setting, looked)
+        yield from _about(item, ObjectLocation(index, item.prefix), setting, looked)
 
 
-def _about(item: Object, at: At, setting: Setting, looked: Looked) -> Iterator[_Remark]:
+def _about(
+    item: Object, at: ObjectLocation, setting: CheckContext, looked: CheckedText
+) -> Iterator[_Remark]:
     body = item.body
     problem = _shapeless(body)
     if problem:
@@ -136,9 +138,9 @@ def _about(item: Object, at: At, setting: Setting, looked: Looked) -> Iterator[_
         return
     manifest = Manifest(body=body)
     if manifest.api_version.partition("/")[0] in FOR_TOOLS:
-        looked.unknown.append(Unknown(manifest.api_version, manifest.kind, at))
+        looked.unknown.append(UnknownKind(manifest.api_version, manifest.kind, at))
         return
-    looked.seen.append(Seen(manifest.identity, at))
+    looked.seen.append(CheckedObject(manifest.identity, at))
     known = setting.catalog.find(manifest.api_version, manifest.kind)
     if known is None:
         remarks = [*_unknown_kind(manifest, at, setting, looked)]
@@ -168,13 +170,13 @@ def _shapeless(body: Data) -> str:
 
 
 def _unknown_kind(
-    manifest: Manifest, at: At, setting: Setting, looked: Looked
+    manifest: Manifest, at: ObjectLocation, setting: CheckContext, looked: CheckedText
 ) -> Iterator[_Remark]:
     catalog = setting.catalog
     api_version, kind = manifest.api_version, manifest.kind
     when = kubernetes_schemas.when_kind(api_version, kind, catalog.kubernetes)
     if not when and not catalog.serves_group(api_version):
-        looked.unknown.append(Unknown(api_version, kind, at))
+        looked.unknown.append(UnknownKind(api_version, kind, at))
         return
     message = f"Kubernetes {catalog.kubernetes} has no {kind} of {api_version}"
     remedy = "Write an apiVersion that it serves, or name its version with --kubernetes-version."
@@ -184,12 +186,14 @@ def _unknown_kind(
     yield _Remark(finding, "/apiVersion")
 
 
-def _against(manifest: Manifest, known: Known, at: At, looked: Looked) -> Iterator[_Remark]:
+def _against(
+    manifest: Manifest, known: KnownKind, at: ObjectLocation, looked: CheckedText
+) -> Iterator[_Remark]:
     violations = known.violations(manifest.body)
     if known.unchecked:
         rule = "the patterns of its schema"
         looked.unknown.append(
-            Unknown(manifest.api_version, manifest.kind, at, rule, known.unchecked)
+            UnknownKind(manifest.api_version, manifest.kind, at, rule, known.unchecked)
         )
     for violation in violations:
         yield _violation(manifest, violation)
@@ -204,7 +208,9 @@ def _against(manifest: Manifest, known: Known, at: At, looked: Looked) -> Iterat
             awaited = webhooks.awaited(manifest.group_kind, manifest.body, pointer, rule)
             yield _Remark(webhooks.unless(finding) if awaited else finding, outcome.pointer)
         else:
-            unknown = Unknown(manifest.api_version, manifest.kind, at, outcome.rule, outcome.reason)
+            unknown = UnknownKind(
+                manifest.api_version, manifest.kind, at, outcome.rule, outcome.reason
+            )
             looked.unknown.append(unknown)
 
 
@@ -222,7 +228,7 @@ def _violation(manifest: Manifest, violation: Violation) -> _Remark:
 # --- rules ---------------------------------------------------------------------------------------
 
 
-def _ruled(manifest: Manifest, setting: Setting) -> Iterator[_Remark]:
+def _ruled(manifest: Manifest, setting: CheckContext) -> Iterator[_Remark]:
     subject = Subject(manifest, setting.environment, None, setting.around)
     for rule, hit in rules.run(subject):
         if rule.id == DUPLICATE:

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from trainwright.manifests import changes, checking, earlier
-from trainwright.manifests.checking import Looked, Setting, Unknown
+from trainwright.manifests.checking import CheckContext, CheckedText, UnknownKind
 from trainwright.manifests.earlier import Pair
 from trainwright.manifests.reading import Chunk
-from trainwright.model import Finding, Manifest, Place
+from trainwright.model import Finding, Location, Manifest
 from trainwright.rules import transitions
 from trainwright.rules.transition import Verdict
 from trainwright.rules.transitions import Judgement
@@ -25,7 +25,7 @@ class Since:
 
 
 def changed(
-    since: Since, chunks: Sequence[Chunk], looked: Sequence[Looked], setting: Setting
+    since: Since, chunks: Sequence[Chunk], looked: Sequence[CheckedText], setting: CheckContext
 ) -> Iterator[Finding]:
     """What our rules and definitions say about each change of an object that stays the same one.
 
@@ -48,8 +48,8 @@ def _refused(
     pair: Pair,
     since: Since,
     chunks: Sequence[Chunk],
-    looked: Sequence[Looked],
-    setting: Setting,
+    looked: Sequence[CheckedText],
+    setting: CheckContext,
 ) -> Iterator[Finding]:
     after = pair.after
     for outcome in changes.judge(setting.catalog, pair.before, after):
@@ -59,11 +59,11 @@ def _refused(
             finding = outcome.finding(place, said, changes.REMEDY)
             yield replace(finding, manifest=_title(after), pointer=outcome.pointer)
         else:
-            rule = Unknown(after.api_version, after.kind, pair.at, outcome.rule, outcome.reason)
+            rule = UnknownKind(after.api_version, after.kind, pair.at, outcome.rule, outcome.reason)
             looked[pair.chunk].unknown.append(rule)
 
 
-def _becomes(judgement: Judgement, after: Manifest, place: Place, revision: str) -> Finding:
+def _becomes(judgement: Judgement, after: Manifest, place: Location, revision: str) -> Finding:
     transition = judgement.transition
     return Finding(
         rule=transition.id,
@@ -81,6 +81,6 @@ def _title(manifest: Manifest) -> str:
     return f"{manifest.kind}/{manifest.name}"
 
 
-def _place(pair: Pair, pointer: str, chunks: Sequence[Chunk]) -> Place:
+def _place(pair: Pair, pointer: str, chunks: Sequence[Chunk]) -> Location:
     at = pair.at._replace(pointer=pair.at.pointer + pointer)
     return checking.place(chunks[pair.chunk], at)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.manifests import reading
-from trainwright.manifests.checking import At
+from trainwright.manifests.checking import ObjectLocation
 from trainwright.manifests.reading import Chunk, Source
 from trainwright.model import Manifest
 from trainwright.specs import git
@@ -23,7 +23,7 @@ class Pair:
     before: Manifest
     after: Manifest
     chunk: int
-    at: At
+    at: ObjectLocation
 
 
 def pairs(paths: tuple[str, ...], chunks: Sequence[Chunk], against: str) -> Iterator[Pair]:
@@ -37,7 +37,7 @@ def pairs(paths: tuple[str, ...], chunks: Sequence[Chunk], against: str) -> Iter
     for file, raw in were.items():
         for _, manifest in _objects(reading.split(Source("", raw))):
             old.setdefault((file, manifest.identity), manifest)
-    new: dict[_Key, tuple[Manifest, int, At]] = {}
+    new: dict[_Key, tuple[Manifest, int, ObjectLocation]] = {}
     for number, chunk in enumerate(chunks):
         lies = _absolute(Path(chunk.file))
         if lies in were:
@@ -67,14 +67,14 @@ def _absolute(file: Path) -> Path:
     return file.parent.resolve() / file.name
 
 
-def _objects(chunks: Iterable[Chunk]) -> Iterator[tuple[At, Manifest]]:
+def _objects(chunks: Iterable[Chunk]) -> Iterator[tuple[ObjectLocation, Manifest]]:
     for chunk in chunks:
         for document, data in reading.data(chunk):
             for found in reading.objects(data):
                 if isinstance(found.body, Mapping):
                     manifest = Manifest(body=found.body)
                     if manifest.name:
-                        yield At(document, found.prefix), manifest
+                        yield ObjectLocation(document, found.prefix), manifest
 
 
 def _matched(old: Iterable[_Key], new: Iterable[_Key]) -> Iterator[tuple[_Key, _Key]]:

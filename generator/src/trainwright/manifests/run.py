@@ -13,18 +13,24 @@ from trainwright.errors import SelectionError
 from trainwright.findings import diagnostics as dx
 from trainwright.manifests import checking, crds, excerpts, reading
 from trainwright.manifests.catalog import Catalog
-from trainwright.manifests.checking import DUPLICATE, FOR_TOOLS, Looked, Setting, Unknown
+from trainwright.manifests.checking import (
+    DUPLICATE,
+    FOR_TOOLS,
+    CheckContext,
+    CheckedText,
+    UnknownKind,
+)
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.spread import look_at_all, undisturbed
-from trainwright.model import Environment, Finding, GitOps, Manifest, Place, Related, Severity
-from trainwright.policy import Judged, settle
+from trainwright.model import Environment, Finding, GitOps, Location, Manifest, Related, Severity
+from trainwright.policy import JobFindings, apply_policy
 from trainwright.rules.bundle import Bundle
 from trainwright.specs import kubernetes_schemas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ManifestOptions:
     """How to check: `environment` gives facts and severities where there is one.
 
     `kubernetes` is a minor version; empty for that of the environment, else the newest. `against`
@@ -40,7 +46,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class ManifestFindings:
     """What was found, with the lines of every file that a finding names."""
 
     findings: tuple[Finding, ...]
@@ -49,7 +55,7 @@ class Checked:
 
 
 @undisturbed()
-def check(paths: tuple[str, ...], options: Options) -> Checked:
+def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
     """Everything that is wrong with the manifests below the paths ("-" is standard input)."""
     environment = options.environment or nowhere(options.kubernetes or kubernetes_schemas.NEWEST)
     if options.kubernetes:
@@ -57,7 +63,7 @@ def check(paths: tuple[str, ...], options: Options) -> Checked:
     sources = reading.gather(paths)
     definitions, problems = _definitions(options.crds, environment.kubernetes_version)
     chunks = [chunk for source in sources for chunk in reading.split(source)]
-    setting = Setting(
+    setting = CheckContext(
         environment=environment,
         catalog=Catalog(environment.kubernetes_version, definitions),
         around=Bundle(_context(chunks)),
@@ -74,7 +80,7 @@ def check(paths: tuple[str, ...], options: Options) -> Checked:
     values = frozenset(_values(sources))
     findings = [f for f in findings if f.rule != dx.SHAPE.id or f.place.file not in values]
     findings = _settled(findings, environment, options.today)
-    return Checked(
+    return ManifestFindings(
         findings=tuple(sorted(findings, key=lambda finding: finding.order)),
         sources=dict(excerpts.lines(sources, findings)),
         files=tuple(source.file for source in sources),
@@ -86,7 +92,7 @@ def nowhere(kubernetes: str) -> Environment:
     return Environment(
         name="",
         namespace="",
-        place=Place(""),
+        place=Location(""),
         kubernetes_version=kubernetes,
         targets={},
         gitops=GitOps(engine="none"),
@@ -103,7 +109,7 @@ def environment(root: Path, name: str) -> Environment:
     from trainwright.specs.tree import Folder
 
     tree = Folder(root)
-    if name not in load.survey(tree).jobs:
+    if name not in load.discover(tree).jobs:
         raise SelectionError(
             f'there is no environment "{name}"; see `trainwright list environments`'
         )
@@ -137,9 +143,9 @@ def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
                         yield Manifest(body=item.body)
 
 
-def _duplicates(chunks: Sequence[Chunk], looked: Sequence[Looked]) -> Iterator[Finding]:
+def _duplicates(chunks: Sequence[Chunk], looked: Sequence[CheckedText]) -> Iterator[Finding]:
     """Objects that are described twice, in whichever files: at the second, naming the first."""
-    first: dict[tuple[str, str, str, str], tuple[Chunk, checking.At]] = {}
+    first: dict[tuple[str, str, str, str], tuple[Chunk, checking.ObjectLocation]] = {}
     rule = rules.RULES[DUPLICATE]
     for chunk, one in zip(chunks, looked, strict=True):
         for seen in one.seen:
@@ -163,7 +169,7 @@ def _duplicates(chunks: Sequence[Chunk], looked: Sequence[Looked]) -> Iterator[F
             )
 
 
-def _name_of(chunk: Chunk, at: checking.At) -> Place:
+def _name_of(chunk: Chunk, at: checking.ObjectLocation) -> Location:
     return checking.place(chunk, at._replace(pointer=f"{at.pointer}/metadata/name"))
 
 
@@ -177,7 +183,7 @@ _BESIDE = frozenset(
 )
 
 
-def _group_kind(unknown: Unknown) -> tuple[str, str]:
+def _group_kind(unknown: UnknownKind) -> tuple[str, str]:
     return unknown.api_version.partition("/")[0], unknown.kind
 
 
@@ -194,9 +200,11 @@ def _values(sources: Sequence[Source]) -> Iterator[str]:
                     yield source.file
 
 
-def _unknown(chunks: Sequence[Chunk], looked: Sequence[Looked], *, need: bool) -> Iterator[Finding]:
+def _unknown(
+    chunks: Sequence[Chunk], looked: Sequence[CheckedText], *, need: bool
+) -> Iterator[Finding]:
     """Once a kind or rule: what could not be checked, and in how many objects."""
-    found: dict[tuple[str, ...], list[tuple[Chunk, Unknown]]] = {}
+    found: dict[tuple[str, ...], list[tuple[Chunk, UnknownKind]]] = {}
     for chunk, one in zip(chunks, looked, strict=True):
         for unknown in one.unknown:
             if _group_kind(unknown) in _BESIDE:
@@ -222,5 +230,5 @@ def _settled(findings: Sequence[Finding], environment: Environment, today: str) 
     by_name: dict[str, list[Finding]] = {}
     for finding in findings:
         by_name.setdefault(finding.manifest.rpartition("/")[2], []).append(finding)
-    judged = [Judged(name, tuple(group), ()) for name, group in by_name.items()]
-    return list(settle(environment, judged, today, whole=False))
+    judged = [JobFindings(name, tuple(group), ()) for name, group in by_name.items()]
+    return list(apply_policy(environment, judged, today, whole=False))

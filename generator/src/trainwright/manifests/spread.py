@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from trainwright.manifests.catalog import Catalog
-from trainwright.manifests.checking import Looked, Setting, look
+from trainwright.manifests.checking import CheckContext, CheckedText, check_text
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk
 from trainwright.model import Environment
@@ -35,13 +35,13 @@ def undisturbed() -> Iterator[None]:
             gc.enable()
 
 
-def look_at_all(chunks: Sequence[Chunk], setting: Setting) -> Iterator[Looked]:
+def look_at_all(chunks: Sequence[Chunk], setting: CheckContext) -> Iterator[CheckedText]:
     """What is wrong with each text."""
     processes = min(_MAX_PROCESSES, processors())
     size = sum(len(chunk.raw) for chunk in chunks)
     if processes == 1 or size < _WORTH_PROCESSES:
         for chunk in chunks:
-            yield look(chunk, setting)
+            yield check_text(chunk, setting)
         return
     from concurrent.futures import ProcessPoolExecutor  # 20 ms, and only many manifests need it
     from multiprocessing import get_context
@@ -69,7 +69,9 @@ def _batches(chunks: Sequence[Chunk]) -> Iterator[tuple[int, int]]:
             begin, size = index, 0
 
 
-_work: tuple[Sequence[Chunk], Setting] | None = None  # set once in each worker, never elsewhere
+_work: tuple[Sequence[Chunk], CheckContext] | None = (
+    None  # set once in each worker, never elsewhere
+)
 
 
 def _start(
@@ -83,10 +85,10 @@ def _start(
     exit_on_interrupt()
     gc.disable()  # a worker lives for seconds, and what it makes has no cycles to speak of
     catalog = Catalog(kubernetes, crds)
-    _work = chunks, Setting(environment=environment, catalog=catalog, around=around)
+    _work = chunks, CheckContext(environment=environment, catalog=catalog, around=around)
 
 
-def _look_in_worker(begin: int, end: int) -> list[Looked]:
+def _look_in_worker(begin: int, end: int) -> list[CheckedText]:
     assert _work is not None
     chunks, setting = _work
-    return [look(chunk, setting) for chunk in chunks[begin:end]]
+    return [check_text(chunk, setting) for chunk in chunks[begin:end]]

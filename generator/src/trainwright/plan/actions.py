@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.kinds import TARGETS
 from trainwright.model import Environment, Manifest
-from trainwright.plan.model import Action, Run
+from trainwright.plan.model import Action, PlannedRun
 from trainwright.rules import transitions
-from trainwright.rules.gitops import Leaving, leaving
+from trainwright.rules.gitops import Departure, leaving
 from trainwright.rules.transition import Verdict
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
@@ -26,7 +26,7 @@ _ACTIONS = {
 
 
 def judge(
-    before: Run | None, after: Run | None, environment: Environment | None = None
+    before: PlannedRun | None, after: PlannedRun | None, environment: Environment | None = None
 ) -> Judgement:
     """The action and, in one clause, why.
 
@@ -48,13 +48,13 @@ def judge(
     return _same_object(before, after, environment)
 
 
-def _started(after: Run) -> str:
+def _started(after: PlannedRun) -> str:
     if after.state == "suspended":
         return "suspended: no pod until it is resumed"
     return f"when queue {after.queue} admits it" if after.queue else "at once"
 
 
-def _ended(before: Run, after: Run | None) -> Judgement:
+def _ended(before: PlannedRun, after: PlannedRun | None) -> Judgement:
     if after is not None and after.retired:
         return Action.RETIRED, f"it is in the ledger of finished runs; {_removed(before)}"
     if goes_on(before, after):
@@ -66,7 +66,7 @@ def _ended(before: Run, after: Run | None) -> Judgement:
     return Action.DELETED, f"it renders to nothing; {_removed(before)}"
 
 
-def goes_on(before: Run | None, after: Run | None) -> bool:
+def goes_on(before: PlannedRun | None, after: PlannedRun | None) -> bool:
     """Whether a run that leaves git goes on, since its GitOps engine deletes nothing."""
     if before is None or before.state != "active" or not before.object:
         return False
@@ -74,10 +74,10 @@ def goes_on(before: Run | None, after: Run | None) -> bool:
         return False
     left = (m for m in manifests(before).values() if m.name == before.object)
     training = (m for m in left if m.kind == TARGETS[before.target].kind)
-    return any(leaving(m.body["metadata"]) is Leaving.KEPT for m in training)
+    return any(leaving(m.body["metadata"]) is Departure.KEPT for m in training)
 
 
-def _removed(before: Run) -> str:
+def _removed(before: PlannedRun) -> str:
     """What becomes of an object that leaves git."""
     for manifest in manifests(before).values():
         if manifest.name == before.object:
@@ -86,7 +86,9 @@ def _removed(before: Run) -> str:
     return f"{before.object} goes"
 
 
-def _same_object(before: Run, after: Run, environment: Environment | None) -> Judgement:
+def _same_object(
+    before: PlannedRun, after: PlannedRun, environment: Environment | None
+) -> Judgement:
     if before.files == after.files:
         return Action.UNCHANGED, ""
     old, new = manifests(before), manifests(after)
@@ -110,12 +112,12 @@ def _same_object(before: Run, after: Run, environment: Environment | None) -> Ju
     return Action.IN_PLACE, "objects beside it come or go"
 
 
-def manifests(run: Run) -> Mapping[tuple[str, str, str, str], Manifest]:
+def manifests(run: PlannedRun) -> Mapping[tuple[str, str, str, str], Manifest]:
     """The objects of a run by their identity, in order."""
     return {manifest.identity: manifest for manifest in _read(run)}
 
 
-def _read(run: Run) -> Iterator[Manifest]:
+def _read(run: PlannedRun) -> Iterator[Manifest]:
     envelope = TARGETS[run.target].envelope or dict
     for name, text in run.files.items():
         if name != VALUES_FILE:

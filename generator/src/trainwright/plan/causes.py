@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import Place
+from trainwright.model import Location
 from trainwright.plan.model import Cause
 from trainwright.pointer import Pointer
 from trainwright.specs.load import BUILT_IN
@@ -25,12 +25,12 @@ def of_specs(before: Layered, after: Layered) -> Iterator[Cause]:
             yield Cause(pointer, was, now, _changed(before, after, pointer))
 
 
-def _changed(before: Layered, after: Layered, pointer: str) -> Place:
+def _changed(before: Layered, after: Layered, pointer: str) -> Location:
     """The line of the new spec that decides; where the value is gone, the line that had it."""
     if lookup(after.data, pointer) is None and not any(True for _ in after.history(pointer)):
         return before.origin(pointer)
     if after.setter(pointer).label == BUILT_IN:
-        return Place(after.layers[-1].document.file)
+        return Location(after.layers[-1].document.file)
     return after.origin(pointer)
 
 

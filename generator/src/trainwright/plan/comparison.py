@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from trainwright.model import Finding, Job, Place, Severity
-from trainwright.plan import actions, affected, causes, fits
+from trainwright.model import Finding, Job, Location, Severity
+from trainwright.plan import actions, affected, capacity, causes
 from trainwright.plan.model import (
     Action,
-    Blast,
     Cause,
-    Change,
-    EnvironmentReview,
-    Review,
-    Run,
-    Told,
+    CrdVerdict,
+    EnvironmentPlan,
+    JobChange,
+    Plan,
+    PlannedRun,
+    SharedFileImpact,
 )
 from trainwright.plan.sides import Side
 from trainwright.pointer import Pointer
-from trainwright.policy import Judged, distinct, settle
+from trainwright.policy import JobFindings, apply_policy, distinct
 from trainwright.render.job import Rendered
 from trainwright.runs.decision import Decision, Step
 from trainwright.specs import demand, git
@@ -33,7 +33,7 @@ from trainwright.specs.tree import Folder, Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class PlanOptions:
     """What to compare: `against` is a revision, `head` another or, when None, what is on disk."""
 
     against: str
@@ -43,7 +43,7 @@ class Options:
     crds: Path | None = None  # definitions whose rules about changes are asked, too
 
 
-def review(root: Path, patterns: tuple[str, ...], options: Options) -> Review:
+def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
     """What merging `head` into `against` will do to the selected jobs.
 
     The base is the newest commit that both share, so that what others merged meanwhile does not
@@ -65,7 +65,7 @@ def review(root: Path, patterns: tuple[str, ...], options: Options) -> Review:
         options=options,
     )
     findings = compared.findings
-    return Review(
+    return Plan(
         base=base,
         head=head or "",
         behind=int(repository.line("rev-list", "--count", f"{base}..{options.against}", "--")),
@@ -90,7 +90,7 @@ class _Comparison:
         after: Side,
         changed: frozenset[str],
         patterns: tuple[str, ...],
-        options: Options,
+        options: PlanOptions,
     ):
         self.before, self.after = before, after
         self._changed = changed
@@ -120,22 +120,22 @@ class _Comparison:
         return self.after.render(files, self._options.helm)
 
     @cached_property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[JobChange, ...]:
         """What happens to each job to which anything happens."""
         return self._told.changes
 
     @cached_property
-    def _told(self) -> Told:
+    def _told(self) -> CrdVerdict:
         """The changes, with what the definitions that were given say about them."""
         found = map(self._change, self._files)
         changes = tuple(change for change in found if change.action is not Action.UNCHANGED)
         if self._options.crds is None:
-            return Told(changes, ())
+            return CrdVerdict(changes, ())
         from trainwright.plan import definitions  # 0.2 s, and few plans are given any
 
         return definitions.ask(self._options.crds, changes)
 
-    def _change(self, file: JobFile) -> Change:
+    def _change(self, file: JobFile) -> JobChange:
         now = self._after.get(file)
         before = self._was(file)
         after = self.after.after(file, now, before) if now else None
@@ -152,7 +152,7 @@ class _Comparison:
         unchanged = action is Action.UNCHANGED
         unrendered = action is Action.BROKEN and (after is None or not after.object)
         stays = unrendered or actions.goes_on(before, after)
-        return Change(
+        return JobChange(
             file=file,
             action=action,
             why=why,
@@ -162,7 +162,7 @@ class _Comparison:
             left=before.demand if before and stays else NOTHING,
         )
 
-    def _was(self, file: JobFile) -> Run | None:
+    def _was(self, file: JobFile) -> PlannedRun | None:
         """The run that is applied now."""
         if not self.before.has(file):
             return None
@@ -192,7 +192,7 @@ class _Comparison:
         both = self.before.has(file) and self.after.has(file)
         was, now = (side.job(file) if both else None for side in (self.before, self.after))
         if not (was and now and was.loaded.spec and now.loaded.spec):
-            yield Cause(Pointer(), None, None, Place(file.path))
+            yield Cause(Pointer(), None, None, Location(file.path))
             return
         yield from causes.of_specs(was.loaded.spec, now.loaded.spec)
         old = self.before.loaded(file.environment).document
@@ -203,21 +203,21 @@ class _Comparison:
 
     # --- sums --------------------------------------------------------------------------------
 
-    def environments(self) -> Iterator[EnvironmentReview]:
+    def environments(self) -> Iterator[EnvironmentPlan]:
         """Each selected environment, with the sums over everything that is active in it."""
         for name in self._names:
             changes = tuple(change for change in self.changes if change.file.environment == name)
             environment = self.after.environments.get(name)
             demands = (*self._demands(name), *self._left(changes))
             after = demand.total(asked for _, asked in demands)
-            yield EnvironmentReview(
+            yield EnvironmentPlan(
                 name=name,
                 jobs=len(self.after.survey.jobs.get(name, ())),
                 changes=changes,
                 before=after - demand.total(change.delta for change in changes),
                 after=after,
                 asked=demand.total(change.asked for change in changes),
-                fits=tuple(fits.of(environment, demands)) if environment else (),
+                fits=tuple(capacity.check_capacity(environment, demands)) if environment else (),
             )
 
     def _demands(self, name: str) -> Iterator[tuple[Job, Demand]]:
@@ -226,21 +226,21 @@ class _Comparison:
             job = self.after.running(resolved)
             ended = resolved.decision is None or resolved.decision.step is Step.END
             if job is not None and not ended:
-                yield job, demand.of(job)
+                yield job, demand.demand_of_job(job)
 
-    def _left(self, changes: tuple[Change, ...]) -> Iterator[tuple[Job, Demand]]:
+    def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
         """What goes on although these changes take it out of git."""
         for change in changes:
             job = self.before.job(change.file).job if change.left != NOTHING else None
             if job is not None:
                 yield job, change.left
 
-    def blast(self) -> Iterator[Blast]:
+    def blast(self) -> Iterator[SharedFileImpact]:
         """Each shared file that changed, with the jobs that read it and that something happens to.
 
         A job's own file is not shared, unless others extend it.
         """
-        readers: dict[str, list[Change]] = {}
+        readers: dict[str, list[JobChange]] = {}
         for change in self.changes:
             for path in self._shared(change):
                 readers.setdefault(path, []).append(change)
@@ -248,7 +248,7 @@ class _Comparison:
             counts = Counter(change.action for change in changes)
             held = (c for change in changes if change.action is Action.HELD for c in change.causes)
             distinct = {(c.pointer, repr(c.after)): c for c in held if c.place.file == path}
-            yield Blast(
+            yield SharedFileImpact(
                 file=path,
                 jobs=tuple(change.file for change in changes),
                 new_runs=counts[Action.NEW_RUN],
@@ -256,7 +256,7 @@ class _Comparison:
                 causes=tuple(distinct.values()),
             )
 
-    def _shared(self, change: Change) -> frozenset[str]:
+    def _shared(self, change: JobChange) -> frozenset[str]:
         """The changed files that a job shares with others and that made it change."""
         there = self.after.has(change.file)
         read = self.after.job(change.file).loaded.files if there else ()
@@ -289,9 +289,9 @@ class _Comparison:
         if environment is None:
             return self.after.loaded(name).findings
         judged = [
-            Judged(file.name, rendered.findings, rendered.waivers)
+            JobFindings(file.name, rendered.findings, rendered.waivers)
             for file, rendered in self._after.items()
             if file.environment == name
         ]
-        settled = settle(environment, judged, self._options.today, whole=False)
+        settled = apply_policy(environment, judged, self._options.today, whole=False)
         return (*settled, *self.after.ledger(name).findings)

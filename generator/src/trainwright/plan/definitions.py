@@ -11,9 +11,9 @@ from trainwright.kinds import TARGETS
 from trainwright.manifests import changes, crds
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.changes import Refusal
-from trainwright.model import Data, Finding, Manifest, Place
+from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.plan import actions
-from trainwright.plan.model import Action, Cause, Change, Told
+from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
 from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.merge import lookup
@@ -22,7 +22,7 @@ from trainwright.specs.resolve import seconds
 _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
 
 
-def ask(folder: Path, found: Sequence[Change]) -> Told:
+def ask(folder: Path, found: Sequence[JobChange]) -> CrdVerdict:
     """Hold every object that keeps its name against the rules that compare (`oldSelf`).
 
     What they refuse is rejected as a whole. A rule that could not be asked is a note, once.
@@ -31,7 +31,7 @@ def ask(folder: Path, found: Sequence[Change]) -> Told:
     catalog = Catalog(kubernetes_schemas.NEWEST, known)
     told: list[Finding] = list(findings)
     notes: dict[tuple[str, str, str], Finding] = {}
-    after: list[Change] = []
+    after: list[JobChange] = []
     for change in found:
         refused: list[Refusal] = []
         for was, now in _kept(change):
@@ -43,17 +43,17 @@ def ask(folder: Path, found: Sequence[Change]) -> Told:
                     note = _note(change, now, outcome.rule, outcome.reason)
                     notes.setdefault((now.kind, outcome.rule, outcome.reason), note)
         after.append(_rejected(change, refused[0]) if refused else change)
-    return Told(tuple(after), (*told, *notes.values()))
+    return CrdVerdict(tuple(after), (*told, *notes.values()))
 
 
-def _rejected(change: Change, refusal: Refusal) -> Change:
+def _rejected(change: JobChange, refusal: Refusal) -> JobChange:
     if change.action is Action.REJECTED:
         return change
     why = f"{refusal.message} ({refusal.pointer})" if refusal.pointer else refusal.message
     return replace(change, action=Action.REJECTED, why=why)
 
 
-def _kept(change: Change) -> Iterator[tuple[Manifest, Manifest]]:
+def _kept(change: JobChange) -> Iterator[tuple[Manifest, Manifest]]:
     """The objects that are on both sides and differ; nothing of what no API server sees."""
     before, after = change.before, change.after
     broken = change.action is Action.BROKEN
@@ -66,12 +66,12 @@ def _kept(change: Change) -> Iterator[tuple[Manifest, Manifest]]:
             yield was, now
 
 
-def _note(change: Change, manifest: Manifest, rule: str, reason: str) -> Finding:
+def _note(change: JobChange, manifest: Manifest, rule: str, reason: str) -> Finding:
     said = f"{manifest.kind}: not evaluated: {' '.join(rule.split())}: {reason}"
-    return dx.CEL_SKIPPED.at(Place(change.file.path), said, subject=str(change.file))
+    return dx.CEL_SKIPPED.at(Location(change.file.path), said, subject=str(change.file))
 
 
-def _finding(change: Change, was: Manifest, now: Manifest, refusal: Refusal) -> Finding:
+def _finding(change: JobChange, was: Manifest, now: Manifest, refusal: Refusal) -> Finding:
     title = f"{now.kind}/{now.name}"
     said = ": ".join(filter(None, (title, Pointer(refusal.pointer).dotted, refusal.message)))
     remedy = f"Leave it as it was, or begin a new run: `trainwright rerun {change.file}`."
@@ -82,7 +82,7 @@ def _finding(change: Change, was: Manifest, now: Manifest, refusal: Refusal) -> 
 # --- the line that people wrote ------------------------------------------------------------------
 
 
-def _authored(change: Change, was: Manifest, now: Manifest, pointer: str) -> Place:
+def _authored(change: JobChange, was: Manifest, now: Manifest, pointer: str) -> Location:
     """The line that changed what is at a pointer, if only one can have; else the job's file.
 
     Where one line changed, it is that, whatever the target makes of its value. Of several it is
@@ -92,7 +92,7 @@ def _authored(change: Change, was: Manifest, now: Manifest, pointer: str) -> Pla
     if len(causes) > 1:
         new = _values(lookup(now.body, pointer)) - _values(lookup(was.body, pointer))
         causes = tuple(cause for cause in causes if not new.isdisjoint(_readings(cause)))
-    return causes[0].place if len(causes) == 1 else Place(change.file.path)
+    return causes[0].place if len(causes) == 1 else Location(change.file.path)
 
 
 def _values(data: Data) -> frozenset[str]:

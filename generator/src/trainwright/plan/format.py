@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from trainwright.plan.model import Review
+from trainwright.plan.model import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,4 +31,4 @@ class Format:
 
     name: str
     summary: str
-    render: Callable[[Review, Style], str]
+    render: Callable[[Plan, Style], str]

@@ -5,7 +5,15 @@ from __future__ import annotations
 from trainwright.model import Data, Finding
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
-from trainwright.plan.model import Blast, Cause, Change, EnvironmentReview, Fit, Review, Run
+from trainwright.plan.model import (
+    CapacityCheck,
+    Cause,
+    EnvironmentPlan,
+    JobChange,
+    Plan,
+    PlannedRun,
+    SharedFileImpact,
+)
 from trainwright.reports.json import place_of
 from trainwright.reports.report import dump, help_uri
 from trainwright.specs.demand import Demand, Range
@@ -13,7 +21,7 @@ from trainwright.specs.demand import Demand, Range
 SCHEMA = "https://trainwright.io/schemas/v1alpha1/plan.schema.json"
 
 
-def render(review: Review, style: Style) -> str:
+def render(review: Plan, style: Style) -> str:
     data = {
         "$schema": SCHEMA,
         "apiVersion": "trainwright.io/v1alpha1",
@@ -35,7 +43,7 @@ def render(review: Review, style: Style) -> str:
     return dump(data)
 
 
-def _change(change: Change) -> Data:
+def _change(change: JobChange) -> Data:
     return {
         "job": str(change.file),
         "source": change.file.path,
@@ -57,7 +65,7 @@ def _cause(cause: Cause) -> Data:
     }
 
 
-def _run(run: Run | None) -> Data:
+def _run(run: PlannedRun | None) -> Data:
     if run is None:
         return None
     return {
@@ -84,7 +92,7 @@ def _range(value: Range) -> Data:
     return {"low": round(value.low, 4), "high": round(value.high, 4)}
 
 
-def _environment(found: EnvironmentReview) -> Data:
+def _environment(found: EnvironmentPlan) -> Data:
     return {
         "name": found.name,
         "jobs": found.jobs,
@@ -95,7 +103,7 @@ def _environment(found: EnvironmentReview) -> Data:
     }
 
 
-def _fit(fit: Fit) -> Data:
+def _fit(fit: CapacityCheck) -> Data:
     return {
         "what": fit.what,
         "unit": fit.unit,
@@ -107,7 +115,7 @@ def _fit(fit: Fit) -> Data:
     }
 
 
-def _blast(blast: Blast) -> Data:
+def _blast(blast: SharedFileImpact) -> Data:
     return {
         "file": blast.file,
         "newRuns": blast.new_runs,

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from trainwright.model import Finding, Place
+from trainwright.model import Finding, Location
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
-from trainwright.plan.model import Action, Change, Review
+from trainwright.plan.model import Action, JobChange, Plan
 from trainwright.reports.comment import LIMIT, cell, code, fitting, html
 from trainwright.reports.report import WEIGHT, help_uri, visible
 
@@ -40,7 +40,7 @@ _SHARED = 8  # values of one shared file
 _TABLE = "\n| | job | what happens | because | asks for | image |\n|---|---|---|---|---|---|\n"
 
 
-def render(review: Review, style: Style) -> str:
+def render(review: Plan, style: Style) -> str:
     changes = tuple(c for c in review.changes if c.action is not Action.HELD)
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(words.verdict(review))}\n"
     foot = _foot(review, style)
@@ -80,7 +80,7 @@ def _by_weight(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(findings, key=lambda finding: (WEIGHT[finding.severity], finding.order))
 
 
-def _row(change: Change, style: Style) -> str:
+def _row(change: JobChange, style: Style) -> str:
     icon = _ICONS[change.action.value]
     because = "<br>".join(
         f"{_link(cause.place, style, words.cause(cause))}" for cause in change.causes[:_CAUSES]
@@ -93,7 +93,7 @@ def _row(change: Change, style: Style) -> str:
     return f"| {icon} | {job} | {happens} | {because} | {asks} | {cell(words.image(change))} |\n"
 
 
-def _link(place: Place, style: Style, text: str) -> str:
+def _link(place: Location, style: Style, text: str) -> str:
     """Text that leads to an authored line, where the address of the repository is known."""
     if not style.link:
         return f"{cell(text)} ({cell(str(place))})"
@@ -115,7 +115,7 @@ def _finding(finding: Finding, style: Style) -> str:
     return f"- {icon} {rule} {where}: {cell(finding.message)}. {cell(finding.remedy)}\n"
 
 
-def _facts(review: Review, style: Style) -> Iterator[str]:
+def _facts(review: Plan, style: Style) -> Iterator[str]:
     for environment in review.environments:
         for fit in environment.fits:
             icon = "⚠️ " if fit.short or fit.unknown else ""
@@ -129,13 +129,13 @@ def _facts(review: Review, style: Style) -> Iterator[str]:
         yield f"\n`{code(blast.file)}` {words.reach(blast)}.\n\n{causes}"
 
 
-def _details(change: Change, style: Style) -> str:
+def _details(change: JobChange, style: Style) -> str:
     summary = f"{html(str(change.file))}: {change.action.value}"
     causes = "".join(f"- {_link(c.place, style, words.cause(c))}\n" for c in change.causes)
     return f"\n<details><summary>{summary}</summary>\n\n{causes}\n{_fenced(change)}\n</details>\n"
 
 
-def _fenced(change: Change) -> str:
+def _fenced(change: JobChange) -> str:
     """The diff of the manifests between fences that nothing in it can close."""
     lines, size = [], 0
     for line in words.diff(change):
@@ -153,7 +153,7 @@ def _fenced(change: Change) -> str:
     return f"{fence}diff\n{text}\n{fence}\n"
 
 
-def _foot(review: Review, style: Style) -> str:
+def _foot(review: Plan, style: Style) -> str:
     head = f"`{review.head[:12]}`" if review.head else "the working tree"
     behind = f", which has {review.behind} commits more" if review.behind else ""
     return (

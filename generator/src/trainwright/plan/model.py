@@ -6,7 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from trainwright.model import Data, Finding, Place, Severity
+from trainwright.model import Data, Finding, Location, Severity
 from trainwright.pointer import Pointer
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.load import JobFile
@@ -50,11 +50,11 @@ class Cause:
     pointer: Pointer  # "" is the spec itself
     before: Data
     after: Data
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class PlannedRun:
     """A job on one side: the object it is rendered to, and what that asks for.
 
     `object` is empty and `files` are none for a job that leaves nothing to apply.
@@ -71,14 +71,14 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class JobChange:
     """What becomes of one job; `before` is None for a new one, `after` for one that is gone."""
 
     file: JobFile
     action: Action
     why: str
-    before: Run | None
-    after: Run | None
+    before: PlannedRun | None
+    after: PlannedRun | None
     causes: tuple[Cause, ...] = ()
     left: Demand = NOTHING  # of the run before, where it goes on although no spec asks for it
 
@@ -103,15 +103,15 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class CrdVerdict:
     """Changes as they are once the definitions of their objects were asked, and what these say."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[JobChange, ...]
     findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class CapacityCheck:
     """Whether all active jobs of an environment fit something that is finite.
 
     `need` is the least they ask for, `most` the most; they differ for elastic jobs. `unknown`
@@ -132,20 +132,20 @@ class Fit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentReview:
+class EnvironmentPlan:
     """All changes of one environment, its totals on both sides, and what is finite in it."""
 
     name: str
     jobs: int  # after the merge
-    changes: tuple[Change, ...]  # without those that change nothing
+    changes: tuple[JobChange, ...]  # without those that change nothing
     before: Demand
     after: Demand
     asked: Demand  # by the changes alone
-    fits: tuple[Fit, ...]
+    fits: tuple[CapacityCheck, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Blast:
+class SharedFileImpact:
     """A shared file that changed, and the jobs that read it and that something happens to.
 
     `new_runs` counts those that get a new run, `held` those whose run stays as it is; `causes` are
@@ -160,19 +160,19 @@ class Blast:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Review:
+class Plan:
     """Everything a merge will do. `head` is empty when the working tree was looked at."""
 
     base: str  # hashes of commits
     head: str
     behind: int  # commits that the reviewed branch lacks of the one it goes into
-    environments: tuple[EnvironmentReview, ...]
-    blast: tuple[Blast, ...]
+    environments: tuple[EnvironmentPlan, ...]
+    blast: tuple[SharedFileImpact, ...]
     findings: tuple[Finding, ...]
     sources: Mapping[str, tuple[str, ...]] = field(repr=False)
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[JobChange, ...]:
         """Of all environments, the riskiest first."""
         found = (change for environment in self.environments for change in environment.changes)
         return tuple(sorted(found, key=lambda change: change.order))

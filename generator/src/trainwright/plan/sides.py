@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.model import Job
-from trainwright.plan.model import Run
+from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered
 from trainwright.runs import adjust
@@ -30,7 +30,7 @@ class Side(Workspace):
     def render(self, files: Sequence[JobFile], helm: str | None) -> dict[JobFile, Rendered]:
         """Some jobs, rendered and checked."""
         items = [batch.Item(file, self.known(file), judge=True) for file in files]
-        outcomes = batch.run(self.tree, items, batch.Options(helm=helm, new_runs=True))
+        outcomes = batch.run(self.tree, items, batch.BatchOptions(helm=helm, new_runs=True))
         return {rendered.file: rendered for rendered, _ in outcomes}
 
     def committed(self, file: JobFile) -> Recorded | Unrecorded | None:
@@ -38,7 +38,7 @@ class Side(Workspace):
         folder = self.folder(file.environment)
         return folder.recorded(file.name) or folder.unrecorded.get(file.name)
 
-    def applied(self, file: JobFile) -> Run | None:
+    def applied(self, file: JobFile) -> PlannedRun | None:
         """The run of a job as it was committed; None where nothing was."""
         found = self.committed(file)
         if found is None:
@@ -49,7 +49,9 @@ class Side(Workspace):
             return None
         return self._run(self.job(file), found.object, found.target, texts)
 
-    def after(self, file: JobFile, rendered: Rendered, before: Run | None) -> Run | None:
+    def after(
+        self, file: JobFile, rendered: Rendered, before: PlannedRun | None
+    ) -> PlannedRun | None:
         """The run of a job as it is to be applied; `before` is what is applied now."""
         decision = rendered.decision
         if decision is None:
@@ -61,9 +63,11 @@ class Side(Workspace):
         run = self._run(self.job(file), decision.name, rendered.target, texts)
         return replace(run, state=decision.state, retired=decision.state == "finished")
 
-    def _run(self, resolved: ResolvedJob, name: str, target: str, texts: Mapping[str, str]) -> Run:
+    def _run(
+        self, resolved: ResolvedJob, name: str, target: str, texts: Mapping[str, str]
+    ) -> PlannedRun:
         job = self.running(resolved)
-        return Run(
+        return PlannedRun(
             object=name if texts else "",
             target=target,
             image=job.image.reference if job else "",
@@ -71,7 +75,7 @@ class Side(Workspace):
             state=job.state if job else "",
             retired=bool(resolved.decision and resolved.decision.state == "finished"),
             files=texts,
-            demand=demand.of(job) if job and texts else demand.NOTHING,
+            demand=demand.demand_of_job(job) if job and texts else demand.NOTHING,
         )
 
     def running(self, resolved: ResolvedJob) -> Job | None:
@@ -92,5 +96,5 @@ class Side(Workspace):
         return replace(found.job, state=sources.job.state, max_duration=most)
 
 
-def _files(run: Run | None) -> Mapping[str, str]:
+def _files(run: PlannedRun | None) -> Mapping[str, str]:
     return run.files if run else {}

@@ -8,7 +8,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.model import Finding, Severity
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
-from trainwright.plan.model import Action, Cause, Change, Review
+from trainwright.plan.model import Action, Cause, JobChange, Plan
 from trainwright.reports.terminal import table
 
 _COLORS = {
@@ -24,11 +24,11 @@ _COLORS = {
 }
 
 
-def render(review: Review, style: Style) -> str:
+def render(review: Plan, style: Style) -> str:
     return "".join(f"{line}\n" for line in _lines(review, style))
 
 
-def _lines(review: Review, style: Style) -> Iterator[str]:
+def _lines(review: Plan, style: Style) -> Iterator[str]:
     yield words.verdict(review)
     if review.behind:
         yield f"{style.against} has {review.behind} commits more, which are not looked at"
@@ -68,7 +68,7 @@ def _said(finding: Finding) -> bool:
     return finding.severity is Severity.ERROR or finding.rule in _ASKED
 
 
-def _change(change: Change, style: Style) -> Iterator[str]:
+def _change(change: JobChange, style: Style) -> Iterator[str]:
     action = style.paint(change.action.value, _COLORS.get(change.action.value, ""))
     yield f"{change.file}  {action}: {change.why}"
     yield from _causes(change.causes)

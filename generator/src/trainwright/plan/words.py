@@ -9,7 +9,15 @@ from collections.abc import Iterator
 from trainwright.findings.credentials import HIDDEN, named, redact
 from trainwright.findings.redaction import unified_diff
 from trainwright.model import Data, Severity
-from trainwright.plan.model import Action, Blast, Cause, Change, Fit, Review, Run
+from trainwright.plan.model import (
+    Action,
+    CapacityCheck,
+    Cause,
+    JobChange,
+    Plan,
+    PlannedRun,
+    SharedFileImpact,
+)
 from trainwright.pointer import Pointer
 from trainwright.specs.demand import NOTHING, Demand, Range
 
@@ -31,7 +39,7 @@ _COUNTED = {
 }
 
 
-def verdict(review: Review) -> str:
+def verdict(review: Plan) -> str:
     """One line: how many jobs come to what, what that asks for, and what is too small for it."""
     counts = Counter(change.action for change in review.changes)
     parts = [", ".join(_counted(action, counts[action]) for action in _COUNTED if counts[action])]
@@ -51,7 +59,7 @@ def _counted(action: Action, number: int) -> str:
     return f"{number} {_COUNTED[action]}{plural}"
 
 
-def reach(blast: Blast) -> str:
+def reach(blast: SharedFileImpact) -> str:
     """What a shared file does to the jobs that read it: "holds back 12 runs, 0 start"."""
     jobs = f"{len(blast.jobs):,} job{'' if len(blast.jobs) == 1 else 's'}"
     if not blast.held:
@@ -96,12 +104,12 @@ def signed(demand: Demand) -> str:
     return ", ".join(asked(demand, sign=True)) or "±0 GPUs"
 
 
-def shortage(fit: Fit) -> str:
+def shortage(fit: CapacityCheck) -> str:
     """What is missing when everything runs at once."""
     return f"{fit.what} short by {number(fit.short)} {fit.unit}"
 
 
-def fitting(fit: Fit) -> str:
+def fitting(fit: CapacityCheck) -> str:
     """Need, what there is, and how they compare."""
     need = span(Range(fit.need, fit.most))
     unknown = f" and {fit.unknown} of unknown length" if fit.unknown else ""
@@ -131,7 +139,7 @@ def value(pointer: Pointer, data: Data) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def image(change: Change) -> str:
+def image(change: JobChange) -> str:
     """Which image a job moves from and to; nothing when it stays."""
     before, after = (_image(run) for run in (change.before, change.after))
     if before == after or not after:
@@ -139,14 +147,14 @@ def image(change: Change) -> str:
     return f"{before} → {after}" if before else after
 
 
-def _image(run: Run | None) -> str:
+def _image(run: PlannedRun | None) -> str:
     if run is None:
         return ""
     repository, _, digest = run.image.partition("@")
     return f"{repository}@{digest[:19]}" if digest else repository
 
 
-def diff(change: Change, context: int = 3) -> Iterator[str]:
+def diff(change: JobChange, context: int = 3) -> Iterator[str]:
     """A unified diff of the rendered manifests, values files left out, credentials hidden.
 
     Nothing for a job with errors: nothing of it would be written.

@@ -55,7 +55,7 @@ print(*filter(missing, sys.argv[1:]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class RehearsalOptions:
     """What the command line says. Folders that are None are temporary, or the current one."""
 
     nodes: int | None = None
@@ -106,7 +106,7 @@ def only(files: tuple[JobFile, ...], asked: str) -> JobFile:
 
 
 @contextmanager
-def prepare(root: Path, file: JobFile, options: Options) -> Iterator[Rehearsal]:
+def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Rehearsal]:
     """Everything short of starting it. Temporary folders are gone afterwards."""
     if not processes.POSSIBLE:
         raise RehearsalError(
@@ -145,7 +145,7 @@ def _work(keep: Path | None) -> Iterator[Path]:
             yield Path(made)
 
 
-def _machine(options: Options, work: Path) -> Machine:
+def _machine(options: RehearsalOptions, work: Path) -> Machine:
     python = _interpreter(options.python)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     path = f"{Path(python).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"

@@ -25,7 +25,7 @@ Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the states o
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class BatchOptions:
     """How to render: `helm` names a binary to use instead of the embedded engine, `kubernetes` a
     minor version instead of each environment's own; `new_runs` lets runs begin in place of those
     of which nobody knows what they began with.
@@ -49,7 +49,7 @@ class Item:
     judge: bool = True
 
 
-def run(tree: Tree, items: Sequence[Item], options: Options) -> Iterator[Outcome]:
+def run(tree: Tree, items: Sequence[Item], options: BatchOptions) -> Iterator[Outcome]:
     """Every job rendered, in order."""
     processes = min(_MAX_PROCESSES, processors())
     if processes == 1 or len(items) < _WORTH_A_PROCESS:
@@ -71,7 +71,7 @@ def run(tree: Tree, items: Sequence[Item], options: Options) -> Iterator[Outcome
 class Renderer:
     """Renders job files, keeping the engine and the shared layers from one to the next."""
 
-    def __init__(self, tree: Tree, options: Options):
+    def __init__(self, tree: Tree, options: BatchOptions):
         self._tree = tree
         self._options = options
         self._reader = Reader(tree)
@@ -122,7 +122,7 @@ class Renderer:
 _worker: Renderer | None = None  # set once in each worker process, never in the main one
 
 
-def _start(tree: Tree, options: Options) -> None:
+def _start(tree: Tree, options: BatchOptions) -> None:
     global _worker  # noqa: PLW0603 - what an initializer is for
     exit_on_interrupt()
     _worker = Renderer(tree, options)

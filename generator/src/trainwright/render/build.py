@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Finding, Place, Severity
-from trainwright.policy import Judged, distinct, settle
+from trainwright.model import Finding, Location, Severity
+from trainwright.policy import JobFindings, apply_policy, distinct
 from trainwright.render import batch, cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
@@ -21,14 +21,14 @@ from trainwright.runs.keeping import Keeper
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
 from trainwright.specs import filetree, ledger, redundant, resolve
 from trainwright.specs.filetree import Changes
-from trainwright.specs.load import JobFile, Reader, survey
+from trainwright.specs.load import JobFile, Reader, discover
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder, Snapshot, Tree
 from trainwright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class BuildOptions:
     """How to plan: `helm` names a binary to use instead of the embedded engine.
 
     With `judge` the next run of every job is checked; without it only runs that begin are.
@@ -46,7 +46,7 @@ class Options:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EnvironmentPlan:
+class EnvironmentBuild:
     """One environment: what rendered/ should hold, how it differs, and what is wrong.
 
     `changes` is None when errors leave nothing to write. `edited` are files that differ from what
@@ -66,10 +66,10 @@ class EnvironmentPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class Build:
     """All that was selected, and the files that findings point into."""
 
-    environments: tuple[EnvironmentPlan, ...]
+    environments: tuple[EnvironmentBuild, ...]
     findings: tuple[Finding, ...]  # of all environments, and of what belongs to none
     sources: Mapping[str, tuple[str, ...]]  # lines of every file that a finding names
 
@@ -82,21 +82,21 @@ class Plan:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
-def plan(
+def build(
     root: Path,
     patterns: tuple[str, ...],
-    options: Options,
+    options: BuildOptions,
     specs: Tree | None = None,
     rendered: Tree | None = None,
     history: History | None = None,
-) -> Plan:
+) -> Build:
     """Load, merge, validate, render, check and compare whatever the patterns select.
 
     `specs` are read instead of those on disk: a commit's, say, or edited ones. `rendered` is where
     the runs are kept, if not on disk; `history` is what was kept there before, if not HEAD's.
     """
     tree = Snapshot(specs or Folder(root))
-    found = survey(tree)
+    found = discover(tree)
     reader = Reader(tree)
     nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
     selected = () if nothing else select(patterns, found.jobs)
@@ -122,7 +122,7 @@ def plan(
     environments = tuple(item.finished(shared[item.name]) for item in work)
     everything = (*found.findings, *(f for e in environments for f in e.findings))
     findings = tuple(sorted(distinct(everything), key=lambda finding: finding.order))
-    return Plan(
+    return Build(
         environments=environments,
         findings=findings,
         sources={
@@ -131,10 +131,12 @@ def plan(
     )
 
 
-def _render(tree: Tree, work: list[_Work], options: Options) -> None:
+def _render(tree: Tree, work: list[_Work], options: BuildOptions) -> None:
     """Render what is pending, of all environments together."""
     pending = [(environment, item) for environment in work for item in environment.pending()]
-    how = batch.Options(helm=options.helm, kubernetes=options.kubernetes, new_runs=options.new_runs)
+    how = batch.BatchOptions(
+        helm=options.helm, kubernetes=options.kubernetes, new_runs=options.new_runs
+    )
     outcomes = batch.run(tree, [item for _, item in pending], how)
     for (environment, item), outcome in zip(pending, outcomes, strict=True):
         environment.take(item, *outcome)
@@ -151,9 +153,9 @@ def _unknown(file: JobFile, *, there: bool) -> Finding:
     path = records.path(file.environment, file.name)
     if not there:
         message = f"{path} is missing, and no commit at hand has it"
-        return dx.UNRECORDED.at(Place(file.path), message, subject=str(file))
+        return dx.UNRECORDED.at(Location(file.path), message, subject=str(file))
     return dx.UNRECORDED.at(
-        Place(file.path),
+        Location(file.path),
         f"{path} was edited, or committed with the markers of a conflict, and cannot be read",
         remedy=f"Take it from a commit in which it was whole, as from either side of a merge: `git "
         f"checkout COMMIT -- {PurePosixPath(path).parent}`. Or begin a new run with `trainwright "
@@ -173,7 +175,7 @@ class _Work:
         known: ledger.Ledger,
         folder: RenderedFolder,
         history: History | None,
-        options: Options,
+        options: BuildOptions,
     ):
         self.name = selection.environment
         self._reader = reader
@@ -279,7 +281,7 @@ class _Work:
         whole = self._selection.whole and len(known) == len(self._selection.jobs)
         return known if whole else None
 
-    def finished(self, shared: tuple[Finding, ...]) -> EnvironmentPlan:
+    def finished(self, shared: tuple[Finding, ...]) -> EnvironmentBuild:
         """The plan; `shared` are findings about files that several jobs inherit from."""
         options = self._options
         if options.use_cache and options.judge and self.environment is not None:
@@ -292,7 +294,7 @@ class _Work:
             self._runs = {job: run for job, run in self._runs.items() if job in selected}
         findings = self._findings(shared)
         failed = any(finding.severity is Severity.ERROR for finding in findings)
-        return EnvironmentPlan(
+        return EnvironmentBuild(
             name=self._selection.environment,
             jobs=self._selection.jobs,
             runs=self._runs,
@@ -307,17 +309,19 @@ class _Work:
         if self._ledger.findings:
             return self._ledger.findings
         judged = [
-            Judged(job, outcome.findings, outcome.waivers)
+            JobFindings(job, outcome.findings, outcome.waivers)
             for job, outcome in sorted(self._judged.items())
         ]
-        judged.append(Judged("", shared, ()))
-        judged.append(Judged("", tuple(collisions.find(self.name, self._runs, self._reader)), ()))
+        judged.append(JobFindings("", shared, ()))
+        judged.append(
+            JobFindings("", tuple(collisions.find(self.name, self._runs, self._reader)), ())
+        )
         if not self._options.new_runs:
             for file in self._unknown:
                 unknown = _unknown(file, there=self._folder.is_unreadable(file.name))
-                judged.append(Judged(file.name, (unknown,), ()))
+                judged.append(JobFindings(file.name, (unknown,), ()))
         today, whole = self._options.today, self._selection.whole and self._options.judge
-        settled = settle(self.environment, judged, today, whole=whole)
+        settled = apply_policy(self.environment, judged, today, whole=whole)
         jobs = {file.name for file in self._selection.jobs}
         return (*settled, *ledger.strangers(self._ledger, jobs, self.name)) if whole else settled
 

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from trainwright.model import Data, Finding, Place, Related, Severity, Waiver
+from trainwright.model import Data, Finding, Location, Related, Severity, Waiver
 from trainwright.pointer import Pointer
 
 EMBEDDED = "embedded"
@@ -112,7 +112,7 @@ def _remembered(data: Data) -> Remembered:
         if "idle" in data
         else None,
         waivers=tuple(
-            Waiver(**{**waiver, "place": Place(**waiver["place"])})
+            Waiver(**{**waiver, "place": Location(**waiver["place"])})
             for waiver in data.get("waivers", ())
         ),
     )
@@ -121,12 +121,12 @@ def _remembered(data: Data) -> Remembered:
 def _findings(items: Iterable[Data]) -> Iterable[Finding]:
     for item in items:
         related = tuple(
-            Related(r["label"], r["text"], Place(**r["place"]) if r["place"] else None)
+            Related(r["label"], r["text"], Location(**r["place"]) if r["place"] else None)
             for r in item["related"]
         )
         known = {
             "severity": Severity(item["severity"]),
-            "place": Place(**item["place"]),
+            "place": Location(**item["place"]),
             "path": Pointer(item["path"]),
             "related": related,
         }

@@ -11,7 +11,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.helm import ChartRefusal, Engine
 from trainwright.kinds import TARGETS, placed_by_kueue, unsupported
 from trainwright.kinds.target import Target
-from trainwright.model import Environment, Finding, Job, Manifest, Place, Related, Waiver
+from trainwright.model import Environment, Finding, Job, Location, Manifest, Related, Waiver
 from trainwright.pointer import Pointer
 from trainwright.render import values
 from trainwright.rules import secrets
@@ -142,7 +142,7 @@ def _begun(
             f"{present.object} was rendered before runs were recorded, and from other sources: "
             f"{done.name} would begin"
         )
-        finding = dx.UNRECORDED.at(Place(done.file.path), message, subject=str(done.file))
+        finding = dx.UNRECORDED.at(Location(done.file.path), message, subject=str(done.file))
         return replace(done, usable=False, findings=(*done.findings, finding))
     return replace(done, files=judged.files, record=judged.record)
 
@@ -189,7 +189,7 @@ class _Judged:
     record: Record | None = None
 
 
-def _judged(work: _Work, loaded: LoadedJob, layers: redundant.Overlays) -> _Judged:
+def _judged(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> _Judged:
     """The run that the sources describe now, rendered and checked."""
     sources, file = work.sources, work.file
     job, environment = sources.job, sources.environment
@@ -377,10 +377,10 @@ def _finding(rule: Rule, hit: Hit, manifest: Manifest | None, spec: Layered) -> 
     )
 
 
-def _authored(spec: Layered, pointer: Pointer) -> Place:
+def _authored(spec: Layered, pointer: Pointer) -> Location:
     """The line people wrote that decides a value; the job's own first line when nobody did."""
     if spec.setter(pointer).label == BUILT_IN:
-        return Place(spec.layers[-1].document.file)
+        return Location(spec.layers[-1].document.file)
     return spec.origin(pointer)
 
 

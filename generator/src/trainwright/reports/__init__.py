@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import redact_lines
-from trainwright.model import Finding, Place
+from trainwright.model import Finding, Location
 from trainwright.reports import github, json, junit, markdown, sarif, text
 from trainwright.reports.report import Format, Report
 
 if TYPE_CHECKING:
-    from trainwright.render.build import Plan  # 40 ms that a report of manifests has no use for
+    from trainwright.render.build import Build  # 40 ms that a report of manifests has no use for
 
 FORMATS: dict[str, Format] = {
     f.name: f
@@ -40,7 +40,7 @@ def _redacted(finding: Finding) -> Finding:
 
 def _moved(
     findings: Iterable[Finding], sources: Mapping[str, tuple[str, ...]]
-) -> Iterator[tuple[Place, int]]:
+) -> Iterator[tuple[Location, int]]:
     """The columns of places behind something that is hidden, in the line as it is shown."""
     for place in {finding.place for finding in findings}:
         lines = sources.get(place.file, ())
@@ -64,7 +64,7 @@ def _shown(
     return {file: tuple(lines) for file, lines in shown.items()}
 
 
-def render(plan: Plan, output: str, *, command: str, color: bool) -> str:
+def render(plan: Build, output: str, *, command: str, color: bool) -> str:
     """A plan's findings in one of the formats."""
     checked = tuple(str(job) for job in plan.jobs)
     return write(plan.findings, plan.sources, output, checked=checked, command=command, color=color)

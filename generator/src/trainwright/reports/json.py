@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.model import Data, Finding, Place, Severity
+from trainwright.model import Data, Finding, Location, Severity
 from trainwright.reports.report import Format, Report, dump, help_uri, rule
 
 SCHEMA = "https://trainwright.io/schemas/v1alpha1/report.schema.json"
@@ -27,7 +27,7 @@ def render(report: Report) -> str:
 _COUNTED = (Severity.ERROR, Severity.WARNING, Severity.NOTE)
 
 
-def place_of(place: Place) -> Data:
+def place_of(place: Location) -> Data:
     """A position as the schemas of reports and plans have it."""
     return {"file": place.file, "line": place.line, "column": place.column}
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
-from trainwright.model import Data, Finding, Place, Severity
+from trainwright.model import Data, Finding, Location, Severity
 from trainwright.rules import RULES
 from trainwright.rules.rule import Rule
 from trainwright.rules.transition import Transition
@@ -28,10 +28,10 @@ class Report:
     checked: tuple[str, ...]  # "env/job"
     command: str  # that gives this report again
     color: bool = False
-    columns: Mapping[Place, int] = field(default_factory=dict)  # where hiding text moved them
+    columns: Mapping[Location, int] = field(default_factory=dict)  # where hiding text moved them
     noun: str = "job"  # what was looked at
 
-    def line(self, place: Place) -> str | None:
+    def line(self, place: Location) -> str | None:
         """The authored line at a place, or None when it cannot be shown."""
         lines = self.sources.get(place.file, ())
         return lines[place.line - 1] if 0 < place.line <= len(lines) else None

@@ -10,7 +10,7 @@ from collections import Counter
 from urllib.parse import quote
 
 from trainwright import __version__
-from trainwright.model import Data, Finding, Place, Severity
+from trainwright.model import Data, Finding, Location, Severity
 from trainwright.reports.report import HOME, Format, Report, dump, help_uri, rule
 
 _LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
@@ -84,7 +84,7 @@ def _message(text: str) -> Data:
     return {"text": text.replace("](", "\\](")}
 
 
-def _location(place: Place) -> Data:
+def _location(place: Location) -> Data:
     return {
         "artifactLocation": {"uri": quote(place.file, errors="replace"), "uriBaseId": "%SRCROOT%"},
         "region": {"startLine": place.line, "startColumn": place.column},

@@ -11,7 +11,7 @@ from trainwright.findings import redaction
 from trainwright.findings.credentials import HIDDEN, named, redact
 from trainwright.model import Data
 from trainwright.pointer import Pointer
-from trainwright.render.build import EnvironmentPlan, Plan
+from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.reports.json import place_of
 from trainwright.reports.report import visible
 from trainwright.runs.decision import Held
@@ -91,7 +91,7 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def summary(plan: Plan, verb: str) -> str:
+def summary(plan: Build, verb: str) -> str:
     """One line an environment: how many jobs, and what happened to its files."""
     width = max((len(e.name) for e in plan.environments), default=0)
     return "".join(
@@ -100,7 +100,7 @@ def summary(plan: Plan, verb: str) -> str:
     )
 
 
-def counts(environment: EnvironmentPlan, verb: str) -> str:
+def counts(environment: EnvironmentBuild, verb: str) -> str:
     """What happened to an environment's files."""
     changes = environment.changes
     if changes is None:
@@ -116,7 +116,7 @@ def counts(environment: EnvironmentPlan, verb: str) -> str:
     return f"{verb} in {environment.folder}: {done}"
 
 
-def drift(environment: EnvironmentPlan) -> Iterator[str]:
+def drift(environment: EnvironmentBuild) -> Iterator[str]:
     """Each file that is not what it should be, and in which way."""
     changes = environment.changes or Changes({}, {}, ())
     for path in sorted({*changes.written, *changes.removed}):
@@ -131,7 +131,7 @@ def drift(environment: EnvironmentPlan) -> Iterator[str]:
         yield visible(f"{environment.folder}/{path}: {state}")
 
 
-def diff(root: Path, environment: EnvironmentPlan, context: int) -> Iterator[str]:
+def diff(root: Path, environment: EnvironmentBuild, context: int) -> Iterator[str]:
     """A unified diff from what is on disk to what would be rendered, without credentials."""
     changes = environment.changes or Changes({}, {}, ())
     written = changes.written

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from trainwright.model import Finding, Place, Severity
+from trainwright.model import Finding, Location, Severity
 from trainwright.reports.report import Format, Report, visible
 
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
@@ -56,7 +56,7 @@ def _finding(report: Report, finding: Finding, others: list[str]) -> Iterator[st
         yield _label(report, pad, "also in", shown)
 
 
-def _where(place: Place) -> str:
+def _where(place: Location) -> str:
     return visible(str(place))
 
 

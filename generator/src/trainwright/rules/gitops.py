@@ -85,7 +85,7 @@ def sync_options(annotations: Mapping[str, Data]) -> frozenset[str]:
     return frozenset(option.strip() for option in given.split(",")) if given else frozenset()
 
 
-class Leaving(enum.StrEnum):
+class Departure(enum.StrEnum):
     """What becomes of an object in the cluster when it leaves git."""
 
     PRUNED = "pruned"
@@ -96,13 +96,13 @@ class Leaving(enum.StrEnum):
 _PRUNE = "kustomize.toolkit.fluxcd.io/prune"
 
 
-def leaving(metadata: Mapping[str, Data]) -> Leaving:
+def leaving(metadata: Mapping[str, Data]) -> Departure:
     """What an object's metadata ask of Argo CD and of Flux for when it leaves git."""
     annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
     options = sync_options(annotations)
     if "Prune=false" in options or "disabled" in (annotations.get(_PRUNE), labels.get(_PRUNE)):
-        return Leaving.KEPT
-    return Leaving.CONFIRMED if "Prune=confirm" in options else Leaving.PRUNED
+        return Departure.KEPT
+    return Departure.CONFIRMED if "Prune=confirm" in options else Departure.PRUNED
 
 
 def _g03(subject: Subject) -> Iterator[Hit]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from trainwright.groupkind import PERSISTENTVOLUMECLAIM, TRAINING
 from trainwright.model import Manifest, Severity
-from trainwright.rules.gitops import Leaving, leaving
+from trainwright.rules.gitops import Departure, leaving
 from trainwright.rules.tolerant import mapping
 from trainwright.rules.transition import Step, Transition, Verdict
 
@@ -181,9 +181,9 @@ _LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 
 _STAYS = {
-    Leaving.KEPT: "it stays in the cluster, and nothing in git speaks of it any more",
-    Leaving.CONFIRMED: "it stays until somebody confirms its deletion",
-    Leaving.PRUNED: "",
+    Departure.KEPT: "it stays in the cluster, and nothing in git speaks of it any more",
+    Departure.CONFIRMED: "it stays until somebody confirms its deletion",
+    Departure.PRUNED: "",
 }
 
 

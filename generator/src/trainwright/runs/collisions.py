@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Finding, Place, Related
+from trainwright.model import Finding, Location, Related
 from trainwright.runs.record import Record
 from trainwright.specs.load import JobFile, Reader
 from trainwright.specs.yamlio import Document
@@ -37,11 +37,11 @@ def _title(name: str) -> str:
     return "/".join(name.split("/")[-2:])
 
 
-def _place(file: JobFile, name: str, reader: Reader) -> Place:
+def _place(file: JobFile, name: str, reader: Reader) -> Location:
     """The line that names the object: a volume's, for a claim of the job's own."""
     document = reader.document(file.path)
     if not isinstance(document, Document):
-        return Place(file.path)
+        return Location(file.path)
     volume = name.rpartition("/")[2].removeprefix(f"{file.name}-")
     return (
         document.key_place(f"/volumes/{volume}")

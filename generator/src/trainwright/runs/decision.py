@@ -6,7 +6,7 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from trainwright.model import Data, Environment, Job, Place
+from trainwright.model import Data, Environment, Job, Location
 from trainwright.pointer import Pointer
 from trainwright.runs import identity, meaning
 from trainwright.runs.adjust import began_in
@@ -42,7 +42,7 @@ class Held:
     path: Pointer
     before: Data
     after: Data
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,15 +190,15 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
         yield Held(at, before, after, _stated(sources, at))
 
 
-def _stated(sources: Sources, pointer: Pointer) -> Place:
+def _stated(sources: Sources, pointer: Pointer) -> Location:
     """The line of environment.yaml that says so, or else that of defaults.yaml."""
     shared = [layer.document for layer in sources.spec.layers if layer.label == "defaults"]
     said = (d for d in (sources.document, *shared) if pointer in d.places)
     return next(said, sources.document).place(pointer)
 
 
-def _written(spec: Layered, pointer: Pointer) -> Place:
+def _written(spec: Layered, pointer: Pointer) -> Location:
     """The line that says so now; that of the mapping around it where the value is gone."""
     if spec.setter(pointer).label == BUILT_IN:
-        return Place(spec.layers[-1].document.file)
+        return Location(spec.layers[-1].document.file)
     return spec.origin(pointer)

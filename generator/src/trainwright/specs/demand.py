@@ -72,7 +72,7 @@ class Demand:
 NOTHING = Demand()
 
 
-def of(job: Job) -> Demand:
+def demand_of_job(job: Job) -> Demand:
     """What a job asks for: nothing while it is suspended or cancelled.
 
     GPU-hours are nodes times GPUs a node times maxDuration times (1 + retries), for the least and

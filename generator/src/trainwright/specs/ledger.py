@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Finding, Place
+from trainwright.model import Finding, Location
 from trainwright.specs import schema
 from trainwright.specs.load import ENVIRONMENTS, Reader, violations
 from trainwright.specs.merge import Layer, Layered, merge
@@ -18,7 +18,7 @@ LEDGER_FILE = "ledger.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class LedgerEntry:
     """One finished run, and where it was written down."""
 
     object: str
@@ -30,7 +30,7 @@ class Run:
     finished: str = ""  # ISO date
     reason: str = ""  # the cluster's words
     note: str = ""  # people's words
-    place: Place
+    place: Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Ledger:
     An environment whose ledger has errors must not be rendered: nobody knows what has finished.
     """
 
-    runs: Mapping[str, Run]
+    runs: Mapping[str, LedgerEntry]
     findings: tuple[Finding, ...]
     objects: Mapping[tuple[str, str], str] = field(default_factory=dict)  # by job and `own`
 
@@ -74,14 +74,14 @@ def read(tree: Tree, environment: str) -> Ledger:
     if broken:
         return Ledger({}, broken)
     runs = {
-        name: Run(object=name, place=document.key_place(f"/runs/{name}"), **entry)
+        name: LedgerEntry(object=name, place=document.key_place(f"/runs/{name}"), **entry)
         for name, entry in spec.data.get("runs", {}).items()
     }
     objects = {(run.job, run.own): run.object for run in runs.values() if run.own}
     return Ledger(runs, tuple(_contradictions(runs.values(), environment)), objects)
 
 
-def _contradictions(runs: Collection[Run], environment: str) -> Iterator[Finding]:
+def _contradictions(runs: Collection[LedgerEntry], environment: str) -> Iterator[Finding]:
     for run in runs:
         named = f"{run.job}-{run.spec[:8]}" if run.spec else f"{run.job}-{run.object[-8:]}"
         if run.object != named:

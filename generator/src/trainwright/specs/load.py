@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trainwright.errors import SelectionError, SourceError
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Data, Finding, Place
+from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer, token
 from trainwright.specs import schema
 from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
@@ -68,7 +68,7 @@ def environment_files(name: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class Inventory:
     """What lies under environments/: the jobs of each environment, and files out of place."""
 
     jobs: Mapping[str, tuple[JobFile, ...]]
@@ -86,7 +86,7 @@ def find_root(start: Path) -> Path:
     )
 
 
-def survey(tree: Tree) -> Survey:
+def discover(tree: Tree) -> Inventory:
     """Every environment and job file, sorted by name; specs are not read.
 
     A folder whose environment.yaml is missing is an environment too where nothing else explains
@@ -102,12 +102,12 @@ def survey(tree: Tree) -> Survey:
         elif folder.kind == "folder" and _is_environment(tree, folder.name, extended):
             if problem := _unusable_name(folder.name):
                 remedy = "Rename the folder to lower-case letters, digits and dashes."
-                findings.append(dx.LAYOUT.at(Place(inside), problem, remedy=remedy))
+                findings.append(dx.LAYOUT.at(Location(inside), problem, remedy=remedy))
                 continue
             names, misplaced = _job_names(tree, f"{inside}/jobs")
             jobs[folder.name] = tuple(JobFile(folder.name, name) for name in names)
             findings.extend((*misplaced, *_misspelt(tree, inside, _ENVIRONMENT_FILES)))
-    return Survey(jobs, tuple(findings))
+    return Inventory(jobs, tuple(findings))
 
 
 def _unusable_name(name: str) -> str:
@@ -162,7 +162,7 @@ def _misspelt(tree: Tree, folder: str, wanted: tuple[str, ...]) -> Iterator[Find
         if name not in wanted and (meant := _meant(name, missing)):
             path = f"{folder}/{_printable(name)}"
             message = f"{_printable(name)} is not read: did you mean {meant}?"
-            yield dx.LAYOUT.at(Place(path), message, remedy=f"Rename it to {meant}.")
+            yield dx.LAYOUT.at(Location(path), message, remedy=f"Rename it to {meant}.")
 
 
 def _meant(name: str, wanted: Sequence[str]) -> str:
@@ -199,7 +199,7 @@ def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
             usual = _usual(entry.name)
             misnamed = entry.kind == "file" and _SPEC.fullmatch(usual)
             remedy = f"Rename it to {usual}." if misnamed else _FILE_NAME
-            findings.append(dx.LAYOUT.at(Place(path), message, remedy=remedy))
+            findings.append(dx.LAYOUT.at(Location(path), message, remedy=remedy))
     return names, findings
 
 
@@ -210,7 +210,7 @@ def _printable(name: str) -> str:
 
 def _link(path: str) -> Finding:
     return dx.LAYOUT.at(
-        Place(path),
+        Location(path),
         f"{path} is a symbolic link, which could lead out of {ENVIRONMENTS}/",
         remedy="Replace it by a real file; share specs with `extends`.",
     )
@@ -218,7 +218,7 @@ def _link(path: str) -> Finding:
 
 def _special(path: str) -> Finding:
     return dx.LAYOUT.at(
-        Place(path),
+        Location(path),
         f"{path} is not a regular file: pipes, sockets and devices are not read",
         remedy="Replace it by a regular file, or remove it.",
     )
@@ -306,17 +306,17 @@ class Reader:
             return self._missing(path)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            return dx.LAYOUT.at(Place(path), f"{path} cannot be read: {reason}")
+            return dx.LAYOUT.at(Location(path), f"{path} cannot be read: {reason}")
 
     def _missing(self, path: str) -> Finding:
         folder, _, name = path.rpartition("/")
         there = self.tree.entries(folder) if self.tree.kind(folder) == "folder" else ()
         near = [entry.name for entry in there if _meant(entry.name, (name,))]
         if not near:
-            return dx.LAYOUT.at(Place(path), f"{path} does not exist", remedy="Create the file.")
+            return dx.LAYOUT.at(Location(path), f"{path} does not exist", remedy="Create the file.")
         found = _printable(near[0])
         message = f"{path} does not exist; did you mean {found}?"
-        return dx.LAYOUT.at(Place(path), message, remedy=f"Rename {folder}/{found} to {name}.")
+        return dx.LAYOUT.at(Location(path), message, remedy=f"Rename {folder}/{found} to {name}.")
 
     def state(self, path: str) -> str:
         """SHA-256 of a file's bytes, or why there are none: what a reader makes of it follows."""
@@ -482,7 +482,7 @@ def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Fin
         pointer = violation.pointer
         at = spec.key_origin(pointer) if violation.key else spec.origin(pointer)
         if (violation.missing and not pointer) or at.file == BUILT_IN:
-            at = Place(spec.layers[-1].document.file)
+            at = Location(spec.layers[-1].document.file)
         message, remedy = _quoting(spec, violation), violation.remedy
         found.append(dx.SCHEMA.at(at, message, remedy=remedy, subject=subject, path=pointer))
     return tuple(found)
@@ -503,7 +503,7 @@ def one_job(tree: Tree, name: str) -> Layered:
 
     Raises SelectionError when there is no such job, SourceError when its files cannot be merged.
     """
-    found = survey(tree).jobs
+    found = discover(tree).jobs
     file = next((job for jobs in found.values() for job in jobs if str(job) == name), None)
     if file is None:
         said = f'"{name}" is an environment' if name in found else f'there is no job "{name}"'

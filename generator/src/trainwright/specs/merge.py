@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
-from trainwright.model import Data, Place
+from trainwright.model import Data, Location
 from trainwright.pointer import Pointer, token
 from trainwright.specs.yamlio import Document
 
@@ -40,10 +40,10 @@ class Layer:
         found = lookup(self.document.data, self.root)
         return found if isinstance(found, Mapping) else {}
 
-    def place(self, pointer: str) -> Place:
+    def place(self, pointer: str) -> Location:
         return self.document.place(self.root + pointer)
 
-    def key_place(self, pointer: str) -> Place:
+    def key_place(self, pointer: str) -> Location:
         return self.document.key_place(self.root + pointer)
 
     def wrote(self, pointer: str) -> bool:
@@ -62,12 +62,12 @@ class Layered:
     data: Mapping[str, Data]
     layers: tuple[Layer, ...]  # lowest first
 
-    def origin(self, pointer: str) -> Place:
+    def origin(self, pointer: str) -> Location:
         """Where the effective value was written, or the nearest mapping around it."""
         layer, found = self._setter(pointer)
         return layer.place(found)
 
-    def key_origin(self, pointer: str) -> Place:
+    def key_origin(self, pointer: str) -> Location:
         """Where the key of the effective value was written."""
         layer, found = self._setter(pointer)
         return layer.key_place(found)

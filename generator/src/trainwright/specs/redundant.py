@@ -59,7 +59,7 @@ class _Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Overlays:
+class WrittenLayers:
     """Everything that the layers of one job write, the lowest first."""
 
     spec: Layered
@@ -90,7 +90,7 @@ class Overlays:
             yield from _unread(self.spec, job, place, one)
 
 
-def read(spec: Layered) -> Overlays:
+def read(spec: Layered) -> WrittenLayers:
     """Find out who writes what over whom. One pass: this is done for every job."""
     current: dict[str, _Written] = {}  # by pointer, of the layers so far
     mappings: dict[str, Layer] = {}  # where one of them has a mapping
@@ -100,7 +100,7 @@ def read(spec: Layered) -> Overlays:
             for pointer, value in _leaves(layer):
                 one = _over(current, mappings, _Written(layer, pointer, value))
                 written.append(one)
-    return Overlays(spec, tuple(written))
+    return WrittenLayers(spec, tuple(written))
 
 
 def _over(current: dict[str, _Written], mappings: dict[str, Layer], one: _Written) -> _Written:

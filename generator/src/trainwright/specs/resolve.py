@@ -31,11 +31,11 @@ from trainwright.model import (
     SecretKey,
     Security,
     Severity,
+    SeverityOverride,
     TargetOptions,
     Topology,
     Volume,
     Waiver,
-    Weight,
 )
 from trainwright.pods.launch import SCRIPT_FOLDER
 from trainwright.pointer import Pointer
@@ -98,7 +98,9 @@ def environment(
         service_mesh=data.get("serviceMesh", "none"),
         shared_changes=data.get("sharedChanges", "hold"),
         severities={
-            key: Weight(Severity(value), document.key_place(Pointer.of("severities", key)))
+            key: SeverityOverride(
+                Severity(value), document.key_place(Pointer.of("severities", key))
+            )
             for key, value in data.get("severities", {}).items()
         },
         waivers=tuple(

@@ -15,7 +15,7 @@ from trainwright.errors import SourceError
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas
-from trainwright.specs.schema_errors import Look, Violation, violations, without_empty_keys
+from trainwright.specs.schema_errors import SchemaInput, Violation, violations, without_empty_keys
 
 FOLDER = Path(__file__).parents[1] / "schemas"
 _BASE = "https://trainwright.io/schemas/v1alpha1"
@@ -71,7 +71,7 @@ class Schema:
         gate = self.gate() if self.gate else self._own_gate
         try:
             errors = gate.iter_errors(without_empty_keys(wrapped))
-            return violations(errors, Look(wrapped, self._by_uri, below))
+            return violations(errors, SchemaInput(wrapped, self._by_uri, below))
         except (ValueError, UnicodeError) as error:
             remedy = "Write it so that it can also be written as JSON."
             return (Violation(Pointer(), f"the file is refused: {error}", remedy),)

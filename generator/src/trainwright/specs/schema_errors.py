@@ -52,7 +52,7 @@ class _Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SchemaInput:
     """What a validator was given: data of which the first levels, `below` of them, are its own."""
 
     data: Data
@@ -94,7 +94,7 @@ def _number(key: str) -> int | None:
 
 
 def violations(
-    errors: Iterable[jsonschema_rs.ValidationError], look: Look
+    errors: Iterable[jsonschema_rs.ValidationError], look: SchemaInput
 ) -> tuple[Violation, ...]:
     """Every violation, in the order of the data."""
     failures = [_failure(error, look) for error in errors]
@@ -114,7 +114,7 @@ _KINDS = jsonschema_rs.ValidationErrorKind
 _CLOSING = ("additionalProperties", "unevaluatedProperties")
 
 
-def _failure(error: jsonschema_rs.ValidationError, look: Look) -> _Failure:
+def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failure:
     kind: Any = error.kind  # the class of each keyword has fields of its own
     inner = getattr(kind, "error", None)  # propertyNames: what is wrong with the name
     at = inner or error

@@ -13,7 +13,7 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Data, Finding, Place
+from trainwright.model import Data, Finding, Location
 from trainwright.pointer import token
 from trainwright.specs.yamltext import HalfCharacterError, Masked, masked
 
@@ -42,19 +42,19 @@ class Document:
     above: int = 0
     written: Mapping[str, str] = field(default_factory=dict)
 
-    def place(self, pointer: str) -> Place:
+    def place(self, pointer: str) -> Location:
         """Where the value is, or the nearest mapping around it that was written."""
         while pointer and pointer not in self.places:
             pointer = pointer.rpartition("/")[0]
         line, column = self.places.get(pointer, (0, 0))
-        return Place(self.file, self.above + line + 1, column + 1)
+        return Location(self.file, self.above + line + 1, column + 1)
 
-    def key_place(self, pointer: str) -> Place:
+    def key_place(self, pointer: str) -> Location:
         """Where the key of a value is, for findings about the key itself."""
         if pointer not in self.keys:
             return self.place(pointer)
         line, column = self.keys[pointer]
-        return Place(self.file, self.above + line + 1, column + 1)
+        return Location(self.file, self.above + line + 1, column + 1)
 
 
 class _Loader(yaml.CSafeLoader):
@@ -171,7 +171,7 @@ def _unreadable(file: str, error: Exception, raw: bytes, above: int) -> tuple[Fi
         return (_syntax_finding(file, error, raw, above),)
     if isinstance(error, yaml.YAMLError):
         return (_reader_finding(file, error, raw, above),)
-    return (dx.UNSAFE.at(Place(file, above + 1), "the values nest too deeply"),)
+    return (dx.UNSAFE.at(Location(file, above + 1), "the values nest too deeply"),)
 
 
 class _Refusal(Exception):
@@ -183,7 +183,7 @@ class _Refusal(Exception):
 
     def finding(self, file: str, above: int) -> Finding:
         line, column = self.at
-        place = Place(file, above + line + 1, column + 1)
+        place = Location(file, above + line + 1, column + 1)
         return self.kind.at(place, self.message, remedy=self.remedy)
 
 
@@ -390,7 +390,11 @@ def _custom_tag(node: Node) -> _Refusal:
 
 def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes, above: int) -> Finding:
     mark = error.problem_mark or error.context_mark
-    place = Place(file, above + mark.line + 1, mark.column + 1) if mark else Place(file, above + 1)
+    place = (
+        Location(file, above + mark.line + 1, mark.column + 1)
+        if mark
+        else Location(file, above + 1)
+    )
     problem = error.problem or error.context or "not YAML"
     kind = dx.UNSAFE if isinstance(error, ConstructorError) else dx.SYNTAX
     remedy = ""
@@ -407,9 +411,9 @@ def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes, above: int) ->
     text = raw.decode("utf-8", "replace")
     found = re.search(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", text)
     if found is None:
-        return dx.SYNTAX.at(Place(file, above + 1), " ".join(str(error).split()))
+        return dx.SYNTAX.at(Location(file, above + 1), " ".join(str(error).split()))
     before = text[: found.start()]
-    place = Place(file, above + before.count("\n") + 1, found.start() - before.rfind("\n"))
+    place = Location(file, above + before.count("\n") + 1, found.start() - before.rfind("\n"))
     return dx.SYNTAX.at(place, f"the control character {found.group()!r} is not allowed in YAML")
 
 

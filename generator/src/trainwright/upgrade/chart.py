@@ -9,7 +9,7 @@ from pathlib import Path
 
 from trainwright.findings import diagnostics as dx
 from trainwright.helm import ChartRefusal, OtherChart
-from trainwright.model import Place
+from trainwright.model import Location
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
@@ -63,7 +63,7 @@ def _refused(file: JobFile, reason: str) -> Reported:
     return Reported(
         rule=dx.CHART.id,
         severity=dx.CHART.severity,
-        place=Place(file.path),
+        place=Location(file.path),
         message=f"the chart refuses the values: {reason}",
         remedy=dx.CHART.remedy,
         subject=str(file),

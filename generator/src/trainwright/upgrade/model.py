@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from trainwright.model import Place, Severity
+from trainwright.model import Location, Severity
 from trainwright.reports.report import WEIGHT
 
 Files = Mapping[str, str]  # texts, or SHA-256 sums, by file name
@@ -29,7 +29,7 @@ class Reported:
 
     rule: str
     severity: Severity
-    place: Place
+    place: Location
     message: str
     remedy: str = ""
     subject: str = ""  # "env/job" or an environment

@@ -17,7 +17,7 @@ from trainwright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class UpgradeOptions:
     """Two versions by path: None for `before` is the running one, None for `after` the old one.
 
     `chart` is another chart, a folder or an archive, which the old version's values are given to.
@@ -29,7 +29,7 @@ class Options:
     chart: Path | None = None
 
 
-def upgrade(root: Path, patterns: tuple[str, ...], options: Options) -> Upgrade:
+def upgrade(root: Path, patterns: tuple[str, ...], options: UpgradeOptions) -> Upgrade:
     """What changes for the selected jobs. The repository is only read."""
     workspace = Workspace(Folder(root))
     selected = select(patterns, workspace.survey.jobs)

@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trainwright.model import Data, Place, Severity
+from trainwright.model import Data, Location, Severity
 from trainwright.runs.folder import RenderedFolder, folder_of
 from trainwright.specs.load import ENVIRONMENTS
 from trainwright.specs.select import Selection
 from trainwright.specs.tree import SCRATCH, Folder
 from trainwright.upgrade.model import Jobs, Outcome, Release, Reported
-from trainwright.upgrade.versions import Done, Installed, UpgradeError
+from trainwright.upgrade.versions import CommandResult, Installed, UpgradeError
 
 _AT_ONCE = 500  # jobs that one command line names
 
@@ -83,7 +83,7 @@ def _over_runs(
             yield selection.environment, done.complaint
 
 
-def _render(installed: Installed, copy: Path, words: Iterable[str]) -> Done:
+def _render(installed: Installed, copy: Path, words: Iterable[str]) -> CommandResult:
     return installed.run(copy, "-C", str(copy), "render", *words)
 
 
@@ -101,7 +101,7 @@ def _check(installed: Installed, selected: tuple[Selection, ...], copy: Path) ->
     return _report(installed, installed.run(copy, *words))
 
 
-def _report(installed: Installed, done: Done) -> Iterator[Reported]:
+def _report(installed: Installed, done: CommandResult) -> Iterator[Reported]:
     try:
         results: Data = json.loads(done.out)["report"]["results"]
         for result in results:
@@ -116,7 +116,7 @@ def _reported(result: Data) -> Reported:
     return Reported(
         rule=str(result["rule"]),
         severity=Severity(result["severity"]),
-        place=Place(str(place["file"]), int(place["line"]), int(place["column"])),
+        place=Location(str(place["file"]), int(place["line"]), int(place["column"])),
         message=str(result["message"]),
         remedy=str(result.get("remedy", "")),
         subject=str(result.get("subject", "")),

@@ -29,7 +29,7 @@ class UpgradeError(TrainwrightError):
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandResult:
     """How a verb ended: 0 or 1, as every version has it, and what it printed."""
 
     code: int
@@ -45,7 +45,7 @@ class Installed:
     version: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def run(self, folder: Path, *arguments: str, timeout: float = _TIMEOUT) -> Done:
+    def run(self, folder: Path, *arguments: str, timeout: float = _TIMEOUT) -> CommandResult:
         """Run a verb in a folder. Raises UpgradeError unless it ends with 0 or 1."""
         inherited = {k: v for k, v in os.environ.items() if not _FOREIGN.fullmatch(k)}
         try:
@@ -70,7 +70,7 @@ class Installed:
             except BaseException:  # Ctrl-C reaches this process alone
                 _end(process)
                 raise
-        done = Done(process.returncode, out.decode(errors="replace"), _excerpt(complaint))
+        done = CommandResult(process.returncode, out.decode(errors="replace"), _excerpt(complaint))
         if done.code not in (0, 1):
             said = done.complaint or "nothing was printed"
             raise UpgradeError(f"{self._said(arguments)}: exit {done.code}: {said}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from trainwright.errors import OutputError, TrainwrightError
 from trainwright.render import build as plan
-from trainwright.render.build import Plan
+from trainwright.render.build import Build
 
 
 class PublishError(OutputError):
@@ -16,13 +16,13 @@ class PublishError(OutputError):
 class Unsound(TrainwrightError):
     """The specs of the commit have errors, which `plan` holds."""
 
-    def __init__(self, found: Plan):
+    def __init__(self, found: Build):
         super().__init__("the specs have errors")
         self.plan = found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class PublishOptions:
     """Where to publish to.
 
     `branch` and `path` may hold {env}. An empty branch is the one that is checked out; an empty
@@ -30,7 +30,7 @@ class Options:
     of a remote or, `elsewhere`, the URL or path of another repository.
     """
 
-    planning: plan.Options
+    planning: plan.BuildOptions
     branch: str = ""
     path: str = ""
     remote: str = "origin"

@@ -16,7 +16,7 @@ from time import sleep
 from trainwright.errors import SelectionError
 from trainwright.gitops.publish import traces
 from trainwright.gitops.publish.holding import Change, Holding, listed
-from trainwright.gitops.publish.model import Options, Published, PublishError, Unsound
+from trainwright.gitops.publish.model import Published, PublishError, PublishOptions, Unsound
 from trainwright.gitops.publish.traces import Source
 from trainwright.render import build as plan
 from trainwright.runs.folder import RenderedFolder
@@ -31,7 +31,7 @@ _SPARSE = "core.sparseCheckout"
 _WAIT, _LONGEST_WAIT = 0.1, 3.0  # seconds between two attempts
 
 
-def publish(root: Path, patterns: tuple[str, ...], options: Options) -> Iterator[Published]:
+def publish(root: Path, patterns: tuple[str, ...], options: PublishOptions) -> Iterator[Published]:
     """Publish whole environments as they are in HEAD, one commit a branch.
 
     Raises PublishError, GitError and, when the specs of a commit have errors, Unsound.
@@ -54,7 +54,7 @@ def publish(root: Path, patterns: tuple[str, ...], options: Options) -> Iterator
 class _Publisher:
     """One clone, and the commit in it whose specs are published."""
 
-    def __init__(self, root: Path, options: Options):
+    def __init__(self, root: Path, options: PublishOptions):
         self._root = root
         self._options = options
         self._repository, self._inside = git.find(root)
@@ -64,7 +64,7 @@ class _Publisher:
         """The environments of HEAD, those too that a sparse checkout leaves out on disk."""
         specs = self._repository.tree(self._head, self._inside, later=RENDERED)
         there = specs.kind(ENVIRONMENTS) == "folder"
-        return load.survey(specs).jobs if there else {}
+        return load.discover(specs).jobs if there else {}
 
     def _from_top(self, path: str) -> str:
         return f"{self._inside}/{path}" if self._inside else path
@@ -125,7 +125,7 @@ class _Publisher:
         specs = self._repository.tree(commit, self._inside, later=RENDERED)
         runs = holding.as_rendered(environment)
         options = replace(self._options.planning, recover=True)
-        found = plan.plan(self._root, (environment,), options, specs, runs)
+        found = plan.build(self._root, (environment,), options, specs, runs)
         changes = found.environments[0].changes
         if found.failed or changes is None:
             raise Unsound(found)
@@ -133,7 +133,7 @@ class _Publisher:
 
     def _refuse_removals(self, branch: str, name: str, holding: Holding, commit: str) -> None:
         """Raise an error when a job's run was removed from the branch by hand: it is no new job."""
-        found = load.survey(self._repository.tree(commit, self._inside, later=RENDERED))
+        found = load.discover(self._repository.tree(commit, self._inside, later=RENDERED))
         specs = {file.name: self._from_top(file.path) for file in found.jobs.get(name, ())}
         if removed := tuple(holding.removed(specs)):
             raise PublishError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.gitops.wiring import kinds
-from trainwright.gitops.wiring.wiring import Site, Unfit
+from trainwright.gitops.wiring.wiring import InvalidSetting, Site
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
@@ -224,7 +224,7 @@ def _jq(pointer: str) -> str:
     return "".join(f"[{p}]" if p.isdigit() else f".{p}" for p in Pointer(pointer).parts)
 
 
-def unfit(site: Site) -> Iterator[Unfit]:
+def unfit(site: Site) -> Iterator[InvalidSetting]:
     """Settings that are missing, or that only Flux reads."""
     gitops = site.gitops
     url = gitops.repository.url
@@ -232,22 +232,24 @@ def unfit(site: Site) -> Iterator[Unfit]:
         yield MISSING_URL
     if url.startswith("oci://"):
         message = "Argo CD reads environments from a git repository, and this is an OCI artifact"
-        yield Unfit(Pointer("/repository/url"), message, "Use https:// or ssh://, or engine: flux.")
+        yield InvalidSetting(
+            Pointer("/repository/url"), message, "Use https:// or ssh://, or engine: flux."
+        )
     for path, secret in (
         (Pointer("/repository/secret"), gitops.repository.secret),
         (Pointer("/chart/secret"), gitops.chart.secret),
     ):
         if secret:
             remedy = "Remove it: Argo CD finds the Secrets of repositories by their label."
-            yield Unfit(path, f"Argo CD does not read {path.dotted}", remedy)
+            yield InvalidSetting(path, f"Argo CD does not read {path.dotted}", remedy)
     if gitops.service_account:
         message = "Argo CD does not read serviceAccount"
-        yield Unfit(
+        yield InvalidSetting(
             Pointer("/serviceAccount"), message, "Remove it: an AppProject says what is allowed."
         )
 
 
-MISSING_URL = Unfit(
+MISSING_URL = InvalidSetting(
     Pointer("/repository/url"),
     "nothing says in which repository the engine finds this environment",
     "Write gitops.repository.url here, or for all environments in environments/defaults.yaml.",

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from trainwright.gitops.wiring import argocd, charts
-from trainwright.gitops.wiring.wiring import Files, Site, Unfit, Wiring
+from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
 from trainwright.model import ChartSource, Data
 from trainwright.pointer import Pointer
 from trainwright.runs.adoption import UNKNOWN
@@ -95,17 +95,17 @@ def _of_several(site: Site) -> dict[str, Data]:
     }
 
 
-def _unfit(site: Site) -> Iterator[Unfit]:
+def _unfit(site: Site) -> Iterator[InvalidSetting]:
     yield from argocd.unfit(site)
     yield from charts.unfit(site)
     if site.gitops.applications == "environment":
         message = "a Helm release is one job, so there is an Application for each"
-        yield Unfit(Pointer("/applications"), message, "Remove it, or set mode: rendered.")
+        yield InvalidSetting(Pointer("/applications"), message, "Remove it, or set mode: rendered.")
     jobs = [run.job for run in site.runs if not run.recorded]
     if jobs:
         message = f"Argo CD reads the records of runs, and there is none of {', '.join(jobs)}"
         remedy = f"Run `trainwright render {site.environment.name}`, and commit before you wire."
-        yield Unfit(Pointer("/mode"), message, remedy)
+        yield InvalidSetting(Pointer("/mode"), message, remedy)
 
 
 WIRING = Wiring(

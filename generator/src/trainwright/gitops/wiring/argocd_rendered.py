@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.gitops.wiring import argocd
-from trainwright.gitops.wiring.wiring import Files, Site, Unfit, Wiring
+from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
 from trainwright.kinds import TARGETS
 from trainwright.pointer import Pointer
 from trainwright.runs.record import VALUES_FILE
@@ -33,11 +33,11 @@ def _no_manifests(site: Site) -> str:
     return names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
 
 
-def _unfit(site: Site) -> Iterator[Unfit]:
+def _unfit(site: Site) -> Iterator[InvalidSetting]:
     yield from argocd.unfit(site)
     if site.gitops.chart.oci or site.gitops.chart.path:
         message = "rendered files need no chart"
-        yield Unfit(Pointer("/chart"), message, "Remove chart, or set mode: chart.")
+        yield InvalidSetting(Pointer("/chart"), message, "Remove chart, or set mode: chart.")
 
 
 WIRING = Wiring(

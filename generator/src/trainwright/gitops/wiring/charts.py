@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from trainwright.gitops.wiring.wiring import Site, Unfit
+from trainwright.gitops.wiring.wiring import InvalidSetting, Site
 from trainwright.model import ChartSource, Data, GitOps
 from trainwright.pointer import Pointer
 from trainwright.runs.adoption import UNKNOWN
@@ -45,22 +45,22 @@ def in_use(site: Site) -> tuple[ChartSource, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def unfit(site: Site) -> Iterator[Unfit]:
+def unfit(site: Site) -> Iterator[InvalidSetting]:
     """What is missing or contradicts itself."""
     chart = site.gitops.chart
     if bool(chart.oci) == bool(chart.path):
         said = "the chart is in a registry and in a repository" if chart.oci else "there is none"
-        yield Unfit(Pointer("/chart"), f"the engine renders a chart, and {said}", _EITHER)
+        yield InvalidSetting(Pointer("/chart"), f"the engine renders a chart, and {said}", _EITHER)
     elif chart.path and not site.gitops.chart_of_new_runs.pinned:
         revision = site.gitops.chart_of_new_runs.revision
         message = f"each commit of {revision} could change the chart under runs that train"
         remedy = "Set chart.revision to refs/tags/TAG or to a commit, all 40 digits of it."
-        yield Unfit(Pointer("/chart/revision"), message, remedy)
+        yield InvalidSetting(Pointer("/chart/revision"), message, remedy)
     if bool(chart.oci) != bool(chart.version):
         message = "chart.oci and chart.version belong together"
-        yield Unfit(
+        yield InvalidSetting(
             Pointer("/chart"), message, "A chart without a fixed version would change under runs."
         )
     if chart.oci and (chart.url or chart.revision):
         message = "chart.url and chart.revision are for a chart in a git repository"
-        yield Unfit(Pointer("/chart"), message, _EITHER)
+        yield InvalidSetting(Pointer("/chart"), message, _EITHER)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from trainwright.gitops.wiring.argocd import MISSING_URL
 from trainwright.gitops.wiring.naming import bounded
-from trainwright.gitops.wiring.wiring import Site, Unfit
+from trainwright.gitops.wiring.wiring import InvalidSetting, Site
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 
@@ -81,7 +81,7 @@ def acting(site: Site) -> dict[str, str]:
     return {"serviceAccountName": account} if account else {}
 
 
-def unfit(site: Site) -> Iterator[Unfit]:
+def unfit(site: Site) -> Iterator[InvalidSetting]:
     """Settings that are missing, or that only Argo CD reads."""
     gitops = site.gitops
     if not gitops.repository.url:
@@ -92,9 +92,11 @@ def unfit(site: Site) -> Iterator[Unfit]:
         Pointer("/applications"): gitops.applications == "environment",
     }
     for path in (path for path, value in only_argocd.items() if value):
-        yield Unfit(
+        yield InvalidSetting(
             path, f"Flux has nothing like {path.dotted}", "Remove it, or use engine: argocd."
         )
     if gitops.notifications:
         remedy = f"Remove it, and write an Alert for the Kustomization {site.name}."
-        yield Unfit(Pointer("/notifications"), "Flux has no subscriptions: it has Alerts", remedy)
+        yield InvalidSetting(
+            Pointer("/notifications"), "Flux has no subscriptions: it has Alerts", remedy
+        )

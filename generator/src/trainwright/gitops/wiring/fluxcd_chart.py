@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from trainwright.gitops.wiring import charts, fluxcd, kinds
 from trainwright.gitops.wiring.naming import bounded
-from trainwright.gitops.wiring.wiring import Files, Run, Site, Unfit, Wiring
+from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, WiredRun, Wiring
 from trainwright.model import ChartSource, Data
 from trainwright.pointer import Pointer
 
@@ -43,7 +43,7 @@ def _source_name(site: Site, chart: ChartSource) -> str:
     return bounded(f"{site.name}-chart-{digest}")
 
 
-def _release(site: Site, namespace: str, run: Run) -> dict[str, Data]:
+def _release(site: Site, namespace: str, run: WiredRun) -> dict[str, Data]:
     """A release of a run's own, so that a changed job is a new release beside the old one.
 
     An upgrade of the same release would delete the old run.
@@ -102,18 +102,18 @@ def _chart(site: Site, chart: ChartSource) -> dict[str, Data]:
     }
 
 
-def _unfit(site: Site) -> Iterator[Unfit]:
+def _unfit(site: Site) -> Iterator[InvalidSetting]:
     yield from (problem for problem in fluxcd.unfit(site) if problem.path != "/repository/url")
     yield from charts.unfit(site)
     url = charts.of_new_runs(site.gitops).url
     if site.gitops.chart.path and not url.startswith(("https://", "ssh://", "http://")):
         message = "the chart is a folder, and nothing says of which git repository"
-        yield Unfit(Pointer("/chart"), message, "Write chart.url, or repository.url.")
+        yield InvalidSetting(Pointer("/chart"), message, "Write chart.url, or repository.url.")
     if ("trainer.kubeflow.org", "TrainingRuntime") in kinds.supporting(*site.environments):
         # https://github.com/helm/helm/blob/main/pkg/release/v1/util/kind_sorter.go
         message = "Helm creates a TrainJob before its TrainingRuntime, and Trainer refuses it then"
         remedy = "Set mode: rendered, or targets.trainjob.runtime."
-        yield Unfit(Pointer("/mode"), message, remedy)
+        yield InvalidSetting(Pointer("/mode"), message, remedy)
 
 
 WIRING = Wiring(

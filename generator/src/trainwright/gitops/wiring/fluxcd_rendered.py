@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.gitops.wiring import fluxcd, kinds
 from trainwright.gitops.wiring.health import KINDS
 from trainwright.gitops.wiring.naming import LABEL, bounded
-from trainwright.gitops.wiring.wiring import Files, Site, Unfit, Wiring
+from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs.yamlio import Block
@@ -125,11 +125,11 @@ def _ignored(site: Site) -> Iterator[dict[str, Data]]:
             }
 
 
-def _unfit(site: Site) -> Iterator[Unfit]:
+def _unfit(site: Site) -> Iterator[InvalidSetting]:
     yield from fluxcd.unfit(site)
     if site.gitops.chart.oci or site.gitops.chart.path:
         message = "rendered files need no chart"
-        yield Unfit(Pointer("/chart"), message, "Remove chart, or set mode: chart.")
+        yield InvalidSetting(Pointer("/chart"), message, "Remove chart, or set mode: chart.")
 
 
 WIRING = Wiring(

@@ -11,8 +11,8 @@ from pathlib import Path
 from trainwright.errors import SelectionError
 from trainwright.findings import diagnostics as dx
 from trainwright.gitops.wiring import WIRINGS, charts
-from trainwright.gitops.wiring.wiring import Run, Site
-from trainwright.model import Data, Environment, Finding, Place, Related, Severity
+from trainwright.gitops.wiring.wiring import Site, WiredRun
+from trainwright.model import Data, Environment, Finding, Location, Related, Severity
 from trainwright.pointer import Pointer
 from trainwright.runs import adjust
 from trainwright.runs import record as records
@@ -25,7 +25,7 @@ from trainwright.specs.load import (
     JobFile,
     LoadedEnvironment,
     Reader,
-    survey,
+    discover,
 )
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.select import NO_ENVIRONMENT
@@ -34,7 +34,7 @@ from trainwright.specs.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surveyed:
+class LoadedSites:
     """The chosen environments with their jobs, all of the repository, and what is wrong.
 
     `environments` are all as they are, and as runs know them that began before an edit.
@@ -52,14 +52,14 @@ class Surveyed:
         return any(finding.severity is Severity.ERROR for finding in self.findings)
 
 
-def look(root: Path, names: tuple[str, ...]) -> Surveyed:
+def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
     """The named environments, or all that a GitOps engine applies.
 
     Raises SelectionError for a name that is no environment, or that no engine applies.
     """
     tree = Folder(root)
     reader = Reader(tree)
-    jobs = survey(tree).jobs
+    jobs = discover(tree).jobs
     if not jobs:
         raise SelectionError(NO_ENVIRONMENT)
     loaded = {name: reader.environment(name) for name in jobs}
@@ -84,15 +84,15 @@ def look(root: Path, names: tuple[str, ...]) -> Surveyed:
         runs = tuple(_runs(folders[name], reader, place))
         # A run that cannot be read must not be left out: its release would be deleted.
         findings += _unreadable(folders[name], jobs[name])
-        findings += [finding for run in runs if not isinstance(run, Run) for finding in run]
-        listed = tuple(run for run in runs if isinstance(run, Run))
+        findings += [finding for run in runs if not isinstance(run, WiredRun) for finding in run]
+        listed = tuple(run for run in runs if isinstance(run, WiredRun))
         site = Site(environment=place, earlier=earlier[name], runs=listed)
         sites.append(site)
         findings += _problems(site, _settings(loaded[name]))
         findings += _unpinned(site, _settings(loaded[name]))
         findings += _collisions(site, loaded[name], environments, objects)
     files = {place.file for finding in findings for place in _places(finding)}
-    return Surveyed(
+    return LoadedSites(
         sites=tuple(sites),
         jobs={name: jobs[name] for name in chosen},
         environments=tuple(
@@ -144,7 +144,7 @@ def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[F
     for job in jobs:
         if job.name not in folder.records and folder.is_unreadable(job.name):
             yield dx.UNRECORDED.at(
-                Place(records.path(job.environment, job.name)),
+                Location(records.path(job.environment, job.name)),
                 "what this run began with cannot be read",
                 remedy=f"Take the file from git, or let `trainwright render {job}` write it anew.",
                 subject=str(job),
@@ -153,7 +153,7 @@ def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[F
 
 def _runs(
     folder: RenderedFolder, reader: Reader, environment: Environment
-) -> Iterator[Run | tuple[Finding, ...]]:
+) -> Iterator[WiredRun | tuple[Finding, ...]]:
     """Every rendered job of an environment whose wiring lists them, or why it cannot be read."""
     gitops = environment.gitops
     wiring = WIRINGS[gitops.engine, gitops.mode]
@@ -174,7 +174,7 @@ def _runs(
         chart, pinned = charts.of_new_runs(gitops), False
         if record:
             chart, pinned = charts.of_run(record, gitops)
-        yield Run(
+        yield WiredRun(
             job=job,
             object=object_,
             namespace=record.environment["namespace"] if record else environment.namespace,
@@ -251,6 +251,6 @@ def _objects(folder: RenderedFolder, environment: Environment) -> frozenset[tupl
     return frozenset((*listed, *((r.environment["namespace"], r.object) for r in recorded)))
 
 
-def _places(finding: Finding) -> Iterator[Place]:
+def _places(finding: Finding) -> Iterator[Location]:
     yield finding.place
     yield from (related.place for related in finding.related if related.place)

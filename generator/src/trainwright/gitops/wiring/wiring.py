@@ -15,7 +15,7 @@ Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class WiredRun:
     """A rendered job: its name, that of its object, where it is, and what the chart makes it of.
 
     `pinned` says whether the run is known to have begun with this chart. One of which that is not
@@ -40,7 +40,7 @@ class Site:
 
     environment: Environment
     earlier: tuple[Environment, ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: tuple[WiredRun, ...] = ()
 
     @property
     def environments(self) -> tuple[Environment, ...]:
@@ -81,7 +81,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class InvalidSetting:
     """A field of `gitops` that is missing or has no meaning here, why, and what to do."""
 
     path: Pointer
@@ -103,6 +103,6 @@ class Wiring:
     summary: str
     namespace: str
     build: Callable[[Site, str], Files]
-    unfit: Callable[[Site], Iterator[Unfit]]
+    unfit: Callable[[Site], Iterator[InvalidSetting]]
     lists_runs: bool = False
     reads_values: bool = False

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trainwright.gitops.wiring import WIRINGS, customizations
-from trainwright.gitops.wiring.survey import Surveyed
+from trainwright.gitops.wiring.survey import LoadedSites
 from trainwright.gitops.wiring.wiring import Site
 from trainwright.model import Data
 from trainwright.specs import filetree, yamlio
@@ -16,7 +16,7 @@ from trainwright.specs.load import environment_path
 _MARK = "# Written by Trainwright from "
 
 
-def tree(surveyed: Surveyed) -> dict[str, str]:
+def tree(surveyed: LoadedSites) -> dict[str, str]:
     """Every file by path: a folder for each environment, and what an engine is told once."""
     found = {
         f"{site.environment.name}/{name}": _header(site) + _documents(objects)
@@ -26,7 +26,7 @@ def tree(surveyed: Surveyed) -> dict[str, str]:
     return {**found, **_once(surveyed)}
 
 
-def stream(surveyed: Surveyed) -> str:
+def stream(surveyed: LoadedSites) -> str:
     """The objects of all environments as one text.
 
     Without what is for the whole engine, which would replace the rest of its configuration if it
@@ -59,7 +59,7 @@ def _header(site: Site) -> str:
     )
 
 
-def _once(surveyed: Surveyed) -> dict[str, str]:
+def _once(surveyed: LoadedSites) -> dict[str, str]:
     """What an Argo CD is told once, from all environments that one applies."""
     if not any(site.gitops.engine == "argocd" for site in surveyed.sites):
         return {}
@@ -83,7 +83,7 @@ def _once(surveyed: Surveyed) -> dict[str, str]:
     }
 
 
-def changes(folder: Path, surveyed: Surveyed) -> Changes:
+def changes(folder: Path, surveyed: LoadedSites) -> Changes:
     """What brings a folder up to date. Files there that are not ours are left alone.
 
     Only the folders of environments that were surveyed are looked at, so that one can be written

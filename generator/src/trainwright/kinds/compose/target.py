@@ -26,7 +26,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "resources": _resources(job),
     }
     if job.launcher == "python" or job.entrypoint.argv:
-        values["env"] = indexed.alone(job)
+        values["env"] = indexed.single_pod_env(job)
     return values
 
 

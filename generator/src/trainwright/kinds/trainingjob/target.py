@@ -67,7 +67,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
             **(indexed.UNBUFFERED if job.entrypoint.argv else {}),
         }
     elif job.launcher == "python" or job.entrypoint.argv:
-        values["env"] = indexed.alone(job)
+        values["env"] = indexed.single_pod_env(job)
     elif meeting:
         values["command"] = launch.command(
             job,

@@ -8,13 +8,13 @@ from pathlib import Path
 from trainwright import helm
 from trainwright.gitops.wiring import charts
 from trainwright.model import Environment
-from trainwright.render.build import Options
+from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 
 
-def chart_sources(root: Path, _options: Options) -> Iterator[Diagnosis]:
+def chart_sources(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     workspace = Workspace(Folder(root))
     rendering = {
         name: environment

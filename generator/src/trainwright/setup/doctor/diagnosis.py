@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from trainwright.model import Place
-from trainwright.render.build import Options
+from trainwright.model import Location
+from trainwright.render.build import BuildOptions
 
 
 class State(enum.StrEnum):
@@ -29,7 +29,7 @@ class Diagnosis:
     said: str
     effect: str = ""
     remedy: str = ""
-    place: Place | None = None
+    place: Location | None = None
 
 
-Check = Callable[[Path, Options], Iterator[Diagnosis]]
+Check = Callable[[Path, BuildOptions], Iterator[Diagnosis]]

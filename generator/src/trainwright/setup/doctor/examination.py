@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from trainwright.errors import TrainwrightError
-from trainwright.render.build import Options
+from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.charts import chart_sources
 from trainwright.setup.doctor.diagnosis import Check, Diagnosis, State
 from trainwright.setup.doctor.machine import cluster, git_command, helm_engine, python
@@ -25,7 +25,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def examine(root: Path, options: Options) -> tuple[Diagnosis, ...]:
+def examine(root: Path, options: BuildOptions) -> tuple[Diagnosis, ...]:
     """Every check; one that cannot be made says so, and stops no other."""
     found: list[Diagnosis] = []
     for about, check in CHECKS.items():

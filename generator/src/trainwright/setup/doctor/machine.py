@@ -9,19 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from trainwright import helm
-from trainwright.render.build import Options
+from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs import git
 
 _GIT = (2, 25)  # the oldest that knows every option of git.py
 
 
-def python(_root: Path, _options: Options) -> Iterator[Diagnosis]:
+def python(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield Diagnosis(about="python", state=State.OK, said=version)
 
 
-def git_command(_root: Path, _options: Options) -> Iterator[Diagnosis]:
+def git_command(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     said = git.Repository(Path()).line("version")
     found = re.search(r"\d+\.\d+(\.\d+)?", said)
     version = tuple(int(part) for part in found[0].split(".")) if found else ()
@@ -36,12 +36,12 @@ def git_command(_root: Path, _options: Options) -> Iterator[Diagnosis]:
     )  # fmt: skip
 
 
-def helm_engine(_root: Path, _options: Options) -> Iterator[Diagnosis]:
+def helm_engine(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     version = helm.sdk().helm_sdk_version()
     yield Diagnosis(about="helm", state=State.OK, said=f"{version}, in this process")
 
 
-def cluster(_root: Path, _options: Options) -> Iterator[Diagnosis]:
+def cluster(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     """Only the verbs that look at a cluster need one, and this is none of them."""
     configured = os.environ.get("KUBECONFIG", str(Path.home() / ".kube" / "config"))
     there = [path for path in configured.split(os.pathsep) if path and Path(path).is_file()]

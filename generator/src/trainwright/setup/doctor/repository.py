@@ -8,7 +8,7 @@ from pathlib import Path
 
 from trainwright.model import Severity
 from trainwright.render import build as plan
-from trainwright.render.build import Options
+from trainwright.render.build import BuildOptions
 from trainwright.reports.terminal import plural
 from trainwright.runs.folder import KUSTOMIZATION_FILE
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
@@ -19,8 +19,8 @@ from trainwright.specs.load import ENVIRONMENTS, RENDERED
 HOOKS = ".pre-commit-config.yaml"
 
 
-def environments(root: Path, options: Options) -> Iterator[Diagnosis]:
-    made = plan.plan(root, (), options)
+def environments(root: Path, options: BuildOptions) -> Iterator[Diagnosis]:
+    made = plan.build(root, (), options)
     errors = sum(finding.severity is Severity.ERROR for finding in made.findings)
     jobs, names = len(made.jobs), ", ".join(e.name for e in made.environments)
     if errors:
@@ -51,7 +51,7 @@ def environments(root: Path, options: Options) -> Iterator[Diagnosis]:
         yield Diagnosis(about="rendered", state=State.OK, said="as the specs render")
 
 
-def clone(root: Path, _options: Options) -> Iterator[Diagnosis]:
+def clone(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     repository, _ = git.find(root)
     if repository.line("rev-parse", "--is-shallow-repository") == "true":
         yield Diagnosis(
@@ -151,7 +151,7 @@ def _has(root: Path, folder: str, attribute: _Attribute) -> bool:
     return value in attribute.wanted or (attribute.name == "eol" and text == "unset")
 
 
-def hooks(root: Path, _options: Options) -> Iterator[Diagnosis]:
+def hooks(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     repository, _ = git.find(root)
     hook = repository.folder / repository.line("rev-parse", "--git-path", "hooks/pre-commit")
     config = repository.folder / HOOKS

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.model import Data
-from trainwright.render.build import Options
+from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs import git
 from trainwright.specs.merge import lookup
@@ -19,7 +19,7 @@ _ACTION = re.compile(r"(?P<name>[\w.-]+/trainwright)@(?P<ref>.+)")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
-def workflows(root: Path, _options: Options) -> Iterator[Diagnosis]:
+def workflows(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     repository, _ = git.find(root)
     folder = repository.folder / WORKFLOWS
     own = _is_the_action(repository.folder / "action.yml")

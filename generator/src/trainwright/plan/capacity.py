@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainwright.model import Environment, Job, Pool
-from trainwright.plan.model import Fit
+from trainwright.plan.model import CapacityCheck
 from trainwright.specs.demand import Demand, total
 
 
-def of(environment: Environment, demands: Sequence[tuple[Job, Demand]]) -> Iterator[Fit]:
+def check_capacity(
+    environment: Environment, demands: Sequence[tuple[Job, Demand]]
+) -> Iterator[CapacityCheck]:
     """One for each pool and queue that somebody asks for, and for each budget."""
     for pool in environment.pools.values():
         asked = total(d for job, d in demands if job.pool and job.pool.name == pool.name)
@@ -19,13 +21,15 @@ def of(environment: Environment, demands: Sequence[tuple[Job, Demand]]) -> Itera
         asked = total(d for job, d in demands if job.queue == queue)
         if quota is not None and asked.gpus:
             gpus = asked.gpus
-            yield Fit(what=f"queue {queue}", unit="GPUs", need=gpus.low, most=gpus.high, has=quota)
+            yield CapacityCheck(
+                what=f"queue {queue}", unit="GPUs", need=gpus.low, most=gpus.high, has=quota
+            )
     yield from _budgets(environment, total(d for _, d in demands))
 
 
-def _pool(pool: Pool, capacity: int, asked: Demand) -> Fit:
+def _pool(pool: Pool, capacity: int, asked: Demand) -> CapacityCheck:
     counted = asked.gpus if pool.resource else asked.nodes
-    return Fit(
+    return CapacityCheck(
         what=f"pool {pool.name}",
         unit="GPUs" if pool.resource else "nodes",
         need=counted.low,
@@ -34,10 +38,10 @@ def _pool(pool: Pool, capacity: int, asked: Demand) -> Fit:
     )
 
 
-def _budgets(environment: Environment, asked: Demand) -> Iterator[Fit]:
+def _budgets(environment: Environment, asked: Demand) -> Iterator[CapacityCheck]:
     budget = environment.budget
     if budget.gpu_hours is not None and (asked.hours or asked.unbounded):
-        yield Fit(
+        yield CapacityCheck(
             what="budget",
             unit="GPU-hours",
             need=asked.hours.low,
@@ -46,7 +50,7 @@ def _budgets(environment: Environment, asked: Demand) -> Iterator[Fit]:
             unknown=asked.unbounded,
         )
     if budget.cost is not None and (asked.cost or asked.unbounded or asked.unpriced):
-        yield Fit(
+        yield CapacityCheck(
             what="budget",
             unit="cost",
             need=asked.cost.low,
