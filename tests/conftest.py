@@ -14,13 +14,21 @@ from hypothesis import HealthCheck, settings
 
 import git_repository
 
+pytest_plugins = ["continuous_integration"]
+
 # Settings of pip that change what is installed. Its index, proxy and certificates stay the user's.
 _PIP = "BUILD_CONSTRAINT CONSTRAINT NO_BINARY NO_DEPS ONLY_BINARY PREFIX REQUIREMENT TARGET USER"
-_SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+# Where data of other projects is: beside the repository, or where scripts/fetch_upstream.py puts
+# what is pinned in upstream.toml, which is all that has a public source.
+_UPSTREAM = (
+    Path(__file__).resolve().parents[2] / "shared",
+    Path(__file__).resolve().parent / ".upstream",
+)
+_FETCHED = "crds"
 
 # `make test` draws few examples and `make test-slow` many; a test whose examples are expensive takes
 # a fraction of what the profile says. No deadlines: machines are busy.
-_CI = os.environ.get("CI") == "true"
 _PROFILE = settings(
     deadline=None,
     print_blob=True,
@@ -30,34 +38,11 @@ settings.register_profile("quick", _PROFILE, max_examples=60)
 settings.register_profile("thorough", _PROFILE, max_examples=500)
 settings.load_profile("quick")
 
-# What a test may use of a processor before it has to be marked as slow. The time of processors, of
-# this process and its children, hardly depends on who else is on the machine, but on how fast it
-# is: five seconds are meant, and three times as many fail.
-_LIMIT = 15  # seconds
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite expected outputs; review with git"
     )
-
-
-def _processor_time() -> float:
-    return sum(os.times()[:4])
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    before = _processor_time()
-    yield
-    spent = _processor_time() - before
-    quick = item.config.getoption("markexpr") == "not slow"  # others draw many more examples
-    if _CI and quick and spent > _LIMIT:
-        pytest.fail(
-            f"{spent:.1f} seconds of a processor in a test that is not marked as slow, "
-            f"of at most {_LIMIT}: mark it, or make it cheaper",
-            pytrace=False,
-        )
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -84,16 +69,17 @@ def _nobodys_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.fixture(scope="session")
 def shared() -> Callable[[str], Path]:
-    """A path below ../shared. Skips where that folder is absent, and fails there under CI."""
+    """A path in ../shared, or in what was fetched. Skips where neither is."""
+
+    from continuous_integration import NOT_PUBLIC  # a plugin: pytest has to import it first
 
     def find(path: str) -> Path:
-        found = _SHARED / path
-        if not found.exists():
-            message = f"the upstream test data ../shared/{path} is not here"
-            if _CI:
-                pytest.fail(message)
-            pytest.skip(message)
-        return found
+        for folder in _UPSTREAM:
+            if (folder / path).exists():
+                return folder / path
+        if path.partition("/")[0] == _FETCHED:
+            pytest.skip(f"{path} is not here: python3 scripts/fetch_upstream.py")
+        pytest.skip(f"{NOT_PUBLIC}: {path}")
 
     return find
 
@@ -112,10 +98,7 @@ def npm_package(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
             cwd=folder, env=environment, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if packed.returncode:
-            message = f"npm cannot bring {package}: {packed.stderr.strip()}"
-            if _CI:
-                pytest.fail(message)
-            pytest.skip(message)
+            pytest.skip(f"npm cannot bring {package}: {packed.stderr.strip()}")
         with tarfile.open(next(folder.glob("*.tgz"))) as archive:
             archive.extractall(folder, filter="data")
         return folder / "package"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,10 +13,7 @@ from containers import Entrypoint
 
 class _WithoutTorch(pytest.Module):
     def collect(self) -> Iterator[pytest.Item]:
-        message = "torch is not installed: pip install ./runtime"
-        if os.environ.get("CI") == "true":
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
+        pytest.skip("torch is not installed: pip install ./runtime", allow_module_level=True)
 
 
 def pytest_pycollect_makemodule(

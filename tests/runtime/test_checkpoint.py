@@ -23,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import checkpoint_programs as programs  # noqa: E402
 from checkpoint_programs import step_of, together, uniform, wait  # noqa: E402
 
+from continuous_integration import TAKES_ROOT  # noqa: E402
 from trainwright_runtime.checkpoint import (  # noqa: E402
     STOPPED,
     CheckpointError,
@@ -318,7 +319,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mounted.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(mounted)]
     if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("mounting a small tmpfs takes root")
+        pytest.skip(f"{TAKES_ROOT}: mounting a small tmpfs")
     yield mounted
     subprocess.run(["umount", str(mounted)], check=True)
 

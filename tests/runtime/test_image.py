@@ -30,6 +30,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 import trainwright_runtime
+from continuous_integration import TAKES_ROOT
 from trainwright.pods.launch import RUNTIME as COMMAND
 
 ROOT = Path(__file__).parents[2]
@@ -323,7 +324,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give folders to others")
+@pytest.mark.skipif(os.getuid() != 0, reason=f"{TAKES_ROOT}: giving folders to others")
 def test_any_user_of_group_0_writes_where_the_image_says(open_folder: Path) -> None:
     (step,) = (c for c in _of("RUN", FINAL) if "useradd" in c.value[0])
     (open_folder / "etc").mkdir()

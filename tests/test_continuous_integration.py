@@ -1,0 +1,79 @@
+"""With CI=true a skip is a failure, whichever way a test is skipped; the workflow skips nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from continuous_integration import NOT_PUBLIC, TAKES_ROOT
+
+TESTS = f"""\
+import pytest
+
+@pytest.fixture
+def tool():
+    pytest.skip("the tool is not installed")
+
+def test_with(tool):
+    pass
+
+def test_within():
+    pytest.importorskip("no_such_module")
+
+@pytest.mark.skip(reason="not today")
+def test_marked():
+    pass
+
+@pytest.mark.parametrize("case", [])
+def test_of_nothing(case):
+    pass
+
+def test_as_root():
+    pytest.skip("{TAKES_ROOT}: mount")
+
+def test_of_a_recording():
+    pytest.skip("{NOT_PUBLIC}: observed")
+"""
+ROOT = Path(__file__).parents[1]
+MODULE = "import pytest\npytest.importorskip('no_such_module')\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "ci", "said"),
+    [
+        ((), "", "7 skipped"),
+        ((), "true", "2 failed, 1 skipped, 4 errors"),
+        (("--without-recordings",), "true", "1 failed, 2 skipped, 4 errors"),
+    ],
+)
+def test_a_skip_is_a_failure(
+    tmp_path: Path, arguments: tuple[str, ...], ci: str, said: str
+) -> None:
+    (tmp_path / "test_some.py").write_text(TESTS)
+    (tmp_path / "test_other.py").write_text(MODULE)
+    environment = {k: v for k, v in os.environ.items() if k != "PYTEST_ADDOPTS"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "continuous_integration", "-p", "no:cacheprovider",
+         "--continue-on-collection-errors", *arguments],
+        cwd=tmp_path,
+        env={**environment, "CI": ci, "PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1].strip("= ").startswith(said), done.stdout
+    assert ("skipped, which CI=true forbids: the tool is not installed" in done.stdout) == bool(ci)
+
+
+def test_the_workflow_runs_every_proof() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/check.yaml").read_text())
+    job = workflow["jobs"]["check"]
+    fetched, *judged = [step["run"] for step in job["steps"] if "run" in step]
+    assert fetched == "python scripts/fetch_upstream.py"
+    assert judged == ["make test", "make test-slow", "make check"]
+    assert "CI" not in {
+        name for part in (workflow, job, *job["steps"]) for name in part.get("env", ())
+    }
