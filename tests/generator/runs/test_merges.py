@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 
 from repository import Repository
 from trainwright.runs import identity as names
@@ -80,6 +81,14 @@ def runs_verb(*arguments: str) -> Change:
     return change
 
 
+def renames(old: str, new: str) -> Change:
+    def change(repository: Repository) -> None:
+        (repository.root / f"environments/prod/jobs/{old}.yaml").unlink()
+        repository.job(f"prod/{new}")
+
+    return change
+
+
 def merged(repository: Repository, ours: Change, theirs: Change, *, fails: bool = False) -> None:
     """Two branches of the same commit, rendered and committed each, and merged by git."""
     git(repository.root, "branch", "theirs")
@@ -108,10 +117,21 @@ def in_order(repository: Repository) -> None:
     assert done.exit_code == 0, done.output
     assert runs(repository) == before
     assert repository.run("render", "--check").exit_code == 0
-    listed = (repository.root / LIST).read_text(encoding="utf-8")
-    files = [line.removeprefix("- ").strip() for line in listed.splitlines() if "- " in line[:4]]
+    assert_listed(repository)
+
+
+def assert_listed(repository: Repository) -> None:
+    """Exactly what is rendered is what a GitOps engine applies."""
+    listed = yaml.safe_load((repository.root / LIST).read_text(encoding="utf-8"))["resources"]
     there = [path.removeprefix("prod/rendered/") for path in manifests(repository)]
-    assert sorted(files) == sorted(there)
+    assert sorted(listed) == sorted(there)
+    if shutil.which("kubectl"):
+        built = subprocess.run(
+            ["kubectl", "kustomize", (repository.root / LIST).parent],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        kinds = [body["kind"] for body in yaml.safe_load_all(built.stdout)]
+        assert kinds == ["PyTorchJob"] * len(there)
 
 
 RETIRED = ("retire", "prod/c", "--outcome", "succeeded")
@@ -128,6 +148,7 @@ MERGES: dict[str, tuple[Change, Change]] = {
         adds("d"),
     ),
     "one suspended, one added": (runs_verb("suspend", "prod/c"), adds("d")),
+    "one renamed, one added": (renames("c", "cc"), adds("ca", "d")),
 }  # fmt: skip
 
 
@@ -138,16 +159,51 @@ def test_branches_that_touch_different_jobs_merge(
 ) -> None:
     ours, theirs = reversed(MERGES[merge]) if turned else MERGES[merge]
     merged(repository, ours, theirs)
-    in_order(repository)
+    assert_listed(repository)  # as git merged it
+    before = repository.tree()
+    checked = repository.run("render", "--check", "--no-cache")
+    assert checked.exit_code == 0, checked.output
+    assert repository.run("render", "--no-cache").exit_code == 0
+    assert repository.tree() == before
 
 
 def test_a_line_that_a_merge_brings_back_is_found(repository: Repository) -> None:
-    """A union keeps what one side took out beside an addition of the other."""
-    merged(repository, runs_verb(*RETIRED), adds("d"))
+    """As branches of earlier versions do: a union keeps what one side took out."""
+    listed = repository.root / LIST
+    entry = "c/pytorchjob.yaml,\n"
+    before = listed.read_text(encoding="utf-8")
+    assert repository.run(*RETIRED).exit_code == 0
+    assert entry not in listed.read_text(encoding="utf-8")
+    listed.write_text(before, encoding="utf-8")
     checked = repository.run("render", "--check")
     assert checked.exit_code == 1
     assert f"{LIST}: out of date" in checked.output
     in_order(repository)
+
+
+def in_the_earlier_layout(repository: Repository) -> str:
+    """The list as earlier versions wrote it: a line for each manifest."""
+    path = repository.root / LIST
+    text = path.read_text(encoding="utf-8")
+    head = "".join(text.splitlines(keepends=True)[:4])
+    lines = [f"- {entry}\n" for entry in yaml.safe_load(text)["resources"]]
+    path.write_text("".join((head, "resources:\n", *lines)), encoding="utf-8")
+    return path.read_text(encoding="utf-8")
+
+
+def test_a_list_of_an_earlier_version_is_right_until_it_is_rendered(repository: Repository) -> None:
+    earlier = in_the_earlier_layout(repository)
+    before = runs(repository)
+    assert repository.run("render", "--check", "--no-cache").exit_code == 0
+    assert (repository.root / LIST).read_text(encoding="utf-8") == earlier
+    assert repository.run("render", "--no-cache").exit_code == 0
+    assert (repository.root / LIST).read_text(encoding="utf-8") != earlier
+    assert runs(repository) == before
+    assert_listed(repository)
+    in_the_earlier_layout(repository)
+    assert repository.run(*RETIRED).exit_code == 0
+    assert_listed(repository)
+    assert repository.run("render", "--check", "--no-cache").exit_code == 0
 
 
 def test_both_ledgers_count(repository: Repository) -> None:

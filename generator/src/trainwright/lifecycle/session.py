@@ -16,6 +16,7 @@ from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.rules import transitions
 from trainwright.rules.transition import Verdict
 from trainwright.runs import folder
+from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import filetree, git, resolve, yamlio
 from trainwright.specs.load import ENVIRONMENTS, JobFile, Reader
@@ -73,7 +74,7 @@ def rendered(root: Path, outcome: Outcome, options: plan.BuildOptions) -> Build:
 
 def is_rendered(root: Path, environment: str) -> bool:
     """Whether an environment's rendered files are kept beside its specs."""
-    return (root / folder.folder_of(environment) / folder.KUSTOMIZATION_FILE).is_file()
+    return (root / folder.folder_of(environment) / KUSTOMIZATION_FILE).is_file()
 
 
 # --- what would not reach what runs --------------------------------------------------------------

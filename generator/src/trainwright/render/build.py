@@ -13,11 +13,12 @@ from trainwright.render import batch, cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
 from trainwright.render.history import History
-from trainwright.runs import collisions
+from trainwright.runs import collisions, kustomization
 from trainwright.runs import folder as index
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.keeping import Keeper
+from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
 from trainwright.specs import filetree, ledger, redundant, resolve
 from trainwright.specs.filetree import Changes
@@ -33,7 +34,8 @@ class BuildOptions:
 
     With `judge` the next run of every job is checked; without it only runs that begin are.
     With `recover` records that are missing are taken from git's history. `new_runs` lets runs begin
-    in place of those of which nobody knows what they began with.
+    in place of those of which nobody knows what they began with. With `relist` a right list of
+    manifests in the layout of earlier versions is replaced.
     """
 
     today: str  # ISO date, for the expiry of waivers
@@ -43,6 +45,7 @@ class BuildOptions:
     judge: bool = True
     new_runs: bool = False
     recover: bool = False
+    relist: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -330,10 +333,11 @@ class _Work:
         listed: dict[str, Record | Unrecorded] = dict(self._runs)
         if not self._selection.whole:  # the others are as they were rendered, recorded or not
             listed = {**self._folder.unrecorded, **listed}
-        wanted = {
-            **self._texts,
-            index.KUSTOMIZATION_FILE: index.kustomization(self.name, listed),
-        }
+        present = self._folder.listed
+        as_before = kustomization.is_earlier(self.name, listed, present)
+        if self._options.relist or not as_before:
+            present = kustomization.written(self.name, listed, present)
+        wanted = {**self._texts, KUSTOMIZATION_FILE: present}
         selected = {file.name for file in self._selection.jobs}
         right = {
             f"{job}/{file}" for job, run in self._runs.items() for file in (RECORD_FILE, *run.files)

@@ -12,6 +12,7 @@ from trainwright.gitops.publish.model import PublishError
 from trainwright.gitops.publish.traces import METADATA
 from trainwright.runs import folder as index
 from trainwright.runs import record as records
+from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record
 from trainwright.specs import filetree
 from trainwright.specs.filetree import Changes
@@ -19,7 +20,7 @@ from trainwright.specs.git import Repository
 from trainwright.specs.load import ENVIRONMENT_FILE
 from trainwright.specs.tree import NOTHING, Edited, Tree
 
-_OWN = frozenset({index.INDEX_FILE, index.KUSTOMIZATION_FILE, METADATA})
+_OWN = frozenset({index.INDEX_FILE, KUSTOMIZATION_FILE, METADATA})
 _SHOWN = 3  # paths named in a message
 
 

@@ -10,7 +10,7 @@ from trainwright.model import Severity
 from trainwright.render import build as plan
 from trainwright.render.build import BuildOptions
 from trainwright.reports.terminal import plural
-from trainwright.runs.folder import KUSTOMIZATION_FILE
+from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs import git
 from trainwright.specs.ledger import LEDGER_FILE
