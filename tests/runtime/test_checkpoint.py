@@ -369,10 +369,60 @@ def test_wherever_the_space_runs_out_the_one_before_stays(small_disk: Path, left
     fill(small_disk / "ballast")
     with (small_disk / "ballast").open("r+b") as file:
         file.truncate(file.seek(0, os.SEEK_END) - left * 1024)
-    with Checkpoints(small_disk / "ckpt") as checkpoints:
-        checkpoints.save(2, uniform(2))
+    with pytest.raises(CheckpointError, match="step 2 could not be saved"):
+        save(small_disk / "ckpt", 2)
     assert load(small_disk / "ckpt") == 1
     assert _names(small_disk / "ckpt") == ["latest", "step-0000000001"]
+
+
+@pytest.fixture
+def no_folder(tmp_path: Path) -> Path:
+    """Where no checkpoint can be written, by root either."""
+    (tmp_path / "file").touch()
+    return tmp_path / "file" / "ckpt"
+
+
+def test_a_run_whose_last_checkpoint_failed_does_not_end_well(no_folder: Path) -> None:
+    checkpoints = Checkpoints(no_folder)
+    checkpoints.save(1, uniform(1))
+    checkpoints.save(2, uniform(2))
+    with pytest.raises(CheckpointError, match="it was the last one"):
+        checkpoints.close()
+    with pytest.raises(CheckpointError, match="step 1 could not be saved"):
+        _save_and_raise(no_folder, SystemExit(0))
+
+
+def _save_and_raise(directory: Path, error: BaseException) -> None:
+    with Checkpoints(directory) as checkpoints:
+        checkpoints.save(1, uniform(1))
+        raise error
+
+
+def test_a_failed_save_before_a_stop_does_not_end_well_either(no_folder: Path) -> None:
+    with pytest.raises(CheckpointError, match="step 1 could not be saved"):
+        _save_and_stop(no_folder)
+
+
+def _save_and_stop(directory: Path) -> None:
+    with StopSignal() as stop, Checkpoints(directory) as checkpoints:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.agreed()
+        checkpoints.save(1, uniform(1), wait=True)
+
+
+def test_the_error_that_ends_a_run_is_not_hidden_by_a_failed_checkpoint(no_folder: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        _save_and_raise(no_folder, ZeroDivisionError())
+
+
+def test_a_failed_save_that_another_process_made_up_for_is_forgotten(tmp_path: Path) -> None:
+    (tmp_path / "ckpt").touch()
+    with Checkpoints(tmp_path / "ckpt") as checkpoints:
+        checkpoints.save(1, uniform(1))
+        checkpoints.wait()
+        (tmp_path / "ckpt").unlink()
+        save(tmp_path / "ckpt", 2)
+    assert load(tmp_path / "ckpt") == 2
 
 
 # --- kills -------------------------------------------------------------------------------------

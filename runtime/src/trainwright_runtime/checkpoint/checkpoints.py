@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
-from typing import Self
+from typing import NoReturn, Self
 
 import torch
 import torch.distributed as dist
@@ -57,9 +57,10 @@ class Checkpoints:
     sharded tensors (DTensor) come from all of them.
 
     `every` is in steps, 0 for never; `keep` is how many to keep; `tolerate` is how many saves may
-    fail in a row on a disk that is full or broken before training stops. Without a directory
-    nothing is saved or found. With `collective=False` each process is on its own, as in elastic
-    training, where all hold the same state and one of them saves it.
+    fail in a row on a disk that is full or broken before training stops; the last one before
+    `close` may not. Without a directory nothing is saved or found.
+    With `collective=False` each process is on its own, as in elastic training, where all hold the
+    same state and one of them saves it.
     """
 
     def __init__(
@@ -79,10 +80,11 @@ class Checkpoints:
         self._asynchronous, self._collective = asynchronous, collective
         self._broken: set[str] = set()
         self._failures = 0
+        self._unsaved: _Unsaved | None = None
         self._ranks: Ranks | None = None
         self._world: object = None
         self._stager: DefaultStager | None = None
-        self._saving: Future[str | None] | None = None
+        self._saving: Future[_Unsaved | None] | None = None
         # Said by torch at every save and load outside a process group.
         warnings.filterwarnings("ignore", "torch.distributed is (disabled|unavailable)")
 
@@ -120,7 +122,8 @@ class Checkpoints:
 
         Returns when the state is copied, or with `wait` when it is on the disk. One checkpoint is
         written at a time: this waits for the one before. A failure that the disk is to blame for
-        is logged, and raised as CheckpointError when it is the last that is tolerated.
+        is logged, and raised as CheckpointError when it is the last that is tolerated; `close`
+        raises it when no later save made up for it.
         """
         self.wait()
         if self._directory is None:
@@ -150,16 +153,13 @@ class Checkpoints:
         saving, self._saving = self._saving, None
         if saving is None:
             return
-        failure = saving.result()
-        if failure is None:
+        self._unsaved = saving.result()
+        if self._unsaved is None:
             self._failures = 0
             return
         self._failures += 1
         if self._failures >= self._tolerate:
-            raise CheckpointError(
-                f"{failure}; {self._failures} saves in a row have failed: make room or repair the "
-                "disk, then start the run again, which goes on from its newest checkpoint"
-            )
+            self._refuse(f"{self._failures} saves in a row have failed")
 
     def load(self, state: MutableMapping[str, object]) -> int | None:
         """Fill the state from the newest checkpoint that is whole; returns its step.
@@ -178,9 +178,22 @@ class Checkpoints:
                 _log.info("another process has replaced what was being loaded: loading again")
 
     def close(self) -> None:
-        """Wait for what is being written, then let go of buffers and locks."""
+        """Wait for what is being written, then let go of buffers and locks.
+
+        Raises CheckpointError when the newest state that was to be saved is not on the disk: a run
+        must not end well without what it had to leave behind.
+        """
         try:
             self.wait()
+            self._require_saved()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
+        try:
+            if self._saving is not None:
+                self._saving.exception()  # logged when it happened
+                self._saving = None
         finally:
             if self._stager is not None:
                 self._stager.close()
@@ -190,8 +203,25 @@ class Checkpoints:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if error is None or (isinstance(error, SystemExit) and not error.code):
+            self.close()
+        else:
+            self._release()  # what ends the run already is what must be seen
+
+    def _require_saved(self) -> None:
+        """Another process may have saved a later state since, where all hold the same."""
+        if self._unsaved is not None and (self.latest() or 0) < self._unsaved.step:
+            self._refuse("it was the last one")
+
+    def _refuse(self, why: str) -> NoReturn:
+        """Raise for the save that failed; once, and not again when this is closed."""
+        assert self._unsaved is not None
+        unsaved, self._unsaved = self._unsaved, None
+        raise CheckpointError(
+            f"{unsaved.failure}; {why}: make room or repair the disk, then start the run again, "
+            "which goes on from its newest checkpoint"
+        )
 
     def _agree(self) -> Ranks:
         """The ranks of the process group that exists now, which may be another than before."""
@@ -244,8 +274,8 @@ class Checkpoints:
 
     def _write(
         self, directory: Directory, ranks: Ranks, snapshot: _Snapshot, started: float
-    ) -> str | None:
-        """Write a checkpoint; returns what the disk refused, in words and the same on all ranks."""
+    ) -> _Unsaved | None:
+        """Write a checkpoint; returns what the disk refused, the same on all ranks."""
         try:
             folder = ranks.first(lambda: directory.begin(snapshot.step))
             try:
@@ -263,7 +293,7 @@ class Checkpoints:
             )
             if ranks.rank == 0:
                 _log.error("%s", failure)
-            return failure
+            return _Unsaved(snapshot.step, failure)
         if ranks.rank == 0:
             _log.info(
                 "saved the checkpoint of step %d in %s, %.2f s after it was asked for",
@@ -274,6 +304,14 @@ class Checkpoints:
 
 class _ReplacedError(Exception):
     """Another process removed or replaced a checkpoint while it was being loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unsaved:
+    """A checkpoint that the disk refused, and its words."""
+
+    step: int
+    failure: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Directory:
         """
         try:
             names = [path.name for path in self.path.iterdir() if _STEP.fullmatch(path.name)]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         pointed = self._pointed()
         return sorted(names, key=lambda name: (name == pointed, step_of(name)), reverse=True)
