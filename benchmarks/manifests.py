@@ -125,7 +125,7 @@ def profile(folder: Path) -> None:
     from trainwright.manifests import checking, reading, run
     from trainwright.manifests.catalog import Catalog
     from trainwright.model import Manifest
-    from trainwright.rules.subject import Subject
+    from trainwright.objects.subject import Subject
 
     mark("import")
     chunks = [c for source in reading.gather((str(folder),)) for c in reading.split(source)]

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
 
+from trainwright.objects.edit import Edit
+from trainwright.objects.transition import Verdict
 from trainwright.rules.edits import EDITS
-from trainwright.rules.edits.edit import Edit
-from trainwright.rules.transition import Verdict
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "edits.md"
 COMMAND = "python scripts/edit_table.py"

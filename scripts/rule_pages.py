@@ -13,11 +13,11 @@ from pathlib import Path
 import yaml
 
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
-from trainwright.policy import WAIVABLE
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.transition import Step, Transition
 from trainwright.rules import RULES
 from trainwright.rules.edits import reported_by
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.transition import Step, Transition
+from trainwright.rules.policy import WAIVABLE
 from trainwright.rules.transitions import TRANSITIONS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

@@ -19,8 +19,8 @@ from click.testing import Result
 
 from repository import Repository
 from trainwright.model import Data, Manifest
+from trainwright.objects.transition import Verdict
 from trainwright.rules import transitions
-from trainwright.rules.transition import Verdict
 
 ROOT = Path(__file__).parents[2]
 _ENVIRONMENT = """\

@@ -11,10 +11,11 @@ import yaml
 
 from crds import TRAINJOBS
 from trainwright import rules
+from trainwright.kinds.trainjob import rules as trainjob
 from trainwright.model import Environment, Manifest
-from trainwright.rules import RULES, trainjob
-from trainwright.rules.bundle import Bundle
-from trainwright.rules.subject import Hit, Subject
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.subject import Hit, Subject
+from trainwright.rules import RULES
 from trainwright.specs import resolve
 from trainwright.specs.yamlio import Document
 

@@ -13,9 +13,9 @@ import yaml
 from crds import CRDS, TRAINJOBS
 from trainwright.manifests import cel, crds
 from trainwright.model import Data, Environment, Manifest
+from trainwright.objects.edit import Basis
+from trainwright.objects.transition import Verdict
 from trainwright.rules.edits import EDITS
-from trainwright.rules.edits.edit import Basis
-from trainwright.rules.transition import Verdict
 from trainwright.rules.transitions import TRANSITIONS, judge
 from trainwright.specs import kubernetes_schemas, resolve
 from trainwright.specs.yamlio import Document

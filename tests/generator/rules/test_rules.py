@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from trainwright import rules
 from trainwright.findings import credentials
 from trainwright.model import Data, Environment, Manifest
-from trainwright.rules import RULES, kinds
-from trainwright.rules.bundle import Bundle
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Subject
+from trainwright.objects import finders as kinds
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Subject
+from trainwright.rules import RULES
 from trainwright.rules.transitions import TRANSITIONS
 from trainwright.specs import resolve
 from trainwright.specs.merge import lookup

@@ -26,8 +26,8 @@ from trainwright.errors import TrainwrightError
 from trainwright.lifecycle import extend, rerun, retire, states, subject
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.model import Manifest
+from trainwright.objects.transition import Verdict
 from trainwright.rules import transitions
-from trainwright.rules.transition import Verdict
 from trainwright.specs.load import JobFile
 
 MAIN, WORK = "main", "work"  # branches

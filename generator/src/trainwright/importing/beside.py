@@ -16,9 +16,9 @@ from trainwright.importing import fetched, monitors
 from trainwright.importing.fetched import Fetched
 from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
+from trainwright.objects.tolerant import mapping
 from trainwright.pods.launch import SCRIPT_FILE, SCRIPT_FOLDER
 from trainwright.pods.pod import Mount, Pod
-from trainwright.rules.tolerant import mapping
 
 SCRIPT = f"{SCRIPT_FOLDER}/{SCRIPT_FILE}"  # where a script that the spec holds is rendered to
 _MOST = 131_072  # characters of such a script

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trainwright.model import Data
-from trainwright.rules.tolerant import mapping, mappings, text
+from trainwright.objects.tolerant import mapping, mappings, text
 from trainwright.specs.resolve import seconds
 
 GROUP, KIND = "external-secrets.io", "ExternalSecret"

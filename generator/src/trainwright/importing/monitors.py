@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainwright.model import Data, Manifest
+from trainwright.objects.tolerant import mapping, mappings, text
 from trainwright.pods.pod import Pod
-from trainwright.rules.tolerant import mapping, mappings, text
 
 GROUP, KIND = "monitoring.coreos.com", "PodMonitor"
 VARIABLE = "TRAINWRIGHT_METRICS_PORT"

@@ -9,10 +9,10 @@ from typing import TypeAlias
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.gitops.wiring import WIRINGS
 from trainwright.kinds import TARGETS
+from trainwright.objects.rule import Rule
+from trainwright.objects.transition import Transition
 from trainwright.reports import FORMATS
 from trainwright.rules import RULES
-from trainwright.rules.rule import Rule
-from trainwright.rules.transition import Transition
 from trainwright.rules.transitions import TRANSITIONS
 from trainwright.runs.decision import Held
 from trainwright.specs import load

@@ -11,10 +11,10 @@ from pathlib import Path
 from trainwright.errors import OutputError, TrainwrightError
 from trainwright.lifecycle.subject import Step
 from trainwright.model import Environment, Manifest
+from trainwright.objects.transition import Verdict
 from trainwright.render import build as plan
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.rules import transitions
-from trainwright.rules.transition import Verdict
 from trainwright.runs import folder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE

@@ -13,9 +13,9 @@ from trainwright.manifests import reading, webhooks
 from trainwright.manifests.catalog import Catalog, KnownKind
 from trainwright.manifests.reading import Chunk, Object
 from trainwright.model import Data, Environment, Finding, Location, Manifest, Severity
-from trainwright.rules.bundle import Bundle
-from trainwright.rules.rule import Rule
-from trainwright.rules.subject import Hit, Subject
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.rule import Rule
+from trainwright.objects.subject import Hit, Subject
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.merge import lookup
 from trainwright.specs.schema_errors import Violation

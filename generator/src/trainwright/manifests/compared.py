@@ -10,8 +10,8 @@ from trainwright.manifests.checking import CheckContext, CheckedText, UnknownKin
 from trainwright.manifests.earlier import Pair
 from trainwright.manifests.reading import Chunk
 from trainwright.model import Finding, Location, Manifest
+from trainwright.objects.transition import Verdict
 from trainwright.rules import transitions
-from trainwright.rules.transition import Verdict
 from trainwright.rules.transitions import Judgement
 
 

@@ -24,8 +24,8 @@ from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.spread import look_at_all, undisturbed
 from trainwright.model import Environment, Finding, GitOps, Location, Manifest, Related, Severity
-from trainwright.policy import JobFindings, apply_policy
-from trainwright.rules.bundle import Bundle
+from trainwright.objects.bundle import Bundle
+from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.specs import kubernetes_schemas
 
 
@@ -102,10 +102,7 @@ def nowhere(kubernetes: str) -> Environment:
 
 def environment(root: Path, name: str) -> Environment:
     """An environment of a repository. Raises SelectionError when there is none to be used."""
-    from trainwright.specs import (  # 60 ms, and most manifests belong to no environment
-        load,
-        resolve,
-    )
+    from trainwright.specs import load, resolve
     from trainwright.specs.tree import Folder
 
     tree = Folder(root)

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.kinds import TARGETS
 from trainwright.model import Environment, Manifest
+from trainwright.objects.transition import Verdict
 from trainwright.plan.model import Action, PlannedRun
 from trainwright.rules import transitions
 from trainwright.rules.gitops import Departure, leaving
-from trainwright.rules.transition import Verdict
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
 

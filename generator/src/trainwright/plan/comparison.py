@@ -22,8 +22,8 @@ from trainwright.plan.model import (
 )
 from trainwright.plan.sides import Side
 from trainwright.pointer import Pointer
-from trainwright.policy import JobFindings, apply_policy, distinct
 from trainwright.render.job import Rendered
+from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs.decision import Decision, Step
 from trainwright.specs import demand, git
 from trainwright.specs.demand import NOTHING, Demand

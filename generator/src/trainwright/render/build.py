@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Finding, Location, Severity
-from trainwright.policy import JobFindings, apply_policy, distinct
 from trainwright.render import batch, cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
 from trainwright.render.history import History
+from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import collisions, kustomization
 from trainwright.runs import folder as index
 from trainwright.runs import record as records

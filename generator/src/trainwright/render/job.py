@@ -12,11 +12,11 @@ from trainwright.helm import ChartRefusal, Engine
 from trainwright.kinds import TARGETS, placed_by_kueue, unsupported
 from trainwright.kinds.target import Target
 from trainwright.model import Environment, Finding, Job, Location, Manifest, Related, Waiver
+from trainwright.objects.rule import Rule
+from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
 from trainwright.render import values
 from trainwright.rules import secrets
-from trainwright.rules.rule import Rule
-from trainwright.rules.subject import Hit, Subject
 from trainwright.runs import adjust, identity, meaning
 from trainwright.runs import record as records
 from trainwright.runs.adoption import adopt, begun

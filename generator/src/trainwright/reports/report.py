@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.model import Data, Finding, Location, Severity
+from trainwright.objects.rule import Rule
+from trainwright.objects.transition import Transition
 from trainwright.rules import RULES
-from trainwright.rules.rule import Rule
-from trainwright.rules.transition import Transition
 from trainwright.rules.transitions import TRANSITIONS
 
 HOME = "https://github.com/trainwright/trainwright"

@@ -6,26 +6,26 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from trainwright.groupkind import GroupKind
+from trainwright.kinds import indexed_policy_rules as jobset
+from trainwright.kinds import indexed_rules as jobs
+from trainwright.kinds.pytorchjob import rank_rules as pytorchjob_ranks
+from trainwright.kinds.pytorchjob import rules as pytorchjob
+from trainwright.kinds.trainingjob import rules as trainingjob
+from trainwright.kinds.trainjob import rules as trainjob
+from trainwright.kinds.trainjob import runtime_rules as runtimes
+from trainwright.objects.rule import Rule
+from trainwright.objects.subject import Hit, Subject
 from trainwright.rules import (
     delivery,
     gitops,
     images,
-    jobs,
-    jobset,
     kueue,
     pods,
-    pytorchjob,
-    pytorchjob_ranks,
     quota,
     resources,
-    runtimes,
     secrets,
     security,
-    trainingjob,
-    trainjob,
 )
-from trainwright.rules.rule import Rule
-from trainwright.rules.subject import Hit, Subject
 
 _FAMILIES = (
     pytorchjob.RULES,

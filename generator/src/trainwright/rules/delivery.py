@@ -23,9 +23,9 @@ from trainwright.groupkind import (
     GroupKind,
 )
 from trainwright.model import Data, Severity
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.tolerant import dig, mapping, mappings, sequence, text
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
 
 _CHART = "training-job"
 _COMPARE = "argocd.argoproj.io/compare-options"

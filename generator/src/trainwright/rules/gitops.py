@@ -21,11 +21,11 @@ from trainwright.groupkind import (
     GroupKind,
 )
 from trainwright.model import Data, Manifest, Severity
+from trainwright.objects.bundle import runtime_of
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pointer import Pointer, token
-from trainwright.rules.bundle import runtime_of
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.tolerant import dig, mapping, mappings, sequence, text
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _WAVE = "argocd.argoproj.io/sync-wave"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Severity
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container
+from trainwright.objects.tolerant import text
 from trainwright.pointer import Pointer
-from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.template import Container
-from trainwright.rules.tolerant import text
 
 # Tags that are moved by convention, so that a restarted rank may run other code.
 _MOVING = frozenset(["latest", "main", "master", "dev", "nightly", "edge", "stable"])

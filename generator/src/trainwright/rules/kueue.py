@@ -17,12 +17,12 @@ from trainwright.groupkind import (
     GroupKind,
 )
 from trainwright.model import Severity
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import dig, mapping, sequence, text
 from trainwright.pointer import Pointer, token
 from trainwright.rules.gitops import sync_options
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.template import PodTemplate
-from trainwright.rules.tolerant import dig, mapping, sequence, text
 
 _QUEUE = "kueue.x-k8s.io/queue-name"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from trainwright.groupkind import PERSISTENTVOLUMECLAIM, TRAINING
 from trainwright.model import Manifest, Severity
+from trainwright.objects.tolerant import mapping
+from trainwright.objects.transition import Step, Transition, Verdict
 from trainwright.rules.gitops import Departure, leaving
-from trainwright.rules.tolerant import mapping
-from trainwright.rules.transition import Step, Transition, Verdict
 
 _OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
 _PLUGIN = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from trainwright import quantity
 from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA, TRAINING
 from trainwright.model import Data, Manifest, Pool, Severity
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import count, dig, mapping, mappings, text
 from trainwright.pointer import Pointer, token
-from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.template import PodTemplate
-from trainwright.rules.tolerant import count, dig, mapping, mappings, text
 from trainwright.specs.demand import shortage
 
 _QUEUE = "kueue.x-k8s.io/queue-name"

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from trainwright import quantity
 from trainwright.groupkind import PYTORCHJOB, TRAINING, TRAINJOB
 from trainwright.model import Severity
+from trainwright.objects.launching import options
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import count, dig, extended, mapping, mappings
 from trainwright.pointer import Pointer, token
-from trainwright.rules.launching import options
-from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.template import PodTemplate
-from trainwright.rules.tolerant import count, dig, extended, mapping, mappings
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 

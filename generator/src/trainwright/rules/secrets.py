@@ -11,11 +11,11 @@ from collections.abc import Iterator, Mapping
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
 from trainwright.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
 from trainwright.model import Data, Severity
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container
+from trainwright.objects.tolerant import dig, mapping, mappings, text
 from trainwright.pointer import Pointer, token
-from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.template import Container
-from trainwright.rules.tolerant import dig, mapping, mappings, text
 from trainwright.specs.merge import leaves
 
 CREDENTIAL = "TW710"

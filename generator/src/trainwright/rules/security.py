@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data, Severity
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container, PodTemplate
+from trainwright.objects.tolerant import dig, mapping, sequence, text
 from trainwright.pointer import Pointer
-from trainwright.rules.rule import Rule, Sample, pod
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.template import Container, PodTemplate
-from trainwright.rules.tolerant import dig, mapping, sequence, text
 
 _STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"
 _BASELINE_CAPABILITIES = frozenset(

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from trainwright.model import Environment, Manifest
+from trainwright.objects.transition import Change, Transition, Verdict
 from trainwright.pointer import token
 from trainwright.rules import edits, mutability
-from trainwright.rules.transition import Change, Transition, Verdict
 
 TRANSITIONS: dict[str, Transition] = {
     t.id: t for t in sorted(mutability.TRANSITIONS, key=lambda transition: transition.id)

@@ -14,20 +14,17 @@ from trainwright.groupkind import (
     TRAINJOB,
     GroupKind,
 )
+from trainwright.kinds.job import changes as job
+from trainwright.kinds.jobset import changes as jobset
+from trainwright.kinds.pytorchjob import changes as pytorchjob
+from trainwright.kinds.trainingjob import changes as trainingjob
+from trainwright.kinds.trainjob import changes as trainjob
+from trainwright.kinds.trainjob import runtime_changes as runtimes
 from trainwright.model import Manifest
-from trainwright.rules.edits import (
-    core,
-    job,
-    jobset,
-    kueue,
-    pytorchjob,
-    runtimes,
-    trainingjob,
-    trainjob,
-)
-from trainwright.rules.edits.defaults import Default, filled
-from trainwright.rules.edits.edit import IN_PLACE, Basis, Edit
-from trainwright.rules.transition import Change, Path, Verdict
+from trainwright.objects.defaults import Default, filled
+from trainwright.objects.edit import IN_PLACE, Basis, Edit
+from trainwright.objects.transition import Change, Path, Verdict
+from trainwright.rules.edits import core, kueue
 
 _KINDS = (pytorchjob, trainjob, runtimes, jobset, job, trainingjob, core)
 _ANYTHING_ELSE = Edit(

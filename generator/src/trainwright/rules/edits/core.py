@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from trainwright import quantity
 from trainwright.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET
-from trainwright.rules.edits.defaults import defaults
-from trainwright.rules.edits.edit import Basis, Condition, Difference, edits
-from trainwright.rules.tolerant import dig
-from trainwright.rules.transition import Verdict
+from trainwright.objects.defaults import defaults
+from trainwright.objects.edit import Basis, Condition, Difference, edits
+from trainwright.objects.tolerant import dig
+from trainwright.objects.transition import Verdict
 
 _CLAIMS = (PERSISTENTVOLUMECLAIM,)
 _CORE = "kubernetes/kubernetes:pkg/apis/core/validation/validation.go"

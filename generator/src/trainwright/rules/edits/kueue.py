@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainwright.groupkind import JOB, JOBSET
-from trainwright.rules.edits.edit import RUNNING, Basis, Condition, Difference, Edit, edits
-from trainwright.rules.tolerant import dig, mapping
-from trainwright.rules.transition import Verdict
+from trainwright.objects.edit import RUNNING, Basis, Condition, Difference, Edit, edits
+from trainwright.objects.tolerant import dig, mapping
+from trainwright.objects.transition import Verdict
 
 _SOURCE = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go"
 _GROUP = "kueue.x-k8s.io"

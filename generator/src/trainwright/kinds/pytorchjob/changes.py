@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from trainwright.groupkind import PYTORCHJOB
 from trainwright.model import Data
-from trainwright.rules.edits.defaults import defaults
-from trainwright.rules.edits.edit import CHANGED, Basis, Condition, Difference, edits
-from trainwright.rules.tolerant import dig, mapping
-from trainwright.rules.transition import Verdict
+from trainwright.objects.defaults import defaults
+from trainwright.objects.edit import CHANGED, Basis, Condition, Difference, edits
+from trainwright.objects.tolerant import dig, mapping
+from trainwright.objects.transition import Verdict
 
 _KINDS = (PYTORCHJOB,)
 _OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"

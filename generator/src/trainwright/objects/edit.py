@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data
-from trainwright.rules.tolerant import dig
-from trainwright.rules.transition import Change, Path, Verdict
+from trainwright.objects.tolerant import dig
+from trainwright.objects.transition import Change, Path, Verdict
 
 IMMUTABLE = "TW504"
 IN_PLACE = "TW514"

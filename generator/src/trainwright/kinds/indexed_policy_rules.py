@@ -15,14 +15,14 @@ from trainwright.groupkind import (
     TRAINJOB,
     GroupKind,
 )
+from trainwright.kinds.indexed_rules import EVERYWHERE, BatchJob, batch_jobs, pods
 from trainwright.model import Data, Severity
+from trainwright.objects.launching import SHELLS
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container
+from trainwright.objects.tolerant import dig, integer, mapping, mappings, sequence, text
 from trainwright.pointer import Pointer
-from trainwright.rules.jobs import EVERYWHERE, BatchJob, batch_jobs, pods
-from trainwright.rules.launching import SHELLS
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.template import Container
-from trainwright.rules.tolerant import dig, integer, mapping, mappings, sequence, text
 
 _WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
 

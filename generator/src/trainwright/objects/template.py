@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainwright.model import Data
-from trainwright.rules.lazy import cached_property
-from trainwright.rules.tolerant import count, dig, extended, is_accelerator, mapping, sequence, text
+from trainwright.objects.lazy import cached_property
+from trainwright.objects.tolerant import (
+    count,
+    dig,
+    extended,
+    is_accelerator,
+    mapping,
+    sequence,
+    text,
+)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import RUNTIMES, TRAININGRUNTIME
+from trainwright.kinds.trainjob.rules import KIND, installed_minor, runtime
 from trainwright.model import Data, Manifest, Severity
-from trainwright.rules.bundle import runtime_of
-from trainwright.rules.kinds import patches
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.tolerant import dig, mapping, mappings, text
-from trainwright.rules.trainjob import KIND, installed_minor, runtime
+from trainwright.objects.bundle import runtime_of
+from trainwright.objects.finders import patches
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.tolerant import dig, mapping, mappings, text
 
 _JOBS = "/spec/template/spec/replicatedJobs"
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"

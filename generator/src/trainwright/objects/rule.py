@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Severity
+from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
-from trainwright.rules.subject import Hit, Subject
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from trainwright.groupkind import JOB
 from trainwright.model import Data
-from trainwright.rules.edits.defaults import defaults, of_pods
-from trainwright.rules.edits.edit import SUSPENDED, Basis, Condition, Difference, edits
-from trainwright.rules.tolerant import mapping
-from trainwright.rules.transition import Verdict
+from trainwright.objects.defaults import defaults, of_pods
+from trainwright.objects.edit import SUSPENDED, Basis, Condition, Difference, edits
+from trainwright.objects.tolerant import mapping
+from trainwright.objects.transition import Verdict
 
 _KINDS = (JOB,)
 _VALIDATION = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from trainwright.groupkind import CLUSTERTRAININGRUNTIME, TRAINJOB, GroupKind
 from trainwright.model import Manifest
-from trainwright.rules.tolerant import mapping, text
+from trainwright.objects.tolerant import mapping, text
 
 
 class Bundle(tuple[Manifest, ...]):

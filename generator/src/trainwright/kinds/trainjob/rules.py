@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from trainwright.groupkind import TRAINJOB
 from trainwright.model import Environment, Manifest, Severity
+from trainwright.objects.bundle import runtime_of
+from trainwright.objects.finders import patches
+from trainwright.objects.launching import launches
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.tolerant import dig, integer, mapping, mappings, text
 from trainwright.pointer import Pointer
-from trainwright.rules.bundle import runtime_of
-from trainwright.rules.kinds import patches
-from trainwright.rules.launching import launches
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.tolerant import dig, integer, mapping, mappings, text
 
 KIND = (TRAINJOB,)
 _TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"

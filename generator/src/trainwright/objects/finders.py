@@ -16,10 +16,10 @@ from trainwright.groupkind import (
     GroupKind,
 )
 from trainwright.model import Data, Manifest
+from trainwright.objects.bundle import Bundle, runtime_of
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import dig, integer, mapping, mappings, sequence, text
 from trainwright.pointer import token
-from trainwright.rules.bundle import Bundle, runtime_of
-from trainwright.rules.template import PodTemplate
-from trainwright.rules.tolerant import dig, integer, mapping, mappings, sequence, text
 
 _JOB_BACKOFF_LIMIT = 6  # batch/v1's default
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from trainwright.groupkind import TRAININGJOB
-from trainwright.rules.edits.edit import Basis, edits
-from trainwright.rules.transition import Verdict
+from trainwright.objects.edit import Basis, edits
+from trainwright.objects.transition import Verdict
 
 EDITS = edits(
     (TRAININGJOB,),

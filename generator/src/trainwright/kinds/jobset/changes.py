@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from trainwright.groupkind import JOBSET
-from trainwright.rules.edits.defaults import Default, defaults
-from trainwright.rules.edits.edit import ADDED_OR_REMOVED, AROUND, CHANGED, Basis, edits
-from trainwright.rules.transition import Verdict
+from trainwright.kinds import indexed_changes
+from trainwright.objects.defaults import defaults
+from trainwright.objects.edit import ADDED_OR_REMOVED, AROUND, CHANGED, Basis, edits
+from trainwright.objects.transition import Verdict
 
 _KINDS = (JOBSET,)
 _WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
@@ -19,8 +20,6 @@ DIRECTIVES = (
     f"{_POD}.spec.tolerations",
     f"{_POD}.spec.schedulingGates",
 )
-# What the definition compares where it is there before and after, in a JobSet and in a runtime.
-FIXED = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")
 
 EDITS = (
     *edits(
@@ -42,7 +41,7 @@ EDITS = (
     ),
     *edits(
         _KINDS,
-        tuple(f"spec.{name}" for name in FIXED),
+        tuple(f"spec.{name}" for name in indexed_changes.FIXED),
         Verdict.REJECTED,
         "the API server refuses it: the field is immutable",
         Basis.OBSERVED,
@@ -77,21 +76,8 @@ EDITS = (
 )
 
 
-def of_definition(above: str) -> tuple[Default, ...]:
-    """What the definition of a JobSet gives its fields, which runtimes have too."""
-    jobs = f"{above}.replicatedJobs.*"
-    return defaults(
-        **{
-            f"{above}.failurePolicy.restartStrategy": "Recreate",
-            f"{jobs}.replicas": 1,
-            f"{jobs}.groupName": "default",
-            f"{jobs}.template.spec.template.spec.containers.*.ports.*.protocol": "TCP",
-        }
-    )
-
-
 DEFAULTS = (
-    *of_definition("spec"),
+    *indexed_changes.of_definition("spec"),
     *defaults(
         **{
             "spec.network": {},

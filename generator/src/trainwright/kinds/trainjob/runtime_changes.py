@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from trainwright.groupkind import RUNTIMES
-from trainwright.rules.edits import jobset
-from trainwright.rules.edits.edit import CHANGED, Basis, edits
-from trainwright.rules.transition import Verdict
+from trainwright.kinds import indexed_changes
+from trainwright.objects.edit import CHANGED, Basis, edits
+from trainwright.objects.transition import Verdict
 
 _ABOVE = "spec.template.spec"
 _CONTROLLER = "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go"
@@ -23,7 +23,7 @@ EDITS = (
     *edits(
         RUNTIMES,
         (
-            *(f"{_ABOVE}.{name}" for name in jobset.FIXED),
+            *(f"{_ABOVE}.{name}" for name in indexed_changes.FIXED),
             f"{_ABOVE}.replicatedJobs.*.dependsOn",
         ),
         Verdict.REJECTED,
@@ -42,4 +42,4 @@ EDITS = (
         rule="TW215",
     ),
 )
-DEFAULTS = jobset.of_definition(_ABOVE)
+DEFAULTS = indexed_changes.of_definition(_ABOVE)

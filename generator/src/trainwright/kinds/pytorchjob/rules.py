@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import PYTORCHJOB
 from trainwright.model import Data, Environment, Severity
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container, PodTemplate
+from trainwright.objects.tolerant import count, dig, mapping, text
 from trainwright.pointer import Pointer, token
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.template import Container, PodTemplate
-from trainwright.rules.tolerant import count, dig, mapping, text
 
 KIND = (PYTORCHJOB,)
 ROLES = ("Master", "Worker")

@@ -6,10 +6,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.groupkind import PYTORCHJOB, TRAININGJOB
-from trainwright.model import Severity
-from trainwright.pointer import Pointer, token
-from trainwright.rules.launching import launches
-from trainwright.rules.pytorchjob import (
+from trainwright.kinds.pytorchjob.rules import (
     ENVVAR,
     KIND,
     REPLICAS,
@@ -19,9 +16,12 @@ from trainwright.rules.pytorchjob import (
     replicas,
     trainer,
 )
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.tolerant import count, dig, mapping, mappings, text
+from trainwright.model import Severity
+from trainwright.objects.launching import launches
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.tolerant import count, dig, mapping, mappings, text
+from trainwright.pointer import Pointer, token
 
 
 def _p10(subject: Subject) -> Iterator[Hit]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 from trainwright.groupkind import TRAININGJOB
 from trainwright.model import Severity
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.tolerant import count
 from trainwright.pointer import Pointer
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.tolerant import count
 
 KIND = (TRAININGJOB,)
 _TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from trainwright.groupkind import TRAINJOB
-from trainwright.rules.edits.defaults import defaults
-from trainwright.rules.edits.edit import (
+from trainwright.kinds.trainjob.rules import installed_minor
+from trainwright.objects.defaults import defaults
+from trainwright.objects.edit import (
     ADDED_OR_REMOVED,
     AROUND,
     CHANGED,
@@ -14,10 +15,9 @@ from trainwright.rules.edits.edit import (
     Difference,
     edits,
 )
-from trainwright.rules.kinds import patches
-from trainwright.rules.tolerant import mapping, sequence
-from trainwright.rules.trainjob import installed_minor
-from trainwright.rules.transition import Verdict
+from trainwright.objects.finders import patches
+from trainwright.objects.tolerant import mapping, sequence
+from trainwright.objects.transition import Verdict
 
 _KINDS = (TRAINJOB,)
 _TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"

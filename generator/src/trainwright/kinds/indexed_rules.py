@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 from trainwright.groupkind import JOB, JOBSET, RUNTIMES, SERVICE
 from trainwright.model import Data, Severity
+from trainwright.objects.finders import replicated
+from trainwright.objects.launching import addresses, options, torchruns, trains_together
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import dig, integer, mapping, mappings, text
 from trainwright.pointer import Pointer, token
-from trainwright.rules.kinds import replicated
-from trainwright.rules.launching import addresses, options, torchruns, trains_together
-from trainwright.rules.rule import Rule, Sample
-from trainwright.rules.subject import Hit, Subject
-from trainwright.rules.template import PodTemplate
-from trainwright.rules.tolerant import dig, integer, mapping, mappings, text
 
 KIND = (JOB, JOBSET)
 EVERYWHERE = (JOB, JOBSET, *RUNTIMES)

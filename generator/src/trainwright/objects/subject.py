@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Job, Manifest
+from trainwright.objects import finders as kinds
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.lazy import cached_property
+from trainwright.objects.template import Container, PodTemplate
+from trainwright.objects.tolerant import mapping
 from trainwright.pointer import Pointer
-from trainwright.rules import kinds
-from trainwright.rules.bundle import Bundle
-from trainwright.rules.lazy import cached_property
-from trainwright.rules.template import Container, PodTemplate
-from trainwright.rules.tolerant import mapping
 
 
 @dataclass(frozen=True, slots=True)
