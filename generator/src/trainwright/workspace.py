@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache, cached_property
 
+from trainwright.errors import SelectionError
 from trainwright.model import Data, Environment, Finding, Job
 from trainwright.runs import adjust, identity, meaning
 from trainwright.runs.adoption import adopt, begun
@@ -22,8 +24,9 @@ from trainwright.specs.load import (
     LoadedJob,
     Reader,
     discover,
+    unusable,
 )
-from trainwright.specs.merge import Layer, stack
+from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.tree import Tree
 
 
@@ -69,6 +72,7 @@ class Workspace:
         self.reader = Reader(tree)
         self._earlier = earlier
         self._loaded: dict[str, LoadedEnvironment] = {}
+        self._environments: dict[str, Environment | None] = {}
         self._ledgers: dict[str, Ledger] = {}
         self._folders: dict[str, RenderedFolder] = {}
         self._jobs: dict[JobFile, ResolvedJob] = {}
@@ -89,8 +93,40 @@ class Workspace:
     @cached_property
     def environments(self) -> Mapping[str, Environment]:
         """The environments whose own file is sound."""
-        found = {name: resolve.loaded(self.loaded(name)) for name in self.survey.jobs}
+        found = {name: self.sound(name) for name in self.survey.jobs}
         return {name: environment for name, environment in found.items() if environment}
+
+    def sound(self, name: str) -> Environment | None:
+        """An environment; None when its own file is not usable."""
+        if name not in self._environments:
+            self._environments[name] = resolve.loaded(self.loaded(name))
+        return self._environments[name]
+
+    def environment(self, name: str) -> Environment:
+        """An environment that is needed.
+
+        Raises SelectionError where there is none of that name, SourceError for a broken one.
+        """
+        self.require(name)
+        found = self.sound(name)
+        if found is None:
+            raise unusable(self.loaded(name).findings, name)
+        return found
+
+    def require(self, name: str) -> None:
+        """Raise SelectionError for an environment that there is none of."""
+        if name not in self.survey.jobs:
+            near = get_close_matches(name, self.survey.jobs, n=3, cutoff=0.6)
+            listing = "see `trainwright list environments`"
+            hint = f"did you mean {' or '.join(near)}?" if near else listing
+            raise SelectionError(f'there is no environment "{name}"; {hint}')
+
+    def spec(self, file: JobFile) -> Layered:
+        """A job's merged spec, valid or not in its environment. Raises SourceError for none."""
+        loaded = self.reader.job(file, self.loaded(file.environment))
+        if loaded.spec is None:
+            raise unusable(loaded.findings, file)
+        return loaded.spec
 
     def ledger(self, environment: str) -> Ledger:
         """The finished runs of an environment."""
@@ -126,7 +162,7 @@ class Workspace:
     def _resolved(self, file: JobFile) -> ResolvedJob:
         below = self.loaded(file.environment)
         loaded = self.reader.job(file, below)
-        environment = self.environments.get(file.environment)
+        environment = self.sound(file.environment)
         record = self.folder(file.environment).record(file.name)
         broken = ResolvedJob(loaded=loaded, record=record)
         if loaded.spec is None or environment is None or below.document is None:
@@ -225,7 +261,7 @@ class Workspace:
 
     def _is_current(self, file: JobFile, record: Record) -> bool:
         """Whether nothing that a run began with has changed since, in its own file or around it."""
-        environment = self.environments.get(file.environment)
+        environment = self.sound(file.environment)
         if environment is None or self.reader.source(file.path) != record.source:
             return False
         finished = bool(finished_as(record, file.name, self.ledger(file.environment)))

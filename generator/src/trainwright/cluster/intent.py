@@ -13,7 +13,7 @@ from trainwright.kinds.status import KINDS, Kind
 from trainwright.model import Environment, Manifest
 from trainwright.runs.decision import Held
 from trainwright.runs.record import VALUES_FILE, RunFiles
-from trainwright.specs import resolve, yamlio
+from trainwright.specs import yamlio
 from trainwright.specs.load import JobFile
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder
@@ -112,19 +112,10 @@ def desired_run(root: Path, name: str) -> tuple[DesiredState, DesiredRun]:
     return found[0]
 
 
-def environment(workspace: Workspace, name: str) -> Environment:
-    """An environment by name. Raises SourceError when its own file is broken."""
-    loaded = workspace.loaded(name)
-    if loaded.document is None:
-        first = loaded.findings[0]
-        raise SourceError(f"{first.place}: {first.message}; run `trainwright check {name}`")
-    return resolve.environment(name, loaded.document)
-
-
 def _place(workspace: Workspace, selection: Selection, jobs: tuple[JobFile, ...]) -> DesiredState:
     name = selection.environment
     return DesiredState(
-        environment=environment(workspace, name),
+        environment=workspace.environment(name),
         intents=tuple(_intents(workspace, selection)),
         jobs=frozenset(job.name for job in jobs),
         retired=frozenset(workspace.ledger(name).runs),

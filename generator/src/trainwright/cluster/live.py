@@ -8,7 +8,6 @@ from pathlib import Path
 
 from trainwright.cluster.client import Cluster
 from trainwright.cluster.errors import NoKind, Refused
-from trainwright.cluster.intent import environment
 from trainwright.findings.credentials import HIDDEN
 from trainwright.findings.diagnostics import REFUSED
 from trainwright.findings.redaction import unified_diff
@@ -64,7 +63,7 @@ class Comparison:
 
 def place(root: Path, name: str) -> Environment:
     """An environment by name. Raises SourceError when its own file is broken."""
-    return environment(Workspace(Folder(root)), name)
+    return Workspace(Folder(root)).environment(name)
 
 
 def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, Manifest]]:

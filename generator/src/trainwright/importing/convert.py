@@ -13,8 +13,9 @@ from trainwright.importing import accounting, beside, candidate, reasons, shorte
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.source import ImportingError, NotImported, Source, malformed
-from trainwright.importing.trial import ImportContext, Refusal
+from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
+from trainwright.kinds.target import Unsupported
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 
@@ -100,11 +101,11 @@ class _Attempt:
 _MOST_REFUSALS = 200
 
 
-def _attempt(spec: dict[str, Data], place: ImportContext) -> _Attempt | Refusal:
+def _attempt(spec: dict[str, Data], place: ImportContext) -> _Attempt | Unsupported:
     """A candidate without what the environment or the target refuses."""
     refused: dict[Pointer, str] = {}
     spec = candidate.complete(spec, place.inherited)
-    refusal: Refusal | None = None
+    refusal: Unsupported | None = None
     for _ in range(_MOST_REFUSALS):
         found = place.run(spec)
         if isinstance(found, NormalForm):
@@ -145,8 +146,8 @@ def _dropped(spec: Mapping[str, Data], keys: Sequence[str]) -> dict[str, Data] |
     return None if inner is None else {**spec, key: inner}
 
 
-def _said(attempt: _Attempt | Refusal) -> str:
-    assert isinstance(attempt, Refusal)
+def _said(attempt: _Attempt | Unsupported) -> str:
+    assert isinstance(attempt, Unsupported)
     return f"{attempt.message}. {attempt.remedy}".strip(". ")
 
 

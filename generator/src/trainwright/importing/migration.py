@@ -9,9 +9,9 @@ from trainwright import equivalence
 from trainwright.equivalence import NormalForm
 from trainwright.errors import SourceError
 from trainwright.importing.source import ImportingError
-from trainwright.importing.trial import ImportContext, Refusal
+from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
-from trainwright.kinds.target import Target
+from trainwright.kinds.target import Target, Unsupported
 from trainwright.specs import edit as editing
 from trainwright.specs.edit import EditError
 from trainwright.specs.load import JobFile
@@ -57,9 +57,9 @@ def _migrated(place: ImportContext, file: JobFile, before: bytes) -> Migration |
     _require(place, new)
     after = editing.put(file.path, before, "/target", new.name)
     was, will = place.rendered(file, spec), place.rendered(file, place.written(file, after))
-    if isinstance(was, Refusal):
+    if isinstance(was, Unsupported):
         return _refused(file, before, f"it does not render as it is: {was.message}", was.remedy)
-    if isinstance(will, Refusal):
+    if isinstance(will, Unsupported):
         return _refused(file, before, f"{new.name}: {will.message}", will.remedy)
     unforeseen = tuple(_unforeseen(was, will, (old, new)))
     if unforeseen:

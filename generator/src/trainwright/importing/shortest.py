@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
-from trainwright.importing.trial import Refusal
+from trainwright.kinds.target import Unsupported
 from trainwright.model import Data
 
 # The target is kept although one pod is the same training on all of them: it was chosen once.
 _KEPT = frozenset({"apiVersion", "kind", "name", "target"})
-Render = Callable[[Mapping[str, Data]], NormalForm | Refusal]
+Render = Callable[[Mapping[str, Data]], NormalForm | Unsupported]
 
 
 def shorten(spec: Mapping[str, Data], render: Render) -> dict[str, Data]:

@@ -18,9 +18,10 @@ from trainwright.rules import transitions
 from trainwright.runs import folder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
-from trainwright.specs import filetree, git, resolve, yamlio
-from trainwright.specs.load import ENVIRONMENTS, JobFile, Reader
+from trainwright.specs import filetree, git, yamlio
+from trainwright.specs.load import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Edited, Folder, Snapshot, Tree
+from trainwright.workspace import Workspace
 
 Act = Callable[[Tree, JobFile], Step]
 
@@ -89,7 +90,7 @@ def refuse_what_live_objects_refuse(root: Path, outcome: Outcome, done: Environm
     A change that is for the run alone has to reach it, too.
     """
     meant = {file.name for file in outcome.for_the_run if file.environment == done.name}
-    environment = _environment(outcome, done.name)
+    environment = Workspace(outcome.tree).sound(done.name)
     for path, text in done.changes.changed.items() if done.changes else ():
         job = path.partition("/")[0]
         if path.endswith(".yaml") and job != path and not path.endswith(f"/{VALUES_FILE}"):
@@ -100,11 +101,6 @@ def refuse_what_live_objects_refuse(root: Path, outcome: Outcome, done: Environm
                     f"{done.name}/{job} cannot be changed while it runs: "
                     f"{why}; cancel it, or let it run again with a new spec"
                 )
-
-
-def _environment(outcome: Outcome, name: str) -> Environment | None:
-    document = Reader(outcome.tree).environment(name).document
-    return resolve.environment(name, document) if document else None
 
 
 def _wrong(

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from trainwright.errors import SourceError
-from trainwright.model import Data, Environment, Finding, Job
+from trainwright.model import Data, Environment, Job
 from trainwright.runs.decision import Decision, Sources, decide
 from trainwright.runs.record import Record
 from trainwright.specs import resolve
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.load import JobFile, one_job, read_spec
+from trainwright.specs.load import JobFile, one_job, read_spec, unusable
 from trainwright.specs.merge import Layer, Layered, lookup, stack
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
@@ -72,7 +72,7 @@ class Subject:
         """What is written about the job. Raises SourceError when it is not valid."""
         job = resolve.job(self.spec, self.environment, self.file.path)
         if not isinstance(job, Job):
-            raise _broken(self.file, tuple(job))
+            raise unusable(job, self.file)
         return Sources(
             spec=self.spec, job=job, environment=self.environment, document=self.document
         )
@@ -104,25 +104,20 @@ def load(tree: Tree, file: JobFile, *, begun: bool = False) -> Subject:
     loaded = workspace.loaded(file.environment)
     document = loaded.document
     if document is None:
-        raise _broken(file, loaded.findings)
+        raise unusable(loaded.findings, file)
     known = workspace.ledger(file.environment)
     if known.findings:
-        raise _broken(file, known.findings)
+        raise unusable(known.findings, file)
     resolved = workspace.job(file)
     if resolved.loaded.spec is None and not begun:
-        raise _broken(file, resolved.loaded.findings)
+        raise unusable(resolved.loaded.findings, file)
     return Subject(
         file=file,
         tree=tree,
         raw=tree.read(file.path),
         spec=resolved.loaded.spec or one_job(tree, str(file)),
-        environment=workspace.environments[file.environment],
+        environment=workspace.environment(file.environment),
         document=document,
         ledger=known,
         record=resolved.record,
     )
-
-
-def _broken(file: JobFile, findings: tuple[Finding, ...]) -> SourceError:
-    first = findings[0]
-    return SourceError(f"{first.place}: {first.message}; run `trainwright check {file}`")

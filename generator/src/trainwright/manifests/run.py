@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainwright import rules
-from trainwright.errors import SelectionError
 from trainwright.findings import diagnostics as dx
 from trainwright.manifests import checking, crds, excerpts, reading
 from trainwright.manifests.catalog import Catalog
@@ -101,19 +100,11 @@ def nowhere(kubernetes: str) -> Environment:
 
 
 def environment(root: Path, name: str) -> Environment:
-    """An environment of a repository. Raises SelectionError when there is none to be used."""
-    from trainwright.specs import load, resolve
-    from trainwright.specs.tree import Folder
+    """An environment of a repository. Raises SelectionError or SourceError for none."""
+    from trainwright.specs.tree import Folder  # 60 ms, and most manifests belong to none
+    from trainwright.workspace import Workspace
 
-    tree = Folder(root)
-    if name not in load.discover(tree).jobs:
-        raise SelectionError(
-            f'there is no environment "{name}"; see `trainwright list environments`'
-        )
-    loaded = load.Reader(tree).environment(name)
-    if loaded.document is None:
-        raise SelectionError(f"{loaded.findings[0].place}: {loaded.findings[0].message}")
-    return resolve.environment(name, loaded.document)
+    return Workspace(Folder(root)).environment(name)
 
 
 def _definitions(

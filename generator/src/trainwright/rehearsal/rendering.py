@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainwright import helm
-from trainwright.kinds import TARGETS
 from trainwright.model import Data, Job, Manifest
 from trainwright.rehearsal import RehearsalError
-from trainwright.render import values
+from trainwright.render import objects
 from trainwright.runs import identity
-from trainwright.specs import resolve, yamlio
-from trainwright.specs.load import JobFile, Reader
+from trainwright.specs.load import JobFile
 from trainwright.specs.tree import Folder
+from trainwright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,29 +35,19 @@ def render(root: Path, file: JobFile, *, nodes: int | None, procs: int | None) -
 
     Numbers change in the spec, never in the result, so that everything derived from them agrees.
     """
-    reader = Reader(Folder(root))
-    loaded = reader.environment(file.environment)
-    spec = reader.job(file, loaded).spec
-    assert loaded.document is not None
-    assert spec is not None
-    environment = resolve.environment(loaded.name, loaded.document)
-    written = resolve.job(spec, environment, file.path)
-    assert isinstance(written, Job)
+    sources = Workspace(Folder(root)).job(file).sources
+    assert sources is not None
+    written, environment = sources.job, sources.environment
     if written.state == "cancelled":
         raise RehearsalError(f"{file} has state: cancelled, so there is nothing to run")
     name = identity.object_name(written, identity.spec_hash(written, environment))
-    automatic = spec.data.get("procsPerNode", "auto") == "auto"
+    automatic = sources.spec.data.get("procsPerNode", "auto") == "auto"
     job = _for_here(written, nodes=nodes, procs=procs or (1 if automatic else None))
-    texts = helm.engine().render(values.build(job, environment, name), job.name, job.namespace)
-    envelope = TARGETS[job.target].envelope or dict
+    texts = objects.texts(job, environment, name, helm.engine())
     return Rendering(
         job=job,
         object_name=name,
-        manifests=tuple(
-            Manifest(body=envelope(body), path=path)
-            for path, text in texts.items()
-            for body in yamlio.load_rendered(text)
-        ),
+        manifests=objects.manifests(texts, job.target),
         size=job.nodes if job.elastic else None,
         changes=tuple(_changes(written, job)),
     )

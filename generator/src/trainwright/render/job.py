@@ -6,24 +6,23 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from trainwright import rules
-from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx
 from trainwright.helm import ChartRefusal, Engine
-from trainwright.kinds import TARGETS, placed_by_kueue, unsupported
+from trainwright.kinds import TARGETS, placed_by_kueue
 from trainwright.kinds.target import Target
 from trainwright.model import Environment, Finding, Job, Location, Manifest, Related, Waiver
 from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
-from trainwright.render import values
+from trainwright.render import objects
 from trainwright.rules import secrets
 from trainwright.runs import adjust, identity, meaning
 from trainwright.runs import record as records
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Sources, Step, decide
-from trainwright.runs.record import VALUES_FILE, Record, Recorded, Unrecorded
+from trainwright.runs.record import Record, Recorded, Unrecorded
 from trainwright.specs import edit as editing
-from trainwright.specs import redundant, resolve, schema, schema_errors, yamlio
+from trainwright.specs import redundant, resolve, schema, schema_errors
 from trainwright.specs.filetree import digest
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import BUILT_IN, JobFile, LoadedJob
@@ -168,13 +167,7 @@ class _Work:
 
     def texts(self, job: Job, environment: Environment, name: str) -> dict[str, str]:
         """A job as files by name. Raises ChartRefusal."""
-        decided = values.build(job, environment, name)
-        templates = self.engine.render(decided, job.name, job.namespace)
-        target = TARGETS[job.target]
-        if target.template not in templates:
-            raise EngineError(f"Helm rendered no {target.template} for {self.file}")
-        top = header(self.file)
-        texts = {VALUES_FILE: yamlio.dump(decided), **templates}
+        texts, top = objects.texts(job, environment, name, self.engine), header(self.file)
         return {path: top + text for path, text in texts.items()}
 
 
@@ -208,21 +201,10 @@ def _judged(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> 
         message = f"the chart refuses the values: {refusal}"
         finding = dx.CHART.at(sources.spec.origin("/name"), message)
         return _Judged(False, _about(file, (*linted, finding)))
-    manifests = manifests_of(texts, job.target)
+    manifests = objects.manifests(texts, job.target)
     findings = tuple(_check(manifests, sources.spec, job, environment))
     record = _record(work, texts, manifests)
     return _Judged(True, (*linted, *_about(file, findings)), texts, record)
-
-
-def manifests_of(texts: Mapping[str, str], target: str) -> tuple[Manifest, ...]:
-    """The objects in rendered files, in the order of the files."""
-    envelope = TARGETS[target].envelope or dict
-    return tuple(
-        Manifest(body=envelope(body), path=path)
-        for path, text in texts.items()
-        if path != VALUES_FILE
-        for body in yamlio.load_rendered(text)
-    )
 
 
 def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ...]) -> Record:
@@ -250,8 +232,8 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, ledger: Ledger) 
     if kept != was:
         kept = replace(kept, source=work.source)
     if not kept.objects and recorded.files.intact:  # it has just been adopted
-        objects = records.objects(manifests_of(recorded.files.texts(), was.target))
-        kept = replace(kept, objects=objects)
+        manifests = objects.manifests(recorded.files.texts(), was.target)
+        kept = replace(kept, objects=records.objects(manifests))
     if decision.step is Step.END:
         return replace(done, record=replace(kept.ended(decision.state), object=decision.name))
     if decision.step is Step.KEEP and recorded.files.intact and recorded.files.here:
@@ -262,7 +244,7 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, ledger: Ledger) 
         at = sources.spec.origin("/state" if decision.state != was.state else "/maxDuration")
         finding = dx.RUN.at(at, str(error), subject=str(work.file))
         return replace(done, usable=False, findings=(*done.findings, finding))
-    manifests = manifests_of(texts, was.target)
+    manifests = objects.manifests(texts, was.target)
     files = {name: digest(text) for name, text in texts.items()}
     kept = replace(kept, files=files, objects=records.objects(manifests))
     return replace(done, record=kept, files=texts)
@@ -288,29 +270,12 @@ def _kept(work: _Work, recorded: Recorded) -> Mapping[str, str]:
 def _unfit(
     spec: Layered, job: Job, environment: Environment, target: Target, name: str
 ) -> Iterator[Finding]:
-    for problem in unsupported(job, environment):
-        yield dx.UNSUPPORTED.at(
-            _authored(spec, problem.path),
-            f"{target.name}: {problem.message}",
-            remedy=problem.remedy,
-            path=problem.path,
-        )
-    for problem in values.reserved(job, environment, name):
-        yield dx.RESERVED.at(
-            _authored(spec, problem.path),
-            problem.message,
-            remedy=problem.remedy,
-            path=problem.path,
-        )
-    longest = f"{name}{target.longest_suffix(job)}"
-    if len(longest) > identity.MAX_NAME:
-        over = len(longest) - identity.MAX_NAME
-        yield dx.NAME_LENGTH.at(
-            spec.origin("/name"),
-            f'the pod "{longest}" would have {len(longest)} characters, {over} too many',
-            remedy=f"Shorten the name to at most {len(job.name) - over} characters.",
-            path=Pointer("/name"),
-        )
+    for kind, problem in objects.refusals(job, environment, name):
+        message = problem.message
+        if kind is dx.UNSUPPORTED:
+            message = f"{target.name}: {message}"
+        at = _authored(spec, problem.path)
+        yield kind.at(at, message, remedy=problem.remedy, path=problem.path)
 
 
 def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Finding]:

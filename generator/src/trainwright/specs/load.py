@@ -475,6 +475,12 @@ def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
         yield dx.NAME.at(document.place("/name"), message, subject=str(file), path=Pointer("/name"))
 
 
+def unusable(findings: Sequence[Finding], name: object) -> SourceError:
+    """The first of the findings that keep an environment or a job from being used."""
+    first = findings[0]
+    return SourceError(f"{first.place}: {first.message}; run `trainwright check {name}`")
+
+
 def violations(against: schema.Schema, spec: Layered, subject: str) -> tuple[Finding, ...]:
     """What is wrong with merged data, each at the line that was written."""
     found = []
@@ -517,6 +523,5 @@ def one_job(tree: Tree, name: str) -> Layered:
         if document
     ]
     if findings:
-        first = findings[0]
-        raise SourceError(f"{first.place}: {first.message}; run `trainwright check {name}`")
+        raise unusable(findings, name)
     return stack((*environment.layers, *reversed(chain)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
@@ -18,19 +17,12 @@ from trainwright.runs import adjust
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
-from trainwright.specs import resolve
-from trainwright.specs.load import (
-    ENVIRONMENTS,
-    RENDERED,
-    JobFile,
-    LoadedEnvironment,
-    Reader,
-    discover,
-)
+from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile, LoadedEnvironment, Reader
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.select import NO_ENVIRONMENT
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document
+from trainwright.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,40 +49,38 @@ def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
 
     Raises SelectionError for a name that is no environment, or that no engine applies.
     """
-    tree = Folder(root)
-    reader = Reader(tree)
-    jobs = discover(tree).jobs
+    workspace = Workspace(Folder(root))
+    jobs, environments = workspace.survey.jobs, workspace.environments
     if not jobs:
         raise SelectionError(NO_ENVIRONMENT)
-    loaded = {name: reader.environment(name) for name in jobs}
-    _refuse_unknown(names, loaded)
-    environments = {name: place for name, of in loaded.items() if (place := resolve.loaded(of))}
+    for name in names:
+        workspace.require(name)
     chosen = [
-        name
-        for name, of in loaded.items()
-        if name in names or (not names and _applied(environments.get(name)))
+        name for name in jobs if name in names or (not names and _applied(environments.get(name)))
     ]
-    folders = {name: RenderedFolder(tree, name) for name in environments}
-    earlier = {name: _earlier(folders[name], place) for name, place in environments.items()}
-    objects = cache(lambda name: _objects(folders[name], environments[name]))
+    earlier = {
+        name: _earlier(workspace.folder(name), place) for name, place in environments.items()
+    }
+    objects = cache(lambda name: _objects(workspace.folder(name), environments[name]))
     sites = []
-    findings = [finding for name in chosen for finding in loaded[name].findings]
+    findings = [finding for name in chosen for finding in workspace.loaded(name).findings]
     for name in chosen:
         place = environments.get(name)
         if place is None:
             continue
         if not _applied(place):
             raise SelectionError(f"nothing applies {name}: its gitops.engine is none")
-        runs = tuple(_runs(folders[name], reader, place))
+        folder, loaded = workspace.folder(name), workspace.loaded(name)
+        runs = tuple(_runs(folder, workspace.reader, place))
         # A run that cannot be read must not be left out: its release would be deleted.
-        findings += _unreadable(folders[name], jobs[name])
+        findings += _unreadable(folder, jobs[name])
         findings += [finding for run in runs if not isinstance(run, WiredRun) for finding in run]
         listed = tuple(run for run in runs if isinstance(run, WiredRun))
         site = Site(environment=place, earlier=earlier[name], runs=listed)
         sites.append(site)
-        findings += _problems(site, _settings(loaded[name]))
-        findings += _unpinned(site, _settings(loaded[name]))
-        findings += _collisions(site, loaded[name], environments, objects)
+        findings += _problems(site, _settings(loaded))
+        findings += _unpinned(site, _settings(loaded))
+        findings += _collisions(site, loaded, environments, objects)
     files = {place.file for finding in findings for place in _places(finding)}
     return LoadedSites(
         sites=tuple(sites),
@@ -99,17 +89,8 @@ def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
             known for name, place in environments.items() for known in (place, *earlier[name])
         ),
         findings=tuple(sorted(set(findings), key=lambda finding: finding.order)),
-        lines={file: reader.lines(file) for file in sorted(files)},
+        lines={file: workspace.reader.lines(file) for file in sorted(files)},
     )
-
-
-def _refuse_unknown(names: tuple[str, ...], loaded: Mapping[str, LoadedEnvironment]) -> None:
-    for name in names:
-        if name not in loaded:
-            near = get_close_matches(name, loaded, n=3, cutoff=0.6)
-            listing = "see `trainwright list environments`"
-            hint = f"did you mean {' or '.join(near)}?" if near else listing
-            raise SelectionError(f'there is no environment "{name}"; {hint}')
 
 
 def _applied(environment: Environment | None) -> bool:
