@@ -151,16 +151,25 @@ def test_a_clean_end_never_looks_like_a_crash(entrypoint: Entrypoint) -> None:
 @pytest.mark.parametrize(
     ("fail", "exit_code", "summary"),
     [
-        ("raise ValueError('boom')", 1, "rank 1 failed: exit code 1: ValueError: boom"),
-        ("raise SystemExit(9)", 9, "rank 1 failed: exit code 9"),
-        ("import os; os.kill(os.getpid(), 9)", 137, "rank 1 failed: killed by SIGKILL"),
+        (
+            "raise ValueError('boom')",
+            1,
+            "rank 1 on node 0 (host) failed: exit code 1: ValueError: boom",
+        ),
+        ("raise SystemExit(9)", 9, "rank 1 on node 0 (host) failed: exit code 9"),
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            137,
+            "rank 1 on node 0 (host) failed: killed by SIGKILL",
+        ),
     ],
 )
 def test_the_first_failure_decides_and_is_told_once(
     entrypoint: Entrypoint, fail: str, exit_code: int, summary: str
 ) -> None:
     script = entrypoint.script("train.py", FAILS.format(fail=fail))
-    done = entrypoint.run("--nproc-per-node=3", "--grace-period=5", "--", script)
+    argv = ["--nproc-per-node=3", "--grace-period=5", "--", script]
+    done = entrypoint.run(*argv, env={"HOSTNAME": "host"})
     assert done.returncode == exit_code, done.stderr
     lines = done.stderr.splitlines()
     assert lines[-1].endswith(f"ERROR {summary}")
@@ -180,11 +189,12 @@ def test_a_rank_that_loses_one_on_another_node_can_be_retried(entrypoint: Entryp
 
 def test_the_log_as_json_has_only_objects(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", FAILS.format(fail="raise ValueError('boom')"))
-    done = entrypoint.run("--nproc-per-node=2", "--log-format=json", "--", script)
+    argv = ["--nproc-per-node=2", "--log-format=json", "--", script]
+    done = entrypoint.run(*argv, env={"HOSTNAME": "host"})
     records = [json.loads(line) for line in done.stderr.splitlines()]
     assert all({"time", "level", "message"} <= record.keys() for record in records)
     assert {"level": "error", "node": 0}.items() <= records[-1].items()
-    assert records[-1]["message"] == "rank 1 failed: exit code 1: ValueError: boom"
+    assert records[-1]["message"] == "rank 1 on node 0 (host) failed: exit code 1: ValueError: boom"
     assert any(record.get("rank") == 1 and record["stream"] == "stderr" for record in records)
 
 
@@ -329,7 +339,9 @@ def test_a_lost_worker_is_started_again_alone(entrypoint: Entrypoint, death: str
 def test_a_worker_s_own_error_ends_training(entrypoint: Entrypoint) -> None:
     done = _live(entrypoint, "if replica == 'host-1': sys.exit(7)")
     assert done.returncode == 7
-    assert done.stderr.splitlines()[-1].endswith("replica host-1 failed: exit code 7")
+    assert done.stderr.splitlines()[-1].endswith(
+        "replica host-1 on node 0 (host) failed: exit code 7"
+    )
 
 
 @pytest.mark.parametrize(

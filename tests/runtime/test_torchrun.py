@@ -45,10 +45,12 @@ def test_restarts_are_counted_and_the_exit_code_is_the_last_failure_s(
 ) -> None:
     script = entrypoint.script("train.py", TRAIN)
     argv = ["--recovery=restart", "--max-restarts=1", "--nproc-per-node=2", "--grace-period=10"]
-    done = entrypoint.run(*argv, "--", script, "1", "9")
+    done = entrypoint.run(*argv, "--", script, "1", "9", env={"HOSTNAME": "host"})
     assert done.returncode == 137, done.stderr
-    assert done.stderr.count("rank 1 failed: killed by SIGKILL") == 2
-    assert done.stderr.splitlines()[-1].endswith("rank 1 failed: killed by SIGKILL")
+    assert done.stderr.count("rank 1 on node 0 (host) failed: killed by SIGKILL") == 2
+    assert done.stderr.splitlines()[-1].endswith(
+        "rank 1 on node 0 (host) failed: killed by SIGKILL"
+    )
 
 
 def test_nodes_keep_the_ranks_of_their_launcher(entrypoint: Entrypoint) -> None:

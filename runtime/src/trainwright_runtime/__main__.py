@@ -8,12 +8,14 @@ import logging
 import os
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from trainwright_runtime import errors, gang, logs, machine, options
+from trainwright_runtime import errors, failure, gang, logs, machine, options
+from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import recognise
 from trainwright_runtime.layout import Layout, Machine, settle
 from trainwright_runtime.options import Options, Program
@@ -39,15 +41,37 @@ RECOVERIES = {
 def main(argv: Sequence[str]) -> int:
     """Run the command line; the exit code is the container's."""
     logs.configure("text", {})
+    if argv and argv[0] in COMMANDS:
+        return _command(COMMANDS[argv[0]], argv[1:])
     try:
-        if argv and argv[0] in COMMANDS:
-            code: int = importlib.import_module(COMMANDS[argv[0]]).main(argv[1:])
-            return code
         with _stoppable():
-            return _train(options.parse(argv, os.environ), os.environ)
-    except errors.RuntimeFailure as failure:
-        _log.error("%s", failure)
-        return failure.exit_code
+            code = _train(options.parse(argv, os.environ), os.environ)
+    except errors.RuntimeFailure as error:
+        return _failed(error, os.environ)
+    failure.clear_message(code, os.environ)
+    return code
+
+
+def _command(module: str, argv: Sequence[str]) -> int:
+    try:
+        code: int = importlib.import_module(module).main(argv)
+    except errors.RuntimeFailure as error:
+        _log.error("%s", error)
+        return error.exit_code
+    return code
+
+
+def _failed(error: errors.RuntimeFailure, environ: Mapping[str, str]) -> int:
+    """Report what ended the entrypoint itself."""
+    try:
+        node = gang.node_of(recognise(environ))
+    except errors.RuntimeFailure:
+        node = Node(rank=None, name=environ.get("HOSTNAME", ""))
+    found = failure.Failure(
+        who="", rank=None, worker="", node=node, time=time.time(), how="",
+        error=str(error), own_exit_code=error.exit_code, cause=failure.cause_of(error),
+    )  # fmt: skip
+    return failure.report(found, environ)
 
 
 def _train(asked: Options, environ: Mapping[str, str]) -> int:

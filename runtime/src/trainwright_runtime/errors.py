@@ -5,6 +5,7 @@ RuntimeFailure              one line, no traceback; carries its exit code
 ├── EnvironmentMistake      2: the launcher's environment contradicts itself or the command line
 ├── CheckpointError         1: checkpoints cannot be written or used (checkpoint/errors.py)
 ├── Unreachable             170: the master or the coordinator did not appear in time
+├── NodeUnfit               172: a check before training failed (preflight.py)
 └── Stopped                 128 + n: a signal came before the training processes were started
 """
 
@@ -22,6 +23,8 @@ FAILED = 1
 USAGE = 2
 UNREACHABLE = 170
 PEER_LOST = 171
+PREFLIGHT = 172
+NODE_FAULT = 173
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +43,11 @@ class ExitCode:
 
 EXIT_CODES = (
     ExitCode(codes="0", first=DONE, summary="Training ended well."),
-    ExitCode(codes="1", first=FAILED, summary="The script raised an exception."),
+    ExitCode(
+        codes="1",
+        first=FAILED,
+        summary="The script raised an exception, or a retry would meet the same cause again.",
+    ),
     ExitCode(
         codes="2",
         first=USAGE,
@@ -62,12 +69,22 @@ EXIT_CODES = (
     ExitCode(
         codes="170",
         first=UNREACHABLE,
-        summary="The master or the coordinator did not appear within --rendezvous-timeout.",
+        summary="The master, the coordinator or another rank did not appear in time.",
     ),
     ExitCode(
         codes="171",
         first=PEER_LOST,
         summary="Another rank was lost: the error of a collective, not one of the script's own.",
+    ),
+    ExitCode(
+        codes="172",
+        first=PREFLIGHT,
+        summary="A check before training found this node unfit; nothing was started.",
+    ),
+    ExitCode(
+        codes="173",
+        first=NODE_FAULT,
+        summary="The GPU or the network of this node failed: another node can help.",
     ),
 )
 

@@ -7,8 +7,12 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from trainwright_runtime import errors
+from trainwright_runtime import errors, failure
+from trainwright_runtime.diagnosis import diagnose
+from trainwright_runtime.failure import Node
+from trainwright_runtime.launchers import Placement
 from trainwright_runtime.layout import Layout
 from trainwright_runtime.machine import free_port
 from trainwright_runtime.options import DEFAULT_RESTARTS, Options
@@ -18,7 +22,6 @@ from trainwright_runtime.processes import (
     Failed,
     Process,
     Signalled,
-    first_failure,
     signals_to,
     stop,
 )
@@ -53,7 +56,9 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
         ]
         if not where.hosts:
             watch(where.master_addr, port, options.rendezvous_timeout, events)
-        return _supervise(processes, options.grace_period, events)
+        return _supervise(
+            processes, _Context(node_of(where), options.grace_period, environ), events
+        )
 
 
 def argv(options: Options) -> list[str]:
@@ -104,24 +109,35 @@ def watch(host: str, port: int, timeout: float, events: Events) -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def _supervise(processes: list[Process], grace: float, events: Events) -> int:
+@dataclass(frozen=True, slots=True)
+class _Context:
+    node: Node
+    grace: float
+    environ: Mapping[str, str]
+
+
+def _supervise(processes: list[Process], context: _Context, events: Events) -> int:
     running = len(processes)
     while running:
         match events.get():
             case Signalled(number):
-                return _stopped(processes, number, grace)
+                return _stopped(processes, number, context.grace)
             case Failed(error):
-                stop(processes, signal.SIGTERM, grace)
+                stop(processes, signal.SIGTERM, context.grace)
                 raise error
             case Ended(process) if process.exit_code == errors.DONE:
                 running -= 1
             case Ended():
-                cause = first_failure(processes)
-                stop(processes, signal.SIGTERM, grace)
-                assert cause is not None
-                report(cause)
-                return cause.exit_code
+                found = diagnose(processes, context.node)
+                stop(processes, signal.SIGTERM, context.grace)
+                assert found is not None
+                return failure.report(found, context.environ)
     return errors.DONE
+
+
+def node_of(placement: Placement) -> Node:
+    """This node, as failures name it."""
+    return Node(rank=placement.node_rank, name=placement.node)
 
 
 def _stopped(processes: list[Process], number: int, grace: float) -> int:
@@ -140,8 +156,3 @@ def exit_code_after(processes: list[Process], number: int, grace: float) -> int:
         _log.error("not done %g s after %s (--grace-period): killed", grace, name)
         return errors.by_signal(signal.SIGKILL)
     return errors.by_signal(number)
-
-
-def report(process: Process) -> None:
-    """Say once, as the last line, which process failed and how."""
-    _log.error("%s failed: %s", process.name, process.how_it_ended())

@@ -11,6 +11,7 @@ import logging
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -52,7 +53,7 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """What happens now and then: start, restart, resize, checkpoint, stop, end, or your own."""
+    """What happens now and then: start, restart, checkpoint, failure and such, or your own."""
 
     time: float
     name: str
@@ -156,6 +157,7 @@ class Past:
 
     started: float | None = None
     restarts: int = 0
+    failures: Counter[str] = field(default_factory=Counter)  # by their cause
     world_size: int | None = None
     useful: Useful = field(default_factory=Useful)
 
@@ -168,6 +170,8 @@ class Past:
             self.useful.add(record.first, record.step, record.seconds)
         elif record.name == "restart":
             self.restarts += 1
+        elif record.name == "failure":
+            self.failures[str(record.fields.get("cause"))] += 1
 
 
 class Lines:
@@ -240,6 +244,17 @@ class Lines:
             if not self._failed:
                 self._failed = True
                 _log.warning("metrics are lost: cannot write %s: %s", self._path, error.strerror)
+
+
+def append(path: Path, event: Event) -> None:
+    """Add an event to the file of a process that has ended, and so writes no more."""
+    try:
+        lines = Lines(path)
+    except OSError as error:
+        _log.warning("metrics are lost: cannot write %s: %s", path, error.strerror)
+        return
+    lines.event(event)
+    lines.close()
 
 
 def _is_torn(file: io.FileIO) -> bool:

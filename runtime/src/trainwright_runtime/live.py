@@ -14,8 +14,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from queue import Empty
 
-from trainwright_runtime import coordinator, errors, gang, logs
+from trainwright_runtime import coordinator, errors, failure, gang, logs
+from trainwright_runtime.diagnosis import failure_of
 from trainwright_runtime.errors import EnvironmentMistake, Unreachable
+from trainwright_runtime.failure import Node
 from trainwright_runtime.layout import Layout
 from trainwright_runtime.machine import free_port
 from trainwright_runtime.options import Options
@@ -49,7 +51,12 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     port = options.coordinator_port or (
         coordinator.DEFAULT_PORT if where.master_port else free_port()
     )
-    team = _Team(options=options, max_restarts=gang.max_restarts(layout, options))
+    team = _Team(
+        options=options,
+        max_restarts=gang.max_restarts(layout, options),
+        node=gang.node_of(where),
+        environ=environ,
+    )
     with signals_to(team.events):
         if where.hosts:
             team.coordinator = _coordinator(port, _min_replicas(layout, environ), environ)
@@ -141,6 +148,8 @@ class _Team:
 
     options: Options
     max_restarts: int  # of each worker
+    node: Node
+    environ: Mapping[str, str]
     workers: list[_Child] = field(default_factory=list)
     coordinator: _Child | None = None
     events: Events = field(default_factory=Events)
@@ -227,8 +236,7 @@ class _Team:
             return None
         limit = self.max_restarts
         if code < errors.RETRY or child.restarts >= limit:
-            gang.report(process)
-            return code
+            return failure.report(failure_of(process, self.node), self.environ)
         child.schedule()
         how = process.how_it_ended()
         _log.warning("%s lost (%s), restart %d of %d", process.name, how, child.restarts, limit)

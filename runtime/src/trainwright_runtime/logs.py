@@ -37,6 +37,11 @@ def now() -> str:
     return _time(datetime.now(UTC))
 
 
+def at(seconds: float) -> str:
+    """A time in Unix seconds, as it is written."""
+    return _time(datetime.fromtimestamp(seconds, UTC))
+
+
 def _time(moment: datetime) -> str:
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03}Z"
 

@@ -75,6 +75,14 @@ class Exporter:
             "trainwright_restarts", "Starts of this worker after its first.", registry=registry
         )
         self._restarts.inc(past.restarts)
+        failures = prometheus.Counter(
+            "trainwright_failures",
+            "Ends of this worker before its time, by cause.",
+            ["cause"],
+            registry=registry,
+        )
+        for cause, count in past.failures.items():
+            failures.labels(cause).inc(count)
         self._last_step = prometheus.Gauge(
             "trainwright_last_step", "Number of the last finished step.", registry=registry
         )
@@ -141,7 +149,7 @@ class Metrics:
         What cannot be had (a port in use, a folder that cannot be written) is left out with a
         warning.
         """
-        worker = _worker(rank, environ)
+        worker = worker_name(rank, environ)
         sinks: list[Sink] = []
         past = Past()
         if folder := environ.get("TRAINWRIGHT_METRICS_DIR"):
@@ -249,9 +257,10 @@ class Metrics:
         self.close()
 
 
-def _worker(rank: int | None, environ: Mapping[str, str]) -> str:
+def worker_name(rank: int | None, environ: Mapping[str, str]) -> str:
+    """The name of a training process, which its file has."""
     if replica := environ.get("TRAINWRIGHT_REPLICA"):
-        return re.sub(r"[^A-Za-z0-9._-]", "_", replica)  # it becomes a file name
+        return re.sub(r"[^A-Za-z0-9._-]", "_", replica)
     return f"rank-{environ.get('RANK') or 0 if rank is None else rank}"
 
 

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import faulthandler
 import importlib.util
 import json
 import logging
 import os
 import runpy
 import signal
+import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from trainwright_runtime import errors, logs
+from trainwright_runtime import causes, cgroup, errors, failure, logs, metrics, stacks
 
 _log = logging.getLogger(__name__)
 
@@ -47,9 +48,11 @@ _OUR_FILES = (__file__, runpy.__file__, "<frozen runpy>")
 def main(argv: Sequence[str]) -> NoReturn:
     """Run the program; never returns. Its exit code is the process's."""
     _die_with_the_entrypoint()
-    faulthandler.enable()
+    stacks.enable()
+    _hide_from_children(os.environ)
     logs.configure(os.environ.get("TRAINWRIGHT_LOG_FORMAT", "text"), logs.label_of(os.environ))
     _tell_ranks(os.environ)
+    oom_kills = cgroup.oom_kills()
     try:
         _run(argv)
     except SystemExit as end:
@@ -57,7 +60,7 @@ def main(argv: Sequence[str]) -> NoReturn:
     except KeyboardInterrupt:
         _leave(errors.by_signal(signal.SIGINT))
     except BaseException as error:  # noqa: BLE001 - whatever a script raises is reported here
-        _leave(_report(error))
+        _leave(_failed(error, oom_killed=cgroup.oom_kills() > oom_kills))
     _leave(errors.DONE)
 
 
@@ -111,22 +114,51 @@ def _exit_code(end: SystemExit) -> int:
     if end.code is None:
         return errors.DONE
     if isinstance(end.code, int):
-        return end.code & 0xFF
+        code = end.code & 0xFF
+        if code != errors.DONE:
+            _record(code)
+        return code
+    _record(errors.FAILED, str(end.code))
     print(end.code, file=sys.stderr)  # noqa: T201
     return errors.FAILED
 
 
-def _report(error: BaseException) -> int:
+def _failed(error: BaseException, *, oom_killed: bool) -> int:
     """Print a script's exception once; give the exit code that says whether a retry can help."""
+    cause = _cause(error, oom_killed=oom_killed)
+    line = failure.error_line(error)
+    if isinstance(error, errors.RuntimeFailure):
+        code = error.exit_code
+        line = line.partition(": ")[2]
+    else:
+        code = errors.FAILED if cause is None or cause.exit_code is None else cause.exit_code
+    _record(code, line, cause)
+    _print(error, cause)
+    if "TRAINWRIGHT_SUPERVISED" not in os.environ:  # no entrypoint of ours is there to do it
+        failure.report(_own_failure(code, line, cause), os.environ)
+    return code
+
+
+def _cause(error: BaseException, *, oom_killed: bool) -> causes.Cause | None:
+    cause = failure.cause_of(error, oom_killed=oom_killed)
+    distributed = sys.modules.get("torch.distributed")
+    if cause is None and distributed is not None and isinstance(error, distributed.DistError):
+        return causes.BY_NAME["peer-lost"]  # the usual reason for what has no words of its own
+    if cause is not None and cause.name == "master-unreachable" and not _master_resolves():
+        return causes.BY_NAME["name-not-resolved"]  # torch only says that it gave up
+    return cause
+
+
+def _print(error: BaseException, cause: causes.Cause | None) -> None:
     if isinstance(error, errors.RuntimeFailure):
         print(f"trainwright_runtime: {error}", file=sys.stderr)  # noqa: T201
-        return error.exit_code
-    if _is_peer_lost(error):
+        return
+    if cause is not None and cause.follows:
         # Where one rank fails, all others fail in their next collective: their tracebacks would
-        # bury the one that matters, and their exit codes would call the failure permanent.
+        # bury the one that matters.
         first = str(error).partition("\n")[0]
-        print(f"{type(error).__name__}: another rank was lost: {first}", file=sys.stderr)  # noqa: T201
-        return errors.PEER_LOST
+        print(f"{type(error).__name__}: {cause.title}: {first}", file=sys.stderr)  # noqa: T201
+        return
     trace = _trimmed(error.__traceback__)
     hook = sys.excepthook
     # torch's own hook puts "[rank0]: " before each line, which the entrypoint does already.
@@ -134,19 +166,51 @@ def _report(error: BaseException) -> int:
         traceback.print_exception(type(error), error, trace)
     else:
         hook(type(error), error, trace)
-    return errors.FAILED
 
 
-def _is_peer_lost(error: BaseException) -> bool:
-    """Whether a collective failed because of another rank, not because of how it was called."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is None or not isinstance(error, RuntimeError):
+def _own_failure(code: int, line: str, cause: causes.Cause | None) -> failure.Failure:
+    rank, node = (os.environ.get(name, "") for name in ("RANK", "GROUP_RANK"))
+    return failure.Failure(
+        who=f"rank {rank}",
+        rank=int(rank) if rank.isdecimal() else None,
+        worker=metrics.worker_name(None, os.environ),
+        node=failure.Node(
+            rank=int(node) if node.isdecimal() else None,
+            name=os.environ.get("HOSTNAME") or socket.gethostname(),
+        ),
+        time=time.time(),
+        how=f"exit code {code}",
+        error=line,
+        own_exit_code=code,
+        cause=cause,
+    )
+
+
+def _record(exit_code: int, line: str = "", cause: causes.Cause | None = None) -> None:
+    """Note the error before anything is taken apart: ends come in another order than errors."""
+    record = failure.Record(
+        at=time.monotonic(),
+        error=line,
+        exit_code=exit_code,
+        cause=cause.name if cause else "",
+    )
+    failure.send(record, os.environ)
+
+
+def _master_resolves() -> bool:
+    try:
+        socket.getaddrinfo(os.environ.get("MASTER_ADDR") or "localhost", None)
+    except OSError:
         return False
-    message = str(error)
-    if "ncclInvalid" in message:  # two ranks on one GPU, and the like: the same next time
-        return False
-    # gloo raises RuntimeError, with the place in its own source.
-    return isinstance(error, distributed.DistError) or "/gloo/transport/" in message
+    return True
+
+
+def _hide_from_children(environ: Mapping[str, str]) -> None:
+    """Programs that the script starts must not hold the pipe to the entrypoint."""
+    descriptor = environ.get("TRAINWRIGHT_FAILURE_FD", "")
+    if descriptor.isdecimal():
+        with suppress(OSError):
+            os.set_inheritable(int(descriptor), False)
 
 
 def _trimmed(trace: TracebackType | None) -> TracebackType | None:

@@ -22,7 +22,8 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import IO, BinaryIO
 
-from trainwright_runtime import errors, logs
+from trainwright_runtime import cgroup, errors, logs, metrics, stacks
+from trainwright_runtime.failure import Record
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -31,8 +32,16 @@ _DRAIN = 5.0  # seconds for the last output of a process that has ended
 _FOLLOW = 1.0  # seconds in which the cause of a lost rank shows itself
 _KILLED = 10.0  # seconds for the kernel to end what got SIGKILL
 
+_DUMP = 2.0  # seconds for a hanging process to write its stacks
+_PAUSE = 0.05
+_TAIL_LINES, _TAIL_WIDTH = 500, 2000  # a crash with many threads is told by its first lines
+
 # The last line of a traceback, in a group of exceptions too: "| pkg.SomeError: what happened".
 _EXCEPTION = re.compile(r"[|+\- ]*[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Fault|Stop)\b.*")
+
+
+_TERMINATE = re.compile(r"\s*what\(\):\s+(.+)")
+_FATAL = "Fatal Python error: "  # faulthandler's, on SIGSEGV, SIGBUS, SIGABRT and their like
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,25 @@ Event = Signalled | Ended | Failed
 Events = SimpleQueue[Event]
 
 
+class Tail:
+    """The last lines of a stream."""
+
+    def __init__(self) -> None:
+        self.count = 0  # of all lines that there were
+        self._lines: deque[str] = deque(maxlen=_TAIL_LINES)
+
+    def add(self, lines: list[bytes]) -> None:
+        """What was read just now."""
+        kept = [line[:_TAIL_WIDTH].decode(errors="replace") for line in lines[-_TAIL_LINES:]]
+        self._lines.extend(kept)
+        self.count += len(lines)
+
+    def since(self, count: int) -> list[str]:
+        """The lines after the first `count`, as far as they are kept."""
+        lines = list(self._lines)
+        return lines[max(0, count - self.count + len(lines)) :]
+
+
 class Process:
     """One process with a session of its own, its output going line by line to ours."""
 
@@ -77,15 +105,27 @@ class Process:
         self.label = label
         self.ended_at: float | None = None  # on the monotonic clock, before its output was drained
         self.done = threading.Event()
-        self._last_lines: deque[str] = deque(maxlen=60)
-        self._popen = subprocess.Popen(  # noqa: S603 - the user's own program, and no shell
-            argv,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        self.tail = Tail()  # of its stderr
+        self.worker = metrics.worker_name(None, environ)
+        self._oom_kills = cgroup.oom_kills()
+        # A pipe, not a file: the disk may be what fails.
+        reader, told = os.pipe()
+        os.set_blocking(reader, False)
+        self._records: int | None = reader
+        try:
+            self._popen = subprocess.Popen(  # noqa: S603 - the user's own program, and no shell
+                argv,
+                env={**environ, "TRAINWRIGHT_FAILURE_FD": str(told)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                pass_fds=(told,),
+            )
+        finally:
+            os.close(told)
+        self._record: Record | None = None
+        self._reading = threading.Lock()
         streams = (
             (self._popen.stdout, sys.stdout.buffer, "stdout"),
             (self._popen.stderr, sys.stderr.buffer, "stderr"),
@@ -94,8 +134,8 @@ class Process:
         for source, sink, name in streams:
             assert source is not None
             relabel = _relabel(log_format, label, name)
-            last = self._last_lines if name == "stderr" else None
-            pump = threading.Thread(target=_pump, args=(source, sink, relabel, last), daemon=True)
+            tail = self.tail if name == "stderr" else None
+            pump = threading.Thread(target=_pump, args=(source, sink, relabel, tail), daemon=True)
             pump.start()
             pumps.append(pump)
         threading.Thread(target=self._wait, args=(pumps, events), daemon=True).start()
@@ -128,18 +168,84 @@ class Process:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
+    @property
+    def signal(self) -> int | None:
+        """The signal that ended it, if one did."""
+        code = self._popen.returncode
+        return -code if code is not None and code < 0 else None
+
+    @property
+    def record(self) -> Record | None:
+        """What it noted of its own failure, also while it still takes itself apart."""
+        with self._reading:
+            if self._record is None and self._records is not None:
+                with suppress(BlockingIOError):  # nothing yet
+                    self._record = Record.decode(os.read(self._records, _CHUNK))
+            return self._record
+
+    @property
+    def failed_at(self) -> float | None:
+        """When it failed, on the monotonic clock; None while all is well."""
+        if self.record is not None:
+            return self.record.at
+        if self.done.is_set() and self.exit_code != errors.DONE:
+            return self.ended_at
+        return None
+
+    @property
+    def lost_a_peer(self) -> bool:
+        """Whether it failed only because another rank did."""
+        code = self.record.exit_code if self.record else self.exit_code
+        return code == errors.PEER_LOST
+
+    @property
+    def oom_killed(self) -> bool:
+        """Whether the kernel has ended a process of this container, for want of memory, since."""
+        return cgroup.oom_kills() > self._oom_kills
+
     def how_it_ended(self) -> str:
         """One line: the exit code or signal, and the last exception on its stderr."""
-        returncode = self._popen.returncode
-        if returncode < 0:
-            return f"killed by {_signal_name(-returncode)}{self._last_words('; last line: ')}"
-        return f"exit code {returncode}{self._last_words(': ')}"
+        joint = "; last line: " if self.signal else ": "
+        return joint.join(filter(None, (self.how, self.error)))
 
-    def _last_words(self, joint: str) -> str:
-        lines = [line.rstrip() for line in self._last_lines if line.strip()]
-        raised = [line for line in lines if _EXCEPTION.fullmatch(line)]
-        last = (raised or lines)[-1:]
-        return joint + last[0].lstrip("|+- ") if last else ""
+    @property
+    def how(self) -> str:
+        """The exit code or the signal."""
+        if self.signal is not None:
+            return f"killed by {_signal_name(self.signal)}"
+        code = self._popen.returncode
+        return f"exit code {self.record.exit_code if self.record and code is None else code}"
+
+    @property
+    def error(self) -> str:
+        """The line that says what happened: its own record, else the last such on its stderr."""
+        if self.record is not None and self.record.error:
+            return self.record.error
+        return last_error(self.tail.since(0))
+
+    def frames(self) -> list[stacks.Frame]:
+        """Where its main thread is, written to its log too; empty if it does not answer."""
+        if self.done.is_set() or not stacks.answers(self.pid):
+            return []
+        begin = self.tail.count
+        assert stacks.SIGNAL is not None
+        self.send(stacks.SIGNAL)
+        deadline = time.monotonic() + _DUMP
+        seen = begin
+        while time.monotonic() < deadline:
+            time.sleep(_PAUSE)
+            if seen == self.tail.count > begin:  # nothing more has come
+                break
+            seen = self.tail.count
+        return stacks.main_thread(self.tail.since(begin))
+
+    def _close_records(self) -> None:
+        """Keep what was noted, and free the descriptor."""
+        _ = self.record
+        with self._reading:
+            if self._records is not None:
+                os.close(self._records)
+                self._records = None
 
     def _wait(self, pumps: Iterable[threading.Thread], events: Events) -> None:
         if hasattr(os, "waitid"):
@@ -155,8 +261,24 @@ class Process:
         for pump in pumps:
             pump.join(_DRAIN)
         self._popen.wait()
+        self._close_records()
         self.done.set()
         events.put(Ended(self))
+
+
+def last_error(lines: Sequence[str]) -> str:
+    """The line of a process's last output that says what happened."""
+    lines = [line.rstrip() for line in lines if line.strip()]
+    for line in reversed(lines):
+        if found := _TERMINATE.match(line):  # C++: "terminate called after throwing", then this
+            return found[1]
+    crashes = [at for at, line in enumerate(lines) if line.startswith(_FATAL)]
+    if crashes:
+        frame = stacks.own_frame(stacks.crashed_thread(lines[crashes[-1] :]))
+        return lines[crashes[-1]] + (f", at {frame}" if frame else "")
+    raised = [line for line in lines if _EXCEPTION.fullmatch(line)]
+    last = (raised or lines)[-1:]
+    return last[0].lstrip("|+- ") if last else ""
 
 
 def stop(processes: Iterable[Process], number: int, grace: float) -> None:
@@ -181,7 +303,7 @@ def first_failure(processes: Iterable[Process]) -> Process | None:
     """
     processes = list(processes)
     deadline = time.monotonic() + _FOLLOW
-    while (cause := _earliest(processes)) and cause.exit_code == errors.PEER_LOST:
+    while (cause := _earliest(processes)) and cause.lost_a_peer:
         if all(process.done.is_set() for process in processes) or time.monotonic() > deadline:
             break
         time.sleep(0.01)
@@ -189,8 +311,9 @@ def first_failure(processes: Iterable[Process]) -> Process | None:
 
 
 def _earliest(processes: Iterable[Process]) -> Process | None:
-    failed = [p for p in processes if p.done.is_set() and p.exit_code != errors.DONE]
-    return min(failed, key=lambda p: (p.exit_code == errors.PEER_LOST, p.ended_at), default=None)
+    """Of those that have failed; the time is the rank's own, ends may come in another order."""
+    failed = [(p.lost_a_peer, at, p) for p in processes if (at := p.failed_at) is not None]
+    return min(failed, key=lambda found: found[:2], default=(None,))[-1]
 
 
 @contextmanager
@@ -268,7 +391,7 @@ def _pump(
     source: IO[bytes],
     sink: BinaryIO,
     relabel: _Relabel | _RelabelAsJson,
-    last_lines: deque[str] | None,
+    tail: Tail | None,
 ) -> None:
     """Copy whole lines until the end of the stream, and what is left without a line's end."""
     rest = b""
@@ -277,9 +400,9 @@ def _pump(
         if len(rest) >= _CHUNK:
             lines.append(rest)
             rest = b""
-        _write(sink, lines, relabel, last_lines)
+        _write(sink, lines, relabel, tail)
     if rest:
-        _write(sink, [rest], relabel, last_lines)
+        _write(sink, [rest], relabel, tail)
     source.close()
 
 
@@ -287,14 +410,14 @@ def _write(
     sink: BinaryIO,
     lines: list[bytes],
     relabel: _Relabel | _RelabelAsJson,
-    last_lines: deque[str] | None,
+    tail: Tail | None,
 ) -> None:
     if not lines:
         return
     # A progress bar rewrites its line after each carriage return: the last state is what counts.
     lines = [line.rstrip(b"\r").rpartition(b"\r")[2] for line in lines]
-    if last_lines is not None:
-        last_lines.extend(line.decode(errors="replace") for line in lines[-60:])
+    if tail is not None:
+        tail.add(lines)
     text = relabel(lines)
     with _writing, suppress(OSError):  # a reader of ours that is gone must not block the training
         sink.write(text)

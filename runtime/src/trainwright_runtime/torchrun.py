@@ -35,7 +35,8 @@ from torch.distributed.elastic.rendezvous import (
 )
 from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
-from trainwright_runtime import errors, gang
+from trainwright_runtime import errors, failure, gang
+from trainwright_runtime.diagnosis import diagnose
 from trainwright_runtime.launchers import Placement, is_loopback
 from trainwright_runtime.layout import Layout
 from trainwright_runtime.machine import free_port
@@ -44,7 +45,6 @@ from trainwright_runtime.processes import (
     STOP_SIGNALS,
     Events,
     Process,
-    first_failure,
     stop,
 )
 from trainwright_runtime.rendezvous import wait_for
@@ -171,10 +171,9 @@ class Agent(SimpleElasticAgent):
         stop(self._processes, death_sig, grace)
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        cause = first_failure(self._processes)
-        if cause is not None:
-            self.exit_code = cause.exit_code
-            gang.report(cause)
+        found = diagnose(self._processes, gang.node_of(self._layout.placement))
+        if found is not None:
+            self.exit_code = failure.report(found, self._environ)
             return RunResult(state=WorkerState.FAILED)
         if all(process.done.is_set() for process in self._processes):
             ranks = [worker.global_rank for worker in worker_group.workers]

@@ -1,0 +1,84 @@
+"""Which process of a node failed first, and why: asked before the others are stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trainwright_runtime import causes, stacks
+from trainwright_runtime.causes import Evidence
+from trainwright_runtime.failure import Failure, Node
+from trainwright_runtime.processes import Process, first_failure
+
+
+def diagnose(processes: Sequence[Process], node: Node) -> Failure | None:
+    """The first failure of these processes, or None while all is well."""
+    first = first_failure(processes)
+    if first is None:
+        return None
+    failure = failure_of(first, node)
+    if failure.cause is not None and failure.cause.name == "collective-timeout":
+        return _hanging(processes, node, failure) or failure
+    return failure
+
+
+def failure_of(process: Process, node: Node) -> Failure:
+    """What is known of the end of one process."""
+    record = process.record
+    if record is not None and record.cause:
+        cause = causes.BY_NAME.get(record.cause)
+    else:
+        cause = causes.recognise(
+            Evidence(error=process.error, signal=process.signal, oom_killed=process.oom_killed)
+        )
+    rank = process.label.get("rank")
+    lately = time.monotonic() - (process.failed_at or time.monotonic())
+    return Failure(
+        who=process.name,
+        rank=rank if isinstance(rank, int) else None,
+        worker=process.worker,
+        node=node,
+        time=time.time() - lately,
+        how=process.how,
+        error=process.error,
+        own_exit_code=record.exit_code if record else process.exit_code,
+        cause=cause,
+    )
+
+
+def _hanging(processes: Sequence[Process], node: Node, victim: Failure) -> Failure | None:
+    """The rank that the others wait for in vain, if it is on this node.
+
+    Whoever runs into a time-out first is a victim: of the ranks that still run, the one is to
+    blame that is not in a collective itself.
+    """
+    running = [p for p in processes if p.failed_at is None and not p.done.is_set()]
+    for process in running:
+        state = stacks.state(process.pid)
+        frames = process.frames()
+        if stacks.waits_for_peers(frames):
+            continue
+        return replace(
+            victim,
+            who=process.name,
+            rank=rank if isinstance(rank := process.label.get("rank"), int) else None,
+            worker=process.worker,
+            how=_where(state, frames),
+            error="",
+            cause=causes.HANG,
+            detail=f"while {victim.who} waited for it: {victim.error}",
+        )
+    return None
+
+
+_STATES = {
+    "T": "stopped by a signal (state T)",
+    "D": "in a system call that cannot be interrupted (state D: storage or a driver)",
+}
+
+
+def _where(state: str, frames: Sequence[stacks.Frame]) -> str:
+    frame = stacks.own_frame(frames)
+    place = f"at {frame}" if frame else "it does not answer"
+    return _STATES.get(state, place)

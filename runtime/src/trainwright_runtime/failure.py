@@ -1,0 +1,283 @@
+"""Which rank failed first, where, how and why: one value, told in the log and to Kubernetes.
+
+A rank notes its own error at once, before it takes itself apart (`Record`): by that moment errors
+are put in order, and not by when their processes have ended. The entrypoint makes a `Failure` of
+it, writes one sentence into the log, JSON into /dev/termination-log, where `kubectl` and
+`trainwright status` find it, and a line into the metrics file of the rank.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from trainwright_runtime import causes, errors, logs
+from trainwright_runtime.causes import Cause, Evidence
+from trainwright_runtime.journal import Event, append
+from trainwright_runtime.redaction import redact
+
+_log = logging.getLogger(f"{logs.ROOT}.entrypoint")
+
+# The kubelet keeps 4096 bytes of a container, and 12 KiB of all containers of a pod together.
+# https://kubernetes.io/docs/tasks/debug/debug-application/determine-reason-pod-failure/
+TERMINATION_BYTES = 4096
+TERMINATION_LOG = "/dev/termination-log"
+
+_LONGEST = 600  # characters of an error: more is in the log
+_RECORD_BYTES = 4096  # PIPE_BUF of Linux: one write to a pipe is whole up to here
+
+# Where torch goes on with frames of C++, which say nothing to most readers.
+_NATIVE_FRAMES = re.compile(r"\n(Exception raised from |frame #0|C\+\+ CapturedTraceback)")
+_FROM_A_WORKER = "Original Traceback (most recent call last)"  # torch's ExceptionWrapper
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """Where a container stands among those of its job."""
+
+    rank: int | None  # None where nodes have no ranks
+    name: str  # of the pod, or of the machine
+
+    def __str__(self) -> str:
+        return self.name if self.rank is None else f"node {self.rank} ({self.name})"
+
+
+# --- what a rank notes ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What a training process says of its own end, while it still can."""
+
+    at: float  # on the monotonic clock, which the processes of a machine share
+    error: str
+    exit_code: int
+    cause: str = ""
+
+    def encode(self) -> bytes:
+        """One line that a pipe takes whole."""
+        kept = self
+        while len(line := json.dumps(_fields(kept)).encode() + b"\n") > _RECORD_BYTES:
+            kept = replace(kept, error=kept.error[: len(kept.error) // 2])
+        return line
+
+    @classmethod
+    def decode(cls, line: bytes) -> Record | None:
+        """None for what is not a record: scripts may write to any descriptor."""
+        try:
+            data = json.loads(line.partition(b"\n")[0])
+            return cls(
+                at=float(data["at"]),
+                error=str(data["error"]),
+                exit_code=int(data["exit_code"]),
+                cause=str(data["cause"]),
+            )
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+def _fields(record: Record) -> dict[str, object]:
+    return {name: getattr(record, name) for name in Record.__slots__}
+
+
+def error_line(error: BaseException) -> str:
+    """The last line of an exception's traceback, as far as it says what happened."""
+    return _first_line(_essence(error))
+
+
+def cause_of(error: BaseException, *, oom_killed: bool = False) -> Cause | None:
+    """Why it was raised: by its own words, else by those of what it was raised from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        evidence = Evidence(error=_essence(error), oom_killed=oom_killed)
+        if cause := causes.recognise(evidence):
+            return cause
+        if error.__cause__ is None:
+            break
+        error = error.__cause__
+    return None
+
+
+def _essence(error: BaseException) -> str:
+    """Type and message, without frames; of a group, the first that it holds."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    text = "".join(traceback.format_exception_only(error)).strip()
+    text = _NATIVE_FRAMES.split(text, maxsplit=1)[0]
+    if _FROM_A_WORKER in text:
+        return text.rstrip().rpartition("\n")[2]
+    return text
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        return ""
+    if isinstance(lines[0], str) and lines[0].startswith("File ") and len(lines) > 1:
+        return lines[-1]  # SyntaxError shows the place first
+    return lines[0]
+
+
+# --- what the entrypoint makes of it -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The first failure of a node's training."""
+
+    who: str  # "rank 1"; empty where the entrypoint itself failed
+    rank: int | None
+    worker: str  # whose metrics file has it too; empty with who
+    node: Node
+    time: float  # Unix seconds
+    how: str  # "exit code 1", "killed by SIGKILL"
+    error: str
+    own_exit_code: int
+    cause: Cause | None = None
+    detail: str = ""  # what was measured: "2 of 3 ranks wait for it"
+
+    @property
+    def exit_code(self) -> int:
+        """The container's: that of the cause where it knows better than the process."""
+        chosen = errors.FAILED < self.own_exit_code < errors.RETRY  # by the script: it knows
+        if chosen or self.cause is None or self.cause.exit_code is None:
+            return self.own_exit_code
+        return self.cause.exit_code
+
+    @property
+    def retry(self) -> bool:
+        """Whether the same run can succeed when it is started again."""
+        return self.exit_code >= errors.RETRY
+
+    def sentence(self) -> str:
+        """Who, where, how, why, and what to do."""
+        who = f"{self.who} on {self.node} failed: " if self.who else ""
+        what = ": ".join(filter(None, (self.how, self.error)))
+        if self.detail:
+            what += f", {self.detail}"
+        if self.cause is None:
+            return who + what
+        return f"{who}{what} (cause: {self.cause.title}; help: {self.cause.remedy})"
+
+
+def shortened(text: str) -> str:
+    """One line of a bounded length."""
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
+
+
+def report(failure: Failure, environ: Mapping[str, str]) -> int:
+    """Log it, leave it for Kubernetes and in the metrics; the exit code it asks for."""
+    public = replace(
+        failure,
+        error=shortened(redact(failure.error, environ)),
+        detail=redact(failure.detail, environ),
+    )
+    _log.error("%s", public.sentence())
+    write_message(public, environ)
+    folder = environ.get("TRAINWRIGHT_METRICS_DIR")
+    if folder and public.worker:
+        event = Event(
+            time=public.time,
+            name="failure",
+            fields={
+                "cause": public.cause.name if public.cause else "unknown",
+                "error": public.error or public.how,
+                "exit_code": public.exit_code,
+                "node": public.node.name,
+            },
+        )
+        append(Path(folder) / f"{public.worker}.jsonl", event)
+    return public.exit_code
+
+
+# --- the termination message ---------------------------------------------------------------------
+
+
+def write_message(failure: Failure, environ: Mapping[str, str]) -> None:
+    """Write the termination message, where there is a place for it.
+
+    What followed from another failure does not replace what is there: processes of an agent that
+    is not ours write for themselves.
+    """
+    path = _termination_log(environ)
+    if path is None:
+        return
+    with suppress(OSError):
+        follows = failure.cause is not None and failure.cause.follows
+        if not (follows and path.exists() and path.stat().st_size):
+            path.write_bytes(message(failure))
+
+
+def clear_message(exit_code: int, environ: Mapping[str, str]) -> None:
+    """Empty the message of an earlier attempt, which is not how this container ended."""
+    path = _termination_log(environ)
+    if path is None:
+        return
+    with suppress(OSError, ValueError):
+        text = path.read_bytes()
+        if text and json.loads(text).get("exitCode") != exit_code:
+            path.write_bytes(b"")
+
+
+def message(failure: Failure) -> bytes:
+    """The failure as JSON that fits."""
+    cause = failure.cause
+    fields: dict[str, object] = {
+        "message": failure.sentence(),
+        "cause": cause.name if cause else "unknown",
+        "rank": failure.rank,
+        "node": failure.node.rank,
+        "host": failure.node.name,
+        "exitCode": failure.exit_code,
+        "retry": failure.retry,
+        "follows": bool(cause and cause.follows),
+        "time": logs.at(failure.time),
+        "error": failure.error,
+        "help": cause.remedy if cause else "",
+    }
+    return _bounded(fields)
+
+
+def _bounded(fields: dict[str, object]) -> bytes:
+    for length in _lengths():
+        kept = {
+            key: value[:length] if isinstance(value, str) else value
+            for key, value in fields.items()
+        }
+        text = json.dumps(kept, ensure_ascii=False).encode()
+        if len(text) <= TERMINATION_BYTES:
+            return text
+    raise AssertionError("empty fields fit")
+
+
+def _lengths() -> Iterator[int]:
+    length = TERMINATION_BYTES
+    while length:
+        yield length
+        length //= 2
+    yield 0
+
+
+def _termination_log(environ: Mapping[str, str]) -> Path | None:
+    """The file that Kubernetes mounts, unless another is named; never made where there is none."""
+    if named := environ.get("TRAINWRIGHT_TERMINATION_LOG"):
+        return Path(named)
+    mounted = Path(TERMINATION_LOG)
+    return mounted if mounted.is_file() else None
+
+
+def send(record: Record, environ: Mapping[str, str]) -> None:
+    """Tell the entrypoint above, if there is one, by the pipe that it left open."""
+    descriptor = environ.get("TRAINWRIGHT_FAILURE_FD", "")
+    if descriptor.isdecimal():
+        with suppress(OSError):
+            os.write(int(descriptor), record.encode())

@@ -1,0 +1,99 @@
+"""Where a process is: the stacks that faulthandler writes, asked for by a signal, read back."""
+
+from __future__ import annotations
+
+import faulthandler
+import re
+import signal
+import sysconfig
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+# Real-time: scripts and schedulers use SIGUSR1 and SIGUSR2 themselves (Lightning, submitit).
+SIGNAL = signal.SIGRTMIN + 7 if hasattr(signal, "SIGRTMIN") else None
+
+_THREAD = re.compile(r"(Current thread|Thread) 0x")
+_FRAME = re.compile(r'  File "(.+)", line (\d+) in (.+)')
+
+_LIBRARIES = (sysconfig.get_paths()["stdlib"], "<frozen", "/site-packages/", "/dist-packages/")
+_OURS = str(Path(__file__).parent)
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+def enable() -> None:
+    """Write the stacks to stderr when the process crashes, and when it is asked."""
+    faulthandler.enable()
+    if SIGNAL is not None:
+        faulthandler.register(SIGNAL, all_threads=True)
+
+
+def answers(pid: int) -> bool:
+    """Whether a process would write its stacks: without a handler the signal would end it."""
+    return SIGNAL is not None and bool(int(_status(pid, "SigCgt") or "0", 16) >> SIGNAL - 1 & 1)
+
+
+def state(pid: int) -> str:
+    """R, S, D (in storage or a driver), T (stopped), as in proc(5); empty if it is gone."""
+    return _status(pid, "State")[:1]
+
+
+def _status(pid: int, key: str) -> str:
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name == key:
+                return value.strip()
+    return ""
+
+
+def main_thread(lines: Iterable[str]) -> list[Frame]:
+    """Calls of the main thread, innermost first: faulthandler writes the oldest thread last."""
+    frames: list[Frame] = []
+    for line in lines:
+        if _THREAD.match(line):
+            frames = []
+        elif found := _FRAME.fullmatch(line):
+            frames.append(Frame(found[1], int(found[2]), found[3]))
+    return frames
+
+
+def crashed_thread(lines: Iterable[str]) -> list[Frame]:
+    """Calls of the thread in which the process crashed, innermost first."""
+    frames: list[Frame] = []
+    current = False
+    for line in lines:
+        if thread := _THREAD.match(line):
+            current = thread[1] == "Current thread"
+        elif current and (found := _FRAME.fullmatch(line)):
+            frames.append(Frame(found[1], int(found[2]), found[3]))
+    return frames
+
+
+def own_frame(frames: Sequence[Frame]) -> Frame | None:
+    """The innermost call that is the script's own, else the innermost of all."""
+    own = (f for f in frames if not f.file.startswith(_OURS) and not _in_library(f.file))
+    return next(own, frames[0] if frames else None)
+
+
+def _in_library(file: str) -> bool:
+    return any(file.startswith(part) or part in file for part in _LIBRARIES)
+
+
+def waits_for_peers(frames: Iterable[Frame]) -> bool:
+    """Whether the process is in a collective, or in a backward pass, which may wait in one."""
+    return any(
+        "/torch/distributed/" in frame.file or "/torch/autograd/" in frame.file for frame in frames
+    )

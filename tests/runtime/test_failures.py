@@ -1,0 +1,591 @@
+"""Ways to fail, by real processes: the first rank, its node, its error, the cause, what to do.
+
+Words of CUDA and NCCL are documented ones: no machine of the tests has a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from containers import TIMEOUT, Entrypoint, clean_environment, finish
+
+from trainwright_runtime import causes, cgroup, errors, failure
+from trainwright_runtime.causes import CAUSES, Evidence, recognise
+from trainwright_runtime.failure import Failure, Node, Record
+from trainwright_runtime.journal import Event, read
+from trainwright_runtime.machine import free_port
+from trainwright_runtime.redaction import redact
+
+ROOT = Path(__file__).parents[2]
+
+LOADS = """
+import os, signal, sys, torch
+from torch.utils.data import DataLoader, Dataset
+class Data(Dataset):
+    def __len__(self): return 4
+    def __getitem__(self, i): {item}
+if __name__ == "__main__":
+    for batch in DataLoader(Data(), num_workers=1): pass
+"""
+MEETS = """
+import datetime, os, torch.distributed as dist
+{prepare}
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=2))
+"""
+MESH = """
+import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+init_device_mesh("cpu", (4,))
+"""
+
+# The cause, a script that meets it, and the exit code that follows.
+WAYS = {
+    "memory-refused": ("bytearray(1 << 60)", 1),
+    "too-many-open-files": (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (20, 20))\n"
+        "files = [open('/dev/null') for _ in range(30)]",
+        1,
+    ),
+    "disk-full": ("open('/dev/full', 'w', buffering=1).write('checkpoint\\n')", 1),
+    "permission-denied": ("import os; os.setuid(65534); open('/etc/shadow')", 1),
+    "port-in-use": (
+        "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
+        "socket.create_server(server.getsockname())",
+        1,
+    ),
+    "name-not-resolved": ("import socket; socket.create_connection(('absent.invalid', 80))", 170),
+    "module-missing": ("import absent_module", 1),
+    "data-missing": ("open('/data/absent/train.bin')", 1),
+    "shm-full": (
+        "import mmap, os\nfile = os.open('mapped', os.O_RDWR | os.O_CREAT)\n"
+        "os.ftruncate(file, 8192); memory = mmap.mmap(file, 8192)\n"
+        "os.ftruncate(file, 0); memory[4096]",
+        1,
+    ),
+}
+WAYS_OF_TORCH = {
+    "shm-full": (LOADS.format(item="os.kill(os.getpid(), signal.SIGBUS)"), 1),
+    "out-of-memory": (LOADS.format(item="os.kill(os.getpid(), signal.SIGKILL)"), 137),
+    "memory-refused": ("import torch; torch.zeros(1 << 55)", 1),
+    "data-missing": (LOADS.format(item="open('absent.jpg')"), 1),
+    "ranks-missing": (MEETS.format(prepare="os.environ['WORLD_SIZE'] = '3'"), 170),
+    "master-unreachable": (
+        MEETS.format(
+            prepare="os.environ.update(RANK='1', WORLD_SIZE='2', MASTER_ADDR='127.0.0.1',"
+            " MASTER_PORT='9')"
+        ),
+        170,
+    ),
+    "name-not-resolved": (
+        MEETS.format(
+            prepare="os.environ.update(RANK='1', WORLD_SIZE='2', MASTER_ADDR='absent.invalid')"
+        ),
+        170,
+    ),
+    "wrong-world-size": (MESH, 1),
+    "port-in-use": (
+        "import socket\n"
+        + MEETS.format(
+            prepare="server = socket.create_server(('', 0))\n"
+            "os.environ['MASTER_PORT'] = str(server.getsockname()[1])"
+        ),
+        1,
+    ),
+}
+
+# Documented words, with their source.
+WORDS = {
+    # https://docs.pytorch.org/docs/stable/notes/faq.html
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total "
+    "capacity of 79.15 GiB of which 8.25 MiB is free.": "gpu-out-of-memory",
+    # https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html (cudaError_t)
+    "RuntimeError: CUDA error: out of memory": "gpu-out-of-memory",
+    "RuntimeError: CUDA error: uncorrectable ECC error encountered": "gpu-fault",
+    "torch.AcceleratorError: CUDA error: uncorrectable NVLink error detected during the "
+    "execution": "gpu-fault",
+    "RuntimeError: CUDA error: CUDA-capable device(s) is/are busy or unavailable": "gpu-fault",
+    "RuntimeError: CUDA error: device-side assert triggered": "cuda-error",
+    "torch.AcceleratorError: CUDA error: an illegal memory access was encountered": "cuda-error",
+    "RuntimeError: CUDA error: no kernel image is available for execution on the device": (
+        "gpu-missing"
+    ),
+    "RuntimeError: CUDA error: invalid device ordinal": "gpu-missing",
+    "RuntimeError: No CUDA GPUs are available": "gpu-missing",
+    "RuntimeError: The NVIDIA driver on your system is too old (found version 11040).": (
+        "gpu-missing"
+    ),
+    "RuntimeError: cuDNN error: CUDNN_STATUS_EXECUTION_FAILED": "cuda-error",
+    # https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html (ncclResult_t)
+    "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, invalid usage "
+    "(run with NCCL_DEBUG=WARN for details), NCCL version 2.27.5\nncclInvalidUsage: This usually "
+    "reflects invalid usage of NCCL library.\nLast error:\nDuplicate GPU detected : rank 1 and "
+    "rank 0 both on CUDA device 1000": "nccl-misused",
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:1, unhandled system error, "
+    "NCCL version 2.27.5\nncclSystemError: System call (e.g. socket, malloc) or external library "
+    "call failed or device error.": "nccl-failed",
+    "torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:1, remote process exited or "
+    "there was a network error\nncclRemoteError: A call failed possibly due to a network error or "
+    "a remote process exiting prematurely.": "peer-lost",
+    "torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error\n"
+    "ncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
+    "Cuda failure 2 'out of memory'": "gpu-out-of-memory",
+    # https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html
+    "torch.distributed.DistBackendError: NCCL error: unhandled system error\nLast error:\nError "
+    "while creating shared memory segment /dev/shm/nccl-6kQgZ (size 9637888)": "shm-full",
+    "[Rank 0] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=4, OpType=ALLREDUCE)"
+    " ran for 600009 milliseconds before timing out.": "collective-timeout",
+    # errno(3), as Python and torch write it
+    "OSError: [Errno 30] Read-only file system: '/checkpoint'": "disk-read-only",
+    "OSError: [Errno 122] Disk quota exceeded": "disk-full",
+    "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534": (
+        "disk-full"
+    ),
+    "RuntimeError: unable to open shared memory object </torch_9_1_0> in read-write mode: Too many "
+    "open files (24)": "too-many-open-files",
+    # What is nobody's cause: an error of the script that mentions such things.
+    "ValueError: the world size of the planet": None,
+    "KeyError: 'address'": None,
+    "ConnectionResetError: [Errno 104] Connection reset by peer": None,
+}
+
+
+def _message(path: Path) -> dict[str, object]:
+    found = json.loads(path.read_bytes())
+    assert isinstance(found, dict)
+    return found
+
+
+def _fails(
+    entrypoint: Entrypoint, text: str, *options: str, env: Mapping[str, str] | None = None
+) -> tuple[subprocess.CompletedProcess[str], dict[str, object]]:
+    """A run that ends before its time, and its termination message."""
+    script = entrypoint.script("train.py", text)
+    log = entrypoint.folder / "termination-log"
+    known = {"HOSTNAME": "pod-0", "TRAINWRIGHT_TERMINATION_LOG": str(log), **(env or {})}
+    done = entrypoint.run("--grace-period=5", *options, "--", script, env=known)
+    return done, _message(log)
+
+
+def _holds(done: subprocess.CompletedProcess[str], told: Mapping[str, object], name: str) -> None:
+    cause = causes.BY_NAME[name]
+    last = done.stderr.splitlines()[-1]
+    assert told["cause"] == name, done.stderr
+    assert f"(cause: {cause.title}; help: {cause.remedy})" in last
+    assert str(told["message"]) in last
+    assert (told["exitCode"], told["retry"]) == (done.returncode, done.returncode >= 128)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_a_way_to_fail_is_reported_with_rank_cause_and_help(
+    entrypoint: Entrypoint, name: str
+) -> None:
+    text, exit_code = WAYS[name]
+    done, told = _fails(entrypoint, text)
+    assert done.returncode == exit_code, done.stderr
+    _holds(done, told, name)
+    assert (told["rank"], told["node"], told["host"]) == (0, 0, "pod-0")
+    assert "rank 0 on node 0 (pod-0) failed: " in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WAYS_OF_TORCH)
+def test_a_way_of_torch_to_fail_is_reported(entrypoint: Entrypoint, name: str) -> None:
+    text, exit_code = WAYS_OF_TORCH[name]
+    done, told = _fails(entrypoint, text)
+    assert done.returncode == exit_code, done.stderr
+    _holds(done, told, name)
+
+
+@pytest.mark.parametrize(("words", "name"), WORDS.items())
+def test_documented_words_are_recognised(words: str, name: str | None) -> None:
+    cause = recognise(Evidence(error=words))
+    assert (cause.name if cause else None) == name
+
+
+def test_each_cause_has_an_example() -> None:
+    shown = {*WAYS, *WAYS_OF_TORCH, *WORDS.values(), "hang"}
+    assert {cause.name for cause in CAUSES} <= shown
+
+
+def _mounts() -> bool:
+    """Whether a mount namespace of one's own can be had."""
+    try:
+        probe = ["unshare", "-m", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+        return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "name"),
+    [
+        ("ro", "open('{folder}/checkpoint', 'w')", "disk-read-only"),
+        ("size=8k", "open('{folder}/checkpoint', 'wb').write(bytes(1 << 20))", "disk-full"),
+    ],
+)
+def test_a_real_file_system_that_takes_nothing(
+    entrypoint: Entrypoint, options: str, text: str, name: str
+) -> None:
+    if not _mounts():
+        pytest.skip("needs the right to mount (root)")
+    folder = entrypoint.folder / "volume"
+    folder.mkdir()
+    entrypoint.script("train.py", text.format(folder=folder))
+    log = entrypoint.folder / "log"
+    command = f"""
+mount -t tmpfs -o {options} tmpfs {folder}
+exec {sys.executable} -m trainwright_runtime -- train.py
+"""
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", command], cwd=entrypoint.folder, text=True,
+        env=clean_environment() | {"TRAINWRIGHT_TERMINATION_LOG": str(log)},
+        capture_output=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    _holds(done, _message(log), name)
+
+
+@pytest.fixture
+def memory_group() -> Path:
+    """A control group for memory of one's own."""
+    own = Path("/proc/self/cgroup").read_text().splitlines()
+    for line in own:
+        _, controllers, path = line.split(":", 2)
+        root = Path("/sys/fs/cgroup", "memory" if controllers else "", path.lstrip("/"))
+        if controllers in ("", "memory") and any(root.glob("memory.*")):
+            group = root / f"trainwright-{os.getpid()}"
+            try:
+                group.mkdir()
+                limit = next(group.glob("memory.max"), group / "memory.limit_in_bytes")
+                limit.write_text(str(100 << 20))
+            except OSError:
+                continue
+            return group
+    pytest.skip("needs the right to make a control group (root)")
+
+
+def test_the_kernel_s_kill_is_told_from_others(entrypoint: Entrypoint, memory_group: Path) -> None:
+    script = entrypoint.script(
+        "train.py", "rest = []\nwhile True: rest.append(bytearray(10_000_000))"
+    )
+    log = entrypoint.folder / "log"
+    procs = memory_group / "cgroup.procs"
+    command = f"echo $$ > {procs}; exec {sys.executable} -m trainwright_runtime -- {script}"
+    try:
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=entrypoint.folder, text=True,
+            env=clean_environment() | {"TRAINWRIGHT_TERMINATION_LOG": str(log)},
+            capture_output=True, timeout=TIMEOUT, check=False,
+        )  # fmt: skip
+    finally:
+        memory_group.rmdir()
+    assert done.returncode == 137, done.stderr
+    _holds(done, _message(log), "out-of-memory")
+    assert "rank 0 on node 0" in done.stderr.splitlines()[-1]
+
+
+def test_a_kill_by_somebody_else_has_no_known_cause(entrypoint: Entrypoint) -> None:
+    done, told = _fails(entrypoint, "import os; os.kill(os.getpid(), 9)")
+    assert (done.returncode, told["cause"]) == (137, "unknown")
+    assert done.stderr.splitlines()[-1].endswith(
+        "ERROR rank 0 on node 0 (pod-0) failed: killed by SIGKILL"
+    )
+
+
+def test_counters_of_both_versions_of_cgroups(tmp_path: Path) -> None:
+    membership = tmp_path / "self"
+    membership.write_text("0::/kubepods/pod1\n")
+    assert cgroup.oom_kills(tmp_path, membership) == 0
+    (tmp_path / "memory.events").write_text("low 0\nmax 7\noom 3\noom_kill 2\noom_group_kill 1\n")
+    (tmp_path / "memory.max").write_text("max\n")
+    assert cgroup.oom_kills(tmp_path, membership) == 2  # a container sees its own group as the root
+    assert cgroup.memory_limit(tmp_path, membership) is None
+    (tmp_path / "kubepods/pod1").mkdir(parents=True)
+    (tmp_path / "kubepods/pod1/memory.events").write_text("oom_kill 5\n")
+    (tmp_path / "kubepods/pod1/memory.max").write_text("1073741824\n")
+    assert cgroup.oom_kills(tmp_path, membership) == 5
+    assert cgroup.memory_limit(tmp_path, membership) == 1 << 30
+    one = tmp_path / "one"
+    (one / "memory").mkdir(parents=True)
+    (one / "memory/memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 4\n")
+    membership.write_text("9:cpu:/\n4:memory:/kubepods/pod1\n")
+    assert cgroup.oom_kills(one, membership) == 4
+
+
+# --- which rank, and which line ------------------------------------------------------------------
+
+
+def test_of_two_errors_the_earlier_is_reported_whichever_process_ends_first(
+    entrypoint: Entrypoint,
+) -> None:
+    # Rank 1 fails first and takes long to end; rank 0 fails after it and is gone at once.
+    text = """
+import atexit, os, pathlib, time
+if os.environ["RANK"] == "1":
+    atexit.register(time.sleep, 1)
+    pathlib.Path("failed").touch()
+    raise ValueError("first")
+while not os.path.exists("failed"): pass
+time.sleep(0.1)
+raise KeyError("second")
+"""
+    done, told = _fails(entrypoint, text, "--nproc-per-node=2")
+    assert (told["rank"], told["error"]) == (1, "ValueError: first"), done.stderr
+
+
+@pytest.mark.parametrize(("number", "name"), [(11, "Segmentation fault"), (7, "Bus error")])
+def test_a_crash_is_told_by_its_place_and_not_by_the_modules_that_were_loaded(
+    entrypoint: Entrypoint, number: int, name: str
+) -> None:
+    text = f"""
+import threading, time
+for _ in range(80): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+def crash():
+    import ctypes, os
+    os.kill(os.getpid(), {number})
+crash()
+"""
+    _, told = _fails(entrypoint, text)
+    assert told["error"] == f"Fatal Python error: {name}, at train.py:6 in crash"
+
+
+@pytest.mark.slow
+def test_a_hang_names_who_hangs_and_where(entrypoint: Entrypoint) -> None:
+    text = MEETS.format(prepare="import time, torch") + (
+        "def load():\n"
+        "    while True: time.sleep(0.1)\n"
+        "if dist.get_rank() == 1: load()\n"
+        "dist.all_reduce(torch.ones(1))\n"
+    )
+    done, told = _fails(entrypoint, text, "--nproc-per-node=3")
+    assert done.returncode == errors.PEER_LOST
+    assert (told["rank"], told["cause"], told["follows"]) == (1, "hang", False), done.stderr
+    assert "failed: at train.py:6 in load, while rank " in str(told["message"])
+
+
+@pytest.mark.slow
+def test_a_stopped_rank_is_named_as_well(entrypoint: Entrypoint) -> None:
+    text = MEETS.format(prepare="import signal, torch") + (
+        "if dist.get_rank() == 1: os.kill(os.getpid(), signal.SIGSTOP)\n"
+        "dist.all_reduce(torch.ones(1))\n"
+    )
+    _, told = _fails(entrypoint, text, "--nproc-per-node=2")
+    assert (told["rank"], told["cause"]) == (1, "hang")
+    assert "stopped by a signal (state T)" in str(told["message"])
+
+
+@pytest.mark.slow
+def test_nodes_tell_the_cause_from_what_followed(entrypoint: Entrypoint) -> None:
+    text = MEETS.format(prepare="import torch") + (
+        "if dist.get_rank() == 1: raise ValueError('boom')\ndist.all_reduce(torch.ones(1))\n"
+    )
+    script = entrypoint.script("train.py", text)
+    job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
+    logs = [entrypoint.folder / f"log-{rank}" for rank in range(2)]
+    nodes = [
+        entrypoint.start(
+            "--", script,
+            env={**job, "RANK": str(rank), "TRAINWRIGHT_TERMINATION_LOG": str(logs[rank])},
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    for node in nodes:
+        finish(node)
+    zero, one = (_message(log) for log in logs)
+    assert (zero["cause"], zero["follows"], zero["node"]) == ("peer-lost", True, 0)
+    assert (one["cause"], one["follows"], one["node"]) == ("unknown", False, 1)
+    assert one["error"] == "ValueError: boom"
+
+
+def _raised(code: str) -> BaseException:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever the code raises
+        exec(code, {})
+    return caught.value
+
+
+def test_the_cause_may_be_what_an_error_was_raised_from() -> None:
+    code = """
+try: raise OSError(28, "No space left on device")
+except OSError as error: raise RuntimeError("cannot save") from error
+"""
+    cause = failure.cause_of(_raised(code))
+    assert cause is not None
+    assert cause.name == "disk-full"
+
+
+def test_what_was_handled_before_is_not_the_cause() -> None:
+    code = """
+try: open("/absent/checkpoint")
+except FileNotFoundError: raise ValueError("a shape does not fit")
+"""
+    assert failure.cause_of(_raised(code)) is None
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: ValueError("boom"), "ValueError: boom"),
+        (ValueError, "ValueError"),
+        (lambda: ValueError("a\nb"), "ValueError: a"),
+        (lambda: ExceptionGroup("g", [ExceptionGroup("h", [KeyError("x")])]), "KeyError: 'x'"),
+        (
+            lambda: RuntimeError("bad shape\nException raised from f at x.cpp:1\nframe #0: g"),
+            "RuntimeError: bad shape",
+        ),
+        (
+            lambda: RuntimeError(
+                "Caught KeyError in DataLoader worker process 0.\nOriginal Traceback (most recent "
+                "call last):\n  File 'a.py', line 1\nKeyError: 'label'\n"
+            ),
+            "KeyError: 'label'",
+        ),
+        (lambda: SyntaxError("invalid", ("a.py", 1, 1, "x x", 1, 2)), "SyntaxError: invalid"),
+    ],
+)
+def test_the_line_of_an_error(make: Callable[[], BaseException], line: str) -> None:
+    assert failure.error_line(make()) == line
+
+
+# --- the termination message ---------------------------------------------------------------------
+
+
+def test_mistakes_before_any_rank_are_left_for_kubernetes_too(entrypoint: Entrypoint) -> None:
+    log = entrypoint.folder / "log"
+    env = {"TRAINWRIGHT_TERMINATION_LOG": str(log), "RANK": "0", "WORLD_SIZE": "3"}
+    entrypoint.script("train.py", "")
+    done = entrypoint.run("--nproc-per-node=2", "--", "train.py", env=env | {"MASTER_ADDR": "a"})
+    assert done.returncode == 2
+    told = _message(log)
+    assert (told["rank"], told["exitCode"], told["retry"]) == (None, 2, False)
+    assert str(told["message"]) in done.stderr
+
+
+def test_a_training_that_ended_well_leaves_no_message_of_an_earlier_attempt(
+    entrypoint: Entrypoint,
+) -> None:
+    script = entrypoint.script("train.py", "pass")
+    log = entrypoint.folder / "log"
+    log.write_text(json.dumps({"message": "rank 1 failed", "exitCode": 1}))
+    done = entrypoint.run("--", script, env={"TRAINWRIGHT_TERMINATION_LOG": str(log)})
+    assert (done.returncode, log.read_bytes()) == (0, b"")
+
+
+def test_a_message_that_cannot_be_written_changes_nothing(entrypoint: Entrypoint) -> None:
+    script = entrypoint.script("train.py", "raise SystemExit(9)")
+    done = entrypoint.run("--", script, env={"TRAINWRIGHT_TERMINATION_LOG": "/absent/log"})
+    assert done.returncode == 9
+    assert "Traceback" not in done.stderr
+
+
+def _failure(error: str) -> Failure:
+    return Failure(
+        who="rank 0", rank=0, worker="rank-0", node=Node(rank=0, name="pod-0"), time=1.7e9,
+        how="exit code 1", error=error, own_exit_code=1, cause=causes.BY_NAME["disk-full"],
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("error", ["x" * 100_000, '"\\\x00' * 3000, "\u20ac" * 5000, ""])
+def test_the_message_fits_whatever_the_error(error: str) -> None:
+    text = failure.message(_failure(error))
+    assert len(text) <= 4096
+    assert json.loads(text)["cause"] == "disk-full"
+
+
+@pytest.mark.parametrize("error", ["x" * 100_000, "\x00" * 5000, "\u20ac" * 5000])
+def test_a_record_fits_a_pipe_whatever_the_error(error: str) -> None:
+    line = Record(at=1.0, error=error, exit_code=1).encode()
+    assert len(line) <= 4096
+    found = Record.decode(line)
+    assert found is not None
+    assert error.startswith(found.error)
+
+
+SECRETS = {"HF_TOKEN": "hunter2hunter2", "WANDB_API_KEY": "0123456789abcdef", "DATA": "/data/set"}
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("401 for hunter2hunter2", "hunter2hunter2"),
+        ("key 0123456789abcdef is wrong", "0123456789abcdef"),
+        ("https://me:pa55word@example.com/x", "pa55word"),
+        ("https://b.example.com/x?X-Amz-Signature=abcdef123&y=1", "abcdef123"),
+        ("Authorization: Bearer abc.def-ghi", "abc.def-ghi"),
+        ("{'api_key': 'sesame-street'}", "sesame-street"),
+        ("token hf_abcdefghijklmnop is expired", "hf_abcdefghijklmnop"),
+        ("AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"),
+        ("password=correct-horse", "correct-horse"),
+    ],
+)
+def test_no_secret_is_left(text: str, secret: str) -> None:
+    assert secret not in redact(text, SECRETS)
+
+
+def test_what_is_not_secret_stays() -> None:
+    text = "FileNotFoundError: [Errno 2] No such file or directory: '/data/set/train.bin'"
+    assert redact(text, SECRETS) == text
+    assert redact("KeyError: 'tokens'", SECRETS) == "KeyError: 'tokens'"
+
+
+def test_a_secret_of_the_environment_is_in_no_message(entrypoint: Entrypoint) -> None:
+    done, told = _fails(
+        entrypoint,
+        "import os; raise ValueError('refused: ' + os.environ['HF_TOKEN'])",
+        env=SECRETS | {"TRAINWRIGHT_METRICS_DIR": str(entrypoint.folder)},
+    )
+    assert told["error"] == "ValueError: refused: [redacted]"
+    assert "hunter2" not in done.stderr.splitlines()[-1]
+    assert "hunter2" not in (entrypoint.folder / "rank-0.jsonl").read_text()
+
+
+# --- metrics, stacks -----------------------------------------------------------------------------
+
+
+def test_the_metrics_file_of_the_rank_has_the_failure(entrypoint: Entrypoint) -> None:
+    _fails(
+        entrypoint,
+        "import os\nif os.environ['RANK'] == '1': open('/absent')\nimport time; time.sleep(60)",
+        "--nproc-per-node=2",
+        env={"TRAINWRIGHT_METRICS_DIR": str(entrypoint.folder)},
+    )
+    (event,) = read(entrypoint.folder / "rank-1.jsonl")
+    assert isinstance(event, Event)
+    assert (event.name, event.fields["cause"]) == ("failure", "data-missing")
+    assert not (entrypoint.folder / "rank-0.jsonl").exists()
+
+
+def test_under_another_agent_the_training_process_reports_itself(entrypoint: Entrypoint) -> None:
+    script = entrypoint.script("train.py", "open('/absent')")
+    log = entrypoint.folder / "log"
+    log.touch()
+    five = {
+        "RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": "29500", "TRAINWRIGHT_TERMINATION_LOG": str(log),
+    }  # fmt: skip
+    done = entrypoint.run("--", script, env=five)
+    assert done.returncode == 1
+    told = _message(log)
+    assert (told["rank"], told["cause"]) == (1, "data-missing")
+    assert str(told["message"]) in done.stderr
+
+
+# --- documentation -------------------------------------------------------------------------------
+
+
+def cause_rows() -> list[str]:
+    """The rows of the table of causes in docs/failures.md."""
+    return [
+        f"| `{cause.name}` | {cause.title} | {cause.signs} | "
+        f"{'yes' if cause.retry else 'no'} | {cause.remedy} |"
+        for cause in causes.BY_NAME.values()
+    ]
+
+
+def test_the_documentation_has_the_causes() -> None:
+    assert "\n".join(cause_rows()) in (ROOT / "docs/failures.md").read_text()
