@@ -28,11 +28,11 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from trainwright_runtime.elastic.audit import AuditLog
-from trainwright_runtime.elastic.cursor import Cursor
+from trainwright_runtime.elastic.cursor import cursors
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.membership import Members
 from trainwright_runtime.elastic.progress import Progress
-from trainwright_runtime.elastic.source import Source
+from trainwright_runtime.elastic.source import Batching, Source
 from trainwright_runtime.machine import free_port
 
 WORKER = Path(__file__).with_name("elastic_worker.py")
@@ -432,8 +432,12 @@ def position(runs: int) -> None:
 
         names = [f"part-{number}" for number in range(100)]
         shards = Shards(names=names, open=lambda _name, skip: iter([None] * (2000 - skip)))
-        cursor = [bookkeeping(Cursor(Nothing(), seed=0, shuffle=True)) for _ in range(runs)]
-        leases = [bookkeeping(Leases(shards, seed=0, shuffle=True)) for _ in range(runs)]
+        plain = Batching(collate=list, micro_batch=BATCH)
+        cursor = [
+            bookkeeping(cursors({"train": Nothing()}, plain, seed=0, shuffle=True)["train"])
+            for _ in range(runs)
+        ]
+        leases = [bookkeeping(Leases(shards, plain, seed=0, shuffle=True)) for _ in range(runs)]
         reading = [loader() for _ in range(runs)]
     with lab() as here:
         case = Case("small", BATCH, 0.0, 100)

@@ -6,17 +6,19 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trainwright_runtime.elastic.cursor import Cursor, permutation
+from trainwright_runtime.elastic.cursor import Cursor, cursors, permutation
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.membership import Members
-from trainwright_runtime.elastic.source import Source
+from trainwright_runtime.elastic.source import Batching, Source
 
 Record = tuple[str, int]
+WHOLE = Batching(collate=list, micro_batch=1_000_000)
 
 
 class Numbers:
@@ -30,6 +32,19 @@ class Numbers:
 
     def __getitem__(self, index: int) -> Record:
         return "", index
+
+
+def cursor(dataset: Any, **options: Any) -> Cursor:
+    options = {"seed": 0, "shuffle": False, **options}
+    return cursors({"train": dataset}, WHOLE, **options)["train"]
+
+
+def leases(shards: Shards, *, seed: int = 0, shuffle: bool = False) -> Leases:
+    return Leases(shards, WHOLE, seed=seed, shuffle=shuffle)
+
+
+def samples(pieces: list[tuple[int, list[Record]]]) -> list[Record]:
+    return [record for _, piece in pieces for record in piece]
 
 
 def _stream(lengths: dict[str, int]) -> Callable[[str, int], Iterator[Record]]:
@@ -76,7 +91,7 @@ def _train(make: Callable[[], Source], batch: int, draw: st.DrawFn) -> list[Reco
                 strict=True,
             )
         ]
-        records = [record for _, samples in taken for record in samples]
+        records = [record for _, pieces in taken for record in samples(pieces)]
         committing = draw(st.sets(st.sampled_from(names))) if draw(st.booleans()) else set(names)
         for m in members:
             name = m.names[m.rank]
@@ -94,7 +109,7 @@ def _train(make: Callable[[], Source], batch: int, draw: st.DrawFn) -> list[Reco
 def test_a_cursor_trains_each_record_once(
     data: st.DataObject, length: int, batch: int, shuffle: bool
 ) -> None:
-    trained = _train(lambda: Cursor(Numbers(length), seed=7, shuffle=shuffle), batch, _draw(data))
+    trained = _train(lambda: cursor(Numbers(length), seed=7, shuffle=shuffle), batch, _draw(data))
     order = permutation(length, 7, 0).tolist() if shuffle else list(range(length))
     assert trained == [("", index) for index in order]
 
@@ -110,7 +125,7 @@ def test_leased_shards_train_each_record_once(
 ) -> None:
     shards = {f"part-{number}": length for number, length in enumerate(lengths)}
     trained = _train(
-        lambda: Leases(Shards(names=list(shards), open=_stream(shards)), seed=7, shuffle=shuffle),
+        lambda: leases(Shards(names=list(shards), open=_stream(shards)), seed=7, shuffle=shuffle),
         batch,
         _draw(data),
     )
@@ -124,29 +139,29 @@ def _draw(data: st.DataObject) -> st.DrawFn:
 
 def test_a_shard_stays_with_its_worker_while_others_come_and_go() -> None:
     lengths = {"a": 9, "b": 9, "c": 9}
-    leases = Leases(Shards(names=list(lengths), open=_stream(lengths)), seed=0, shuffle=False)
+    source = leases(Shards(names=list(lengths), open=_stream(lengths)))
     two = Members(quorum=1, rank=1, names=("w0", "w1"))
-    share, samples = leases.take(two, 4)
-    assert (share.unit, samples) == ("b", [("b", 0), ("b", 1)])
-    leases.commit(two, 4, [2, 0, 2, 0])
+    share, pieces = source.take(two, 4)
+    assert (share.unit, samples(pieces)) == ("b", [("b", 0), ("b", 1)])
+    source.commit(two, 4, [2, 0, 2, 0])
     three = Members(quorum=2, rank=2, names=("w2", "w0", "w1"))
-    share, samples = leases.take(three, 6)
-    assert (share.unit, samples) == ("b", [("b", 2), ("b", 3)])
+    share, pieces = source.take(three, 6)
+    assert (share.unit, samples(pieces)) == ("b", [("b", 2), ("b", 3)])
 
 
 def test_a_step_that_is_not_committed_is_read_again() -> None:
-    cursor = Cursor(Numbers(10), seed=0, shuffle=False)
+    source = cursor(Numbers(10))
     alone = Members(quorum=0, rank=0, names=("w0",))
-    first = cursor.take(alone, 4)
-    assert cursor.take(alone, 4) == first
-    cursor.commit(alone, 4, [])
-    assert [index for _, index in cursor.take(alone, 4)[1]] == [4, 5, 6, 7]
+    first = source.take(alone, 4)
+    assert source.take(alone, 4) == first
+    source.commit(alone, 4, [])
+    assert [index for _, index in samples(source.take(alone, 4)[1])] == [4, 5, 6, 7]
 
 
 def test_another_order_of_records_is_not_gone_on_with() -> None:
-    state = Cursor(Numbers(10), seed=1, shuffle=True).state_dict()
+    state = cursor(Numbers(10), seed=1, shuffle=True).state_dict()
     with pytest.raises(ValueError, match=r"seed = 1, this one 2"):
-        Cursor(Numbers(10), seed=2, shuffle=True).load_state_dict(state)
+        cursor(Numbers(10), seed=2, shuffle=True).load_state_dict(state)
 
 
 def test_datasets_that_can_fetch_many_samples_at_once_are_asked_to() -> None:
@@ -154,11 +169,12 @@ def test_datasets_that_can_fetch_many_samples_at_once_are_asked_to() -> None:
         def __getitems__(self, indices: list[int]) -> list[Record]:
             return [("many", index) for index in indices]
 
-    cursor = Cursor(Many(5), seed=0, shuffle=False)
-    assert cursor.take(Members(quorum=0, rank=0, names=("w0",)), 2)[1] == [("many", 0), ("many", 1)]
+    _, pieces = cursor(Many(5)).take(Members(quorum=0, rank=0, names=("w0",)), 2)
+    assert samples(pieces) == [("many", 0), ("many", 1)]
 
 
-def test_a_record_that_cannot_be_read_is_told_to_who_asks_for_it() -> None:
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_a_record_that_cannot_be_read_is_told_to_who_asks_for_it(num_workers: int) -> None:
     class Torn(Numbers):
         def __getitem__(self, index: int) -> Record:
             if index == 5:
@@ -166,22 +182,22 @@ def test_a_record_that_cannot_be_read_is_told_to_who_asks_for_it() -> None:
             return super().__getitem__(index)
 
     alone = Members(quorum=0, rank=0, names=("w0",))
-    cursor = Cursor(Torn(10), seed=0, shuffle=False)
-    cursor.take(alone, 4)
-    cursor.commit(alone, 4, [])
+    source = cursor(Torn(10), num_workers=num_workers)
+    source.take(alone, 4)
+    source.commit(alone, 4, [])
     with pytest.raises(OSError, match="record 5"):  # read ahead
-        cursor.take(alone, 4)
+        source.take(alone, 4)
     two = Members(quorum=1, rank=0, names=("w0", "w1"))
-    assert [index for _, index in cursor.take(two, 2)[1]] == [4]
-    cursor.close()
+    assert [index for _, index in samples(source.take(two, 2)[1])] == [4]
+    source.close()
 
 
 @pytest.mark.parametrize("names", [[], ["a", "a"]])
 def test_shards_have_names_of_their_own(names: list[str]) -> None:
     with pytest.raises(ValueError, match="shards need names"):
-        Leases(Shards(names=names, open=lambda name, skip: ()), seed=0, shuffle=False)
+        leases(Shards(names=names, open=lambda name, skip: ()))
 
 
 def test_an_empty_dataset_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one record"):
-        Cursor(Numbers(0), seed=0, shuffle=True)
+        cursor(Numbers(0))

@@ -70,6 +70,40 @@ def test_processes_meet_and_find_the_contract(entrypoint: Entrypoint) -> None:
     )
 
 
+VARIABLES = """
+import json, os
+prefixes = ("TORCHELASTIC_", "GROUP_", "ROLE_", "LOCAL_", "RANK", "WORLD_SIZE")
+found = {k: v for k, v in os.environ.items() if k.startswith(prefixes)}
+os.write(1, f"{json.dumps(found)}\\n".encode())
+"""
+
+
+def _variables(stdout: str) -> list[dict[str, str]]:
+    return sorted(
+        (json.loads(line[line.index("{") :]) for line in stdout.splitlines()),
+        key=lambda variables: variables["RANK"],
+    )
+
+
+def test_processes_find_what_torchrun_sets(entrypoint: Entrypoint) -> None:
+    script = entrypoint.script("variables.py", VARIABLES)
+    ours = entrypoint.run("--nproc-per-node=2", "--", script)
+    assert ours.returncode == 0, ours.stderr
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", script]
+    theirs = subprocess.run(
+        command, cwd=entrypoint.folder, env=clean_environment(), timeout=TIMEOUT, check=True,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    # The role and the run have names of ours, and rank 0 keeps the store; two are between torchrun
+    # and its agent.
+    own = {"ROLE_NAME", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_USE_AGENT_STORE"}
+    agent = {"TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_SIGNALS_TO_HANDLE"}
+    for mine, torchruns in zip(_variables(ours.stdout), _variables(theirs.stdout), strict=True):
+        assert torchruns.keys() - mine.keys() <= agent
+        for name in torchruns.keys() - own - agent:
+            assert mine[name] == torchruns[name], name
+
+
 def test_two_nodes_of_a_pytorchjob_meet(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", TRAIN)
     job = {

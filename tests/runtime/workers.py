@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from sklearn.datasets import load_digits
 
+from trainwright_runtime import errors
 from trainwright_runtime.machine import free_port
 
 SCRIPT = Path(__file__).parent / "elastic_digits.py"
@@ -92,6 +93,7 @@ class Workers:
         """Until so many workers have committed a step beyond this one; answers the last step."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
+            self.restart_overtaken()
             steps = [step for step in self.commits().values() if step > beyond]
             if len(steps) >= workers:
                 return max(steps)
@@ -102,10 +104,18 @@ class Workers:
 
     def wait(self, timeout: float = 180) -> dict[str, int]:
         deadline = time.monotonic() + timeout
-        return {
-            name: process.wait(max(0.1, deadline - time.monotonic()))
-            for name, process in self.processes.items()
-        }
+        while time.monotonic() < deadline:
+            self.restart_overtaken()
+            if all(process.poll() is not None for process in self.processes.values()):
+                break
+            time.sleep(0.02)
+        return {name: process.wait(0.1) for name, process in self.processes.items()}
+
+    def restart_overtaken(self) -> None:
+        """As the entrypoint does."""
+        for name, process in list(self.processes.items()):
+            if process.poll() == errors.OVERTAKEN:
+                self.start(name)
 
     def reports(self) -> list[dict[str, object]]:
         """What the workers that came to the end printed last."""

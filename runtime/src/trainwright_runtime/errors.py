@@ -25,6 +25,7 @@ UNREACHABLE = 170
 PEER_LOST = 171
 PREFLIGHT = 172
 NODE_FAULT = 173
+OVERTAKEN = 174
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +86,11 @@ EXIT_CODES = (
         codes="173",
         first=NODE_FAULT,
         summary="The GPU or the network of this node failed: another node can help.",
+    ),
+    ExitCode(
+        codes="174",
+        first=OVERTAKEN,
+        summary="The other workers have finished this one's epoch: it starts again to join them.",
     ),
 )
 

@@ -29,6 +29,9 @@ from trainwright_runtime.rendezvous import wait_for
 
 _log = logging.getLogger(__name__)
 
+RUN_ID = "trainwright"  # one job has one endpoint of its own, so the name need not be unique
+ROLE = "trainer"
+
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     """Train to the end; the exit code is that of the first process that failed, or 0."""
@@ -44,7 +47,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
                     **common(layout, options, environ, local_rank),
                     "RANK": str(rank),
                     "WORLD_SIZE": str(layout.world_size),
-                    "GROUP_RANK": str(where.node_rank),
+                    **group(layout, rank),
                     "MASTER_ADDR": where.master_addr,
                     "MASTER_PORT": str(port),
                 },
@@ -76,6 +79,25 @@ def common(
         "LOCAL_WORLD_SIZE": str(layout.nproc),
         **settings(layout, options),
         "TRAINWRIGHT_SUPERVISED": "1",
+    }
+
+
+def group(layout: Layout, rank: int) -> dict[str, str]:
+    """Variables that torchrun sets beside the ranks, where a world of nodes has one attempt.
+
+    Scripts and libraries ask for them: `torch.distributed.is_torchelastic_launched()`, Lightning.
+    https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
+    """
+    return {
+        "GROUP_RANK": str(layout.placement.node_rank),
+        "GROUP_WORLD_SIZE": str(layout.nodes.high),
+        "ROLE_NAME": ROLE,
+        "ROLE_RANK": str(rank),
+        "ROLE_WORLD_SIZE": str(layout.world_size),
+        "TORCHELASTIC_RUN_ID": RUN_ID,
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
     }
 
 

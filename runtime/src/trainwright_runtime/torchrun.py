@@ -54,9 +54,6 @@ _log = logging.getLogger(__name__)
 # Its warnings tell of signals, in a format of their own; the entrypoint tells it already.
 logging.getLogger("torch.distributed.elastic.agent.server.api").setLevel(logging.ERROR)
 
-_RUN_ID = "trainwright"  # one job has one endpoint of its own, so the name need not be unique
-_ROLE = "trainer"
-
 # torch waits 30 s for more nodes once the minimum is there; each round of an elastic job costs
 # that. A node that comes later starts a round of its own.
 _LAST_CALL = "5"  # seconds
@@ -84,7 +81,7 @@ def _train(
     layout: Layout, options: Options, environ: Mapping[str, str], rendezvous: RendezvousHandler
 ) -> int:
     spec = WorkerSpec(
-        role=_ROLE,
+        role=gang.ROLE,
         local_world_size=layout.nproc,
         entrypoint="trainwright_runtime.process",
         rdzv_handler=rendezvous,
@@ -242,7 +239,7 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
         RendezvousParameters(
             backend="c10d",
             endpoint=f"{_bracketed(where.master_addr)}:{port}",
-            run_id=_RUN_ID,
+            run_id=gang.RUN_ID,
             min_nodes=layout.nodes.low,
             max_nodes=layout.nodes.high,
             # Where rank 0 is found: by its pod's name, which its Service has too. torch would take

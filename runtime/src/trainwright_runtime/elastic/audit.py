@@ -212,6 +212,8 @@ def _wrong_records(
 
     from trainwright_runtime.elastic.cursor import permutation
 
+    if "sampler" in describe:  # the program's own, which is not here
+        return
     order = (
         permutation(describe["records"], describe["seed"], epoch)
         if describe["shuffle"]

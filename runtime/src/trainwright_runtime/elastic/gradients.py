@@ -9,7 +9,7 @@ there, and always in the same order on every replica.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -59,9 +59,24 @@ class Gradients:
         for bucket in self._buckets if by != 1 else ():
             bucket.flat.div_(by)
 
+    def used(self) -> list[bool]:
+        """Whether backward gave each parameter a gradient in this step, in a fixed order."""
+        return [parameter in bucket.used for bucket in self._buckets for parameter in bucket.views]
+
+    def forget_unused(self, used: Sequence[float]) -> None:
+        """Take the zeros from what no replica used: optimizers leave out what has no gradient.
+
+        With zeros they would go on with its momentum and its weight decay.
+        """
+        parameters = (parameter for bucket in self._buckets for parameter in bucket.views)
+        for parameter, count in zip(parameters, used, strict=True):
+            if not count:
+                parameter.grad = None
+
     def _hook(self, bucket: _Bucket) -> Callable[[torch.nn.Parameter], None]:
         def arrived(parameter: torch.nn.Parameter) -> None:
             bucket.take(parameter)
+            bucket.used.add(parameter)
             if self._sending:
                 bucket.missing -= 1
                 while self._next < len(self._buckets) and not self._buckets[self._next].missing:
@@ -115,10 +130,12 @@ class _Bucket:
             for p, end in zip(parameters, ends, strict=True)
         }
         self.missing = 0
+        self.used: set[torch.nn.Parameter] = set()
 
     def clear(self) -> None:
         """Without gradients the first backward makes new ones: cheaper than adding to zeros."""
         self.missing = len(self.views)
+        self.used.clear()
         for parameter in self.views:
             parameter.grad = None
 

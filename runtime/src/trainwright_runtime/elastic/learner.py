@@ -1,25 +1,57 @@
-"""The model and its optimizer: gradients in, one update a committed step."""
+"""What is trained: gradients in, one update per committed step."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
-from torch.optim.lr_scheduler import LRScheduler
+from torch.amp.grad_scaler import GradScaler
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from trainwright_runtime.elastic.gradients import Averages, Gradients
 from trainwright_runtime.elastic.membership import Membership
 
+T = TypeVar("T")
+
+RESERVED = frozenset({"model", "progress", "rng"})
+"""Names of what every training replicates or saves."""
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    def state_dict(self) -> Any: ...
+
+    def load_state_dict(self, state: Any, /) -> Any: ...
+
+
+class Values:
+    """A dict of the program's own, filled in place."""
+
+    def __init__(self, values: MutableMapping[str, Any]) -> None:
+        self._values = values
+
+    def state_dict(self) -> dict[str, Any]:
+        return dict(self._values)
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self._values.clear()
+        self._values.update(state)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learner:
-    """What is trained, and by which rule."""
+    """What is trained, by which rules, and what moves together with it."""
 
     model: torch.nn.Module
-    optimizer: torch.optim.Optimizer
-    scheduler: LRScheduler | None = None
+    optimizers: Mapping[str, torch.optim.Optimizer]
+    schedulers: Mapping[str, LRScheduler] = field(default_factory=dict)
+    scaler: GradScaler | None = None
+    states: Mapping[str, Stateful] = field(default_factory=dict)
     max_grad_norm: float | None = None
+    on_step: Callable[[], object] | None = None
 
     @property
     def device(self) -> torch.device:
@@ -31,21 +63,97 @@ class Learner:
     def averages(self, group: Membership) -> Averages:
         return Averages(self.model.buffers(), group.reduce)
 
+    def scaled(self, loss: torch.Tensor) -> torch.Tensor:
+        return loss if self.scaler is None else self.scaler.scale(loss)
+
     def update(self, rate: float) -> None:
         """Take a step along the gradients, with the learning rate multiplied by `rate`."""
+        if self.scaler is not None:
+            for optimizer in self._stepped():
+                self.scaler.unscale_(optimizer)
         if self.max_grad_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.max_grad_norm)
-        groups = self.optimizer.param_groups
+        groups = [group for o in self.optimizers.values() for group in o.param_groups]
         rates = [group["lr"] for group in groups]
-        for group in groups:
-            group["lr"] = group["lr"] * rate
-        self.optimizer.step()
+        if rate != 1.0:
+            for group in groups:
+                group["lr"] = group["lr"] * rate
+        took = self._take_step()
         for group, before in zip(groups, rates, strict=True):
             group["lr"] = before
-        if self.scheduler is not None:
-            self.scheduler.step()
+        for scheduler in self.schedulers.values():
+            # A plateau is for the program to find, at the end of an epoch.
+            if took and not isinstance(scheduler, ReduceLROnPlateau):
+                scheduler.step()
+        if self.on_step is not None:
+            self.on_step()
 
     def parts(self) -> dict[str, Any]:
         """What is replicated and saved, each with `state_dict` and `load_state_dict`."""
-        parts = {"model": self.model, "optimizer": self.optimizer, "scheduler": self.scheduler}
-        return {name: part for name, part in parts.items() if part is not None}
+        scaler = {} if self.scaler is None else {"scaler": self.scaler}
+        return {
+            "model": self.model,
+            **self.optimizers,
+            **self.schedulers,
+            **scaler,
+            **self.states,
+        }
+
+    def _take_step(self) -> bool:
+        """Whether the optimizers stepped: a scaler leaves out steps whose gradients overflow."""
+        if self.scaler is None:
+            for optimizer in self.optimizers.values():
+                optimizer.step()
+            return True
+        before = self.scaler.get_scale()
+        stepped = self._stepped()
+        for optimizer in stepped:
+            self.scaler.step(optimizer)
+        if stepped:
+            self.scaler.update()
+        return bool(self.scaler.get_scale() >= before)
+
+    def _stepped(self) -> list[torch.optim.Optimizer]:
+        """Those with a gradient: a scaler takes an optimizer without one for a mistake."""
+        return [
+            optimizer
+            for optimizer in self.optimizers.values()
+            if any(p.grad is not None for group in optimizer.param_groups for p in group["params"])
+        ]
+
+
+def named(kind: str, given: T | Sequence[T] | Mapping[str, T] | None) -> dict[str, T]:
+    """Parts of one kind by the names that they have in a state: one, several, or by name."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return {f"{kind}.{name}": part for name, part in given.items()}
+    if isinstance(given, Sequence):
+        return {f"{kind}.{number}": part for number, part in enumerate(given)}
+    return {kind: given}
+
+
+def own_states(states: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str, Stateful]:
+    """States of the program's own, each with `state_dict` and `load_state_dict`.
+
+    Raises ValueError for a name that is taken, TypeError for what has no state.
+    """
+    found: dict[str, Stateful] = {}
+    for name, state in states.items():
+        if name in RESERVED | taken.keys():
+            raise ValueError(f"states[{name!r}]: this name is taken by the training's own state")
+        if isinstance(state, MutableMapping):
+            found[name] = Values(state)
+        elif isinstance(state, Stateful):
+            found[name] = state
+        else:
+            raise TypeError(
+                f"states[{name!r}] is a {type(state).__name__}: expected an object with "
+                "state_dict() and load_state_dict(), or a dict, which is filled in place"
+            )
+    return found
+
+
+def load(part: Any, state: Any) -> None:
+    """Load what somebody else may change later: optimizers keep the tensors they are given."""
+    part.load_state_dict(state if isinstance(part, torch.nn.Module) else deepcopy(state))

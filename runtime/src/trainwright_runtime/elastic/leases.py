@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 from trainwright_runtime.elastic.membership import Members
-from trainwright_runtime.elastic.source import Share
+from trainwright_runtime.elastic.prefetch import Prefetcher
+from trainwright_runtime.elastic.source import Batching, Piece, Share
 
 Open = Callable[[str, int], Iterable[Any]]
 
@@ -31,38 +33,82 @@ class Shards:
     names: Sequence[str]
     open: Open
 
+    @classmethod
+    def of(cls, dataset: Any) -> Self:
+        """Of an iterable dataset that knows its shards, as `datasets.IterableDataset` does."""
+        count = getattr(dataset, "num_shards", None)
+        if not isinstance(count, int) or not hasattr(dataset, "shard"):
+            raise TypeError(
+                f"a {type(dataset).__name__} does not say what its shards are (num_shards and "
+                "shard(), as datasets.IterableDataset has them): pass elastic.Shards(names=[...], "
+                "open=lambda name, skip: ...)"
+            )
+        return cls(
+            names=[str(index) for index in range(count)],
+            open=lambda name, skip: dataset.shard(num_shards=count, index=int(name)).skip(skip),
+        )
 
-@dataclass(slots=True)
-class _Reader:
-    """An open shard: samples that were read and not committed yet, and the rest of the stream."""
 
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """Records of a shard from `first` on, at most `wanted`; none before `kept` is wanted again."""
+
+    epoch: int
     shard: str
-    position: int
-    stream: Iterator[Any]
-    pending: list[Any] = field(default_factory=list)
-    dry: bool = False
+    kept: int
+    first: int
+    wanted: int
 
-    def fill(self, wanted: int) -> None:
-        """Hold one sample more than wanted, to know whether the shard ends with this step."""
-        missing = wanted + 1 - len(self.pending)
-        if missing > 0 and not self.dry:
-            more = list(islice(self.stream, missing))
-            self.pending += more
-            self.dry = len(more) < missing
 
-    def skip_to(self, position: int) -> None:
-        del self.pending[: position - self.position]
-        self.position = position
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What a request found."""
+
+    pieces: list[Piece]
+    records: int
+    ended: bool
+
+
+class _Stream:
+    """The shard that is open: samples that may be asked for again, and the rest of it."""
+
+    def __init__(self, open_shard: Open, batching: Batching) -> None:
+        self._open, self._batching = open_shard, batching
+        self._shard: tuple[int, str] | None = None
+        self._samples: Iterator[Any] = iter(())
+        self._position = 0  # of the first one in hand
+        self._in_hand: list[Any] = []
+        self._dry = False
+
+    def read(self, request: _Request) -> _Read:
+        shard = request.epoch, request.shard
+        if self._shard != shard or request.first < self._position:
+            self._shard, self._position = shard, request.first
+            self._samples = iter(self._open(request.shard, request.first))
+            self._in_hand, self._dry = [], False
+        del self._in_hand[: request.kept - self._position]
+        self._position = max(self._position, request.kept)
+        begin = request.first - self._position
+        # One sample more than wanted, to know whether the shard ends with this step.
+        missing = begin + request.wanted + 1 - len(self._in_hand)
+        if missing > 0 and not self._dry:
+            more = list(islice(self._samples, missing))
+            self._in_hand += more
+            self._dry = len(more) < missing
+        samples = self._in_hand[begin : begin + request.wanted]
+        ended = self._dry and len(self._in_hand) <= begin + request.wanted
+        return _Read(self._batching.pieces(samples), len(samples), ended)
 
 
 class Leases:
     """Shards in an order that `seed` and the epoch give, each read by one worker at a time."""
 
-    def __init__(self, shards: Shards, *, seed: int, shuffle: bool) -> None:
+    def __init__(self, shards: Shards, batching: Batching, *, seed: int, shuffle: bool) -> None:
         if len(set(shards.names)) != len(shards.names) or not shards.names:
             raise ValueError("shards need names, each of them once")
         self._shards, self._seed, self._shuffle = shards, seed, shuffle
-        self._reader: _Reader | None = None
+        # One thread alone reads, a step ahead.
+        self._reader = Prefetcher(_Stream(shards.open, batching).read)
         self.epoch = 0
         self.begin(0)
 
@@ -71,26 +117,25 @@ class Leases:
         self._waiting: list[str] = self._ordered(epoch)
         self._offsets: dict[str, int] = {}
         self._leases: dict[str, str] = {}  # worker -> shard
-        self._reader = None
 
     @property
     def finished(self) -> bool:
         return not self._waiting and not self._leases
 
-    def take(self, members: Members, batch: int) -> tuple[Share, list[Any]]:
+    def take(self, members: Members, batch: int) -> tuple[Share, list[Piece]]:
         leases, _ = self._assigned(members)
         shard = leases.get(members.names[members.rank])
         if shard is None:
             return Share(unit="", first=0, last=0), []
-        reader = self._open(shard)
+        first = self._offsets.get(shard, 0)
         wanted = batch * (members.rank + 1) // members.world - batch * members.rank // members.world
-        reader.fill(wanted)
-        samples = reader.pending[:wanted]
-        first = reader.position
-        last = first + len(samples)
-        ended = reader.dry and len(reader.pending) <= wanted
+        read = self._read(_Request(self.epoch, shard, first, first, wanted))
+        last = first + read.records
+        if not read.ended:  # what follows if nobody comes or goes
+            self._reader.submit(_Request(self.epoch, shard, first, last, wanted))
         digest = zlib.crc32(f"{shard}:{first}:{last}".encode())
-        return Share(unit=shard, first=first, last=last, ended=ended, digest=digest), samples
+        share = Share(unit=shard, first=first, last=last, ended=read.ended, digest=digest)
+        return share, read.pieces
 
     def report(self, members: Members, share: Share) -> list[int]:
         """For each rank: how many records it read, and whether its shard ended."""
@@ -106,14 +151,12 @@ class Leases:
             if shard is None:
                 continue
             self._offsets[shard] = self._offsets.get(shard, 0) + read
-            if rank == members.rank and self._reader is not None:
-                self._reader.skip_to(self._offsets[shard])
             if ended:
                 del self._leases[name]
         return sum(reports[::2])
 
     def close(self) -> None:
-        self._reader = None
+        self._reader.close()
 
     def describe(self) -> dict[str, Any]:
         return {"shards": list(self._shards.names), "seed": self._seed, "shuffle": self._shuffle}
@@ -134,7 +177,6 @@ class Leases:
         self._waiting = list(state["waiting"])
         self._offsets = dict(state["offsets"])
         self._leases = dict(state["leases"])
-        self._reader = None
 
     def _assigned(self, members: Members) -> tuple[dict[str, str], list[str]]:
         """Leases and waiting shards for these members: what gone workers held is taken back, who
@@ -150,12 +192,16 @@ class Leases:
                 leases[name] = waiting.pop(0)
         return leases, waiting
 
-    def _open(self, shard: str) -> _Reader:
-        position = self._offsets.get(shard, 0)
-        if self._reader is None or (self._reader.shard, self._reader.position) != (shard, position):
-            stream = iter(self._shards.open(shard, position))
-            self._reader = _Reader(shard, position, stream)
-        return self._reader
+    def _read(self, request: _Request) -> _Read:
+        ahead = self._reader.pending
+        if ahead is not None:
+            same = replace(ahead, kept=request.kept) == request
+            with suppress(*() if same else (Exception,)):  # of another world: it is not wanted
+                read = self._reader.result()
+            if same:
+                return read
+        self._reader.submit(request)
+        return self._reader.result()
 
     def _ordered(self, epoch: int) -> list[str]:
         if not self._shuffle:

@@ -22,6 +22,8 @@ class Progress:
         self.step = 0
         """Committed steps, of all datasets together."""
         self.epoch = 0
+        self.ended = False
+        """The program came to the end of the epoch: what it does there is done."""
         self.lineage = ""
         self._names = tuple(totals)
         self._sums = {name: [0.0] * len(totals) for name in sources}
@@ -37,7 +39,7 @@ class Progress:
         return dict(zip(self._names, self._sums[dataset], strict=True))
 
     def begin(self, epoch: int) -> None:
-        self.epoch = epoch
+        self.epoch, self.ended = epoch, False
         for name, source in self.sources.items():
             source.begin(epoch)
             self._sums[name] = [0.0] * len(self._names)
@@ -72,6 +74,7 @@ class Progress:
         return {
             "step": self.step,
             "epoch": self.epoch,
+            "ended": self.ended,
             "lineage": self.lineage,
             "sums": {name: list(sums) for name, sums in self._sums.items()},
             "sources": {name: source.state_dict() for name, source in self.sources.items()},
@@ -84,6 +87,7 @@ class Progress:
                 f"this one has {', '.join(self.sources)}"
             )
         self.step, self.epoch, self.lineage = state["step"], state["epoch"], state["lineage"]
+        self.ended = state.get("ended", False)
         for name, source in self.sources.items():
             self._sums[name] = list(state["sums"][name])
             source.load_state_dict(state["sources"][name])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from trainwright_runtime.elastic.membership import Members
+
+Collate = Callable[[list[Any]], Any]
+Piece = tuple[int, Any]
+"""How many records a replica forwards at once, and the records as `collate` gives them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +18,7 @@ class Share:
     """What one replica reads in one step: records `first` to `last` of `unit`."""
 
     unit: str
-    """A shard's name; empty where the unit is the epoch's permutation."""
+    """A shard's name; empty where the unit is the order of the epoch."""
     first: int
     last: int
     ended: bool = False
@@ -24,6 +28,20 @@ class Share:
 
     def __len__(self) -> int:
         return self.last - self.first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batching:
+    """How the samples of a share become what the training loop gets."""
+
+    collate: Collate
+    micro_batch: int
+    """Records in a piece, at most."""
+
+    def pieces(self, samples: Sequence[Any]) -> list[Piece]:
+        size = self.micro_batch
+        cuts = [list(samples[at : at + size]) for at in range(0, len(samples), size)]
+        return [(len(cut), self.collate(cut)) for cut in cuts]
 
 
 class Source(Protocol):
@@ -36,8 +54,8 @@ class Source(Protocol):
     def finished(self) -> bool:
         """Whether every record of the epoch was committed."""
 
-    def take(self, members: Members, batch: int) -> tuple[Share, list[Any]]:
-        """This replica's share of a step of `batch` records in all, and its samples."""
+    def take(self, members: Members, batch: int) -> tuple[Share, list[Piece]]:
+        """This replica's share of a step of `batch` records in all, and its records."""
 
     def report(self, members: Members, share: Share) -> list[int]:
         """What the others must learn of the share: integers that are summed over all replicas."""

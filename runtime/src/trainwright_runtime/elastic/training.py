@@ -8,20 +8,24 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import torch
+from torch.amp.grad_scaler import GradScaler
+from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
-from torch.utils.data import default_collate
+from torch.utils.data import DataLoader, IterableDataset, default_collate
 
+from trainwright_runtime import errors
 from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
 from trainwright_runtime.elastic.audit import AuditLog
-from trainwright_runtime.elastic.cursor import Cursor, MapDataset
-from trainwright_runtime.elastic.learner import Learner
+from trainwright_runtime.elastic.cursor import Sampler, cursors
+from trainwright_runtime.elastic.learner import Learner, load, named, own_states
 from trainwright_runtime.elastic.leases import Leases, Shards
+from trainwright_runtime.elastic.loading import LoaderOptions, MapDataset
 from trainwright_runtime.elastic.membership import (
     Members,
     State,
@@ -30,13 +34,12 @@ from trainwright_runtime.elastic.membership import (
     worker_name,
 )
 from trainwright_runtime.elastic.progress import Progress
-from trainwright_runtime.elastic.source import Share, Source
+from trainwright_runtime.elastic.source import Batching, Collate, Piece, Share, Source
 from trainwright_runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
 Dataset = MapDataset | Shards
-Collate = Callable[[list[Any]], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +48,8 @@ class Steps:
 
     epochs: int
     batch: int
-    piece: int
-    """What a worker forwards at once, at most."""
     replicas: int | None
     """The world that `batch` is meant for; None when it holds for every world."""
-    collate: Collate
 
     def records(self, world: int) -> int:
         """The size of the global batch."""
@@ -59,14 +59,11 @@ class Steps:
         """What the learning rate is multiplied with."""
         return 1.0 if self.replicas is None else world / self.replicas
 
-    def pieces(self, samples: list[Any]) -> list[list[Any]]:
-        return [samples[at : at + self.piece] for at in range(0, len(samples), self.piece)]
-
 
 @contextmanager
 def training(  # noqa: PLR0913 - the whole of what there is to choose
     model: torch.nn.Module,
-    optimizer: torch.optim.Optimizer,
+    optimizer: Optimizer | Sequence[Optimizer] | Mapping[str, Optimizer],
     datasets: Dataset | Mapping[str, Dataset],
     *,
     batch_size: int,
@@ -74,12 +71,18 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     micro_batch: int | None = None,
     resize: Literal["batch", "rate"] = "batch",
     replicas: int = 1,
-    scheduler: LRScheduler | None = None,
+    scheduler: LRScheduler | Sequence[LRScheduler] | Mapping[str, LRScheduler] | None = None,
+    scaler: GradScaler | None = None,
     max_grad_norm: float | None = None,
+    states: Mapping[str, Any] | None = None,
+    on_step: Callable[[], object] | None = None,
     totals: Sequence[str] = (),
     seed: int = 0,
     shuffle: bool = True,
+    sampler: Sampler | None = None,
     collate: Collate = default_collate,
+    num_workers: int = 0,
+    loader: LoaderOptions | None = None,
 ) -> Iterator[Training]:
     """Train `model` with whoever is there, each record of each epoch exactly once.
 
@@ -89,31 +92,78 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     at most `micro_batch` records. With `resize="rate"` the batch follows the world instead:
     `batch_size` is meant for `replicas` workers, and the learning rate grows and shrinks with it
     (https://arxiv.org/abs/1706.02677). `totals` names sums that `add` collects over all workers.
-    `scheduler` is stepped once a committed training step.
+
+    `optimizer` and `scheduler` are one, several, or several by name. Each is stepped once per
+    committed training step, but for a ReduceLROnPlateau, which the program steps at the end of an
+    epoch. `states` are objects of the program's own, or dicts, that newcomers get and checkpoints
+    hold; `on_step` is called after each update, which is where they may change.
+
+    `num_workers` processes of torch's DataLoader read ahead, else a thread does; `loader` holds
+    further arguments of it. `sampler` gives the order of the first dataset; it must depend on the
+    generators of torch, Python or NumPy and on `set_epoch` alone.
 
     Without a coordinator in the environment it trains alone, or in the fixed world that RANK and
     WORLD_SIZE describe. Checkpoints, metrics and the audit log follow TRAINWRIGHT_* variables.
     """
-    named = datasets if isinstance(datasets, Mapping) else {"train": datasets}
-    sources = {name: _source(data, seed, shuffle) for name, data in named.items()}
+    optimizers, schedulers = named("optimizer", optimizer), named("scheduler", scheduler)
+    taken = {**optimizers, **schedulers, **({} if scaler is None else {"scaler": scaler})}
     learner = Learner(
-        model=model, optimizer=optimizer, scheduler=scheduler, max_grad_norm=max_grad_norm
+        model=model,
+        optimizers=optimizers,
+        schedulers=schedulers,
+        scaler=scaler,
+        states=own_states(states or {}, taken),
+        max_grad_norm=max_grad_norm,
+        on_step=on_step,
     )
-    steps = Steps(
-        epochs=epochs,
-        batch=batch_size,
-        piece=micro_batch or batch_size,
-        replicas=replicas if resize == "rate" else None,
-        collate=collate,
-    )
+    steps = Steps(epochs=epochs, batch=batch_size, replicas=replicas if resize == "rate" else None)
+    given = datasets if isinstance(datasets, Mapping) else {"train": datasets}
+    mapped = {name: data for name, data in given.items() if not isinstance(data, Shards)}
+    for name, data in mapped.items():
+        _require_positions(name, data)
+    batching = Batching(collate=collate, micro_batch=micro_batch or batch_size)
+    first = next(iter(given))
     with ExitStack() as resources:
-        yield Training(learner, Progress(sources, totals), steps, resources)
+        # The loader's processes start before this one opens connections that they would inherit.
+        sources: dict[str, Source] = {
+            **cursors(
+                mapped,
+                batching,
+                seed=seed,
+                shuffle=shuffle,
+                samplers={} if sampler is None else {first: sampler},
+                epochs=epochs,
+                num_workers=num_workers,
+                loader=loader,
+            ),
+            **{
+                name: Leases(data, batching, seed=seed, shuffle=shuffle)
+                for name, data in given.items()
+                if isinstance(data, Shards)
+            },
+        }
+        for source in sources.values():
+            resources.callback(source.close)
+        progress = Progress({name: sources[name] for name in given}, totals)
+        yield Training(learner, progress, steps, resources)
 
 
-def _source(data: Dataset, seed: int, shuffle: bool) -> Source:
-    if isinstance(data, Shards):
-        return Leases(data, seed=seed, shuffle=shuffle)
-    return Cursor(data, seed=seed, shuffle=shuffle)
+def _require_positions(name: str, dataset: object) -> None:
+    """Raises TypeError for what has no records that can be asked for by their number."""
+    if isinstance(dataset, DataLoader):
+        raise TypeError(
+            f"dataset {name!r} is a DataLoader: pass its dataset, and batch_size, num_workers, "
+            "collate= and sampler= to elastic.training(), which splits each batch over the workers"
+        )
+    if isinstance(dataset, IterableDataset) or not hasattr(dataset, "__getitem__"):
+        raise TypeError(
+            f"dataset {name!r} is a {type(dataset).__name__}, which can only be iterated over: "
+            "where it is cannot be committed with a step. Pass elastic.Shards(names=[...], "
+            "open=lambda name, skip: ...), which gives the samples of one file or stream from "
+            "record `skip` on; elastic.Shards.of(dataset) does it for a datasets.IterableDataset"
+        )
+    if not hasattr(dataset, "__len__"):
+        raise TypeError(f"dataset {name!r} is a {type(dataset).__name__} without a length")
 
 
 class Training:
@@ -133,8 +183,6 @@ class Training:
             os.environ, dump=self._dump, load=self._load, stopping=lambda: self._stop.noted
         )
         resources.callback(self._group.leave)
-        for source in progress.sources.values():
-            resources.callback(source.close)
         self._gradients = learner.gradients(self._group)
         self._averages = learner.averages(self._group)
         self._metrics = resources.enter_context(Metrics.from_environment())
@@ -167,17 +215,21 @@ class Training:
     def epochs(self) -> Iterator[int]:
         """The epochs that are left. A worker that joins late begins with the one under way.
 
-        A worker that was away, and whose state the others replaced, finds the rest of its epoch
-        empty and comes to theirs.
+        An epoch ends with the body of the loop: where a checkpoint was taken before that end, what
+        follows the last batch runs once more. Datasets that the body left unread are left out; the
+        one that is trained on is gone on with.
         """
         progress = self._progress
-        while not self._over:
-            self._join()
-            if progress.dataset is None and not self._over:
-                progress.begin(progress.epoch + 1)
+        while True:
+            progress.ended = progress.ended or self._left_the_end()
             if not self._over:
-                self._epoch = progress.epoch
-                yield self._epoch
+                self._join()
+            if self._over:
+                return
+            if progress.ended:
+                progress.begin(progress.epoch + 1)
+            self._epoch = progress.epoch
+            yield self._epoch
 
     def batches(self, dataset: str | None = None) -> Iterator[Any]:
         """This worker's pieces of what is left of a dataset in this epoch, the first by default.
@@ -190,10 +242,11 @@ class Training:
             members = self._join()
             if self._at(name):  # still: joining may have brought the state of the others
                 yield from self._take(name, members)
+        self._require_epoch()
 
     def backward(self, loss: torch.Tensor) -> None:
         """Add the gradients of `loss`, a mean over the records of the current piece."""
-        torch.autograd.backward(loss * self._weight)
+        torch.autograd.backward(self._learner.scaled(loss * self._weight))
 
     def add(self, **sums: float) -> None:
         """Add to the totals; they count when the step is committed."""
@@ -210,10 +263,10 @@ class Training:
         """One step of a dataset."""
         asked = time.perf_counter()
         source, batch = self._progress.sources[name], self._steps.records(members.world)
-        share, samples = source.take(members, batch)
+        share, pieces = source.take(members, batch)
         began = time.perf_counter()
         self._audit.share(self.step, members, share)
-        yield from self._offer(samples, batch)
+        yield from self._offer(pieces, batch)
         if not self._finish(name, members, share):
             return
         if name == self._trained:
@@ -226,18 +279,17 @@ class Training:
             )
         self._save(members)
 
-    def _offer(self, samples: list[Any], batch: int) -> Iterator[Any]:
-        """Hand out the samples in pieces."""
+    def _offer(self, pieces: list[Piece], batch: int) -> Iterator[Any]:
+        """Hand out the pieces of a share."""
         self._gradients.clear()
         self._sums = dict.fromkeys(self._sums, 0.0)
-        pieces = self._steps.pieces(samples)
         left = True
         try:
-            for number, piece in enumerate(pieces, start=1):
+            for number, (records, piece) in enumerate(pieces, start=1):
                 if number == len(pieces):
                     self._gradients.send_when_ready()
-                self._weight = len(piece) / batch
-                yield self._steps.collate(piece)
+                self._weight = records / batch
+                yield piece
             left = False
         finally:
             if left:  # by break, return or an exception
@@ -251,26 +303,30 @@ class Training:
         if trained:
             self._gradients.finish()
             self._averages.exchange(len(share))
-        reports = self._sum(source.report(members, share))
-        sums = self._sum(list(self._sums.values()))
+        numbers: list[Sequence[float]] = [source.report(members, share), [*self._sums.values()]]
+        numbers += [self._gradients.used()] if trained else []
+        reports, sums, *used = self._sum(numbers)
         if not self._group.commit():
             return False
         batch = self._steps.records(members.world)
         line = self._progress.commit(members, batch, name, [int(n) for n in reports], sums)
         if trained and line["records"]:
             self._gradients.divide(line["records"] / batch)
+            self._gradients.forget_unused(*used)
             self._averages.adopt(line["records"])
             self._learner.update(self._steps.rate(members.world))
         self._audit.commit(line)
         return True
 
-    def _sum(self, numbers: Sequence[float]) -> list[float]:
-        """Sums over the members; float64, which holds counts up to 2**53."""
+    def _sum(self, lists: Sequence[Sequence[float]]) -> list[list[float]]:
+        """Each list summed over the members; float64, which holds counts up to 2**53."""
+        numbers = list(chain.from_iterable(lists))
         if not numbers:
-            return []
+            return [[] for _ in lists]
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self._learner.device)
         self._group.reduce(tensor).wait()
-        return list(tensor.tolist())
+        summed = iter(tensor.tolist())
+        return [list(islice(summed, len(part))) for part in lists]
 
     def _save(self, members: Members) -> None:
         """Save when it is time to; on SIGTERM save, and leave with a code that asks for a retry.
@@ -315,7 +371,25 @@ class Training:
 
     @property
     def _over(self) -> bool:
-        return self._progress.dataset is None and self._progress.epoch + 1 >= self._steps.epochs
+        return self._progress.ended and self._progress.epoch + 1 >= self._steps.epochs
+
+    def _left_the_end(self) -> bool:
+        """Whether the program came to the end of the epoch that training is in."""
+        finished = self._progress.sources[self._trained].finished
+        return finished and self._progress.epoch == self._epoch
+
+    def _require_epoch(self) -> None:
+        """Leave where the others have finished the epoch that the program is in.
+
+        The rest of the loop's body would run with their model and report an epoch that it knows in
+        part. Started again, this worker begins with the epoch that they are in.
+        """
+        if self._progress.epoch != self._epoch:
+            log.warning(
+                "epoch %d was finished by the others while this worker was away, they are in epoch "
+                "%d: starting again to join them", self._epoch, self._progress.epoch,
+            )  # fmt: skip
+            sys.exit(errors.OVERTAKEN)
 
     def _at(self, name: str) -> bool:
         """Whether training is in this dataset, in the epoch that the program is in."""
@@ -325,9 +399,9 @@ class Training:
         order = list(self._progress.sources)
         if name not in order:
             raise KeyError(f"no dataset {name}; there are {', '.join(order)}")
+        self._require_epoch()
         turn = self._progress.dataset
-        overtaken = self._progress.epoch != self._epoch
-        if turn is not None and order.index(turn) < order.index(name) and not overtaken:
+        if turn is not None and order.index(turn) < order.index(name):
             raise RuntimeError(
                 f"batches({name!r}) before {turn!r} is read: an epoch goes through the datasets "
                 f"in the order {', '.join(order)}"
@@ -343,8 +417,7 @@ class Training:
 
     def _load(self, state: State) -> None:
         for name, part in self._parts().items():
-            # An optimizer keeps the tensors it is given, and these may be somebody else's memory.
-            part.load_state_dict(deepcopy(state[name]) if name == "optimizer" else state[name])
+            load(part, state[name])
         log.info("took over the training at step %d", self.step)
 
 

@@ -1,0 +1,221 @@
+"""Reading ahead of the training: by a thread, or by the worker processes of torch's DataLoader.
+
+What comes next is a prediction: the spans that follow if nobody comes or goes. Where it does not
+hold, what was read is dropped and the right spans are read; the processes stay. A position never
+depends on what was read, only on what was committed.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol, TypedDict
+
+import torch
+from torch.utils.data import DataLoader
+
+from trainwright_runtime.elastic.prefetch import Prefetcher
+from trainwright_runtime.elastic.source import Batching, Piece
+from trainwright_runtime.parent import die_with_parent
+
+
+class MapDataset(Protocol):
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+class LoaderOptions(TypedDict, total=False):
+    """Further arguments of torch's DataLoader, which has their meaning and defaults."""
+
+    prefetch_factor: int
+    pin_memory: bool
+    timeout: float
+    worker_init_fn: Callable[[int], None]
+    multiprocessing_context: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Positions `first` to `last` in the order of a dataset, of a step that begins at `step`."""
+
+    dataset: str
+    epoch: int
+    step: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Records to read for a span: what a loader process is given."""
+
+    dataset: str
+    indices: list[int]
+    generation: int = 0
+    """Of the prediction that this is part of."""
+
+
+Following = Callable[[Span], Span]
+"""The span that comes after another one if nobody comes or goes."""
+
+
+class Reader(Protocol):
+    def read(self, span: Span, following: Following) -> list[Piece]:
+        """The records of a span; what follows is read while they are trained on."""
+
+    def close(self) -> None: ...
+
+
+class Records:
+    """Reads what a plan says, in whichever thread or process it is called."""
+
+    def __init__(self, datasets: Mapping[str, MapDataset], batching: Batching) -> None:
+        self._datasets, self._batching = dict(datasets), batching
+        # Shared with the loader processes: what they were asked for under an earlier prediction
+        # is not read any more.
+        self.generation = multiprocessing.RawValue("L", 0)
+
+    def __getitems__(self, plan: Plan) -> list[Piece]:
+        """torch's convention for reading several samples by one call."""
+        if self._obsolete(plan):
+            return []
+        dataset = self._datasets[plan.dataset]
+        if together := getattr(dataset, "__getitems__", None):
+            return self._batching.pieces(together(plan.indices))
+        samples = []
+        for index in plan.indices:
+            if self._obsolete(plan):  # a sample may take as long as a step
+                return []
+            samples.append(dataset[index])
+        return self._batching.pieces(samples)
+
+    def _obsolete(self, plan: Plan) -> bool:
+        return bool(plan.generation != self.generation.value)
+
+
+class ThreadReader:
+    """Reads a span ahead, in one thread: few datasets are made for more."""
+
+    def __init__(self, records: Records, plan: Callable[[Span], Plan]) -> None:
+        self._plan = plan
+        self._prefetcher: Prefetcher[Plan, list[Piece]] = Prefetcher(records.__getitems__)
+        self._ahead: Span | None = None
+
+    def read(self, span: Span, following: Following) -> list[Piece]:
+        if self._ahead != span:
+            if self._prefetcher.pending is not None:
+                with suppress(Exception):  # of another world: whatever it was, it is not wanted
+                    self._prefetcher.result()
+            self._prefetcher.submit(self._plan(span))
+        self._ahead = None
+        pieces = self._prefetcher.result()
+        self._ahead = following(span)
+        self._prefetcher.submit(self._plan(self._ahead))
+        return pieces
+
+    def close(self) -> None:
+        self._prefetcher.close()
+
+
+class ProcessReader:
+    """Reads by torch's DataLoader, whose processes live as long as the training.
+
+    They are started at once, before this process opens connections that they would inherit.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        plan: Callable[[Span], Plan],
+        num_workers: int,
+        options: LoaderOptions,
+    ) -> None:
+        self._schedule = _Schedule(records, plan)
+        settings: dict[str, Any] = {"pin_memory": torch.cuda.is_available(), **options}
+        settings["worker_init_fn"] = _Start(settings.get("worker_init_fn"))
+        self._batches: Any = iter(
+            DataLoader(
+                records,  # type: ignore[arg-type]
+                batch_sampler=self._schedule,  # type: ignore[arg-type]
+                collate_fn=_as_it_is,
+                num_workers=num_workers,
+                **settings,
+            )
+        )
+
+    def read(self, span: Span, following: Following) -> list[Piece]:
+        if self._schedule.next_result != span:
+            self._schedule.restart(span, following)
+            while self._schedule.next_result != span:
+                with suppress(Exception):  # of another prediction: whatever it was
+                    self._next()
+        self._schedule.following = following
+        return self._next()
+
+    def close(self) -> None:
+        self._batches = None  # the last reference: the DataLoader ends its processes
+
+    def _next(self) -> list[Piece]:
+        self._schedule.taken()
+        pieces: list[Piece] = next(self._batches)
+        return pieces
+
+
+class _Schedule:
+    """The batch sampler: an endless iterator, which the DataLoader asks for each next task."""
+
+    def __init__(self, records: Records, plan: Callable[[Span], Plan]) -> None:
+        self._records, self._plan = records, plan
+        self._outstanding: deque[Span | None] = deque()  # results come in the order of the tasks
+        self._next: Span | None = None  # until the first span is asked for, there is nothing to do
+        self.following: Following = lambda span: span
+
+    @property
+    def next_result(self) -> Span | None:
+        """The span whose records come next; None if they are not wanted any more."""
+        return self._outstanding[0] if self._outstanding else None
+
+    def taken(self) -> None:
+        self._outstanding.popleft()
+
+    def restart(self, span: Span, following: Following) -> None:
+        """Predict anew, from this span on."""
+        self._records.generation.value += 1
+        self._outstanding = deque([None] * len(self._outstanding))
+        self._next, self.following = span, following
+
+    def __iter__(self) -> _Schedule:
+        return self
+
+    def __next__(self) -> Plan:
+        span = self._next
+        self._outstanding.append(span)
+        generation = self._records.generation.value
+        if span is None:
+            return Plan("", [], generation - 1)
+        self._next = self.following(span)
+        plan = self._plan(span)
+        return Plan(plan.dataset, plan.indices, generation)
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a loader process does first."""
+
+    then: Callable[[int], None] | None
+
+    def __call__(self, worker: int) -> None:
+        die_with_parent()
+        # The training notes SIGTERM and goes on to the end of its step.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if self.then is not None:
+            self.then(worker)
+
+
+def _as_it_is(pieces: list[Piece]) -> list[Piece]:
+    return pieces
