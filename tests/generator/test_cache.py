@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -20,6 +21,7 @@ from repository import ENVIRONMENT, JOB, Repository
 from trainwright import helm
 from trainwright.errors import TrainwrightError
 from trainwright.render import build as plan
+from trainwright.specs import filetree
 from trainwright.specs.tree import Entry, Folder, Kind
 
 _HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
@@ -231,6 +233,20 @@ class Edits(RuleBasedStateMachine):
         self.repository.run("render", *selection)
 
     @rule(edit=edits, after=st.integers(1, 40), selection=st.sampled_from(SELECTIONS))
+    def race_a_rendering(
+        self, edit: tuple[str, bytes | None], after: int, selection: tuple[str, ...]
+    ) -> None:
+        """What is rendered meanwhile is written all the same."""
+        racing = Racing(self.repository.root, after, lambda: self._write(*edit))
+        options = replace(_OPTIONS, judge=False, recover=True, writes=True)
+        with suppress(TrainwrightError):
+            built = plan.build(self.repository.root, selection, options, specs=racing)
+            for environment in built.environments if not built.failed else ():
+                if environment.changes and (self.base / environment.name).is_dir():
+                    folder = self.repository.root / environment.folder
+                    filetree.apply(folder, environment.changes)
+
+    @rule(edit=edits, after=st.integers(1, 40), selection=st.sampled_from(SELECTIONS))
     def race(self, edit: tuple[str, bytes | None], after: int, selection: tuple[str, ...]) -> None:
         """An edit while everything is being read, as by an editor that empties and rewrites."""
         racing = Racing(self.repository.root, after, lambda: self._write(*edit))
@@ -292,6 +308,65 @@ def test_the_cache_says_what_no_cache_says() -> None:
 @pytest.mark.slow
 def test_the_cache_says_what_no_cache_says_after_many_edits() -> None:
     _run(120, 25)
+
+
+# --- one cache for all verbs ---------------------------------------------------------------------
+
+
+class Counting:
+    """Helm, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self._engine = helm.Embedded()
+        self.asked = 0
+
+    def render(self, values: Mapping[str, Any], release: str, namespace: str) -> dict[str, str]:
+        self.asked += 1
+        return self._engine.render(values, release, namespace)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Counting:
+    counting = Counting()
+    monkeypatch.setattr(helm, "engine", lambda _: counting)
+    return counting
+
+
+def test_a_check_after_a_rendering_judges_nothing_again(
+    inheriting: Repository, engine: Counting
+) -> None:
+    inheriting.job("prod/waived", "flags: {lr: 0.1}")
+    inheriting.job("prod/over", "state: cancelled")
+    assert inheriting.run("render").exit_code == 0
+    engine.asked = 0
+    known = inheriting.run("check", "-o", "json")
+    assert engine.asked == 0
+    assert known.output == inheriting.run("check", "-o", "json", "--no-cache").output
+    assert engine.asked > 0
+    for verb in (("render", "--check"), ("diff",), ("render",), ("render", "prod/llm"), ("check",)):
+        engine.asked = 0
+        assert inheriting.run(*verb).exit_code == 0
+        assert engine.asked == 0, verb
+
+
+def test_a_rendering_of_one_job_forgets_nothing_of_the_others(
+    inheriting: Repository, engine: Counting
+) -> None:
+    inheriting.job("prod/other")
+    assert inheriting.run("render").exit_code == 0
+    inheriting.job("prod/other", "flags: {lr: 0.1}")
+    engine.asked = 0
+    assert inheriting.run("render", "prod/other").exit_code == 0
+    assert engine.asked == 1
+    assert inheriting.run("check").exit_code == 0
+    assert engine.asked == 1
+
+
+def test_what_was_not_written_is_judged(inheriting: Repository, engine: Counting) -> None:
+    assert inheriting.run("render", "--check").exit_code == 1
+    engine.asked = 0
+    assert inheriting.run("check").exit_code == 0
+    assert engine.asked > 0
 
 
 # --- single mistakes ------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ def render(
 
     with errors(), nullcontext() if check_only else context.held():
         options = replace(planning(helm, no_cache), judge=False, recover=True, new_runs=new_runs)
-        options = replace(options, relist=not check_only)
+        options = replace(options, writes=not check_only)
         plan = context.plan(selections, options)
         if plan.findings:
             click.echo(report(context, plan, "text", selections), err=True)

@@ -51,6 +51,8 @@ class Item:
 
 def run(tree: Tree, items: Sequence[Item], options: BatchOptions) -> Iterator[Outcome]:
     """Every job rendered, in order."""
+    if not items:
+        return
     processes = min(_MAX_PROCESSES, processors())
     if processes == 1 or len(items) < _WORTH_A_PROCESS:
         renderer = Renderer(tree, options)

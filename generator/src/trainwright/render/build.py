@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from trainwright.findings import diagnostics as dx
@@ -22,7 +22,7 @@ from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
 from trainwright.specs import filetree, ledger, redundant, resolve
 from trainwright.specs.filetree import Changes
-from trainwright.specs.load import JobFile, Reader, discover
+from trainwright.specs.load import JobFile, Reader, discover, state_of
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder, Snapshot, Tree
 from trainwright.workspace import Workspace
@@ -34,8 +34,9 @@ class BuildOptions:
 
     With `judge` the next run of every job is checked; without it only runs that begin are.
     With `recover` records that are missing are taken from git's history. `new_runs` lets runs begin
-    in place of those of which nobody knows what they began with. With `relist` a right list of
-    manifests in the layout of earlier versions is replaced.
+    in place of those of which nobody knows what they began with. `writes` says that what is
+    built will be written: then a right list of manifests in the layout of earlier versions is
+    replaced, too.
     """
 
     today: str  # ISO date, for the expiry of waivers
@@ -45,7 +46,7 @@ class BuildOptions:
     judge: bool = True
     new_runs: bool = False
     recover: bool = False
-    relist: bool = False
+    writes: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +196,7 @@ class _Work:
         remembers = options.use_cache and options.judge
         self._remembered = cache.load(self._cache_path, self._mark) if remembers else {}
         self._judged: dict[str, Remembered] = {}
+        self._known: dict[str, Remembered] = {}  # what a check of a job would come to from now on
         self._runs: dict[str, Record] = dict(folder.records)
         self._texts: dict[str, str] = {}
 
@@ -208,7 +210,7 @@ class _Work:
         for file, recorded in self._present().items():
             known = self._remembered.get(file.name)
             if known and self._still_true(known):
-                self._judged[file.name] = known
+                self._judged[file.name] = self._known[file.name] = known
             judge = self._options.judge and file.name not in self._judged
             here = file.name in self._runs  # not only in git's history
             if judge or recorded is None or not (here and keeper.stays(file, recorded)):
@@ -263,17 +265,23 @@ class _Work:
     def take(self, item: batch.Item, rendered: render.Rendered, inputs: Mapping[str, str]) -> None:
         """Note what a job came to."""
         job = rendered.file.name
+        outcome = Remembered(
+            inputs=inputs,
+            findings=rendered.findings,
+            waivers=rendered.waivers,
+            idle=rendered.idle,
+        )
         if item.judge or rendered.findings or job not in self._judged:
-            self._judged[job] = Remembered(
-                inputs=inputs,
-                findings=rendered.findings,
-                waivers=rendered.waivers,
-                idle=rendered.idle,
-            )
+            self._judged[job] = outcome
+        if item.judge:
+            self._known[job] = outcome
         if rendered.record is not None:
             self._runs[job] = rendered.record
             text = records.text(rendered.file.path, rendered.record)
             self._texts[f"{job}/{RECORD_FILE}"] = text
+            if self._options.writes and rendered.is_judged:
+                written = {records.path(self.name, job): state_of(text.encode())}
+                self._known[job] = replace(outcome, inputs={**inputs, **written})
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
 
     @property
@@ -286,12 +294,7 @@ class _Work:
 
     def finished(self, shared: tuple[Finding, ...]) -> EnvironmentBuild:
         """The plan; `shared` are findings about files that several jobs inherit from."""
-        options = self._options
-        if options.use_cache and options.judge and self.environment is not None:
-            kept = {} if self._selection.whole else self._remembered
-            known = {**kept, **self._judged}
-            if known != self._remembered:
-                cache.save(self._cache_path, self._mark, known)
+        self._remember()
         if self._selection.whole:
             selected = {file.name for file in self._selection.jobs}
             self._runs = {job: run for job, run in self._runs.items() if job in selected}
@@ -305,6 +308,21 @@ class _Work:
             changes=None if failed else self._changes(),
             edited=tuple(self._edited()),
         )
+
+    def _remember(self) -> None:
+        """Keep what a check would come to, for the next one."""
+        if not self._options.use_cache or self.environment is None or not self._known:
+            return
+        remembered = self._remembered
+        if not self._options.judge:  # it was of no use so far
+            remembered = cache.load(self._cache_path, self._mark)
+        stay = {file.name for file in self._selection.others}
+        if not self._options.judge:
+            stay |= {file.name for file in self._selection.jobs}
+        kept = {job: outcome for job, outcome in remembered.items() if job in stay}
+        known = {**kept, **self._known}
+        if known != remembered:
+            cache.save(self._cache_path, self._mark, known)
 
     def _findings(self, shared: tuple[Finding, ...]) -> tuple[Finding, ...]:
         if self.environment is None:
@@ -335,7 +353,7 @@ class _Work:
             listed = {**self._folder.unrecorded, **listed}
         present = self._folder.listed
         as_before = kustomization.is_earlier(self.name, listed, present)
-        if self._options.relist or not as_before:
+        if self._options.writes or not as_before:
             present = kustomization.written(self.name, listed, present)
         wanted = {**self._texts, KUSTOMIZATION_FILE: present}
         selected = {file.name for file in self._selection.jobs}

@@ -65,6 +65,12 @@ class Rendered:
     def finished(self) -> bool:
         return self.decision is not None and self.decision.state == "finished"
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a check of the run that is recorded now has nothing to add to the findings."""
+        step = self.decision.step if self.decision and self.usable else None
+        return step in (Step.BEGIN, Step.END)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:

@@ -279,6 +279,11 @@ def _numbers(value: Data, pointer: str, written: Mapping[str, str]) -> Data:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def state_of(raw: bytes) -> str:
+    """The state of a file with these bytes (see `Reader.state`)."""
+    return hashlib.sha256(raw).hexdigest()
+
+
 class Reader:
     """Reads each file under the root once, and never a file outside of it."""
 
@@ -321,7 +326,7 @@ class Reader:
     def state(self, path: str) -> str:
         """SHA-256 of a file's bytes, or why there are none: what a reader makes of it follows."""
         raw = self.raw(path)
-        return raw.message if isinstance(raw, Finding) else hashlib.sha256(raw).hexdigest()
+        return raw.message if isinstance(raw, Finding) else state_of(raw)
 
     def source(self, path: str) -> str:
         """SHA-256 of a file, whichever line ends a checkout gave it; empty when it is not there."""
