@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
+from trainwright.duration import seconds
 from trainwright.groupkind import GroupKind
 from trainwright.pointer import Pointer
 
@@ -112,6 +113,35 @@ def _mapping(value: Data) -> Mapping[str, Data]:
     return value if isinstance(value, dict) else {}
 
 
+# --- how fields are written in specs ---------------------------------------------------------
+
+
+def written(
+    *keys: str,
+    whole: bool = False,
+    read: Callable[[Any], Any] | None = None,
+    identity: bool = True,
+    derived: bool = False,
+) -> dict[str, Any]:
+    """The metadata of a field that is not simply written under its own name, as JSON spells it.
+
+    `keys` lead to it, `whole` is all of the mapping around it, and `read` makes its value.
+    `identity` says whether another value is another run, `derived` whether two that are written
+    may come to the same.
+    """
+    how = {"keys": () if whole else keys or None, "read": read}
+    return {**how, "identity": identity, "derived": derived}
+
+
+NOT_WRITTEN = {"unwritten": True, "identity": False}  # known by where the rest is written
+
+
+def spelled(name: str) -> str:
+    """The name of a field as JSON has it: `node_selector` is nodeSelector."""
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
 # --- the environment -------------------------------------------------------------------------
 
 
@@ -119,7 +149,7 @@ def _mapping(value: Data) -> Mapping[str, Data]:
 class Pool:
     """Nodes that jobs ask for by name. `capacity` counts accelerators (nodes when it has none)."""
 
-    name: str
+    name: str = field(metadata=NOT_WRITTEN)
     resource: str = ""  # extended resource name, "nvidia.com/gpu"; empty for a CPU pool
     tolerations: tuple[Mapping[str, Data], ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
@@ -143,8 +173,9 @@ class TargetOptions:
 
     version: str = ""
     restricted_init_container: bool = False  # operator's init-pytorch passes `restricted`
-    rendezvous_backend: str = ""  # trainingjob without the agent: etcd-v2
-    rendezvous_endpoint: str = ""
+    # trainingjob without the agent: etcd-v2
+    rendezvous_backend: str = field(default="", metadata=written("rendezvous", "backend"))
+    rendezvous_endpoint: str = field(default="", metadata=written("rendezvous", "endpoint"))
     runtime: str = ""  # trainjob: a ClusterTrainingRuntime; empty when a run brings its own
 
 
@@ -230,23 +261,30 @@ class GitOps:
         return replace(self.chart, revision=self.chart.revision or default) if git else self.chart
 
 
+def _quotas(queues: Mapping[str, Data]) -> dict[str, int | None]:
+    return {name: (queue or {}).get("quota") for name, queue in queues.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Environment:
     """One deployment place: cluster, namespace, and the rules jobs there live under."""
 
-    name: str
+    name: str = field(metadata=NOT_WRITTEN)
     namespace: str
-    place: Location
-    kubernetes_version: str
+    place: Location = field(metadata=NOT_WRITTEN)
+    kubernetes_version: str = field(metadata=written("kubernetes", "version"))
     targets: Mapping[str, TargetOptions]
-    kube_context: str = ""  # name in people's kubeconfig; empty: whichever is current there
+    # The name in people's kubeconfig; empty: whichever is current there.
+    kube_context: str = field(default="", metadata=written("kubernetes", "context"))
     gitops: GitOps = GitOps()
-    require_digest: bool = False
-    registries: tuple[str, ...] = ()  # allowed image prefixes; empty allows all
+    require_digest: bool = field(default=False, metadata=written("images", "requireDigest"))
+    # Allowed image prefixes; empty allows all.
+    registries: tuple[str, ...] = field(default=(), metadata=written("images", "registries"))
     pools: Mapping[str, Pool] = field(default_factory=dict)
     queueing: Literal["kueue", "volcano", "coscheduling", "none"] = "none"
-    kueue_version: str = ""
-    queues: Mapping[str, int | None] = field(default_factory=dict)  # accelerators each may hold
+    kueue_version: str = field(default="", metadata=written("kueue", "version"))
+    # Accelerators that each may hold.
+    queues: Mapping[str, int | None] = field(default_factory=dict, metadata=written(read=_quotas))
     budget: Budget = Budget()
     secrets: tuple[str, ...] = ()  # Secrets that exist, however made; empty when not declared
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
@@ -254,6 +292,15 @@ class Environment:
     shared_changes: Literal["hold", "start"] = "hold"  # what an edit of a shared file does to runs
     severities: Mapping[str, SeverityOverride] = field(default_factory=dict)
     waivers: tuple[Waiver, ...] = ()
+
+
+def _unless(default: str) -> Callable[[str], str]:
+    """Reads a default as the empty text, which leaves names alone."""
+    return lambda value: "" if value == default else value
+
+
+def _true(value: bool) -> bool | None:
+    return value or None
 
 
 # --- the job ---------------------------------------------------------------------------------
@@ -292,9 +339,8 @@ class Entrypoint:
 class Elastic:
     min_nodes: int
     max_nodes: int
-    recovery: Literal["", "live"] = (
-        ""  # empty rather than restart, as absent fields leave names alone
-    )
+    # Empty rather than restart, as absent fields leave names alone.
+    recovery: Literal["", "live"] = field(default="", metadata=written(read=_unless("restart")))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,8 +352,8 @@ class Resources:
     ephemeral_storage: str = ""
     gpu: int = 0
     extended: Mapping[str, int] = field(default_factory=dict)
-    limit_cpu: str = ""
-    limit_memory: str = ""
+    limit_cpu: str = field(default="", metadata=written("limits", "cpu"))
+    limit_memory: str = field(default="", metadata=written("limits", "memory"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,6 +365,17 @@ class Claim:
     access_modes: tuple[str, ...] = ()  # empty: decided by `values` from the number of nodes
 
 
+def _volume_source(data: Mapping[str, Data]) -> dict[str, Data]:
+    """The Kubernetes volume source of a volume's short form."""
+    if "claim" in data:
+        return {"persistentVolumeClaim": {"claimName": data["claim"]}}
+    if "configMap" in data:
+        return {"configMap": {"name": data["configMap"]}}
+    if "secret" in data:
+        return {"secret": {"secretName": data["secret"]}}
+    return {key: dict(data[key]) for key in ("hostPath", "emptyDir", "nfs") if key in data}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
     """One mount. `source` is the Kubernetes volume source, without the name.
@@ -326,9 +383,9 @@ class Volume:
     A volume with `create` has no source yet: its claim is named after the job.
     """
 
-    name: str
+    name: str = field(metadata=NOT_WRITTEN)
     mount_path: str
-    source: Mapping[str, Data]
+    source: Mapping[str, Data] = field(metadata=written(whole=True, read=_volume_source))
     sub_path: str = ""
     read_only: bool = False
     create: Claim | None = None
@@ -396,23 +453,26 @@ class Security:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One training run, merged, resolved against its environment, and valid."""
+    """One training run, merged, resolved against its environment, and valid.
 
-    name: str
-    environment: str
-    source: str  # path of the job file, relative to the root
+    Its fields are those of a spec, in the order of the schema, after what says where that is.
+    """
+
+    environment: str = field(metadata=NOT_WRITTEN)
+    source: str = field(metadata=NOT_WRITTEN)  # path of the job file, relative to the root
+    namespace: str = field(metadata=NOT_WRITTEN)
+    name: str = field(metadata=written(identity=False))
     target: str
-    namespace: str
     image: Image
     entrypoint: Entrypoint
     launcher: Literal["trainwright", "torchrun", "python"]
-    flags: Mapping[str, Data]
-    nodes: int
-    procs_per_node: int
-    backend: Literal["nccl", "gloo"]
-    resources: Resources
+    flags: Mapping[str, Data] = field(default_factory=dict)
+    nodes: int = field(metadata=written(derived=True))
+    procs_per_node: int = field(metadata=written(derived=True))
+    backend: Literal["nccl", "gloo"] = field(metadata=written(derived=True))
+    elastic: Elastic | None = field(default=None, metadata=written(derived=True))
     pool: Pool | None
-    elastic: Elastic | None = None
+    resources: Resources = Resources()
     shm: str = "auto"  # "auto", "none" or a quantity
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, SecretKey] = field(default_factory=dict)
@@ -421,22 +481,42 @@ class Job:
     queue: str = ""
     queue_priority: str = ""
     topology: Topology | None = None
-    gang: bool | None = None  # None rather than False: an absent field leaves names alone
+    # None rather than False: an absent field leaves names alone.
+    gang: bool | None = field(default=None, metadata=written(read=_true, derived=True))
     priority_class: str = ""
-    max_duration: int | None = None  # seconds
+    max_duration: int | None = field(
+        default=None, metadata=written(read=seconds, identity=False, derived=True)
+    )
     retries: int = 0
-    grace_period: int = 60  # seconds
+    grace_period: int = field(default=60, metadata=written(read=seconds, derived=True))
     run: int = 1
-    state: Literal["active", "suspended", "cancelled"] = "active"
+    state: Literal["active", "suspended", "cancelled"] = field(
+        default="active", metadata=written(identity=False)
+    )
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Data], ...] = ()
     affinity: Mapping[str, Data] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     service_account: str = ""
-    create_service_account: bool | None = None
-    network: Literal["", "isolated"] = ""
+    create_service_account: bool | None = field(
+        default=None, metadata=written(read=_true, derived=True)
+    )
+    network: Literal["", "isolated"] = field(
+        default="", metadata=written(read=_unless("open"), derived=True)
+    )
     metrics: Metrics | None = None
-    security: Security = Security()
-    lattice: Lattice = Lattice()
-    waivers: tuple[Waiver, ...] = ()
+    security: Security = field(default=Security(), metadata=written(derived=True))
+    lattice: Lattice = field(default=Lattice(), metadata=written(derived=True))
+    waivers: tuple[Waiver, ...] = field(default=(), metadata=written(identity=False))
+
+
+# What may change on a live object, or only says where the spec was found. Raising maxDuration
+# must not restart a run: a Job's and a PyTorchJob's deadline is read from the object as it is
+# now, and where it is fixed (JobSet, TrainJob) the change is refused and the run goes on.
+NOT_IDENTITY = frozenset(f.name for f in fields(Job) if not f.metadata.get("identity", True))
+# Fields that are made something else of than what is written, so that two values may come to the
+# same job. Every other value is another job.
+DERIVED = frozenset(spelled(f.name) for f in fields(Job) if f.metadata.get("derived"))
+# Every field of a job that people can write, in the order of the schema.
+JOB_FIELDS = tuple(spelled(f.name) for f in fields(Job) if not f.metadata.get("unwritten"))

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from trainwright.duration import seconds
 from trainwright.model import Data
 from trainwright.objects.tolerant import mapping, mappings, text
-from trainwright.specs.resolve import seconds
 
 GROUP, KIND = "external-secrets.io", "ExternalSecret"
 _POLICIES = {"creationPolicy": "Owner", "deletionPolicy": "Retain"}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from trainwright.duration import seconds
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.specs import edit as editing
-from trainwright.specs import resolve, schema
+from trainwright.specs import schema
 
 _FIELD = "/maxDuration"
 
@@ -19,12 +20,12 @@ def extend(subject: Subject, by: str) -> Step:
     if subject.value("/state") == "cancelled" or subject.finished:
         return Step(said="is over: nothing of it is left to extend", refused=True)
     if not by.startswith("+"):
-        if more == resolve.seconds(written):
+        if more == seconds(written):
             return Step(said=f"may run {written} already")
-        if more < resolve.seconds(written):
+        if more < seconds(written):
             said = f"may run {written}, which is more than {by}; shorten it in {subject.file.path}"
             return Step(said=said, refused=True)
-    wanted = _text(resolve.seconds(written) + more, days="d" in written) if by[0] == "+" else by
+    wanted = _text(seconds(written) + more, days="d" in written) if by[0] == "+" else by
     raw = editing.put(subject.file.path, subject.raw, _FIELD, wanted)
     said = f"may run {wanted} instead of {written}"
     return Step(said=said, files={subject.file.path: raw}, for_the_run=True)
@@ -39,14 +40,14 @@ def _seconds(duration: str) -> int:
     }
     if not schema.job_file().accepts(spec):
         raise TrainwrightError(f'"{duration}" is no duration; write 12h, 1h30m, or +6h for more')
-    return resolve.seconds(duration)
+    return seconds(duration)
 
 
-def _text(seconds: int, *, days: bool) -> str:
+def _text(rest: int, *, days: bool) -> str:
     """Seconds in the units people use: days only where there were some before."""
     units = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
     text = ""
     for unit, size in units if days else units[1:]:
-        count, seconds = divmod(seconds, size)
+        count, rest = divmod(rest, size)
         text += f"{count}{unit}" if count else ""
     return text

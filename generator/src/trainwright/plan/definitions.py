@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.duration import seconds
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
 from trainwright.manifests import changes, crds
@@ -17,7 +18,6 @@ from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
 from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.merge import lookup
-from trainwright.specs.resolve import seconds
 
 _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from trainwright.errors import TrainwrightError
-from trainwright.model import Data, Environment, GitOps, Job, Pool
+from trainwright.model import Data, Environment, GitOps, Job, Pool, TargetOptions
 from trainwright.pointer import Pointer
 from trainwright.runs import meaning, threeway
 from trainwright.runs.record import API_VERSION, Record
+from trainwright.specs import convert, resolve, schema, yamlio
 from trainwright.specs import edit as editing
-from trainwright.specs import resolve, schema, yamlio
 from trainwright.specs.filetree import digest
 from trainwright.specs.load import JobFile
 from trainwright.specs.merge import Layered
@@ -65,13 +65,14 @@ def job_of(record: Record, file: JobFile, environment: Environment) -> Job | Non
 def began_in(record: Record, today: Environment) -> Environment:
     """The environment as a run knows it: today's, with what is recorded of it."""
     facts = record.environment
-    options = today.targets.get(record.target) or resolve.target({})
-    written = facts.get("targets", {}).get(record.target, {})
+    options = today.targets.get(record.target) or TargetOptions()
+    recorded = facts.get("targets", {}).get(record.target, {})
+    written = convert.written(TargetOptions, recorded)
     gitops: Data = facts.get("gitops", {})
     return replace(
         today,
         namespace=facts["namespace"],
-        targets={**today.targets, record.target: resolve.target(written, options)},
+        targets={**today.targets, record.target: replace(options, **written)},
         gitops=replace(
             today.gitops,
             engine=gitops.get("engine", GitOps().engine),
@@ -86,16 +87,14 @@ def began_in(record: Record, today: Environment) -> Environment:
 
 def _pools(facts: Data, today: Mapping[str, Pool]) -> dict[str, Pool]:
     """The recorded placement of pools, with today's prices and capacities."""
-    placed = resolve.pools(facts)
+    placed = {name: convert.value(Pool, data, name=name) for name, data in facts.items()}
     return {
         name: replace(
-            today[name],
+            today.get(name, pool),
             resource=pool.resource,
             tolerations=pool.tolerations,
             node_selector=pool.node_selector,
         )
-        if name in today
-        else pool
         for name, pool in placed.items()
     }
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL
+from trainwright.model import JOB_FIELDS
 
 ANY = "*"  # in a path: whatever name people gave it
 
@@ -51,8 +52,7 @@ class EnvironmentField:
 
 
 _NONE = (Effect.NONE, Effect.NONE)
-
-JOB = (
+_OF_THE_FILE = (
     JobField("apiVersion", *_NONE),
     JobField("kind", *_NONE),
     JobField("name", Effect.NEW_RUN, Effect.REFUSED, "It is that of the file: another job."),
@@ -60,35 +60,16 @@ JOB = (
     JobField(
         "extends", Effect.NEW_RUN, Effect.REFUSED, "Where what is inherited then means another run."
     ),
-    JobField("target"),
-    JobField("image"),
-    JobField("entrypoint"),
-    JobField("launcher"),
-    JobField("flags"),
-    JobField("nodes"),
-    JobField("procsPerNode"),
-    JobField("backend"),
-    JobField("elastic"),
+)
+# What an edit of any other field does not do: begin a new run, and hold where the line is shared.
+_UNLIKE_OTHERS = (
     JobField("pool", note="By another name for the same nodes: no effect."),
-    JobField("resources"),
-    JobField("shm"),
-    JobField("env"),
-    JobField("secrets"),
-    JobField("volumes"),
-    JobField("checkpoint"),
-    JobField("queue"),
-    JobField("queuePriority"),
-    JobField("topology"),
-    JobField("gang"),
-    JobField("priorityClass"),
     JobField(
         "maxDuration",
         Effect.IN_PLACE,
         Effect.HELD,
         "Where the API takes another one: see [edits](edits.md). A lowered default ends nothing.",
     ),
-    JobField("retries"),
-    JobField("gracePeriod"),
     JobField("run", note="What `rerun` raises."),
     JobField(
         "state",
@@ -96,19 +77,17 @@ JOB = (
         Effect.IN_PLACE,
         "What was cancelled comes back by its own file only.",
     ),
-    JobField("nodeSelector"),
-    JobField("tolerations"),
-    JobField("affinity"),
-    JobField("labels"),
-    JobField("annotations"),
-    JobField("serviceAccount"),
-    JobField("createServiceAccount"),
-    JobField("network"),
-    JobField("metrics"),
-    JobField("security"),
-    JobField("lattice"),
     JobField("waivers", *_NONE),
 )
+
+
+def _job() -> Iterator[JobField]:
+    unlike = {row.name: row for row in (*_OF_THE_FILE, *_UNLIKE_OTHERS)}
+    for name in dict.fromkeys((*(row.name for row in _OF_THE_FILE), *JOB_FIELDS)):
+        yield unlike.get(name, JobField(name))
+
+
+JOB = tuple(_job())
 
 
 def _facts() -> Iterator[EnvironmentField]:

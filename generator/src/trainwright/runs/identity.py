@@ -10,17 +10,10 @@ from typing import Any
 from trainwright import quantity
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL
-from trainwright.model import ChartSource, Data, Environment, Job
+from trainwright.model import NOT_IDENTITY, ChartSource, Data, Environment, Job
 from trainwright.pods import launch
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
-
-# What may change on a live object, or only says where the spec was found. Raising maxDuration
-# must not restart a run: a Job's and a PyTorchJob's deadline is read from the object as it is
-# now, and where it is fixed (JobSet, TrainJob) the change is refused and the run goes on.
-NOT_IDENTITY = frozenset(
-    {"name", "environment", "source", "namespace", "state", "max_duration", "waivers"}
-)
 
 
 def spec_hash(job: Job, environment: Environment) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Data, Environment, Finding, Job, Related
+from trainwright.model import DERIVED, Data, Environment, Finding, Job, Related
 from trainwright.pointer import Pointer
 from trainwright.specs import resolve, schema
 from trainwright.specs.load import BUILT_IN, ENVIRONMENTS, Reader, environment_path
@@ -23,12 +23,6 @@ from trainwright.specs.yamlio import Document
 
 # What a file says of itself, and not of the job.
 _OF_THE_FILE = frozenset({"apiVersion", "kind", "name", "extends", "description", "waivers"})
-# Fields that `resolve` makes something else of than what is written, so that two values may come
-# to the same job. Every other value is another job.
-_DERIVED = frozenset(
-    "nodes procsPerNode backend elastic gang createServiceAccount network maxDuration gracePeriod"
-    " lattice security".split()
-)
 # A command is replaced as a whole, and its words are no items of a set.
 _COMMANDS = frozenset({"/entrypoint/argv"})
 
@@ -86,7 +80,7 @@ class WrittenLayers:
     def _own(self, one: _Written, job: Job, place: Environment) -> Iterator[Finding]:
         if one.idle:
             yield _removes_nothing(one) if one.value is None else _equal(one)
-        elif one.source is not None and one.pointer.parts[0] in _DERIVED:
+        elif one.source is not None and one.pointer.parts[0] in DERIVED:
             yield from _unread(self.spec, job, place, one)
 
 

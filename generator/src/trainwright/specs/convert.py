@@ -1,0 +1,91 @@
+"""Schema-valid data as values: a key is the field of its name, unless the model says otherwise."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Container, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache, partial
+from types import NoneType, UnionType
+from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from trainwright.model import Data, spelled
+
+T = TypeVar("T")
+Read: TypeAlias = Callable[[Data], Any] | None  # None where data is the value already
+
+
+def value(kind: type[T], data: Mapping[str, Data], **given: Any) -> T:
+    """A dataclass of what is written, with the fields that something else decides."""
+    return kind(**written(kind, data, given), **given)
+
+
+def written(kind: type, data: Mapping[str, Data], without: Container[str] = ()) -> dict[str, Any]:
+    """The fields of a dataclass that data has a value for, a null being none."""
+    whole, by_key = _fields(kind)
+    found = {name: read(data) for name, read in whole}
+    for key, item in data.items():
+        for name, inside, read in by_key.get(key, ()):
+            value = item if not inside else _inside(item, inside)
+            if value is not None and name not in without:
+                found[name] = read(value) if read else value
+    return found
+
+
+def _inside(data: Data, keys: tuple[str, ...]) -> Data:
+    for key in keys:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
+
+
+_Field: TypeAlias = tuple[str, tuple[str, ...], Read]  # its name, further keys, how it is read
+
+
+@cache
+def _fields(kind: type) -> tuple[list[tuple[str, Callable[[Data], Any]]], dict[str, list[_Field]]]:
+    """The fields that are read from all of a mapping, and the others by their first key."""
+    hints = get_type_hints(kind)
+    whole, by_key = [], defaultdict(list)
+    for field in fields(kind):
+        how = field.metadata
+        if how.get("keys") == ():
+            whole.append((field.name, how["read"]))
+        elif not how.get("unwritten"):
+            first, *inside = how.get("keys") or (spelled(field.name),)
+            read = how.get("read") or _read(hints[field.name])
+            by_key[first].append((field.name, tuple(inside), read))
+    return whole, by_key
+
+
+def _read(hint: Any) -> Read:
+    """How a value of a type is made of data."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return partial(value, hint)
+    if origin in (Union, UnionType):
+        (hint,) = (one for one in arguments if one is not NoneType)
+        return _read(hint)
+    if origin is tuple:
+        return partial(_tuple, _named(arguments[0]), _read(arguments[0]))
+    if origin is Mapping and (named := _named(arguments[1])):
+        return lambda data: {key: named(item, name=key) for key, item in data.items()}
+    if origin is Mapping and (read := _read(arguments[1])):
+        return lambda data: {key: read(item) for key, item in data.items()}
+    return None
+
+
+def _tuple(named: Callable[..., Any] | None, read: Read, data: Data) -> tuple[Any, ...]:
+    if named and isinstance(data, Mapping):
+        return tuple(named(data[key], name=key) for key in sorted(data))
+    return tuple(map(read, data)) if read else tuple(data)
+
+
+def _named(hint: Any) -> Callable[..., Any] | None:
+    """Makes values that have the key of a mapping as their name; None for a type without one."""
+    if (
+        isinstance(hint, type)
+        and is_dataclass(hint)
+        and any(field.name == "name" and field.metadata.get("unwritten") for field in fields(hint))
+    ):
+        return partial(value, hint)
+    return None
