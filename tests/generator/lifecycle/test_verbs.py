@@ -744,3 +744,53 @@ def test_the_command_as_a_process(repository: Repository) -> None:
     assert done.stdout.startswith("--- a/environments/prod/jobs/llm.yaml\n")
     assert "\x1b" not in done.stdout
     assert done.stderr.splitlines()[-1].startswith("committed as ")
+
+
+# --- nothing half-written -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["suspend", "cancel", "retire", "rerun"])
+@pytest.mark.parametrize("what", ["link", "file", "folder"])
+def test_an_edit_whose_rendering_cannot_be_written_is_not_made(
+    repository: Repository, tmp_path: Path, verb: str, what: str
+) -> None:
+    repository.environment("staging")
+    repository.job("staging/llm")
+    assert repository.run("render").exit_code == 0
+    folder = repository.root / "environments/staging/rendered/llm"
+    elsewhere = tmp_path / "elsewhere"
+    if what == "folder":  # where a file should be
+        (folder / "run.lock").unlink()
+        (folder / "run.lock" / "inside").mkdir(parents=True)
+    else:
+        folder.rename(elsewhere)
+        folder.symlink_to(elsewhere) if what == "link" else folder.write_text("x", "utf-8")
+    before = _everything(repository.root)
+    done = repository.run(verb, "*/llm")
+    assert done.exit_code not in (0, 3), done.output
+    assert _everything(repository.root) == before
+
+
+def _everything(root: Path) -> dict[str, bytes]:
+    paths = (path for path in root.rglob("*") if path.is_file())
+    return {str(path.relative_to(root)): path.read_bytes() for path in paths}
+
+
+def test_a_rendering_of_several_environments_is_written_in_all_or_in_none(
+    repository: Repository, tmp_path: Path
+) -> None:
+    repository.environment("staging")
+    repository.job("staging/llm")
+    assert repository.run("render").exit_code == 0
+    folder = repository.root / "environments/staging/rendered/llm"
+    folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(tmp_path / "elsewhere")
+    for environment in ("prod", "staging"):
+        repository.job(f"{environment}/other")
+        repository.job(f"{environment}/llm", "flags: {lr: 0.1}")
+    before = _everything(repository.root)
+    done = repository.run("render")
+    assert done.exit_code not in (0, 3), done.output
+    assert "is in the way" in done.stderr
+    assert _everything(repository.root) == before
+    assert not (repository.root / "environments/prod/rendered/other").exists()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -71,9 +71,14 @@ def render(
             sys.exit(FINDINGS)
         if check_only:
             sys.exit(_say_drift(plan, selections))
-        for environment in plan.environments:
-            if environment.changes:
-                filetree.apply(context.root / environment.folder, environment.changes)
+        with ExitStack() as stack:
+            finishing = [
+                stack.enter_context(filetree.prepared(context.root / each.folder, each.changes))
+                for each in plan.environments
+                if each.changes
+            ]
+            for finish in finishing:
+                finish()
         click.echo(terminal.summary(plan, "written"), nl=False)
 
 

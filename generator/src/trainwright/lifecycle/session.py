@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -122,11 +122,16 @@ def _manifest(body: dict[str, object]) -> Manifest:
 
 
 def write(root: Path, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]) -> None:
-    """The edited specs, then what they render to."""
-    filetree.write(root, ENVIRONMENTS, outcome.files, outcome.before)
-    for environment in environments:
-        if environment.changes:
-            filetree.apply(root / environment.folder, environment.changes)
+    """The edited specs, then what they render to; neither where one of them cannot be written."""
+    with ExitStack() as stack:
+        finishing = [
+            stack.enter_context(filetree.prepared(root / each.folder, each.changes))
+            for each in environments
+            if each.changes
+        ]
+        filetree.write(root, ENVIRONMENTS, outcome.files, outcome.before)
+        for finish in finishing:
+            finish()
 
 
 class Committing:

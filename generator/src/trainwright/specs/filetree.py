@@ -99,10 +99,29 @@ def apply(folder: Path, changes: Changes) -> None:
     New contents are written and synced beside their place, then renamed into it in one pass,
     lists after what they list; removals come last. Killed anywhere, the next run repairs it.
     """
+    with prepared(folder, changes) as finish:
+        finish()
+
+
+@contextmanager
+def prepared(folder: Path, changes: Changes) -> Iterator[Callable[[], None]]:
+    """Everything of `apply` that can fail; what it yields makes the changes, and once.
+
+    Where that is not called, nothing is left behind. So what belongs together in several folders is
+    written in all of them, or in none.
+    """
     try:
         _make_folder(folder, "")
         with exclusive(folder):
-            _make(folder, changes)
+            _sweep(folder)
+            staged: list[tuple[Path, Path]] = []
+            try:
+                _stage_all(folder, changes, staged)
+                yield lambda: _finish(folder, changes, staged)
+            finally:
+                for temporary, _ in staged:
+                    temporary.unlink(missing_ok=True)
+                _remove_empty(folder, tuple(changes.written))
     except OSError as error:
         where = error.filename or folder
         raise OutputError(f"cannot write {where}: {error.strerror}") from error
@@ -192,22 +211,32 @@ def exclusive(folder: Path, waiting: Callable[[], object] = int) -> Iterator[Non
         os.close(descriptor)
 
 
-def _make(folder: Path, changes: Changes) -> None:
+def _stage_all(folder: Path, changes: Changes, staged: list[tuple[Path, Path]]) -> None:
+    """Write new contents beside their places, and note where."""
     from concurrent.futures import ThreadPoolExecutor  # 10 ms, and only writing needs it
 
-    _sweep(folder)
-    # Job folders first, then what lists them (index, kustomization) at the top.
+    # Job folders first, then what lists them (kustomization) at the top.
     written = sorted(changes.written.items(), key=lambda item: ("/" not in item[0], item[0]))
     for parent in sorted({os.path.dirname(path) for path, _ in written}):  # noqa: PTH120
         _make_folder(folder, parent)
+    for path, _ in written:
+        final = folder / path
+        if final.is_dir() and not final.is_symlink():
+            raise OutputError(f"{final} is in the way: it should be a file")
+        staged.append((_scratch(final.parent), final))
     with ThreadPoolExecutor(_WRITERS) as pool:
-        staged = list(pool.map(lambda item: _stage(folder, *item), written))
+        pairs = zip(staged, written, strict=True)
+        list(pool.map(lambda pair: _write_new(pair[0][0], pair[1][1].encode()), pairs))
+
+
+def _finish(folder: Path, changes: Changes, staged: list[tuple[Path, Path]]) -> None:
     for temporary, final in staged:
         temporary.replace(final)
     for path in changes.removed:
         (folder / path).unlink(missing_ok=True)
     _remove_empty(folder, changes.removed)
     _sync_folders({final.parent for _, final in staged})
+    staged.clear()
 
 
 def _make_folder(folder: Path, parent: str) -> None:
@@ -218,13 +247,6 @@ def _make_folder(folder: Path, parent: str) -> None:
         if path.is_symlink() or (path.exists() and not path.is_dir()):
             raise OutputError(f"{path} is in the way: it should be a folder")
         path.mkdir(exist_ok=True, parents=path == folder)
-
-
-def _stage(folder: Path, path: str, text: str) -> tuple[Path, Path]:
-    final = folder / path
-    temporary = _scratch(final.parent)
-    _write_new(temporary, text.encode())
-    return temporary, final
 
 
 def _scratch(folder: Path) -> Path:
