@@ -1,6 +1,6 @@
 """What elastic training costs and what it saves, against plain DDP and torchrun in the same run.
 
-    .venv/bin/python benchmarks/elastic.py [steps|recovery|goodput|position] ... [--runs 3]
+    .venv/bin/python benchmarks/elastic.py [steps|reading|recovery|goodput|position] ... [--runs 3]
 
 Every figure is a median. Workers are processes of this machine over gloo; where a step must not
 compete for the cores with workers that start, it sleeps as it would wait for a GPU. Steps of DDP
@@ -168,6 +168,12 @@ class Case:
     compute: float
     block: int
     wanted: str = ""
+    read: float = 0.0
+    """Seconds to read a record."""
+    loaders: int = 0
+    """Loader processes of each worker."""
+    warm: int = 3
+    """Steps at the begin of a block that do not count."""
 
 
 CASES = (
@@ -176,14 +182,19 @@ CASES = (
     Case("large", 256, 0.0, 10, "at most 1.05"),
     Case("small", 64, 0.0, 100),
 )
-WARM = 3
-"""Steps at the begin of a block that do not count."""
+READING = tuple(
+    # What was read ahead while a worker waited for its turn does not count: two batches for each
+    # process.
+    Case("small", 64, 0.0, 40, "at most 1.1", read=read, loaders=4, warm=12)
+    for read in (0.004, 0.001)
+)
 
 
 def pair(here: Lab, mode: str, case: Case) -> list[Worker]:
     """Two workers that have trained a block, and wait to be told to train the next one."""
     options = [f"--size={case.size}", f"--batch={case.batch}", f"--compute={case.compute}"]
     options += [f"--block={case.block}", "--steps=1000000"]
+    options += [f"--read={case.read}", f"--loaders={case.loaders}"]
     port = free_port()
     if mode == "elastic":
         here.coordinator(port)
@@ -205,15 +216,17 @@ def pair(here: Lab, mode: str, case: Case) -> list[Worker]:
     return workers
 
 
-def train_block(here: Lab, workers: list[Worker]) -> list[float]:
+def train_block(here: Lab, workers: list[Worker], warm: int) -> list[float]:
     """What the steps of one more block take, those at its beginning left out."""
     for worker in workers:
         worker.go_on()
     here.wait(lambda: all(worker.has_news for worker in workers))
-    return [step.seconds for worker in workers for step in worker.news()[WARM:]]
+    return [step.seconds for worker in workers for step in worker.news()[warm:]]
 
 
-def compare(case: Case, rounds: int) -> list[tuple[float, float]]:
+def compare(
+    case: Case, rounds: int, middle: Callable[[list[float]], float] = statistics.median
+) -> list[tuple[float, float]]:
     """Median steps of DDP and of the elastic API for each round: a block of each, in turns.
 
     One waits while the other trains, so that both see the same machine: what else runs on it
@@ -224,7 +237,7 @@ def compare(case: Case, rounds: int) -> list[tuple[float, float]]:
         found = []
         for number in range(rounds):
             order = list(workers) if number % 2 else list(workers)[::-1]
-            times = {mode: statistics.median(train_block(here, workers[mode])) for mode in order}
+            times = {mode: middle(train_block(here, workers[mode], case.warm)) for mode in order}
             found.append((times["ddp"], times["elastic"]))
     return found
 
@@ -243,6 +256,19 @@ def steps(runs: int) -> None:
         say("  quartiles of the rounds", f"{low:.3f} to {high:.3f}")
         say("  ratio of the medians", f"{ours / plain:.3f}")
         say("  milliseconds more", f"{1000 * (ours - plain):.2f}")
+
+
+def reading(runs: int) -> None:
+    """Steps that wait for records, read by as many processes of torch's DataLoader in both."""
+    for case in READING:
+        # Means: all processes are done at about the same time, and then several steps do not wait.
+        found = compare(case, 4 * runs, statistics.fmean)
+        plain, ours = (statistics.median(times) for times in zip(*found, strict=True))
+        low, ratio, high = statistics.quantiles([b / a for a, b in found], n=4)
+        name = f"{1000 * case.read:g} ms per record, {case.loaders} loader processes"
+        say(f"{name}: elastic over DDP", f"{ratio:.3f}", case.wanted)
+        say("  quartiles of the rounds", f"{low:.3f} to {high:.3f}")
+        say("  milliseconds of a step, DDP and elastic", f"{1000 * plain:.1f}, {1000 * ours:.1f}")
 
 
 # Recovery
@@ -442,7 +468,9 @@ def position(runs: int) -> None:
     with lab() as here:
         case = Case("small", BATCH, 0.0, 100)
         workers = pair(here, "elastic", case)
-        step = statistics.median(t for _ in range(2 * runs) for t in train_block(here, workers))
+        step = statistics.median(
+            t for _ in range(2 * runs) for t in train_block(here, workers, case.warm)
+        )
     for name, times in (("global cursor", cursor), ("leased shards", leases)):
         cost, mean = (statistics.median(column) for column in zip(*times, strict=True))
         say(f"{name} and audit log, share of a step of {1000 * step:.1f} ms",
@@ -451,7 +479,13 @@ def position(runs: int) -> None:
     say("  beside a DataLoader's own time for the batch", f"{1e6 * statistics.median(reading):.0f}")
 
 
-PARTS = {"steps": steps, "recovery": recovery, "goodput": goodput, "position": position}
+PARTS = {
+    "steps": steps,
+    "reading": reading,
+    "recovery": recovery,
+    "goodput": goodput,
+    "position": position,
+}
 
 
 def main() -> None:

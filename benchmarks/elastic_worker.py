@@ -15,11 +15,26 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+from torch.utils.data import DataLoader, Dataset, DistributedSampler, TensorDataset
 
 from trainwright_runtime import elastic
 
 SIZES = {"small": (64, 64, 10), "medium": (1024, 1024, 10), "large": (2048, 2048, 10)}
+
+
+class Slow(Dataset[tuple[torch.Tensor, ...]]):
+    """Takes its time to read a record, as a disk or a decoder does."""
+
+    def __init__(self, data: TensorDataset, seconds: float) -> None:
+        self.data, self.seconds = data, seconds
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, ...]:
+        time.sleep(self.seconds)
+        sample: tuple[torch.Tensor, ...] = self.data[index]
+        return sample
 
 
 def main() -> None:
@@ -29,13 +44,16 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64, help="global")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--compute", type=float, default=0.0, help="seconds a record, asleep")
+    parser.add_argument("--read", type=float, default=0.0, help="seconds to read a record, asleep")
+    parser.add_argument("--loaders", type=int, default=0, help="loader processes of each worker")
     parser.add_argument("--block", type=int, default=1, help="steps for a line of stdin")
     parser.add_argument("--snapshot", type=Path, help="torchrun: where the last step is kept")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(0)
     width, hidden, classes = SIZES[options.size]
-    data = TensorDataset(torch.randn(4096, width), torch.randint(classes, (4096,)))
+    plain = TensorDataset(torch.randn(4096, width), torch.randint(classes, (4096,)))
+    data = Slow(plain, options.read) if options.read else plain
     model = torch.nn.Sequential(
         torch.nn.Linear(width, hidden),
         torch.nn.ReLU(),
@@ -63,12 +81,17 @@ def main() -> None:
 def _elastic(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
-    data: TensorDataset,
+    data: TensorDataset | Slow,
     options: argparse.Namespace,
 ) -> Iterator[tuple[int, int]]:
     loss_function = torch.nn.CrossEntropyLoss()
     with elastic.training(
-        model, optimizer, data, batch_size=options.batch, epochs=sys.maxsize
+        model,
+        optimizer,
+        data,
+        batch_size=options.batch,
+        epochs=sys.maxsize,
+        num_workers=options.loaders,
     ) as run:
         before = run.step
         for _ in run.epochs():
@@ -85,7 +108,7 @@ def _elastic(
 def _ddp(
     model: torch.nn.Module,
     optimizer: torch.optim.Optimizer,
-    data: TensorDataset,
+    data: TensorDataset | Slow,
     options: argparse.Namespace,
 ) -> Iterator[tuple[int, int]]:
     dist.init_process_group("gloo")
@@ -98,8 +121,15 @@ def _ddp(
         step = kept["step"]
     wrapped = DistributedDataParallel(model)
     loss_function = torch.nn.CrossEntropyLoss()
-    sampler: DistributedSampler[TensorDataset] = DistributedSampler(data)
-    loader = DataLoader(data, batch_size=options.batch // world, sampler=sampler, drop_last=True)
+    sampler: DistributedSampler[tuple[torch.Tensor, ...]] = DistributedSampler(data)
+    loader = DataLoader(
+        data,
+        batch_size=options.batch // world,
+        sampler=sampler,
+        drop_last=True,
+        num_workers=options.loaders,
+        persistent_workers=options.loaders > 0,
+    )
     for epoch in range(sys.maxsize):
         sampler.set_epoch(epoch)
         for images, labels in loader:
