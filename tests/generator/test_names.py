@@ -125,9 +125,10 @@ META = {"apiVersion", "kind", "name"}
 
 @pytest.mark.parametrize("path", [p for p in _paths(FULL) if p not in META])
 def test_any_change_of_meaning_is_a_new_run(place: Repository, path: str) -> None:
-    first, other = _object(place, FULL), _object(place, _changed(FULL, path))
-    assert first != other
-    assert (_first(place, FULL), _first(place, _changed(FULL, path))) == (first, other)
+    first, other, again = (_object(place, spec) for spec in (FULL, _changed(FULL, path), FULL))
+    assert len({first, other, again}) == 3
+    assert _first(place, FULL) == first
+    assert _first(place, _changed(FULL, path)) not in (first, other, again)
 
 
 IN_PLACE: list[dict[str, Data]] = [

@@ -451,7 +451,10 @@ def test_the_ledger_is_read_again_when_only_it_changes(repository: Repository) -
     lines = ledger.read_text().splitlines(keepends=True)
     assert len(lines) == 7
     ledger.write_text("".join(line for line in lines if "llm" not in line))
-    assert repository.run("render").exit_code == 0
+    asked = repository.run("render")
+    assert asked.exit_code == 1
+    assert "TW054" in asked.output
+    assert repository.run("render", "--new-runs").exit_code == 0
     assert rendered(repository, "prod/llm")
     assert left(repository, "prod/mnist") == ["run.lock"]
 

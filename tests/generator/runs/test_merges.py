@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -261,9 +262,14 @@ def test_a_conflict_is_resolved_in_the_spec_alone(conflicting: Repository, side:
     git(root, "add", "-A")
     git(root, "commit", "-qm", "Merge")
     in_order(conflicting)
-    theirs = git(root, "show", "theirs:environments/prod/rendered/c/pytorchjob.yaml")
-    assert conflicting.tree()["prod/rendered/c/pytorchjob.yaml"] == theirs
-    assert "<<<<<<<" not in "".join(conflicting.tree().values())
+    tree = conflicting.tree()
+    path = "environments/prod/rendered/c/pytorchjob.yaml"
+    theirs = git(root, "show", f"theirs:{path}")
+    merged = tree["prod/rendered/c/pytorchjob.yaml"]
+    # In place of ours it is another run of the same spec.
+    assert (merged == theirs) == (side == "--theirs")
+    assert re.sub("c-[0-9a-f]{8}", "c", merged) == re.sub("c-[0-9a-f]{8}", "c", theirs)
+    assert "<<<<<<<" not in "".join(tree.values())
 
 
 def test_the_same_run_of_both_sides_is_one(repository: Repository) -> None:

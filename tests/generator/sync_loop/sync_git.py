@@ -13,6 +13,7 @@ from sync_repository import Memory, Tool, installed
 from sync_requests import Tree
 
 from trainwright.cli import main
+from trainwright.render.history import History
 
 _ATTRIBUTES = """\
 * text=auto eol=lf
@@ -54,13 +55,24 @@ class Clone(Memory):
     def reverted(self, branch: str, number: int) -> tuple[dict[str, bytes], dict[str, Tree]]:
         return self._combined(branch, "revert", "--no-commit", self.hashes[number])
 
+    def past(self, branch: str) -> History | None:  # type: ignore[override]
+        self._check_out(branch)
+        return History(self.root)
+
     def rendered(
-        self, branch: str, tree: Tree, tool: Tool, selected: tuple[str, ...] = ()
+        self,
+        branch: str,
+        tree: Tree,
+        tool: Tool,
+        selected: tuple[str, ...] = (),
+        *,
+        new_runs: bool = False,
     ) -> Tree | None:
         if branch in self.tips:
             self._check_out(branch)
         self._put(tree)
         command = ["-C", str(self.root), "render", *(f"prod/{job}" for job in selected)]
+        command += ["--new-runs"] if new_runs else []
         with installed(tool):
             done = CliRunner().invoke(main, command)
         return self._files() if done.exit_code == 0 else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from random import Random
 
@@ -66,7 +67,8 @@ class Loop:
     """One repository, its engine and its cluster, and what people have asked for.
 
     `known` is what was last rendered of each job's present run, `permitted` are the objects that
-    somebody agreed to delete while they run.
+    somebody agreed to delete while they run. `at_work` is the account of the branch, `edited_at_work`
+    the jobs of which runs were asked for there: also one that is again what it was has then begun.
     """
 
     chance: Random
@@ -75,6 +77,8 @@ class Loop:
     cluster: Cluster
     git: Memory = field(default_factory=Memory)
     requests: dict[str, Requests] = field(default_factory=dict)
+    at_work: dict[str, Requests] = field(default_factory=dict)
+    edited_at_work: set[str] = field(default_factory=set)
     known: dict[str, dict[Identity, Body]] = field(default_factory=dict)
     permitted: set[Identity] = field(default_factory=set)
     faults: list[str] = field(default_factory=list)
@@ -134,7 +138,9 @@ class Loop:
             return
         job = self.chance.choice(names)
         try:
-            step = VERBS[name](subject.load(tree_of(tree), JobFile("prod", job)))
+            step = VERBS[name](
+                subject.load(tree_of(tree), JobFile("prod", job), self.git.past(branch))
+            )
         except TrainwrightError:
             return
         if not step.refused and step.files:
@@ -146,7 +152,9 @@ class Loop:
         after = EDITS[name](self.chance, tree)
         if after is None or after == tree:
             return
-        if self.chance.random() < 0.1 and jobs(tree) == jobs(after):  # somebody forgets to render
+        if name == "forget":  # which takes a word of consent
+            self.write(after, branch, new_runs=True)
+        elif self.chance.random() < 0.1 and jobs(tree) == jobs(after):  # who forgets to render
             now = self.render(branch, after)
             if now is not None and not self._is_refused(tree, now, (), meant=False):
                 self.git.commit(branch, after)
@@ -155,6 +163,7 @@ class Loop:
 
     def _branch(self) -> None:
         self.git.branch(WORK, MAIN)
+        self.at_work, self.edited_at_work = deepcopy(self.requests), set()
 
     def _merge(self) -> None:
         """Both sides, into main or, as before a review, main into the branch first."""
@@ -165,7 +174,12 @@ class Loop:
         if self._resolve(
             merged, conflicts, {"ours": self.git.tree(into), "theirs": self.git.tree(other)}
         ):
-            self.write(merged, into, others=(other,), by_hand=_jobs_of(conflicts))
+            by_hand = _jobs_of(conflicts)
+            if into == MAIN:
+                by_hand |= self.edited_at_work
+                for job, asked in self.at_work.items():
+                    self.requests.setdefault(job, Requests()).runs |= asked.runs
+            self.write(merged, into, others=(other,), by_hand=by_hand)
             if into == MAIN:
                 del self.git.tips[WORK]
 
@@ -234,8 +248,16 @@ class Loop:
 
     # --- commits -------------------------------------------------------------------------------
 
-    def render(self, branch: str, tree: Tree, selected: tuple[str, ...] = ()) -> Tree | None:
-        return self.git.rendered(branch, tree, self.tools[self.tool], selected)
+    def render(
+        self,
+        branch: str,
+        tree: Tree,
+        selected: tuple[str, ...] = (),
+        *,
+        new_runs: bool = False,
+    ) -> Tree | None:
+        tool = self.tools[self.tool]
+        return self.git.rendered(branch, tree, tool, selected, new_runs=new_runs)
 
     def write(
         self,
@@ -246,13 +268,14 @@ class Loop:
         others: tuple[str, ...] = (),
         by_hand: frozenset[str] = frozenset(),
         meant: bool = False,
+        new_runs: bool = False,
     ) -> None:
         """A commit of what people wrote and what that renders to, unless it is refused.
 
         `by_hand` are the jobs whose rendered files people put there. `meant` is what a verb does
         for the sake of the run.
         """
-        now = self.render(branch, tree, selected)
+        now = self.render(branch, tree, selected, new_runs=new_runs)
         if now is None:
             self.done["refused"] += 1
             return
@@ -267,6 +290,8 @@ class Loop:
         if branch == MAIN:
             names = {*self.requests, *jobs(before), *jobs(now)}
             self._note(before, now, selected or sorted(names), by_hand)
+        else:
+            self._note_at_work(now, selected or sorted({*jobs(before), *jobs(now)}), by_hand)
 
     def _is_refused(
         self, before: Tree, now: Tree, selected: tuple[str, ...], *, meant: bool
@@ -309,6 +334,17 @@ class Loop:
             if new or found.count != count or found.ended:
                 self.known[job] = new
 
+    def _note_at_work(
+        self, now: Tree, names: tuple[str, ...] | list[str], by_hand: frozenset[str]
+    ) -> None:
+        """Keep the account of a commit on the branch."""
+        for job in names:
+            found = self.at_work.setdefault(job, Requests())
+            count = found.count
+            found.read(now, job, frozenset(manifests(now, job)), by_hand=job in by_hand)
+            if found.count != count:
+                self.edited_at_work.add(job)
+
     # --- the cluster ---------------------------------------------------------------------------
 
     def desired(self) -> dict[Identity, tuple[str, Body]] | None:
@@ -329,13 +365,7 @@ class Loop:
                 live.owner = owner
                 live.maker = owner if live.maker == ("", 0) else live.maker
         self._judge_losses()
-        for which in self.cluster.refused:
-            # A job that says again what it said once, while that run is still in the cluster, has
-            # the name of that run again; nothing starts or ends, but the engine reports it.
-            if objects[which].maker == objects[which].owner:
-                self.faults.append(f"the API refuses {which}")
-            else:
-                self.done["an earlier run is there"] += 1
+        self.faults += [f"the API refuses {which}" for which in self.cluster.refused]
         self.cluster.refused.clear()
         return acted
 

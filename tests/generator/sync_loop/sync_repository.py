@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -191,16 +191,26 @@ class Memory:
         done = self.commits[number]
         return three_way(done.tree, self.tree(branch), self.commits[done.parents[0]].tree)
 
+    def past(self, branch: str) -> _Past | None:
+        """The commits of a branch; None before the first one."""
+        return _Past(self, self.tips[branch]) if branch in self.tips else None
+
     def rendered(
-        self, branch: str, tree: Tree, tool: Tool, selected: tuple[str, ...] = ()
+        self,
+        branch: str,
+        tree: Tree,
+        tool: Tool,
+        selected: tuple[str, ...] = (),
+        *,
+        new_runs: bool = False,
     ) -> Tree | None:
         """A tree after `trainwright render` on a branch; None when that refuses."""
-        key = (frozenset(tree.items()), selected)
+        past = self.past(branch)
+        key = (frozenset(tree.items()), selected, new_runs, past is None)
         if key in tool.remembered:
             return tool.remembered[key]
-        past = _Past(self, self.tips[branch]) if branch in self.tips else None
         with installed(tool):
-            found = _rendered(tree, selected, past)
+            found = _rendered(tree, selected, past, new_runs=new_runs)
         if past is None or not past.asked:  # what history decided is no function of the tree
             if len(tool.remembered) > _MOST:
                 tool.remembered.clear()
@@ -221,7 +231,7 @@ class _Past(History):
     """git's history, of commits in memory."""
 
     def __init__(self, memory: Memory, head: int):
-        self._root = _NOWHERE
+        super().__init__(_NOWHERE)
         self._memory = memory
         self._head = head
         self._seen: dict[int, Workspace] = {}
@@ -258,10 +268,13 @@ class _Past(History):
 # --- rendering -----------------------------------------------------------------------------------
 
 
-def _rendered(tree: Tree, selected: tuple[str, ...], past: History | None) -> Tree | None:
+def _rendered(
+    tree: Tree, selected: tuple[str, ...], past: History | None, *, new_runs: bool
+) -> Tree | None:
     below = tree_of(tree)
     patterns = tuple(f"prod/{job}" for job in selected)
-    made = plan.build(_NOWHERE, patterns, _OPTIONS, specs=below, rendered=below, history=past)
+    options = replace(_OPTIONS, new_runs=new_runs)
+    made = plan.build(_NOWHERE, patterns, options, specs=below, rendered=below, history=past)
     if made.failed:
         return None
     after = dict(tree)

@@ -104,6 +104,7 @@ class Requests:
     cancelled: bool = False
     over: bool = False
     finished: dict[str, Leaves] = field(default_factory=dict)  # what ran, by name in the ledger
+    retired: dict[str, Leaves] = field(default_factory=dict)  # the same of all that ever were in it
 
     def read(self, tree: Tree, job: str, rendered: frozenset[Identity], *, by_hand: bool) -> bool:
         """Note a commit; whether another run has to begin.
@@ -123,8 +124,10 @@ class Requests:
             self.run = self.runs.get(rendered, whole) if by_hand else whole
             self.cancelled, self.over = False, False
             self.runs[rendered] = self.run
-        self.over |= bool(known - set(self.finished))
-        self.finished = {name: self.finished.get(name, own) for name in known}
+        for name in known - set(self.finished):  # a line that comes back is of the run it was of
+            ran = self.retired.setdefault(name, own)
+            self.over |= _meaning(ran) == _meaning(own)
+        self.finished = {name: self.retired[name] for name in known}
         begins = bool(self.own) and not by_hand and self._demands(own)
         self.own = own
         self.cancelled |= data["state"] == "cancelled"

@@ -54,7 +54,7 @@ class Writing:
 def each(act: Callable[[Subject], Step]) -> Act:
     from trainwright.lifecycle.subject import load
 
-    return lambda tree, file: act(load(tree, file))
+    return lambda tree, file, history: act(load(tree, file, history))
 
 
 def selected(context: Context, selections: tuple[str, ...]) -> tuple[JobFile, ...]:

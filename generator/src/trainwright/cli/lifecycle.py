@@ -121,7 +121,7 @@ def promote(
         context,
         "promote",
         selections,
-        lambda tree, file: act(tree, file, to, parts),
+        lambda tree, file, history: act(tree, file, history, to, parts),
         Writing(**options),
     )
 
@@ -203,7 +203,9 @@ def _one_repository(context: Context, selections: tuple[str, ...], given: str) -
     if given:
         return
     tree = Folder(context.root)
-    found = {load(tree, file).value("/image/repository") for file in selected(context, selections)}
+    found = {
+        load(tree, file, None).value("/image/repository") for file in selected(context, selections)
+    }
     if len(found) > 1:
         raise click.UsageError(
             f"these jobs run {len(found)} images: name the one, --digest {min(found)}@sha256:…"

@@ -286,10 +286,12 @@ OBJECT_COLLISION = Diagnostic(
 UNRECORDED = Diagnostic(
     id="TW054",
     name="unrecorded-run",
-    summary="The run of a job that was rendered before is recorded, here or in git's history.",
+    summary="The run of a job that was rendered before is recorded, here or in git's history, and "
+    "listed in the ledger when it has finished.",
     effect="The job may be training, or have finished: rendering it anew would train it again.",
-    remedy="Restore its record from git, fetch the history that has it (`git fetch --unshallow`), "
-    "or begin a new run with `trainwright render --new-runs` or `trainwright publish --new-runs`.",
+    remedy="Restore its record, or its line in the ledger, from git, fetch the history that has it "
+    "(`git fetch --unshallow`), or begin a new run with `trainwright render --new-runs` or "
+    "`trainwright publish --new-runs`.",
 )
 
 SAME_AS_INHERITED = Diagnostic(

@@ -9,6 +9,7 @@ from trainwright.findings import credentials
 from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.model import Data
 from trainwright.pointer import Pointer
+from trainwright.render.history import History
 from trainwright.specs import edit as editing
 from trainwright.specs import schema_errors
 from trainwright.specs.edit import EditError
@@ -25,14 +26,14 @@ GROUPS: dict[str, tuple[str, tuple[str, ...] | None]] = {
 _OF_THE_FILE = ("apiVersion", "kind", "name", "extends", "description", "waivers", "run", "state")
 
 
-def promote(tree: Tree, file: JobFile, to: str, only: tuple[str, ...]) -> Step:
+def promote(tree: Tree, file: JobFile, history: History, to: str, only: tuple[str, ...]) -> Step:
     """Move the image, the code and its flags of a job to the same job of another environment."""
-    source = load(tree, file)
+    source = load(tree, file, history)
     about = JobFile(to, file.name)
     begun = not tree.kind(about.path)
     if begun:
         tree = Edited(tree, {about.path: _begun(source, to)})
-    target = load(tree, about, begun=begun)
+    target = load(tree, about, history, begun=begun)
     groups = [GROUPS[name] for name in GROUPS if not only or name in only]
     raw = target.raw
     for pointer, keys in groups:

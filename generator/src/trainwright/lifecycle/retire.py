@@ -13,8 +13,8 @@ from trainwright.specs import edit as editing
 from trainwright.specs import ledger, yamlio
 
 _HEAD = """\
-# Finished runs, which are rendered no more. `trainwright retire` adds lines here; taking one out
-# lets the run start again.
+# Finished runs, which are rendered no more. `trainwright retire` adds lines here; `trainwright
+# rerun` begins another run of a job.
 apiVersion: trainwright.io/v1alpha1
 kind: Ledger
 runs:
@@ -36,8 +36,9 @@ def retire(subject: Subject, ending: Ending) -> Step:
     for text in (ending.reason, ending.note):
         if credentials.redact(text) != text:
             raise TrainwrightError("the reason or the note holds what looks like a credential")
-    decision = subject.decision
-    name = decision.name
+    decision, record = subject.decision, subject.record
+    forgotten = record is not None and decision.unasked
+    name = record.object if record is not None and forgotten else decision.name
     if name in subject.ledger.runs:
         return Step(said=f"is retired already: {name} {subject.ledger.runs[name].outcome}")
     if subject.value("/state") == "cancelled":

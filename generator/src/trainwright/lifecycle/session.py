@@ -14,6 +14,7 @@ from trainwright.model import Environment, Manifest
 from trainwright.objects.transition import Verdict
 from trainwright.render import build as plan
 from trainwright.render.build import Build, EnvironmentBuild
+from trainwright.render.history import History
 from trainwright.rules import transitions
 from trainwright.runs import folder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
@@ -23,7 +24,7 @@ from trainwright.specs.load import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Edited, Folder, Snapshot, Tree
 from trainwright.workspace import Workspace
 
-Act = Callable[[Tree, JobFile], Step]
+Act = Callable[[Tree, JobFile, History], Step]
 
 
 @dataclass(frozen=True)
@@ -55,10 +56,10 @@ class Outcome:
 
 def work_out(root: Path, files: tuple[JobFile, ...], act: Act) -> Outcome:
     """Apply a verb to each job in turn, in memory."""
-    tree = Edited(Snapshot(Folder(root)), {})
+    tree, history = Edited(Snapshot(Folder(root)), {}), History(root)
     steps, before = [], {}
     for file in files:
-        step = act(tree, file)
+        step = act(tree, file, history)
         steps.append((file, step))
         for path in step.files:
             if path not in tree.files and tree.kind(path):

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from trainwright.errors import SourceError
 from trainwright.model import Data, Environment, Job
-from trainwright.runs.decision import Decision, Sources, decide
+from trainwright.render.history import History
+from trainwright.runs.decision import Decision, Sources, asks, decide
 from trainwright.runs.record import Record
 from trainwright.specs import resolve
 from trainwright.specs.ledger import Ledger
@@ -39,7 +40,8 @@ class Step:
 class Subject:
     """One job: `raw` is its own file, `spec` what that comes to with all it inherits.
 
-    `record` is that of the run it has, None when none is recorded.
+    `present` is the record of the run it has, `committed` that of the last commit: None when there
+    is none.
     """
 
     file: JobFile
@@ -49,7 +51,8 @@ class Subject:
     environment: Environment
     document: Document  # of environment.yaml
     ledger: Ledger
-    record: Record | None
+    present: Record | None
+    committed: Record | None
 
     def value(self, pointer: str) -> Data:
         """The effective value, or None."""
@@ -78,6 +81,12 @@ class Subject:
         )
 
     @property
+    def record(self) -> Record | None:
+        """The run that goes on, or that the next one replaces: as rendering finds it."""
+        here = self.present
+        return self.committed if here and asks(self.sources, here) else here
+
+    @property
     def valid(self) -> bool:
         """Whether there is a resolved job, which is not needed to edit a file."""
         return isinstance(resolve.job(self.spec, self.environment, self.file.path), Job)
@@ -98,8 +107,11 @@ class Subject:
         return bool(self.ledger.runs) and self.decision.state == "finished"
 
 
-def load(tree: Tree, file: JobFile, *, begun: bool = False) -> Subject:
-    """A job of a tree. Raises SourceError for one that is not valid, unless it is only `begun`."""
+def load(tree: Tree, file: JobFile, history: History | None, *, begun: bool = False) -> Subject:
+    """A job of a tree. Raises SourceError for one that is not valid, unless it is only `begun`.
+
+    A run that the tree does not have is looked for in `history`, as rendering does.
+    """
     workspace = Workspace(tree)
     loaded = workspace.loaded(file.environment)
     document = loaded.document
@@ -111,6 +123,7 @@ def load(tree: Tree, file: JobFile, *, begun: bool = False) -> Subject:
     resolved = workspace.job(file)
     if resolved.loaded.spec is None and not begun:
         raise unusable(resolved.loaded.findings, file)
+    present = _present(workspace, file, history)
     return Subject(
         file=file,
         tree=tree,
@@ -119,5 +132,23 @@ def load(tree: Tree, file: JobFile, *, begun: bool = False) -> Subject:
         environment=workspace.environment(file.environment),
         document=document,
         ledger=known,
-        record=resolved.record,
+        present=present,
+        committed=_committed(file, present, history),
     )
+
+
+def _present(workspace: Workspace, file: JobFile, history: History | None) -> Record | None:
+    """The run that is recorded in the tree, or else in a commit."""
+    here = workspace.job(file).record
+    if here is not None or history is None:
+        return here
+    found = history.runs((file,), workspace, workspace.folder(file.environment))[file]
+    return found.record if found else None
+
+
+def _committed(file: JobFile, present: Record | None, history: History | None) -> Record | None:
+    """The run in place of which the next one begins, where the present one is in no commit."""
+    if present is None or history is None or not history.lacks(file, present):
+        return present
+    found = history.recorded((file,)).get(file)
+    return found.record if found else None

@@ -44,7 +44,7 @@ def judge(
         return _ended(before, after)
     assert after is not None
     if before.object != after.object:
-        return Action.NEW_RUN, f"{after.object} begins; {_removed(before)}"
+        return Action.NEW_RUN, f"{after.object} begins; {removed(before)}"
     return _same_object(before, after, environment)
 
 
@@ -56,14 +56,14 @@ def _started(after: PlannedRun) -> str:
 
 def _ended(before: PlannedRun, after: PlannedRun | None) -> Judgement:
     if after is not None and after.retired:
-        return Action.RETIRED, f"it is in the ledger of finished runs; {_removed(before)}"
+        return Action.RETIRED, f"it is in the ledger of finished runs; {removed(before)}"
     if goes_on(before, after):
-        return Action.LEFT, _removed(before)
+        return Action.LEFT, removed(before)
     if after is None:
-        return Action.DELETED, f"its spec is gone; {_removed(before)}"
+        return Action.DELETED, f"its spec is gone; {removed(before)}"
     if after.state == "cancelled":
-        return Action.CANCELLED, _removed(before)
-    return Action.DELETED, f"it renders to nothing; {_removed(before)}"
+        return Action.CANCELLED, removed(before)
+    return Action.DELETED, f"it renders to nothing; {removed(before)}"
 
 
 def goes_on(before: PlannedRun | None, after: PlannedRun | None) -> bool:
@@ -77,7 +77,7 @@ def goes_on(before: PlannedRun | None, after: PlannedRun | None) -> bool:
     return any(leaving(m.body["metadata"]) is Departure.KEPT for m in training)
 
 
-def _removed(before: PlannedRun) -> str:
+def removed(before: PlannedRun) -> str:
     """What becomes of an object that leaves git."""
     for manifest in manifests(before).values():
         if manifest.name == before.object:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trainwright.model import Finding, Job, Location, Severity
 from trainwright.plan import actions, affected, capacity, causes
+from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import (
     Action,
     Cause,
@@ -24,7 +25,7 @@ from trainwright.plan.sides import Side
 from trainwright.pointer import Pointer
 from trainwright.render.job import Rendered
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
-from trainwright.runs.decision import Decision, Step
+from trainwright.runs.decision import Decision, Step, finished_as
 from trainwright.specs import demand, git
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
@@ -63,6 +64,7 @@ def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
         changed=frozenset(f"{ENVIRONMENTS}/{path}" for path in changed),
         patterns=patterns,
         options=options,
+        earlier=Earlier(repository, base, inside),
     )
     findings = compared.findings
     return Plan(
@@ -91,8 +93,10 @@ class _Comparison:
         changed: frozenset[str],
         patterns: tuple[str, ...],
         options: PlanOptions,
+        earlier: Earlier,
     ):
         self.before, self.after = before, after
+        self._earlier = earlier
         self._changed = changed
         self._options = options
         old, new = before.survey.jobs, after.survey.jobs
@@ -146,6 +150,7 @@ class _Comparison:
         else:
             environment = self.after.environments.get(file.environment)
             action, why = actions.judge(before, after, environment)
+            action, why = self._again(file, before, after, (action, why))
         held = self._held(file) if action is Action.UNCHANGED else ()
         if held:
             action, why = Action.HELD, "the run stays as it is; `trainwright rerun` takes it up"
@@ -161,6 +166,46 @@ class _Comparison:
             causes=held or (() if unchanged else tuple(self._causes(file))),
             left=before.demand if before and stays else NOTHING,
         )
+
+    def _again(
+        self,
+        file: JobFile,
+        before: PlannedRun | None,
+        after: PlannedRun | None,
+        found: actions.Judgement,
+    ) -> actions.Judgement:
+        """What is judged, with what an earlier run of the same spec makes of it."""
+        action, why = found
+        if after is not None and after.object in self._back:
+            return action, (
+                f"{why}; {after.object} was rendered before: where its object still is in the "
+                "cluster it goes on, or stays finished, and `trainwright rerun` begins another run"
+            )
+        decision = self._decided(self.after, file)
+        was = self.before.job(file).record if self.before.has(file) else None
+        if decision is None or was is None or decision.state != "finished":
+            return found
+        if finished_as(was, file.name, self.after.ledger(file.environment)) == decision.name:
+            return found
+        again = (
+            f"{decision.name} has finished with the same spec, by the ledger, and nothing trains: "
+            "`trainwright rerun` begins another run"
+        )
+        gone = f"; {actions.removed(before)}" if before is not None and before.object else ""
+        return Action.RETIRED, again + gone
+
+    @cached_property
+    def _back(self) -> frozenset[str]:
+        """The objects of runs that are recorded after the merge, not before it, and were once."""
+        found: dict[JobFile, str] = {}
+        for file in self._files:
+            now, was = (
+                side.folder(file.environment).record(file.name)
+                for side in (self.after, self.before)
+            )
+            if now is not None and now.files and (was is None or was.object != now.object):
+                found[file] = now.object
+        return frozenset(found.values()) & self._earlier.objects(found)
 
     def _was(self, file: JobFile) -> PlannedRun | None:
         """The run that is applied now."""

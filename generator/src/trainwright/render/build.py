@@ -107,7 +107,7 @@ def build(
     ledgers = {s.environment: ledger.read(tree, s.environment) for s in selected}
     runs = rendered or Folder(root)
     if options.recover and history is None:
-        history = History(root)
+        history = History(root, beside=rendered is None)
     work = [
         _Work(
             root,
@@ -219,9 +219,11 @@ class _Work:
 
     def _present(self) -> Mapping[JobFile, Recorded | None]:
         """The run of each job: as it is recorded here, or else in git's history."""
-        found = {file: self._folder.recorded(file.name) for file in self._selection.jobs}
-        if self._history is not None:
-            found |= self._recovered(found, self._history)
+        jobs = self._selection.jobs
+        if self._history is None:
+            found = {file: self._folder.recorded(file.name) for file in jobs}
+        else:
+            found = dict(self._history.runs(jobs, Workspace(self._reader.tree), self._folder))
         self._unknown = tuple(file for file, run in found.items() if not run and self._lost(file))
         return found
 
@@ -234,29 +236,11 @@ class _Work:
             texts = {**run.files.texts(), RECORD_FILE: records.text(file.path, run.record)}
             self._texts |= {f"{file.name}/{name}": text for name, text in texts.items()}
 
-    def _recovered(
-        self, found: Mapping[JobFile, Recorded | None], history: History
-    ) -> Mapping[JobFile, Recorded | None]:
-        """What git knows of runs that are not as they were rendered, or have no record."""
-        listed = self._folder.unrecorded
-        workspace = Workspace(self._reader.tree)
-        better: dict[JobFile, Recorded | None] = {}
-        for file, run in found.items():
-            if run is not None and not run.files.intact:
-                better[file] = history.committed(file, run)
-            elif run is None and file.name in listed and workspace.job(file).record is None:
-                earlier = history.indexed(file)
-                files = listed[file.name].files
-                better[file] = Recorded(earlier.record, files) if earlier else None
-        missing = [f for f, run in found.items() if run is None and f.name not in listed]
-        return {**better, **history.recorded(missing)}
-
     def _lost(self, file: JobFile) -> bool:
         """Whether a job without a known run may have one all the same."""
         if file.name in self._folder.unrecorded:
             return False
-        beside = isinstance(self._folder.tree, Folder)  # and not on a branch with its own history
-        cut_off = beside and self._history is not None and self._history.is_cut_off(self.name)
+        cut_off = self._history is not None and self._history.is_cut_off(self.name)
         return cut_off or self._folder.is_unreadable(file.name)
 
     def _still_true(self, known: Remembered) -> bool:

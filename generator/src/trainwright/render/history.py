@@ -12,8 +12,9 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from trainwright.runs.folder import INDEX_FILE, folder_of
-from trainwright.runs.record import RECORD_FILE, Recorded
+from trainwright.runs.decision import asks
+from trainwright.runs.folder import INDEX_FILE, RenderedFolder, folder_of
+from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
 from trainwright.specs import git
 from trainwright.specs.git import GitError, Repository
 from trainwright.specs.load import RENDERED, JobFile
@@ -21,10 +22,14 @@ from trainwright.workspace import Workspace
 
 
 class History:
-    """The commits behind a working tree; none where there is no repository."""
+    """The commits behind a working tree; none where there is no repository.
 
-    def __init__(self, root: Path):
+    `beside` says whether these hold what is rendered, too, and no other branch does.
+    """
+
+    def __init__(self, root: Path, *, beside: bool = True):
         self._root = root
+        self.beside = beside
         self._workspaces: dict[str, Workspace] = {}
 
     @cached_property
@@ -38,11 +43,61 @@ class History:
 
     def is_cut_off(self, environment: str) -> bool:
         """Whether an earlier rendering of an environment may lie beyond a shallow clone's end."""
-        if self._found is None or not self._found[0].shallow:
+        if not self.beside or self._found is None or not self._found[0].shallow:
             return False
         return self._at("HEAD").tree.kind(folder_of(environment)) != "folder"
 
-    def committed(self, file: JobFile, run: Recorded) -> Recorded:
+    def runs(
+        self, files: Collection[JobFile], workspace: Workspace, rendered: RenderedFolder
+    ) -> Mapping[JobFile, Recorded | None]:
+        """The run of each job of an environment: as it is recorded, or else as git knows it.
+
+        `workspace` has what is written about the jobs, `rendered` their runs.
+        """
+        found = {file: rendered.recorded(file.name) for file in files}
+        listed = {
+            file: rendered.unrecorded[file.name]
+            for file in files
+            if not found[file] and file.name in rendered.unrecorded
+        }
+        again = [
+            file
+            for file, run in found.items()
+            if run and self._is_overtaken(file, run.record, workspace)
+        ]
+        missing = [file for file, run in found.items() if not run and file not in listed]
+        known = self.recorded((*missing, *again))
+        better = {file: known.get(file) for file in (*missing, *again)}
+        for file, run in found.items():
+            if run and file not in better and not run.files.intact:
+                better[file] = self._committed(file, run)
+        for file, unrecorded in listed.items():
+            if workspace.job(file).record is None:
+                earlier = self._indexed(file)
+                better[file] = Recorded(earlier.record, unrecorded.files) if earlier else None
+        return {**found, **better}
+
+    def lacks(self, file: JobFile, record: Record) -> bool:
+        """Whether the last commit has not the run that is recorded here.
+
+        Who renders between two edits has not begun a run by that: what counts when another one is
+        asked for is the last commit's, to which the edits may have led back.
+        """
+        if not self.beside or self._found is None:
+            return False
+        head = self._at("HEAD")
+        found = head.folder(file.environment).record(file.name)
+        unreadable = found is None and head.tree.kind(path(file.environment, file.name))
+        return found != record and not unreadable
+
+    def _is_overtaken(self, file: JobFile, record: Record, workspace: Workspace) -> bool:
+        """Whether a job's own file asks for another run than one that is in no commit."""
+        if workspace.reader.source(file.path) == record.source:
+            return False
+        sources = workspace.job(file).sources
+        return sources is not None and asks(sources, record) and self.lacks(file, record)
+
+    def _committed(self, file: JobFile, run: Recorded) -> Recorded:
         """A run whose files at hand were edited, with the last commit's if those are whole."""
         found = self._at("HEAD").rendered(file) if self._found else None
         if found is None or not found.files.intact or found.record.files != run.record.files:
@@ -69,7 +124,7 @@ class History:
             file: replace(run, files=replace(run.files, here=False)) for file, run in found.items()
         }
 
-    def indexed(self, file: JobFile) -> Recorded | None:
+    def _indexed(self, file: JobFile) -> Recorded | None:
         """A run that an index lists, by the sources of the commit that wrote the index."""
         if self._found is None:
             return None

@@ -16,13 +16,13 @@ from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
 from trainwright.render import objects
 from trainwright.rules import secrets
-from trainwright.runs import adjust, identity, meaning
+from trainwright.runs import adjust, meaning
 from trainwright.runs import record as records
 from trainwright.runs.adoption import adopt, begun
-from trainwright.runs.decision import Decision, Sources, Step, decide
+from trainwright.runs.decision import Decision, Sources, Step, decide, next_name
 from trainwright.runs.record import Record, Recorded, Unrecorded
 from trainwright.specs import edit as editing
-from trainwright.specs import redundant, resolve, schema, schema_errors
+from trainwright.specs import ledger, redundant, resolve, schema, schema_errors
 from trainwright.specs.filetree import digest
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import BUILT_IN, JobFile, LoadedJob
@@ -141,15 +141,34 @@ def job(
 def _begun(
     done: Rendered, judged: _Judged, present: Recorded | Unrecorded | None, context: Context
 ) -> Rendered:
-    """A new run, unless one is there of which nobody knows what it began with."""
-    if isinstance(present, Unrecorded) and not context.new_runs:
+    """A new run, unless one is there of which nobody knows what it began with, or has finished."""
+    finding = None if context.new_runs else _unasked(done, present)
+    if finding is not None:
+        return replace(done, usable=False, findings=(*done.findings, finding))
+    return replace(done, files=judged.files, record=judged.record)
+
+
+def _unasked(done: Rendered, present: Recorded | Unrecorded | None) -> Finding | None:
+    """What speaks against a run that no line of the job's own file asks for."""
+    place, subject = Location(done.file.path), str(done.file)
+    if isinstance(present, Unrecorded):
         message = (
             f"{present.object} was rendered before runs were recorded, and from other sources: "
             f"{done.name} would begin"
         )
-        finding = dx.UNRECORDED.at(Location(done.file.path), message, subject=str(done.file))
-        return replace(done, usable=False, findings=(*done.findings, finding))
-    return replace(done, files=judged.files, record=judged.record)
+        return dx.UNRECORDED.at(place, message, subject=subject)
+    if present is None or done.decision is None or not done.decision.unasked:
+        return None
+    path = ledger.path(done.file.environment)
+    return dx.UNRECORDED.at(
+        place,
+        f"{present.object} has finished, and {path} does not list it any more: {done.name} would "
+        "begin",
+        remedy=f"Take its line from a commit that has it (`git checkout COMMIT -- {path}`), or "
+        f"retire it again with `trainwright retire {done.file}`. `trainwright rerun {done.file}` "
+        "begins another run.",
+        subject=subject,
+    )
 
 
 def _is_judged(decision: Decision, context: Context) -> bool:
@@ -193,7 +212,7 @@ def _judged(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> 
     sources, file = work.sources, work.file
     job, environment = sources.job, sources.environment
     target = TARGETS[job.target]
-    name = identity.object_name(job, identity.spec_hash(job, environment))
+    name = next_name(sources, work.decision.record)
     problems = (*loaded.findings, *_unfit(sources.spec, job, environment, target, name))
     if problems:
         return _Judged(False, _about(file, problems))
@@ -225,12 +244,12 @@ def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ..
 # --- a run that goes on, or has ended ------------------------------------------------------------
 
 
-def _continued(done: Rendered, work: _Work, recorded: Recorded, ledger: Ledger) -> Rendered:
+def _continued(done: Rendered, work: _Work, recorded: Recorded, known: Ledger) -> Rendered:
     """The recorded run in the state that it is in now."""
     sources, decision, was = work.sources, work.decision, recorded.record
     job, inherited = meaning.attributed(was, sources.own, sources.spec.data)
     # Another run may have finished with what the file says now: a base moved there and back.
-    if decision.state != "finished" and ledger.finished(
+    if decision.state != "finished" and known.finished(
         work.file.name, meaning.digest(job, was.run)
     ):
         job, inherited = dict(was.job), dict(was.inherited)

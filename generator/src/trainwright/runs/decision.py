@@ -50,7 +50,8 @@ class Decision:
     """A job's step, and the run that it leads to.
 
     `name` is the object's. `record` is what is recorded before the step, `state` what the run is in
-    after it. `held` says what the run is behind.
+    after it. `held` says what the run is behind. `unasked` is a run that begins since the ledger
+    lost the finished one, and not by the job's own file.
     """
 
     step: Step
@@ -58,6 +59,7 @@ class Decision:
     state: State
     record: Record | None
     held: tuple[Held, ...] = ()
+    unasked: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,21 +89,36 @@ class Sources:
 
 def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
     """What becomes of a job whose sources are sound."""
-    job, environment = sources.job, sources.environment
-    if record is not None and not _begins(sources, record, ledger):
+    job = sources.job
+    asked = record is None or asks(sources, record)
+    forgotten = record is not None and _is_forgotten(record, job.name, ledger)
+    if record is not None and not (asked or forgotten):
         return _continued(sources, record, ledger)
-    name = identity.object_name(job, identity.spec_hash(job, environment))
-    unrecorded = identity.object_name(job, identity.unrecorded_hash(job, environment))
-    finished = ledger.finished(job.name, sources.digest, name)
-    finished = finished or ledger.finished(job.name, "", unrecorded)
-    if finished:
+    name = next_name(sources, record)
+    if finished := _finished_before(sources, ledger):
         return Decision(step=Step.END, name=finished, state="finished", record=record)
     if job.state == "cancelled":
         # The run that was there, or the name of one that never began.
         if record is not None and not finished_as(record, job.name, ledger):
             name = record.object
         return Decision(step=Step.END, name=name, state="cancelled", record=record)
-    return Decision(step=Step.BEGIN, name=name, state=job.state, record=record)
+    return Decision(step=Step.BEGIN, name=name, state=job.state, record=record, unasked=not asked)
+
+
+def next_name(sources: Sources, record: Record | None) -> str:
+    """The object of the run that begins now, in place of the recorded one."""
+    replaced = record.object if record else ""
+    digest = identity.spec_hash(sources.job, sources.environment, replaced)
+    return identity.object_name(sources.job, digest)
+
+
+def _finished_before(sources: Sources, ledger: Ledger) -> str:
+    """The object of a finished run of what the sources say, whatever ran in between; or empty."""
+    job, environment = sources.job, sources.environment
+    named = identity.object_name(job, identity.spec_hash(job, environment))
+    unrecorded = identity.object_name(job, identity.unrecorded_hash(job, environment))
+    found = ledger.finished(job.name, sources.digest, named)
+    return found or ledger.finished(job.name, "", unrecorded)
 
 
 def unchanged(record: Record) -> Decision:
@@ -120,10 +137,13 @@ def finished_as(record: Record, job: str, ledger: Ledger) -> str:
     return ledger.finished(job, meaning.digest(record.job, record.run), record.object)
 
 
-def _begins(sources: Sources, record: Record, ledger: Ledger) -> bool:
-    """Whether a line of the job's own file asks for another run."""
-    if record.state == "finished" and not finished_as(record, sources.job.name, ledger):
-        return True  # somebody took the line out of the ledger
+def _is_forgotten(record: Record, job: str, ledger: Ledger) -> bool:
+    """Whether a run has finished, by its record, and the ledger has lost it."""
+    return record.state == "finished" and not finished_as(record, job, ledger)
+
+
+def asks(sources: Sources, record: Record) -> bool:
+    """Whether a line of the job's own file asks for another run than the recorded one."""
     own, spec = sources.own, sources.spec.data
     revived = record.state == "cancelled" and sources.job.state != "cancelled"
     if revived and own.get("state") != record.job.get("state"):

@@ -16,16 +16,21 @@ from trainwright.pods import launch
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
 
 
-def spec_hash(job: Job, environment: Environment) -> str:
+def spec_hash(job: Job, environment: Environment, replaced: str = "") -> str:
     """SHA-256, in hex, of everything that decides what a run trains and where.
 
     That is the effective spec, and those facts of the environment that its kind renders. Order
     of keys, comments, defaults that are spelled out and other spellings of the same argument or
     amount make no difference. Neither do facts that only annotate the object, or say where it is.
+
+    `replaced` is the object of the run whose place this one takes: a spec that goes back to what it
+    was is another run, while the object of the earlier one may still be in the cluster.
     """
     canonical = meaning(job, environment)
     decisive = _decisive(job, environment)
     canonical["environment"] = {k: v for k, v in decisive.items() if k != "pools"}
+    if replaced:
+        canonical["replaced"] = replaced
     return _digest(canonical)
 
 

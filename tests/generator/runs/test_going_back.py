@@ -1,0 +1,202 @@
+"""A job whose own file says again what it said once: another run, and never an earlier object."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import git_repository
+from git_repository import git
+from repository import Repository
+
+JOBSET = 'targets: {jobset: {version: "0.10"}}\n'
+PATH = "prod/rendered/llm/run.lock"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    """prod/llm, rendered and committed."""
+    made = Repository(git_repository.init(tmp_path / "specs"))
+    made.environment("prod")
+    made.job("prod/llm")
+    commit(made)
+    return made
+
+
+def rendered(repository: Repository, *arguments: str) -> dict[str, str]:
+    result = repository.run("render", *arguments)
+    assert result.exit_code == 0, result.output
+    return repository.tree()
+
+
+def commit(repository: Repository, message: str = "Edit") -> Mapping[str, str]:
+    tree = rendered(repository)
+    git_repository.commit(repository.root, message)
+    return tree
+
+
+def name(tree: Mapping[str, str], job: str = "llm") -> str:
+    return str(json.loads(tree[f"prod/rendered/{job}/run.lock"])["object"])
+
+
+def nodes(repository: Repository, number: int) -> None:
+    """The job's own file, with another number of nodes."""
+    path = repository.job("prod/llm")
+    text = path.read_text(encoding="utf-8").replace("nodes: 2", f"nodes: {number}")
+    path.write_text(text, encoding="utf-8")
+
+
+def there_and_back(repository: Repository) -> list[str]:
+    """The names of the runs of 2, 3, 2, 3 and 2 nodes, each committed."""
+    found = [name(repository.tree())]
+    for number in (3, 2, 3, 2):
+        nodes(repository, number)
+        found.append(name(commit(repository)))
+    return found
+
+
+def test_each_edit_begins_a_run_of_its_own_name(repository: Repository) -> None:
+    """The object of the first may be there still: refused as an edit, or taken for finished."""
+    found = there_and_back(repository)
+    assert len(set(found)) == 5
+
+
+def test_names_depend_on_nothing_but_what_is_committed(
+    repository: Repository, tmp_path: Path
+) -> None:
+    first = git(repository.root, "rev-parse", "HEAD")
+    found = there_and_back(repository)
+    git(tmp_path, "clone", "--quiet", str(repository.root), "again")
+    again = Repository(tmp_path / "again")
+    git(again.root, "reset", "--quiet", "--hard", first)
+    assert there_and_back(again) == found
+
+
+@pytest.mark.parametrize("kept", ["shallow clone", "archive"])
+def test_without_history_the_next_run_has_the_same_name(
+    repository: Repository, tmp_path: Path, kept: str
+) -> None:
+    there_and_back(repository)
+    copy = Repository(tmp_path / "copy")
+    if kept == "archive":
+        shutil.copytree(repository.root / "environments", copy.root / "environments")
+    else:
+        git(tmp_path, "clone", "--quiet", "--depth=1", f"file://{repository.root}", "copy")
+    for each in (repository, copy):
+        nodes(each, 3)
+    assert rendered(copy) == rendered(repository)
+
+
+def test_what_was_rendered_between_two_commits_begins_nothing(repository: Repository) -> None:
+    """Who looks at what an edit would render to, and takes the edit back, has the run back."""
+    before = repository.tree()
+    nodes(repository, 3)
+    assert name(rendered(repository)) != name(before)
+    nodes(repository, 2)
+    assert rendered(repository) == before
+    assert git(repository.root, "status", "--porcelain") == ""
+    # However often it is rendered on the way, a commit holds the same run.
+    nodes(repository, 4)
+    directly = rendered(repository)
+    for number in (2, 3, 4):
+        nodes(repository, number)
+        rendered(repository)
+    assert repository.tree() == directly
+
+
+def test_a_new_job_has_its_first_name_until_it_is_committed(repository: Repository) -> None:
+    repository.job("prod/other", "flags: {epochs: 3}\n")
+    directly = rendered(repository)
+    repository.job("prod/other", "flags: {epochs: 4}\n")
+    assert name(rendered(repository), "other") != name(directly, "other")
+    repository.job("prod/other", "flags: {epochs: 3}\n")
+    assert rendered(repository) == directly
+
+
+def test_verbs_name_the_run_that_is_rendered(repository: Repository) -> None:
+    """Also in place of one that is in no commit."""
+    nodes(repository, 3)
+    rendered(repository)
+    done = repository.run("rerun", "prod/llm")
+    assert done.exit_code == 0, done.output
+    assert f"runs again: {name(repository.tree())} instead" in done.output
+
+
+def test_a_reverted_commit_brings_its_run_back(repository: Repository) -> None:
+    """With the record the run is the one that it was: the plan says what that may mean."""
+    before = repository.tree()
+    nodes(repository, 3)
+    commit(repository, "Three nodes")
+    git(repository.root, "revert", "--no-edit", "HEAD")
+    assert rendered(repository) == before
+    plan = repository.run("plan", "--against", "HEAD~1").output
+    assert "prod/llm  new run: " in plan
+    assert f"{name(before)} was rendered before: " in plan
+    assert "`trainwright rerun`" in plan
+
+
+def test_a_reverted_spec_begins_another_run(repository: Repository) -> None:
+    before = repository.tree()
+    nodes(repository, 3)
+    between = commit(repository, "Three nodes")
+    git(repository.root, "revert", "--no-commit", "HEAD")
+    git(repository.root, "checkout", "--quiet", "HEAD", "--", "environments/prod/rendered")
+    after = rendered(repository)
+    assert len({name(before), name(between), name(after)}) == 3
+    plan = repository.run("plan", "--against", "HEAD").output
+    assert "was rendered before" not in plan
+
+
+def test_what_is_revived_has_another_name(repository: Repository) -> None:
+    before = name(repository.tree())
+    assert repository.run("cancel", "prod/llm", "--commit").exit_code == 0
+    repository.job("prod/llm")
+    assert name(commit(repository)) != before
+
+
+def test_a_plan_names_what_has_finished_before(repository: Repository) -> None:
+    """Nothing trains where the file says what the ledger lists: not without a word."""
+    first = name(repository.tree())
+    assert repository.run("retire", "prod/llm", "--commit").exit_code == 0
+    nodes(repository, 3)
+    commit(repository, "Three nodes")
+    nodes(repository, 2)
+    for _ in range(2):  # while the run in between trains, and when it has finished, too
+        plan = repository.run("plan", "--against", "HEAD").output
+        assert "prod/llm  retires: " in plan
+        assert f"{first} has finished with the same spec" in plan
+        assert "`trainwright rerun`" in plan
+        nodes(repository, 3)
+        assert repository.run("retire", "prod/llm", "--commit").exit_code == 0
+        nodes(repository, 2)
+
+
+def test_another_chart_is_no_edit_of_an_earlier_object(
+    tmp_path: Path,
+) -> None:
+    """Nor what is inherited and in no name: a JobSet refuses both."""
+    made = Repository(git_repository.init(tmp_path))
+    made.write(
+        "defaults.yaml", "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\ndefaults: {}\n"
+    )
+    made.environment("prod")
+    environment = made.root / "environments/prod/environment.yaml"
+    text = environment.read_text(encoding="utf-8")
+    environment.write_text(text[: text.index("targets:")] + JOBSET, encoding="utf-8")
+
+    def begins(epochs: int) -> str:
+        text = made.job("prod/llm", f"flags: {{epochs: {epochs}}}\n").read_text(encoding="utf-8")
+        made.write("prod/jobs/llm.yaml", text.replace("maxDuration: 2h\n", "target: jobset\n"))
+        return name(commit(made))
+
+    first = begins(1)
+    begins(2)
+    made.write(
+        "defaults.yaml",
+        "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\ndefaults: {maxDuration: 1h}\n",
+    )
+    assert begins(1) != first
