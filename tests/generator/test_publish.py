@@ -22,9 +22,11 @@ from git_repository import git
 from repository import Repository
 from trainwright.gitops.publish import publisher
 from trainwright.gitops.publish.model import PublishError, PublishOptions
+from trainwright.gitops.publish.traces import METADATA
 from trainwright.render import build as plan
+from trainwright.runs.folder import folder_of
 from trainwright.specs import git as our_git
-from trainwright.specs.tree import NOTHING
+from trainwright.specs.tree import NOTHING, Edited
 
 FRESH = plan.BuildOptions(today="2026-06-01", use_cache=False, judge=False)
 OPTIONS = PublishOptions(planning=FRESH)
@@ -88,12 +90,23 @@ def files(folder: Path, commit: str, path: str = "") -> dict[str, str]:
         return {m.name: archive.extractfile(m).read().decode() for m in members}
 
 
-def rendering(folder: Path, commit: str, environment: str) -> Mapping[str, str]:
-    """What a commit renders to where no run has begun."""
+def before_that(folder: Path, commit: str, path: str) -> Mapping[str, str]:
+    """What an earlier commit holds in a folder, if there was one."""
+    return files(folder, commit, path) if our_git.Repository(folder).has(commit, path) else {}
+
+
+def rendering(
+    folder: Path, commit: str, environment: str, held: Mapping[str, str] | None = None
+) -> Mapping[str, str]:
+    """What a commit renders to where a branch holds some files: none where no run has begun."""
+    before = {path: text for path, text in (held or {}).items() if path != METADATA}
+    inside = folder_of(environment)
+    runs = Edited(NOTHING, {f"{inside}/{path}": text.encode() for path, text in before.items()})
     tree = our_git.Repository(folder).tree(commit, later="rendered")
-    changes = plan.build(folder, (environment,), FRESH, tree, NOTHING).environments[0].changes
-    assert changes
-    return changes.added
+    changes = plan.build(folder, (environment,), FRESH, tree, runs).environments[0].changes
+    assert changes is not None
+    kept = {path: text for path, text in before.items() if path not in changes.removed}
+    return kept | dict(changes.written)
 
 
 def trailer(folder: Path, commit: str, key: str) -> str:
@@ -239,7 +252,8 @@ def test_a_later_commit_builds_on_the_one_before(remote: Path) -> None:
     for name in ("dev", "prod"):
         held = files(here.root, tip, name)
         assert json.loads(held.pop("hydrator.metadata"))["drySha"] == source
-        assert held == rendering(here.root, source, name)
+        before = before_that(here.root, first, name)
+        assert held == rendering(here.root, source, name, before)
 
 
 PLACES = [("--path", "{env}"), ("--path", "environments/{env}/rendered"), ()]
@@ -558,7 +572,8 @@ def test_whoever_is_second_builds_on_the_first(
     for name in ("dev", "prod"):
         held = files(remote, "rendered", f"environments/{name}/rendered")
         held.pop("hydrator.metadata")
-        assert held == rendering(here.root, source, name)
+        before = before_that(remote, "rendered~", f"environments/{name}/rendered")
+        assert held == rendering(here.root, source, name, before)
 
 
 def test_it_gives_up_at_last_and_says_so(remote: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -614,7 +629,8 @@ def test_two_racing_clones_lose_nothing(rounds: int, branch: str, remote: Path) 
     for commit, source in published:
         held = files(judge, commit, "environments/prod/rendered")
         held.pop("hydrator.metadata", None)
-        assert held == rendering(judge, source, "prod")
+        before = before_that(judge, f"{commit}~", "environments/prod/rendered")
+        assert held == rendering(judge, source, "prod", before)
     # Nothing was overwritten: the branch only ever moved forward, and the last rounds are in it.
     moves = git(remote, "reflog", "--format=%H", name).splitlines()
     for later, earlier in pairwise(moves):
