@@ -60,6 +60,7 @@ spec:
 image: {{ include "training-job.image" .image | quote }}
 {{- end }}
 imagePullPolicy: {{ .image.pullPolicy }}
+terminationMessagePolicy: FallbackToLogsOnError
 {{- if $here }}
 {{- include "training-job.program" . }}
 {{- end }}

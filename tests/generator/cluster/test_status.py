@@ -162,6 +162,78 @@ def test_the_rank_that_failed_first_speaks_for_the_run(
     assert "hf_abc" not in run("status", "prod", "-o", "json").stdout
 
 
+def termination(**fields: object) -> str:
+    """A termination message as the runtime leaves it (docs/failures.md)."""
+    return json.dumps(
+        {
+            "message": "rank 1 on node 1 (w) failed: exit code 1: OSError: [Errno 28] (cause: full)",
+            "cause": "disk-full", "rank": 1, "node": 1, "host": "w", "exitCode": 1, "retry": False,
+            "follows": False, "time": "2026-11-21T03:04:50.100Z", "error": "OSError", "help": "",
+            **fields,
+        }
+    )  # fmt: skip
+
+
+def test_the_report_of_the_runtime_speaks_first_and_names_the_cause_before_what_followed(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Failed"))
+    name = body["metadata"]["name"]
+    lost = termination(
+        message="rank 0 on node 0 (m) failed: another rank was lost", cause="peer-lost",
+        follows=True, time="2026-11-21T03:04:50.000Z",
+    )  # fmt: skip
+    api.put(pod(body, f"{name}-master-0", **failed(code=171, at="03:04:51", message=lost)))
+    api.put(pod(body, f"{name}-worker-0", **failed(at="03:04:55", message=termination())))
+    item = the(run("status", "prod", "-o", "json"))
+    assert item["message"] == (
+        "rank 1 on node 1 (w) failed: exit code 1: OSError: [Errno 28] (cause: full); it is failed"
+    )
+    assert [p["ending"]["cause"] for p in item["pods"]] == ["peer-lost", "disk-full"]
+    done = run("logs", "prod/llm")
+    assert next(line for line in done.stderr.splitlines() if line.startswith("rank ")) == (
+        "rank 1    | rank 1 on node 1 (w) failed: exit code 1: OSError: [Errno 28] (cause: full)"
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    ['{"message": "cut', "{}", '{"message": 7}', '{"message": " "}', "{" * 4096, "[1, 2]", '"x"'],
+)
+def test_a_message_of_any_other_program_is_shown_as_it_is(
+    run: Run, applied: Applied, api: ApiServer, message: str
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Failed"))
+    api.put(pod(body, f"{body['metadata']['name']}-worker-0", **failed(message=message)))
+    item = the(run("status", "prod", "-o", "json"))
+    assert item["message"] == f"rank 1 ended with exit code 1: {message.strip()}; it is failed"
+
+
+def test_a_report_hides_credentials_and_keeps_to_one_line(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Failed"))
+    message = termination(message="refused\nhf_abcdefghijklmnopqrstuvwxyz0123456789\x1b[31m")
+    api.put(pod(body, f"{body['metadata']['name']}-worker-0", **failed(message=message)))
+    done = run("status", "prod/llm")
+    assert "refused ***" in done.stdout
+    assert "hf_abc" not in done.stdout
+    assert "\x1b" not in done.stdout
+
+
+def test_the_log_s_last_lines_in_the_message_are_shown_without_asking_for_the_log(
+    run: Run, applied: Applied, api: ApiServer
+) -> None:
+    body = applied("prod/llm", conditions("Created", "Failed"))
+    lines = "step 1\nstep 2\nValueError: boom"
+    api.put(pod(body, f"{body['metadata']['name']}-worker-0", **failed(message=lines)))
+    done = run("status", "prod/llm")
+    assert done.stdout.endswith(
+        "last lines of the rank that failed first:\n  step 1\n  step 2\n  ValueError: boom\n"
+    )
+    assert not [request for request in api.requests if request.resource == "pods/log"]
+
+
 def test_what_was_restarted_before_is_not_why_it_failed(
     run: Run, applied: Applied, api: ApiServer
 ) -> None:

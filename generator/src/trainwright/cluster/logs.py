@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from trainwright.cluster.client import Cluster
 from trainwright.cluster.errors import ClusterError, NoLog, Unknown, Unreachable, Waiting
+from trainwright.cluster.observe import first_failure
 from trainwright.cluster.pods import LivePod
 from trainwright.findings.credentials import redact
 
@@ -51,13 +52,20 @@ class LogLine:
 def in_order(pods: Sequence[LivePod], *, failed_first: bool) -> tuple[LivePod, ...]:
     """Pods by rank; those that failed before the others where that is what people look for."""
 
-    def failed(pod: LivePod) -> bool:
+    def weight(pod: LivePod) -> int:
         ending = pod.ending or pod.before
-        return bool(ending and ending.failed)
+        if ending is None or not ending.failed:
+            return 2
+        return int(ending.follows)
 
-    if not failed_first:
-        return tuple(pods)
-    return tuple(sorted(pods, key=lambda pod: not failed(pod)))
+    return tuple(sorted(pods, key=weight)) if failed_first else tuple(pods)
+
+
+def reports(pods: Sequence[LivePod]) -> Iterator[LogLine]:
+    """What the runtime reports of the rank that failed first, for those who read no further."""
+    found = first_failure(pods)
+    if found is not None and found[1].report is not None:
+        yield LogLine(found[0], found[1].report.message, note=True)
 
 
 def read(

@@ -197,7 +197,11 @@ def first_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Termination] | None
     now = [(pod, pod.ending) for pod in pods if pod.ending and pod.ending.failed]
     # What a container ended with before it was started again is old news where one is down now.
     endings = now or [(pod, pod.before) for pod in pods if pod.before and pod.before.failed]
-    return min(endings, key=lambda e: (e[1].code in _STOPPED, e[1].at), default=None)
+    return min(
+        endings,
+        key=lambda e: (e[1].code in _STOPPED, e[1].follows, e[1].failed_at),
+        default=None,
+    )
 
 
 def _last_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Termination] | None:
@@ -211,6 +215,7 @@ def failure(pod: LivePod, ending: Termination) -> tuple[str, str]:
     reason = ending.reason or "Error"
     how = "was stopped" if ending.code < 0 else f"ended with exit code {ending.code}"
     word = "" if reason == "Error" else f" ({reason})"
-    last = ending.message.splitlines()[-1].strip() if ending.message else ""
-    said = f": {last}" if last else ""
+    if ending.report is not None:  # it names the rank of several that the pod may hold
+        return reason, f"{ending.report.message}{word}"
+    said = f": {ending.last_words}" if ending.last_words else ""
     return reason, f"{pod.label} {how}{word}{said}"

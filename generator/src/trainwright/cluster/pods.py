@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from trainwright.cluster.termination import RankFailure, parse
 from trainwright.findings.credentials import redact
 from trainwright.kinds.predicted import workload
 from trainwright.kinds.status import Kind
@@ -50,10 +51,28 @@ class Termination:
     reason: str
     message: str
     at: str
+    report: RankFailure | None = None  # where the message is one of the runtime
 
     @property
     def failed(self) -> bool:
         return self.code != 0
+
+    @property
+    def follows(self) -> bool:
+        """Whether the failure of a rank elsewhere is the cause."""
+        return self.report is not None and self.report.follows
+
+    @property
+    def failed_at(self) -> str:
+        """When the rank failed; containers end later, and in another order."""
+        return (self.report.time if self.report else "") or self.at
+
+    @property
+    def last_words(self) -> str:
+        """The report, else the last line of the message."""
+        if self.report is not None:
+            return self.report.message
+        return self.message.splitlines()[-1].strip() if self.message else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,10 +207,12 @@ def _ending(state: Mapping[str, Data] | None, status: Mapping[str, Data]) -> Ter
     reason = ended.get("reason") or ""
     if disrupted and reason in ("", "Error"):
         reason = disrupted.get("reason") or reason
+    report = parse(said.strip())
     return Termination(
         code=ended.get("exitCode", 0),
         reason=reason,
-        message=redact(said.strip()),
+        report=report,
+        message=report.message if report else redact(said.strip()),
         at=ended.get("finishedAt") or "",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from trainwright.cluster import logs, status, text, wait
 from trainwright.cluster.client import Cluster
@@ -11,7 +12,7 @@ from trainwright.cluster.errors import ClusterError, Unreachable
 from trainwright.cluster.intent import DesiredRun, DesiredState
 from trainwright.cluster.logs import LogLine, LogOptions
 from trainwright.cluster.pods import LivePod
-from trainwright.cluster.status import LiveObject, RunStatus
+from trainwright.cluster.status import BROKEN, LiveObject, RunStatus
 from trainwright.kinds.status import Phase
 from trainwright.reports.report import visible
 
@@ -40,8 +41,9 @@ class Session:
     # --- logs ------------------------------------------------------------------------------------
 
     def logs(self, wanted: LogOptions, *, rank: int | None, follow: bool) -> Iterator[LogLine]:
-        """The lines of all ranks, or of the pod that holds one of them."""
+        """The lines of all ranks, or of the pod that holds one; first why the run is broken."""
         run = self._run()
+        why = logs.reports(run.pods) if run.state.phase in BROKEN else ()
         if not run.pods and not follow:
             said = text.sentence(run.state) or "its pods are gone, or not there yet"
             raise ClusterError(f"{run} is {run.state.phase} and has no pods: {visible(said)}")
@@ -49,13 +51,13 @@ class Session:
             pods = logs.in_order(
                 _with(rank, run.pods), failed_first=run.state.phase is Phase.FAILED
             )
-            return logs.read(self.cluster, self.namespace, pods, wanted)
+            return chain(why, logs.read(self.cluster, self.namespace, pods, wanted))
 
         def again() -> tuple[Sequence[LivePod], bool]:
             now = self._run()
             return _with(rank, now.pods) if now.pods else (), now.state.over
 
-        return logs.follow(self.cluster, self.namespace, again, wanted)
+        return chain(why, logs.follow(self.cluster, self.namespace, again, wanted))
 
     def _run(self) -> RunStatus:
         one = status.find(self.cluster, self.place, self.intent, self.namespace, self.name)

@@ -21,7 +21,7 @@ from trainwright.runs.decision import Held
 
 JOB_LABEL = "app.kubernetes.io/name"
 _DONE = (CANCELLED, RETIRED)
-_BROKEN = (Phase.FAILED, Phase.RESTARTING)
+BROKEN = (Phase.FAILED, Phase.RESTARTING)
 _LAST_LINES = 10
 _NAMES = 100  # in one selector, which is part of a URL
 _OURS = "app.kubernetes.io/managed-by=trainwright,trainwright.io/environment="
@@ -149,14 +149,17 @@ class LastLines:
 def last_lines(cluster: Cluster, namespace: str, runs: Sequence[RunStatus]) -> LastLines:
     """What the rank wrote last that failed the first of these runs; empty where it says so itself.
 
-    A container whose terminationMessagePolicy falls back to its log has those lines as message.
-    That a log cannot be read is part of the answer, and hides nothing else.
+    A container whose terminationMessagePolicy falls back to its log has those lines as message,
+    which outlives the pod's log. That a log cannot be read is part of the answer, and hides
+    nothing else.
     """
-    failed = next((run for run in runs if run.state.phase in _BROKEN), None)
+    failed = next((run for run in runs if run.state.phase in BROKEN), None)
     found = observe.first_failure(failed.pods) if failed else None
-    if found is None or found[1].message:
+    if found is None or found[1].report is not None:
         return LastLines()
     pod, ending = found
+    if ending.message:
+        return LastLines(lines=tuple(ending.message.splitlines()[-_LAST_LINES:]))
     previous = {"previous": "true"} if ending is pod.before else {}
     options = {"container": pod.container, "tailLines": str(_LAST_LINES), **previous}
     try:

@@ -72,7 +72,7 @@ def _pod(pod: LivePod) -> str:
     if ending is not None and ending.failed:
         code = f"exit code {ending.code}" if ending.code >= 0 else ""
         said.append(" ".join(filter(None, (code, ending.reason))))
-        said += ending.message.splitlines()[-1:]
+        said.append(ending.last_words)
     return "; ".join(filter(None, said))
 
 
@@ -151,4 +151,5 @@ def _ending_item(ending: Termination | None) -> dict[str, Data] | None:
         "reason": ending.reason,
         "message": ending.message,
         "at": ending.at,
+        "cause": ending.report.cause if ending.report else None,
     }

@@ -1,0 +1,45 @@
+"""The termination message of a training container: JSON of the runtime, or whatever else it is.
+
+docs/failures.md describes the keys. Generator and image are of different versions, and any program
+may write the file: what does not fit is text.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from trainwright.findings.credentials import redact
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankFailure:
+    """What the runtime reports of the rank that failed first on its node."""
+
+    message: str  # one sentence: rank, node, error, cause, what to do
+    cause: str = ""
+    follows: bool = False  # from the failure of a rank on another node
+    time: str = ""
+
+
+def parse(text: str) -> RankFailure | None:
+    """The report of the runtime, or None for the words of another program."""
+    if not text.startswith("{"):
+        return None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    message = data.get("message") if isinstance(data, dict) else None
+    if not isinstance(message, str) or not message.strip():
+        return None
+    return RankFailure(
+        message=redact(" ".join(message.split())),
+        cause=_text(data.get("cause")),
+        follows=data.get("follows") is True,
+        time=_text(data.get("time")),
+    )
+
+
+def _text(value: object) -> str:
+    return redact(value) if isinstance(value, str) else ""
