@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -266,10 +265,53 @@ def test_a_conflict_is_resolved_in_the_spec_alone(conflicting: Repository, side:
     path = "environments/prod/rendered/c/pytorchjob.yaml"
     theirs = git(root, "show", f"theirs:{path}")
     merged = tree["prod/rendered/c/pytorchjob.yaml"]
-    # In place of ours it is another run of the same spec.
-    assert (merged == theirs) == (side == "--theirs")
-    assert re.sub("c-[0-9a-f]{8}", "c", merged) == re.sub("c-[0-9a-f]{8}", "c", theirs)
+    assert merged == theirs  # also where the record of ours was kept
     assert "<<<<<<<" not in "".join(tree.values())
+
+
+@pytest.mark.parametrize(
+    ("kept", "committed"),
+    [("--ours", False), ("--theirs", False), ("markers", False), ("--ours", True)],
+)
+def test_the_record_of_the_kept_job_file_is_taken(
+    repository: Repository, kept: str, committed: bool
+) -> None:
+    """Also where what lies around a run has changed since: it would begin under another name."""
+    root = repository.root
+    merged(
+        repository,
+        edits("jobs/c.yaml", "nodes: 2", "nodes: 3"),
+        edits("jobs/c.yaml", "nodes: 2", "nodes: 4"),
+        fails=True,
+    )
+    git(root, "checkout", "--theirs", "environments/prod/jobs/c.yaml")
+    git(root, "checkout", "--theirs", "environments/prod/rendered/c/pytorchjob.yaml")
+    if kept != "markers":
+        git(root, "checkout", kept, "environments/prod/rendered/c/run.lock")
+    edits("environment.yaml", "namespace: training", "serviceMesh: istio\nnamespace: training")(
+        repository
+    )
+    if committed:
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", "Merge")
+        repository.job("prod/z")
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", "More")
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    for name in ("run.lock", "pytorchjob.yaml", "values.yaml"):
+        theirs = git(root, "show", f"theirs:environments/prod/rendered/c/{name}")
+        assert repository.tree()[f"prod/rendered/c/{name}"] == theirs
+    in_order(repository)
+
+
+def test_a_file_of_neither_side_is_another_run(conflicting: Repository) -> None:
+    path = conflicting.root / "environments/prod/jobs/c.yaml"
+    git(conflicting.root, "checkout", "--theirs", "environments/prod/jobs/c.yaml")
+    path.write_text(path.read_text(encoding="utf-8").replace("nodes: 4", "nodes: 5"), "utf-8")
+    done = conflicting.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    assert json.loads(conflicting.tree()[CONFLICT])["job"]["nodes"] == 5
 
 
 def test_the_same_run_of_both_sides_is_one(repository: Repository) -> None:
@@ -373,3 +415,18 @@ def test_one_side_has_taken_the_index_over(tmp_path: Path) -> None:
     git(tmp_path, "add", "-A")
     git(tmp_path, "commit", "-qm", "Merge")
     in_order(repository)
+
+
+def test_a_copied_folder_is_the_run_of_no_other_job(repository: Repository) -> None:
+    """`cp -r rendered/a rendered/c` is put right from git, and no object is made twice."""
+    before = repository.tree()
+    rendered = repository.root / "environments/prod/rendered"
+    shutil.rmtree(rendered / "c")
+    shutil.copytree(rendered / "a", rendered / "c")
+    shutil.copytree(rendered / "a", rendered / "gone")
+    checked = repository.run("render", "--check", "--no-cache")
+    assert checked.exit_code == 1
+    assert "TW053" not in checked.output
+    assert "environments/prod/rendered/gone/run.lock: left over" in checked.output
+    assert repository.run("render", "--no-cache").exit_code == 0
+    assert repository.tree() == before

@@ -392,3 +392,22 @@ def test_a_run_whose_record_cannot_be_read_is_never_left_out(
     assert not done.stdout
     assert "error[TW054]: what this run began with cannot be read" in done.stderr
     assert "environments/prod/rendered/llm/run.lock" in done.stderr
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_runs_that_are_rendered_elsewhere_are_not_left_out(
+    engine: str, repository: Repository
+) -> None:
+    """As `publish` does: nothing lies beside the specs."""
+    _environment(repository, engine, f"{OCI}: 0.1.0")
+    done = repository.run("wire", "prod")
+    if engine == "flux":  # each run is an object of its own, which would be deleted
+        assert done.exit_code == 1
+        assert done.stdout == ""
+        assert "nothing is rendered beside the specs" in " ".join(done.output.split())
+        _render(repository)
+        assert repository.run("wire", "prod").exit_code == 0
+    else:  # Argo CD reads the records where they are
+        assert done.exit_code == 0, done.output
+        (listed,) = _of_kind(repository, "ApplicationSet")
+        assert "renderedBy" in json.dumps(listed) or "environment" in json.dumps(listed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -60,22 +61,31 @@ class History:
             for file in files
             if not found[file] and file.name in rendered.unrecorded
         }
+        merged = {
+            file: side
+            for file, run in found.items()
+            if file not in listed and (side := self._of_a_merge(file, run, workspace))
+        }
         again = [
             file
             for file, run in found.items()
-            if run and self._is_overtaken(file, run.record, workspace)
+            if run and file not in merged and self._is_overtaken(file, run.record, workspace)
         ]
-        missing = [file for file, run in found.items() if not run and file not in listed]
+        missing = [
+            file
+            for file, run in found.items()
+            if not run and file not in listed and file not in merged
+        ]
         known = self.recorded((*missing, *again))
         better = {file: known.get(file) for file in (*missing, *again)}
         for file, run in found.items():
-            if run and file not in better and not run.files.intact:
+            if run and file not in better and file not in merged and not run.files.intact:
                 better[file] = self._committed(file, run)
         for file, unrecorded in listed.items():
             if workspace.job(file).record is None:
                 earlier = self._indexed(file)
                 better[file] = Recorded(earlier.record, unrecorded.files) if earlier else None
-        return {**found, **better}
+        return {**found, **better, **merged}
 
     def lacks(self, file: JobFile, record: Record) -> bool:
         """Whether the last commit has not the run that is recorded here.
@@ -123,6 +133,54 @@ class History:
         return {
             file: replace(run, files=replace(run.files, here=False)) for file, run in found.items()
         }
+
+    def _of_a_merge(
+        self, file: JobFile, run: Recorded | None, workspace: Workspace
+    ) -> Recorded | None:
+        """The run of the side of a merge whose file of the job was kept, and not its record.
+
+        `run` is what is recorded. None where the file is of neither side, where no merge has
+        decided between them, and where a commit holds a record that cannot be read: somebody has
+        to say which it was.
+        """
+        source = workspace.reader.source(file.path)
+        if (run and run.record.source == source) or not (self.beside and (run or self._joined)):
+            return None
+        for parent in self._sides(file, source):
+            side = self._at(parent)
+            found = side.rendered(file) if side.reader.source(file.path) == source else None
+            if found is not None and found.files.intact:
+                if run and run.record == found.record:
+                    return None
+                return Recorded(found.record, replace(found.files, here=False))
+        return None
+
+    def _sides(self, file: JobFile, source: str) -> tuple[str, ...]:
+        """The commits that a merge at hand joins, or the one that last wrote a job and its run."""
+        if self._found is None:
+            return ()
+        if self._joined:
+            return ("HEAD", *self._joined)
+        if self._at("HEAD").reader.source(file.path) != source:
+            return ()  # edited since
+        repository, inside = self._found
+        names = (file.path, f"{folder_of(file.environment)}/{file.name}/{RECORD_FILE}")
+        paths = (f"{inside}/{name}" if inside else name for name in names)
+        asked = ("--max-count=1", "--parents", "HEAD", "--", *paths)
+        commit, *parents = repository.line("rev-list", *asked).split() or [""]
+        kept = len(parents) > 1 and self._at(commit).reader.source(file.path) == source
+        return tuple(parents) if kept else ()
+
+    @cached_property
+    def _joined(self) -> tuple[str, ...]:
+        """What is being merged, picked or rebased onto HEAD right now."""
+        if self._found is None:
+            return ()
+        found = []
+        for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REBASE_HEAD"):
+            with suppress(GitError):
+                found.append(self._found[0].commit(name))
+        return tuple(found)
 
     def _indexed(self, file: JobFile) -> Recorded | None:
         """A run that an index lists, by the sources of the commit that wrote the index."""

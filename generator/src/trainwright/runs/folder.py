@@ -36,6 +36,11 @@ class RenderedFolder:
     def path(self) -> str:
         return folder_of(self.environment)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the rendered files are kept in the tree."""
+        return self.tree.kind(self.path) == "folder"
+
     @cached_property
     def hashes(self) -> Mapping[str, str]:
         """Digest of every file by its path in the folder."""

@@ -79,6 +79,8 @@ def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
         site = Site(environment=place, earlier=earlier[name], runs=listed)
         sites.append(site)
         findings += _problems(site, _settings(loaded))
+        if jobs[name] and not workspace.folder(name).is_there:
+            findings += _elsewhere(site, _settings(loaded), len(jobs[name]))
         findings += _unpinned(site, _settings(loaded))
         findings += _collisions(site, loaded, environments, objects)
     files = {place.file for finding in findings for place in _places(finding)}
@@ -175,6 +177,21 @@ def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
             remedy=problem.remedy,
             subject=site.environment.name,
             path=Pointer(f"/gitops{problem.path}"),
+        )
+
+
+def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
+    """Runs that are rendered on another branch: whoever lists releases would leave all out."""
+    if WIRINGS[site.gitops.engine, site.gitops.mode].reads_values:
+        path = Pointer("/mode")
+        yield dx.WIRING.at(
+            settings.origin(path),
+            f"mode: chart has a release for each run, and nothing is rendered beside the specs of "
+            f"{jobs} jobs: applying this would delete what runs",
+            remedy=f"Run `trainwright render {site.environment.name}`, or set mode: rendered where "
+            "`trainwright publish` keeps the runs elsewhere.",
+            subject=site.environment.name,
+            path=Pointer("/gitops/mode"),
         )
 
 
