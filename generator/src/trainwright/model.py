@@ -122,14 +122,15 @@ def written(
     read: Callable[[Any], Any] | None = None,
     identity: bool = True,
     derived: bool = False,
+    pod: str = "",
 ) -> dict[str, Any]:
     """The metadata of a field that is not simply written under its own name, as JSON spells it.
 
     `keys` lead to it, `whole` is all of the mapping around it, and `read` makes its value.
     `identity` says whether another value is another run, `derived` whether two that are written
-    may come to the same.
+    may come to the same. `pod` names the field of a pod spec that takes the value as it is.
     """
-    how = {"keys": () if whole else keys or None, "read": read}
+    how = {"keys": () if whole else keys or None, "read": read, "pod": pod}
     return {**how, "identity": identity, "derived": derived}
 
 
@@ -483,7 +484,7 @@ class Job:
     topology: Topology | None = None
     # None rather than False: an absent field leaves names alone.
     gang: bool | None = field(default=None, metadata=written(read=_true, derived=True))
-    priority_class: str = ""
+    priority_class: str = field(default="", metadata=written(pod="priorityClassName"))
     max_duration: int | None = field(
         default=None, metadata=written(read=seconds, identity=False, derived=True)
     )
@@ -518,5 +519,7 @@ NOT_IDENTITY = frozenset(f.name for f in fields(Job) if not f.metadata.get("iden
 # Fields that are made something else of than what is written, so that two values may come to the
 # same job. Every other value is another job.
 DERIVED = frozenset(spelled(f.name) for f in fields(Job) if f.metadata.get("derived"))
+# Fields that reach a pod's spec as they are, with what they are called there.
+POD_FIELDS = {f.name: f.metadata["pod"] for f in fields(Job) if f.metadata.get("pod")}
 # Every field of a job that people can write, in the order of the schema.
 JOB_FIELDS = tuple(spelled(f.name) for f in fields(Job) if not f.metadata.get("unwritten"))

@@ -13,7 +13,7 @@ from trainwright.importing.choice import Choice
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
-from trainwright.model import Data, Environment, Pool
+from trainwright.model import POD_FIELDS, Data, Environment, Pool, spelled
 from trainwright.pods import commands
 from trainwright.pods.pod import Mount, Pod
 from trainwright.specs.kubernetes_schemas import is_generated
@@ -253,7 +253,7 @@ def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:
         "queuePriority": run.queue_priority,
         "topology": topology,
         "gang": True if run.gang and gangs else None,
-        "priorityClass": pod.placement.get("priorityClassName"),
+        **{spelled(field): pod.placement.get(key) for field, key in POD_FIELDS.items()},
     }
 
 

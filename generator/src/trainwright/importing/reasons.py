@@ -12,7 +12,7 @@ from trainwright.findings import credentials
 from trainwright.importing.accounting import Account
 from trainwright.importing.source import NotImported, Source, shown
 from trainwright.kinds.target import Deviation
-from trainwright.model import Data
+from trainwright.model import POD_FIELDS, Data, spelled
 from trainwright.pointer import Pointer
 from trainwright.specs.kubernetes_schemas import is_generated
 from trainwright.specs.merge import lookup
@@ -108,7 +108,7 @@ _DECIDED_BY = (
     (r"pods\.\d+\.env", "env"),
     (r"pods\.\d+\.secrets", "secrets"),
     (r"pods\.\d+\.resources", "resources"),
-    (r"pods\.\d+\.placement\.priorityClassName", "priorityClass"),
+    *((rf"pods\.\d+\.placement\.{key}", spelled(field)) for field, key in POD_FIELDS.items()),
     (r"pods\.\d+\.placement\.(\w+)", r"\1"),
     (r"pods\.\d+\.security", "security"),
     (r"(pods\.\d+\.)?labels", "labels"),

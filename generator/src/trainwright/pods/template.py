@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from trainwright.model import Data
+from trainwright.model import POD_FIELDS, Data
 from trainwright.pods.pod import (
     Deadline,
     EnvVar,
@@ -85,7 +85,7 @@ def deadline(policy: Mapping[str, Data], *, attempt: bool = False) -> Deadline |
     return None if seconds is None else Deadline(seconds=seconds, attempt=attempt)
 
 
-_PLACEMENT = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "schedulerName")
+_PLACEMENT = ("nodeSelector", "tolerations", "affinity", *POD_FIELDS.values(), "schedulerName")
 
 
 def words(container: Mapping[str, Data]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from posixpath import join
 from trainwright import quantity
 from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.model import Data, Environment, Job, Volume
+from trainwright.model import POD_FIELDS, Data, Environment, Job, Volume
 from trainwright.pods import launch
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import merge
@@ -46,7 +46,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "podSecurityContext": _pod_security(job, environment),
         "securityContext": _container_security(job),
         "serviceAccountName": job.service_account or (name if job.create_service_account else ""),
-        "priorityClassName": job.priority_class,
+        **{key: getattr(job, field) for field, key in POD_FIELDS.items()},
         "schedulerName": queueing.gang_scheduler(job, environment),
         "terminationGracePeriodSeconds": job.grace_period,
     }

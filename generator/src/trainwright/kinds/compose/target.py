@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from trainwright import quantity
 from trainwright.kinds import indexed
 from trainwright.kinds.target import Deviation, Target, Unsupported, one_process
-from trainwright.model import Data, Environment, Job
+from trainwright.model import POD_FIELDS, Data, Environment, Job, spelled
 from trainwright.pods import launch
 from trainwright.pointer import Pointer
 
@@ -53,7 +53,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     cluster = {
         Pointer("/queue"): job.queue,
         Pointer("/gang"): job.gang,
-        Pointer("/priorityClass"): job.priority_class,
+        **{Pointer.of(spelled(field)): getattr(job, field) for field in POD_FIELDS},
         Pointer("/serviceAccount"): job.service_account,
         Pointer("/createServiceAccount"): job.create_service_account,
         Pointer("/nodeSelector"): job.node_selector,

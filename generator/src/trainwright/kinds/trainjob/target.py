@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from trainwright.kinds import facts, indexed, queueing
 from trainwright.kinds.target import Deviation, Fact, Target, Unsupported
-from trainwright.model import Data, Environment, Job
+from trainwright.model import POD_FIELDS, Data, Environment, Job, spelled
 from trainwright.pods import launch
 from trainwright.pointer import Pointer
 
@@ -81,7 +81,7 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
     asked: dict[Pointer, object] = {
         Pointer("/retries"): job.retries,
         Pointer("/gang" if job.gang else "/queue"): queueing.gang_scheduler(job, environment),
-        Pointer("/priorityClass"): job.priority_class,
+        **{Pointer.of(spelled(field)): getattr(job, field) for field in POD_FIELDS},
         Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
         Pointer("/metrics"): job.metrics,
         Pointer("/gracePeriod"): minor < 3 and job.grace_period != _DEFAULT_GRACE,
