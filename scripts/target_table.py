@@ -254,6 +254,7 @@ FEATURES = (
         shows=('schedulerName: "scheduler-plugins-scheduler"',),
     ),
     Feature(name="pod priority", spec="priorityClass: high", shows=('"high"',)),
+    Feature(name="container runtime", spec="runtimeClass: kata", shows=('"kata"',)),
     Feature(
         name="longest duration", spec="maxDuration: 7777s", shows=("activeDeadlineSeconds: 7777",)
     ),

@@ -26,6 +26,9 @@ spec:
   {{- with $values.priorityClassName }}
   priorityClassName: {{ quote . }}
   {{- end }}
+  {{- with $values.runtimeClassName }}
+  runtimeClassName: {{ quote . }}
+  {{- end }}
   {{- with $values.serviceAccountName }}
   serviceAccountName: {{ quote . }}
   {{- end }}

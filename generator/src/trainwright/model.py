@@ -485,6 +485,7 @@ class Job:
     # None rather than False: an absent field leaves names alone.
     gang: bool | None = field(default=None, metadata=written(read=_true, derived=True))
     priority_class: str = field(default="", metadata=written(pod="priorityClassName"))
+    runtime_class: str = field(default="", metadata=written(pod="runtimeClassName"))
     max_duration: int | None = field(
         default=None, metadata=written(read=seconds, identity=False, derived=True)
     )

@@ -129,6 +129,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "topology": ({"preferred": "rack"}, QUEUED, KUEUE),
     "gang": (True, {"nodes": 2}, VOLCANO),
     "priorityClass": ("batch", {}, PLACE),
+    "runtimeClass": ("nvidia", {}, PLACE),
     "maxDuration": ("3h", {}, PLACE),
     "retries": (2, {}, PLACE),
     "gracePeriod": ("90s", {}, PLACE),
