@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from trainwright_runtime import errors, failure, gang, logs, machine, options
+from trainwright_runtime import errors, failure, gang, logs, machine, options, preflight
 from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import recognise
 from trainwright_runtime.layout import Layout, Machine, settle
@@ -27,6 +27,7 @@ _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 COMMANDS = {
     "audit": "trainwright_runtime.elastic.audit",
     "coordinator": "trainwright_runtime.coordinator",
+    "peers": "trainwright_runtime.peers",
     "report": "trainwright_runtime.report",
 }
 
@@ -88,6 +89,7 @@ def _train(asked: Options, environ: Mapping[str, str]) -> int:
     _log.info("%s, recovery %s", layout, recovery)
     if recovery == "launcher":
         _become(layout, asked, environ)
+    preflight.run(layout, asked, environ)
     code: int = importlib.import_module(RECOVERIES[recovery]).run(layout, asked, environ)
     return code
 

@@ -68,6 +68,15 @@ def _out_of_memory(evidence: Evidence) -> bool:
 
 CAUSES = (
     Cause(
+        name="node-unfit",
+        title="this node failed a check before training",
+        signs="the entrypoint's `preflight: …`",
+        pattern=r"NodeUnfit: preflight: ",
+        exit_code=errors.PREFLIGHT,
+        remedy="the pod is made anew and may come to another node; where all nodes fail the same "
+        "check, the job asks for more than there is",
+    ),
+    Cause(
         name="out-of-memory",
         title="out of memory",
         signs="SIGKILL while the container's cgroup counts an `oom_kill`, of a rank or of one of "

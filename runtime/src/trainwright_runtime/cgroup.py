@@ -16,6 +16,8 @@ _SELF = Path("/proc/self/cgroup")
 
 _KILLS = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
 
+_AVAILABLE = re.compile(r"^MemAvailable:\s+(\d+) kB$", re.MULTILINE)
+
 
 def oom_kills(mount: Path = _MOUNT, membership: Path = _SELF) -> int:
     """How many processes of this container the kernel has ended for want of memory; 0 if unknown.
@@ -36,6 +38,14 @@ def memory_limit(mount: Path = _MOUNT, membership: Path = _SELF) -> int | None:
 def memory_used(mount: Path = _MOUNT, membership: Path = _SELF) -> int | None:
     """Bytes this container uses, or None where nothing says so."""
     return _bytes(mount, membership, "memory.current", "memory.usage_in_bytes")
+
+
+def memory_available() -> int | None:
+    """Bytes that the whole machine could still give, or None where nothing says so."""
+    with suppress(OSError):
+        if found := _AVAILABLE.search(Path("/proc/meminfo").read_text()):
+            return int(found[1]) << 10
+    return None
 
 
 def _bytes(mount: Path, membership: Path, v2: str, v1: str) -> int | None:

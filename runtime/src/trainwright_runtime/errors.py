@@ -134,6 +134,12 @@ class Unreachable(RuntimeFailure):
     exit_code = UNREACHABLE
 
 
+class NodeUnfit(RuntimeFailure):
+    """A check before training failed; another node, or a later try, may pass it."""
+
+    exit_code = PREFLIGHT
+
+
 class Stopped(RuntimeFailure):
     """A signal asked the entrypoint to end while it was still getting ready."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
@@ -14,6 +15,19 @@ PROCS_WORDS = ("auto", "gpu", "cpu")
 RECOVERIES = ("none", "restart", "live")
 LOG_FORMATS = ("text", "json")
 DEFAULT_RESTARTS = 10
+
+# Checks before training, each with a minimum where it has one; those that are on by themselves cost
+# milliseconds and fail where training would later.
+SIZED_CHECKS = ("shm", "memory", "disk")
+CHECKS = (*SIZED_CHECKS, "ports", "names", "checkpoint", "collective")
+DEFAULT_CHECKS: Mapping[str, float | None] = {"shm": None, "disk": None, "checkpoint": None}
+
+_SUFFIXES = {
+    "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
+    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
+}  # fmt: skip
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)(|k|[MGT]|[KMGT]i)")
 
 _EPILOG = "After --: script.py [arguments], or -m module [arguments]."
 
@@ -57,6 +71,7 @@ class Options:
     rendezvous_timeout: float  # seconds
     coordinator_port: int | None
     log_format: str
+    preflight: Mapping[str, float | None]  # checks and their minimum, in order
     program: Program
 
 
@@ -130,6 +145,10 @@ def argument_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default=environ.get("TRAINWRIGHT_COORDINATOR_PORT"),
         help="of the coordinator of --recovery=live (TRAINWRIGHT_COORDINATOR_PORT, or 29511; a "
         "free one on a single node)")
+    add("--preflight", type=_checks, default=DEFAULT_CHECKS, metavar="NAME[=MINIMUM],...",
+        help=f"checks of this node before training: {', '.join(CHECKS)}, or none; "
+        "shm=8Gi is a minimum, collective=3 how many times slower than its peers a node may be "
+        f"({','.join(DEFAULT_CHECKS)})")
     add("--log-format", choices=LOG_FORMATS, default=environ.get("TRAINWRIGHT_LOG_FORMAT", "text"),
         help="of the log (TRAINWRIGHT_LOG_FORMAT, or text)")
     # fmt: on
@@ -147,6 +166,31 @@ def _positive(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 up")
     return number
+
+
+def _checks(text: str) -> Mapping[str, float | None]:
+    if text in ("none", ""):
+        return {}
+    found: dict[str, float | None] = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if name not in CHECKS:
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(CHECKS)}")
+        found[name] = _minimum(name, value) if equals else None
+    return {name: found[name] for name in CHECKS if name in found}
+
+
+def _minimum(name: str, value: str) -> float:
+    if name in SIZED_CHECKS:
+        size = _SIZE.fullmatch(value)
+        if not size:
+            raise argparse.ArgumentTypeError(f"{name}={value}: expected a size such as 8Gi")
+        return float(size[1]) * _SUFFIXES[size[2]]
+    if name != "collective":
+        raise argparse.ArgumentTypeError(f"{name}={value}: {name} has no minimum")
+    if not _SIZE.fullmatch(value) or not value.replace(".", "", 1).isdecimal() or float(value) <= 1:
+        raise argparse.ArgumentTypeError(f"collective={value}: expected a number above 1")
+    return float(value)
 
 
 def _procs(text: str) -> int | str:

@@ -38,12 +38,30 @@ def wait_for(host: str, port: int, timeout: float) -> None:
         time.sleep(min(_PAUSE, began + timeout - now))
 
 
+def resolve(host: str, timeout: float) -> str | None:
+    """Wait until a name resolves; what is in the way after `timeout` seconds, or None."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            socket.getaddrinfo(host, None)
+        except OSError as error:
+            if time.monotonic() >= deadline:
+                return _unresolved(host, error)
+            time.sleep(_PAUSE)
+        else:
+            return None
+
+
+def _unresolved(host: str, error: OSError) -> str:
+    return f"the name {host} cannot be resolved ({error.strerror or error}): is its pod there?"
+
+
 def _try(host: str, port: int) -> str | None:
     """What is in the way, or None."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
-        return f"the name {host} cannot be resolved ({error.strerror or error}): is its pod there?"
+        return _unresolved(host, error)
     trouble = ""
     for family, kind, protocol, _, address in addresses:
         try:

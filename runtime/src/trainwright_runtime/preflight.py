@@ -1,0 +1,209 @@
+"""Checks of this node before the training processes start: seconds here, in place of hours lost.
+
+A node that fails one ends with an exit code of its own, which asks for another try: the pod is made
+anew, and may come to a node that is fit.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from trainwright_runtime import cgroup, logs, peers
+from trainwright_runtime.errors import NodeUnfit
+from trainwright_runtime.launchers import Placement, is_loopback
+from trainwright_runtime.layout import Layout
+from trainwright_runtime.options import DEFAULT_CHECKS, Options
+from trainwright_runtime.rendezvous import resolve
+
+_log = logging.getLogger(f"{logs.ROOT}.entrypoint")
+
+_PATIENCE = 30.0  # seconds for one check: a file system that hangs is unfit too
+_PROBE = bytes(64 << 10)
+_LEAST_SHM, _LEAST_DISK = 1 << 20, 16 << 20  # bytes, where no minimum is given
+_SHM = Path("/dev/shm")  # noqa: S108 - it is what is checked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Site:
+    """What checks look at."""
+
+    placement: Placement
+    environ: Mapping[str, str]
+    coordinator_port: int | None  # where this node runs one at a given port
+    timeout: float  # seconds for names to resolve
+
+    @property
+    def checkpoints(self) -> Path | None:
+        """Where checkpoints go, if the manifest says so."""
+        folder = self.environ.get("TRAINWRIGHT_CHECKPOINT_DIR")
+        return Path(folder) if folder else None
+
+
+def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
+    """Check what is asked for. Raises NodeUnfit with all that is wrong."""
+    began = time.monotonic()
+    site = _Site(
+        placement=layout.placement,
+        environ=environ,
+        coordinator_port=options.coordinator_port if options.recovery == "live" else None,
+        timeout=options.rendezvous_timeout,
+    )
+    asked = options.preflight
+    checks = {name: least for name, least in asked.items() if name in _CHECKS}
+    found = [f"{name}: {trouble}" for name, trouble in _troubles(checks, site)]
+    if found:
+        raise NodeUnfit(f"preflight: {'; '.join(found)}")
+    if "collective" in asked:
+        peers.check(layout, options, environ, asked["collective"])
+    if asked != DEFAULT_CHECKS and asked:
+        names, took = ", ".join(asked), time.monotonic() - began
+        _log.info("preflight: %s passed in %.1f s", names, took)
+
+
+def _troubles(checks: Mapping[str, float | None], site: _Site) -> Iterator[tuple[str, str]]:
+    for name, least in checks.items():
+        patience = site.timeout + _PATIENCE if name == "names" else _PATIENCE
+        trouble = _bounded(partial(_CHECKS[name], site, least), patience)
+        if trouble:
+            yield name, trouble
+
+
+def _bounded(check: Callable[[], str], patience: float) -> str:
+    """What a check says, or that it hangs: nothing ends a system call into a dead file server."""
+    said: list[str] = []
+
+    def look() -> None:
+        try:
+            said.append(check())
+        except OSError as error:
+            said.append(_words(error))
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(patience)
+    return said[0] if said else f"no answer within {patience:g} s"
+
+
+def _words(error: OSError) -> str:
+    where = f": {error.filename}" if error.filename else ""
+    return f"{error.strerror or error}{where}"
+
+
+# --- the checks: what is wrong, or nothing -------------------------------------------------------
+
+
+def _shm(site: _Site, least: float | None) -> str:
+    if not _SHM.is_dir():
+        return "" if least is None else "there is no /dev/shm"
+    trouble = _too_little(_SHM, least, _LEAST_SHM)
+    if trouble:
+        return trouble
+    _probe(_SHM)
+    return ""
+
+
+def _memory(site: _Site, least: float | None) -> str:
+    limit, used = cgroup.memory_limit(), cgroup.memory_used()
+    available = cgroup.memory_available()
+    if least is not None and limit is not None and limit < least:
+        return f"the container's limit is {_size(limit)}, {_size(least)} expected"
+    if least is None:  # what the limit promises
+        least = max(0, limit - (used or 0)) if limit is not None else 0
+    if available is not None and available < least:
+        return f"{_size(available)} are available on the node, {_size(least)} expected"
+    return ""
+
+
+def _disk(site: _Site, least: float | None) -> str:
+    if site.checkpoints is None and least is None:
+        return ""
+    folder = site.checkpoints or Path.cwd()
+    there = next((f for f in (folder, *folder.parents) if f.exists()), Path.cwd())
+    return _too_little(there, least, _LEAST_DISK)
+
+
+def _checkpoint(site: _Site, least: float | None) -> str:
+    folder = site.checkpoints
+    if folder is None:
+        return ""
+    folder.mkdir(parents=True, exist_ok=True)
+    _probe(folder)
+    return ""
+
+
+def _ports(site: _Site, least: float | None) -> str:
+    where = site.placement
+    ports = [site.coordinator_port] if site.coordinator_port else []
+    # Nodes of an elastic job on one machine share the address: the first one listens there.
+    if where.hosts and where.master_port and not (where.elastic and is_loopback(where.master_addr)):
+        ports.append(where.master_port)
+    taken = [str(port) for port in ports if not _is_free(port)]
+    return f"in use: {', '.join(taken)}" if where.hosts and taken else ""
+
+
+def _names(site: _Site, least: float | None) -> str:
+    trouble = resolve(site.placement.master_addr, site.timeout)
+    return trouble or ""
+
+
+_CHECKS: Mapping[str, Callable[[_Site, float | None], str]] = {
+    "shm": _shm,
+    "memory": _memory,
+    "disk": _disk,
+    "ports": _ports,
+    "names": _names,
+    "checkpoint": _checkpoint,
+}
+
+
+def _too_little(folder: Path, least: float | None, otherwise: int) -> str:
+    free = shutil.disk_usage(folder).free
+    least = otherwise if least is None else least
+    return "" if free >= least else f"{folder} has {_size(free)} free, {_size(least)} expected"
+
+
+def _probe(folder: Path) -> None:
+    """Write, move and read back a file, as a checkpoint does."""
+    path = folder / f".preflight-{socket.gethostname()}-{os.getpid()}"
+    moved = path.with_name(path.name + "-moved")
+    try:
+        with path.open("wb") as file:
+            file.write(_PROBE)
+            file.flush()
+            os.fsync(file.fileno())
+        path.replace(moved)
+        if moved.read_bytes() != _PROBE:
+            raise OSError(f"{folder} does not give back what was written")
+    finally:
+        for each in (path, moved):
+            with suppress(OSError):
+                each.unlink()
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(("", port))
+            server.listen()
+        except OSError:
+            return False
+    return True
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.4g} {unit}"
+        count /= 1024
+    return f"{count:.4g} TiB"
