@@ -22,6 +22,8 @@ $(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt runtime/pyproject.toml
 render: $(BIN)/trainwright ## validate and render the shipped environments
 	@$(BIN)/trainwright render
 
+# Many tests start processes: without bytecode, each of them would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations=25
 
 test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
