@@ -20,6 +20,7 @@ from github_api import TOKEN, Api
 from repository import Repository
 
 NUMBER = 7
+CHECKS = ("Check job specs", "Check rendered files", "Verdict")
 MARKER = "<!-- trainwright-plan -->"
 
 
@@ -91,8 +92,11 @@ class Pull:
             },
         }
 
-    def runner(self, *, depth: int = 0, fork: bool = False) -> Runner:
-        """A checkout as actions/checkout makes it, and a runner in it."""
+    def runner(self, *, depth: int = 0, fork: bool = False, plans: bool = False) -> Runner:
+        """A checkout as actions/checkout makes it, and a runner in it.
+
+        One that `plans` leaves out the checks, which take most of the time of a run.
+        """
         name = f"checkout-{len(list(self.folder.iterdir()))}"
         workspace, temp = self.folder / name, self.folder / f"{name}-temp"
         (temp / "trainwright").mkdir(parents=True)
@@ -110,7 +114,7 @@ class Pull:
             github=self.event(fork=fork),
             path=f"{beside}{os.pathsep}{os.environ['PATH']}",
             api=self.api.url,
-            skip=("Install trainwright",),
+            skip=("Install trainwright", *(CHECKS if plans else ())),
         )
 
 
@@ -150,17 +154,17 @@ def test_the_comment_is_updated_in_place(pull: Pull, api: Api) -> None:
         api.add(NUMBER, f"Comment {index}", "somebody")
     pull.files.job("dev/llm")
     pull.propose()
-    pull.runner().run()
+    pull.runner(plans=True).run()
     first = api.bodies(NUMBER)
     assert len(first) == 152
     writes = [request for request in api.requests if not request.startswith("GET")]
-    pull.runner().run()
+    pull.runner(plans=True).run()
     assert api.bodies(NUMBER) == first
     assert [r for r in api.requests if not r.startswith("GET")] == writes, "nothing new to say"
     git.git(pull.origin, "switch", "--quiet", "topic")
     pull.files.job("dev/bert")
     pull.go_on()
-    done = pull.runner().run()
+    done = pull.runner(plans=True).run()
     assert "updated https://" in done.log
     assert len(api.bodies(NUMBER)) == 152
     assert "dev/bert" in api.bodies(NUMBER)[-1]
@@ -182,7 +186,7 @@ def test_a_comment_that_is_refused_fails_nothing(pull: Pull, api: Api) -> None:
     api.refuse = 403
     pull.files.job("dev/llm")
     pull.propose()
-    done = pull.runner().run()
+    done = pull.runner(plans=True).run()
     assert not done.failed, done.log
     assert "trainwright: GitHub answers 403 Resource not accessible" in done.log
     assert "::warning title=No comment::" in done.log
@@ -238,7 +242,7 @@ def test_a_shallow_clone_is_told_what_to_set(pull: Pull) -> None:
 def test_both_parents_of_the_merge_are_enough(pull: Pull, api: Api) -> None:
     pull.files.job("dev/llm")
     pull.propose()
-    done = pull.runner(depth=2).run()
+    done = pull.runner(depth=2, plans=True).run()
     assert not done.failed, done.log
     assert "dev/llm" in api.bodies(NUMBER)[0]
 
@@ -258,11 +262,11 @@ def test_a_push_is_checked_and_compared_with_nothing(pull: Pull, api: Api) -> No
 def test_a_merge_queue_and_a_commit_of_ones_own_choice(pull: Pull, api: Api) -> None:
     pull.files.job("dev/llm")
     pull.propose()
-    runner = pull.runner()
+    runner = pull.runner(plans=True)
     base = git.git(pull.origin, "rev-parse", "main")
     runner.github = {"repository": "example/training", "event": {"merge_group": {"base_sha": base}}}
     assert "dev/llm" in runner.run().summary
-    runner = pull.runner()
+    runner = pull.runner(plans=True)
     done = runner.run(against=pull.opened_on, comment="false")
     assert "prod/theirs" in done.summary
     assert not api.requests

@@ -48,6 +48,11 @@ time.sleep(1000)
 """
 
 
+def slow(*values: object) -> object:
+    """A case that is left to `make test-slow`."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def _await_line(process: subprocess.Popen[str], text: str, count: int = 1) -> None:
     assert process.stdout
     for _ in range(count):
@@ -117,6 +122,7 @@ def test_two_nodes_of_a_pytorchjob_meet(entrypoint: Entrypoint) -> None:
     assert one.stdout == "[rank 1] 2 1 0 2 1 1 1\n"
 
 
+@pytest.mark.slow
 def test_a_process_that_torchrun_has_placed_is_left_as_it_is(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", TRAIN)
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"]
@@ -190,8 +196,8 @@ def test_a_clean_end_never_looks_like_a_crash(entrypoint: Entrypoint) -> None:
             1,
             "rank 1 on node 0 (host) failed: exit code 1: ValueError: boom",
         ),
-        ("raise SystemExit(9)", 9, "rank 1 on node 0 (host) failed: exit code 9"),
-        (
+        slow("raise SystemExit(9)", 9, "rank 1 on node 0 (host) failed: exit code 9"),
+        slow(
             "import os; os.kill(os.getpid(), 9)",
             137,
             "rank 1 on node 0 (host) failed: killed by SIGKILL",
@@ -211,6 +217,7 @@ def test_the_first_failure_decides_and_is_told_once(
     assert not [line for line in lines if "runpy" in line or "process.py" in line]
 
 
+@pytest.mark.slow
 def test_a_rank_that_loses_one_on_another_node_can_be_retried(entrypoint: Entrypoint) -> None:
     script = entrypoint.script("train.py", FAILS.format(fail="import os; os._exit(9)"))
     job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
@@ -222,8 +229,11 @@ def test_a_rank_that_loses_one_on_another_node_can_be_retried(entrypoint: Entryp
 
 
 def test_the_log_as_json_has_only_objects(entrypoint: Entrypoint) -> None:
-    script = entrypoint.script("train.py", FAILS.format(fail="raise ValueError('boom')"))
-    argv = ["--nproc-per-node=2", "--log-format=json", "--", script]
+    text = (
+        "import os, time\nif os.environ['RANK'] == '1': raise ValueError('boom')\ntime.sleep(1000)"
+    )
+    script = entrypoint.script("train.py", text)
+    argv = ["--nproc-per-node=2", "--log-format=json", "--grace-period=5", "--", script]
     done = entrypoint.run(*argv, env={"HOSTNAME": "host"})
     records = [json.loads(line) for line in done.stderr.splitlines()]
     assert all({"time", "level", "message"} <= record.keys() for record in records)
@@ -285,7 +295,7 @@ def test_a_master_that_does_not_appear_is_waited_for_so_long_and_no_longer(
 # --- signals -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "exit_code"), [("SIGTERM", 143), ("SIGINT", 130)])
+@pytest.mark.parametrize(("name", "exit_code"), [("SIGTERM", 143), slow("SIGINT", 130)])
 @pytest.mark.parametrize("recovery", ["none", "restart", "live"])
 def test_a_signal_reaches_the_processes_and_they_may_finish(
     entrypoint: Entrypoint, name: str, exit_code: int, recovery: str
@@ -413,6 +423,7 @@ os.kill(os.getpid(), 9)
     assert "training is over, stopping what has not ended: replica host-2" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_lost_coordinator_comes_back_at_its_port(entrypoint: Entrypoint) -> None:
     pytest.importorskip("torchft")
     port = free_port()

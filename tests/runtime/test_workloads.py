@@ -67,6 +67,7 @@ def undisturbed() -> str:
     return _run("-m", "workloads.mnist", *FLAGS, "--epochs=2")
 
 
+@pytest.mark.slow
 def test_mnist_learns_in_one_process(undisturbed: str) -> None:
     assert undisturbed.startswith("1438 samples, 1 processes on cpu\n")
     assert sorted(_losses(undisturbed)) == list(range(1, 2 * 23 + 1))
@@ -225,6 +226,7 @@ def test_published_models_and_datasets_are_read(tmp_path: Path) -> None:
     assert (tmp_path / "home/datasets").is_dir()
 
 
+@pytest.mark.slow
 def test_what_cannot_be_downloaded_is_one_line(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "workloads.bert_mrpc", f"--model={tmp_path}/none", f"--output={tmp_path}"],

@@ -82,24 +82,6 @@ def _report(case: str) -> str:
     return re.sub(rf"[^\s:]*/?examples/{case}/", "", said)
 
 
-@pytest.mark.parametrize("case", EXAMPLES)
-def test_golden(case: str, request: pytest.FixtureRequest) -> None:
-    imported, _ = _imported(case)
-    made = {f"{one.spec['name']}.yaml": text.spec(one) for one in imported}
-    assert len(made) == len(imported), "each has a name of its own"
-    made["report.txt"] = _report(case)
-    folder = HERE / "examples" / case / "expected"
-    if request.config.getoption("--update-golden"):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
-        for name, content in made.items():
-            (folder / name).write_text(content, encoding="utf-8")
-    there = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
-    assert made == there
-
-
-# Counted in the expectations, which `test_golden` holds to what is imported: collecting is cheap.
-SPECS_OF = {case: len([*(HERE / "examples" / case / "expected").glob("*.yaml")]) for case in EXAMPLES}  # fmt: skip
 # One of each kind, and what is special about importing at all; the others are slow.
 USUAL = {
     "compose-one-gpu",
@@ -118,6 +100,24 @@ def _of(case: str, *more: object) -> object:
     return pytest.param(case, *more, marks=marks, id="-".join([case, *map(str, more)]))
 
 
+@pytest.mark.parametrize("case", [_of(case) for case in EXAMPLES])
+def test_golden(case: str, request: pytest.FixtureRequest) -> None:
+    imported, _ = _imported(case)
+    made = {f"{one.spec['name']}.yaml": text.spec(one) for one in imported}
+    assert len(made) == len(imported), "each has a name of its own"
+    made["report.txt"] = _report(case)
+    folder = HERE / "examples" / case / "expected"
+    if request.config.getoption("--update-golden"):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        for name, content in made.items():
+            (folder / name).write_text(content, encoding="utf-8")
+    there = {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+    assert made == there
+
+
+# Counted in the expectations, which `test_golden` holds to what is imported: collecting is cheap.
+SPECS_OF = {case: len([*(HERE / "examples" / case / "expected").glob("*.yaml")]) for case in EXAMPLES}  # fmt: skip
 SPECS = [_of(case, index) for case, count in SPECS_OF.items() for index in range(count)]
 
 

@@ -17,13 +17,14 @@ from sync_cluster import Body, Identity
 from sync_requests import Tree
 
 from trainwright import helm
+from trainwright.model import Environment
 from trainwright.render import build as plan
 from trainwright.render.history import History
 from trainwright.runs import adoption
 from trainwright.runs.folder import INDEX_FILE
 from trainwright.runs.record import RECORD_FILE
-from trainwright.specs import load, yamlio
-from trainwright.specs.load import JobFile
+from trainwright.specs import load, resolve, yamlio
+from trainwright.specs.load import JobFile, LoadedEnvironment, Reader
 from trainwright.specs.tree import NOTHING, Edited
 from trainwright.workspace import Workspace
 
@@ -128,18 +129,45 @@ def tools(root: Path) -> tuple[Tool, ...]:
 
 
 _parse = cache(load.parse)
+_read_spec = cache(load.read_spec)
 _load_rendered = cache(yamlio.load_rendered)
+_read_environment = Reader.environment
+_resolve = resolve.loaded
+
+
+@cache
+def _environment_of(name: str, files: tuple[tuple[str, bytes], ...]) -> LoadedEnvironment:
+    return _read_environment(Reader(tree_of(dict(files))), name)
+
+
+def _environment(reader: Reader, name: str) -> LoadedEnvironment:
+    files = tuple((path, reader.raw(path)) for path in load.environment_files(name))
+    if all(isinstance(raw, bytes) for _, raw in files):
+        return _environment_of(name, files)
+    return _read_environment(reader, name)
+
+
+_RESOLVED: dict[int, tuple[LoadedEnvironment, Environment | None]] = {}
+
+
+def _resolved(found: LoadedEnvironment) -> Environment | None:
+    if id(found) not in _RESOLVED:
+        _RESOLVED[id(found)] = found, _resolve(found)
+    return _RESOLVED[id(found)][1]
 
 
 @contextmanager
 def installed(tool: Tool) -> Iterator[None]:
-    """That version instead of the one at hand; it parses each text once."""
+    """That version instead of the one at hand; it reads each text once."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(helm, "CHART", tool.chart)
         patched.setattr(helm, "engine", lambda _binary=None: tool.engine)
         patched.setattr(helm, "chart_version", lambda: tool.version)
         patched.setattr(adoption, "__version__", tool.version)
         patched.setattr(load, "parse", _parse)
+        patched.setattr(load, "read_spec", _read_spec)
+        patched.setattr(Reader, "environment", _environment)
+        patched.setattr(resolve, "loaded", _resolved)
         patched.setattr(yamlio, "load_rendered", lambda text: list(_load_rendered(text)))
         yield
 
