@@ -44,8 +44,12 @@ def outcome(
     runs = rendered_sums(copy, environments) if begun else {}
     for name in environments:
         shutil.rmtree(copy / folder_of(name), ignore_errors=True)
+    # A rendering keeps what it found out for the check; only where there are errors is it the check
+    # that says what can be rendered at all.
+    rendered = _render(installed, copy, _words(selected)).code == 0
     findings = tuple(_check(installed, selected, copy))
-    _next_runs(installed, selected, copy, findings)
+    if not rendered:
+        _next_runs(installed, selected, copy, findings)
     return Outcome(
         release=Release(installed.version, _chart(copy, environments)),
         runs=runs,
