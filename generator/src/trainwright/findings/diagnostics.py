@@ -54,7 +54,7 @@ class Diagnostic:
 
 SYNTAX = Diagnostic(
     id="TW001",
-    name="yaml-syntax",
+    name="invalid-yaml",
     summary="The file is YAML.",
     remedy="Fix the syntax at this position.",
 )
@@ -73,19 +73,19 @@ UNSAFE = Diagnostic(
 )
 ENCODING = Diagnostic(
     id="TW004",
-    name="encoding",
+    name="not-utf-8",
     summary="The file is UTF-8 text.",
     remedy="Save the file as UTF-8.",
 )
 SHAPE = Diagnostic(
     id="TW005",
-    name="document-shape",
+    name="not-one-mapping",
     summary="The file holds exactly one document, and it is a mapping.",
     remedy="Write one mapping, starting with apiVersion and kind.",
 )
 EXTENDS = Diagnostic(
     id="TW006",
-    name="extends",
+    name="invalid-extends",
     summary="`extends` names another job spec under environments/, without a cycle.",
     remedy='Write `extends: <folder>/<job>`, for example "base/mnist".',
 )
@@ -98,39 +98,39 @@ NAME = Diagnostic(
 )
 LAYOUT = Diagnostic(
     id="TW008",
-    name="layout",
+    name="misplaced-file",
     summary="environments/ holds <env>/environment.yaml and <env>/jobs/<job>.yaml, as real files.",
     remedy="Move or rename the file to environments/<env>/jobs/<job>.yaml.",
 )
 SCHEMA = Diagnostic(
     id="TW010",
-    name="schema",
+    name="schema-violation",
     summary="The file follows its JSON Schema.",
     remedy="Correct the value; `trainwright explain` shows where it comes from.",
 )
 RENDERED_SCHEMA = Diagnostic(
     id="TW011",
-    name="rendered-schema",
+    name="rendered-schema-violation",
     summary="The rendered object follows the schema of its kind and Kubernetes version.",
     effect="The API server refuses the object.",
     remedy="Correct the field that sets this value.",
 )
 CHART = Diagnostic(
     id="TW012",
-    name="chart",
+    name="refused-by-chart",
     summary="The chart accepts the values.",
     remedy="Correct the field that sets this value.",
 )
 CHART_VERSION = Diagnostic(
     id="TW013",
-    name="chart-version",
+    name="chart-changed-without-version",
     summary="A chart that changes gets a new version.",
     effect="Who asks for this version gets one content or the other, depending on when.",
     remedy="Raise `version` in Chart.yaml.",
 )
 NO_SCHEMA = Diagnostic(
     id="TW014",
-    name="no-schema",
+    name="schema-missing",
     summary="There is a schema for every kind.",
     effect="Nothing says whether the fields of these objects exist.",
     remedy="Give the folder of its CustomResourceDefinition with --crds.",
@@ -138,14 +138,14 @@ NO_SCHEMA = Diagnostic(
 )
 CEL = Diagnostic(
     id="TW015",
-    name="cel-rule",
+    name="cel-rule-violated",
     summary="The object follows the rules (x-kubernetes-validations) of its definition.",
     effect="The API server refuses the object.",
     remedy="Change what the rule speaks of.",
 )
 CEL_SKIPPED = Diagnostic(
     id="TW016",
-    name="cel-rule-not-evaluated",
+    name="cel-rule-unevaluated",
     summary="Every rule of a definition can be evaluated here.",
     effect="Only the API server can tell whether objects follow this rule.",
     remedy="Try the object with `kubectl apply --dry-run=server`.",
@@ -153,7 +153,7 @@ CEL_SKIPPED = Diagnostic(
 )
 REFUSED = Diagnostic(
     id="TW017",
-    name="refused-by-the-api",
+    name="edit-refused-by-api",
     summary="The API server of the environment's cluster accepts the object.",
     effect="The sync fails, and nothing starts.",
     remedy="Correct the field that sets this value, or what the cluster lacks.",
@@ -179,7 +179,7 @@ CONTRADICTION = Diagnostic(
 )
 CAPACITY = Diagnostic(
     id="TW023",
-    name="pool-capacity",
+    name="pool-cannot-provide",
     summary="A job fits the pool it asks for.",
     effect="The pods stay Pending for ever.",
     remedy="Ask for less, or choose a larger pool.",
@@ -193,7 +193,7 @@ NAME_LENGTH = Diagnostic(
 )
 PLACED_BY_FLAVOR = Diagnostic(
     id="TW025",
-    name="pool-left-to-the-flavor",
+    name="pool-left-to-flavor",
     summary="A job of a kind whose pod template cannot change is placed by its pool.",
     effect="In a Kueue queue the ResourceFlavor alone places it: on every node that has the "
     "resources, where the flavor has no node labels.",
@@ -210,13 +210,13 @@ RESERVED = Diagnostic(
 )
 WAIVER_EXPIRED = Diagnostic(
     id="TW030",
-    name="waiver-expired",
+    name="expired-waiver",
     summary="Waivers are used before their date.",
     remedy="Fix the finding, or extend the waiver with a fresh reason.",
 )
 WAIVER_UNUSED = Diagnostic(
     id="TW031",
-    name="waiver-unused",
+    name="unused-waiver",
     summary="Every waiver waives something.",
     remedy="Delete the waiver.",
     severity=Severity.WARNING,
@@ -230,14 +230,14 @@ UNKNOWN_RULE = Diagnostic(
 
 WIRING = Diagnostic(
     id="TW040",
-    name="wiring",
+    name="invalid-gitops-settings",
     summary="An environment that is wired says what its GitOps engine reads, and nothing else.",
     effect="The engine would find nothing, or would not do what is written.",
     remedy="Correct `gitops` in environment.yaml.",
 )
 SHARED_OBJECT = Diagnostic(
     id="TW041",
-    name="shared-object",
+    name="object-of-two-environments",
     summary="No two environments in one cluster render the same object into one namespace.",
     effect="In one cluster, two engines own one run: one fails, or deletes it for the other.",
     remedy="Give each a namespace of its own; in different clusters nothing is wrong.",
@@ -245,7 +245,7 @@ SHARED_OBJECT = Diagnostic(
 )
 UNPINNED_CHART = Diagnostic(
     id="TW042",
-    name="unpinned-chart",
+    name="chart-not-pinned",
     summary="Each run that an engine renders with the chart keeps the chart that it began with.",
     effect="They take the chart that environment.yaml names: another one would change what trains.",
     remedy="Keep gitops.chart as it is until they have ended, or let them begin anew with "
@@ -254,14 +254,14 @@ UNPINNED_CHART = Diagnostic(
 )
 LEDGER = Diagnostic(
     id="TW050",
-    name="ledger",
+    name="ledger-mismatch",
     summary="Each run in a ledger is the one that its job and its spec give.",
     effect="A finished run would train again, or one that never ran would not start.",
     remedy="Let `trainwright retire` write the ledger; remove what it did not write.",
 )
 LEDGER_JOB = Diagnostic(
     id="TW051",
-    name="ledger-job",
+    name="ledger-entry-without-job",
     summary="Runs in a ledger belong to jobs of the environment.",
     effect="Should the job come back with the same spec, this run of it counts as finished.",
     remedy="Leave it as a record, or remove the line.",
@@ -269,7 +269,7 @@ LEDGER_JOB = Diagnostic(
 )
 RUN = Diagnostic(
     id="TW052",
-    name="recorded-run",
+    name="invalid-run-record",
     summary="A recorded run takes an edit of `state` or `maxDuration`, and its files are whole.",
     effect="Nothing can be rendered for the job without touching a run that may be training.",
     remedy="Restore environments/<env>/rendered/<job> from git, or begin a new run with "
@@ -285,7 +285,7 @@ OBJECT_COLLISION = Diagnostic(
 )
 UNRECORDED = Diagnostic(
     id="TW054",
-    name="unrecorded-run",
+    name="run-record-missing",
     summary="The run of a job that was rendered before is recorded, here or in git's history, and "
     "listed in the ledger when it has finished.",
     effect="The job may be training, or have finished: rendering it anew would train it again.",
@@ -296,7 +296,7 @@ UNRECORDED = Diagnostic(
 
 SAME_AS_INHERITED = Diagnostic(
     id="TW060",
-    name="same-as-inherited",
+    name="redundant-value",
     summary="A job's file says nothing that the job inherits anyway.",
     effect="A change of what is inherited will not reach this job, and nobody meant that.",
     remedy="Remove the key.",
@@ -305,7 +305,7 @@ SAME_AS_INHERITED = Diagnostic(
 )
 UNREAD = Diagnostic(
     id="TW061",
-    name="override-without-effect",
+    name="ineffective-override",
     summary="An override changes what is rendered.",
     effect="The run is the same without it, to the byte; whoever wrote it expects otherwise.",
     remedy="Remove the key, or change what it is meant to change.",
@@ -314,7 +314,7 @@ UNREAD = Diagnostic(
 )
 SHADOWED = Diagnostic(
     id="TW062",
-    name="shadowed-everywhere",
+    name="value-always-overridden",
     summary="A value of a shared file decides something in one job at least.",
     effect="Every job sets it again, or inherits the same: whoever edits it changes nothing.",
     remedy="Remove the key, or the overrides that hide it.",
@@ -323,7 +323,7 @@ SHADOWED = Diagnostic(
 )
 DROPPED_ITEMS = Diagnostic(
     id="TW063",
-    name="list-drops-items",
+    name="list-override-drops-items",
     summary="A list that overrides another has all of its items.",
     effect="Lists replace, they do not merge: what was inherited is gone from this job.",
     remedy="Repeat the inherited items, or waive the finding where they are not wanted.",

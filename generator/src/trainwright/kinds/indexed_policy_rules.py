@@ -68,7 +68,7 @@ def _referred(container: Container) -> Iterator[str]:
 
 J07 = Rule(
     id="TW307",
-    name="declared-variables",
+    name="undeclared-variable",
     severity=Severity.WARNING,
     summary="Variables in a command line are declared in the same container.",
     effect="The kubelet passes the text on as it is: the program gets the word $(NAME).",
@@ -166,7 +166,7 @@ def _depends(first: str, second: str) -> str:
 
 J08 = Rule(
     id="TW308",
-    name="job-policies-agree",
+    name="conflicting-job-policies",
     severity=Severity.ERROR,
     summary="Policies of JobSets and Jobs name what exists and do not exclude each other.",
     effect="The API server or JobSet's webhook refuses the object.",

@@ -84,7 +84,7 @@ def _j01(subject: Subject) -> Iterator[Hit]:
 
 J01 = Rule(
     id="TW301",
-    name="indexed-gang",
+    name="not-an-indexed-gang",
     severity=Severity.ERROR,
     summary="Ranks of one training are an Indexed Job whose parallelism equals its completions.",
     effect="Pods have no rank of their own, or some start when others are done: no world is whole.",
@@ -152,7 +152,7 @@ _HEADLESS = (
 
 J02 = Rule(
     id="TW302",
-    name="headless-service",
+    name="missing-headless-service",
     severity=Severity.ERROR,
     summary="Ranks of a Job find each other through a headless Service that selects them.",
     effect="The name of rank 0 cannot be resolved, and every other rank waits for it.",
@@ -188,7 +188,7 @@ def _j03(subject: Subject) -> Iterator[Hit]:
 
 J03 = Rule(
     id="TW303",
-    name="job-name-length",
+    name="job-name-too-long",
     severity=Severity.ERROR,
     summary="The name leaves room for what is appended to it in the names of pods.",
     effect="The object is refused, or accepted and its pods are never made.",
@@ -224,7 +224,7 @@ def _j04(subject: Subject) -> Iterator[Hit]:
 
 J04 = Rule(
     id="TW304",
-    name="job-restart-policy",
+    name="invalid-job-restart-policy",
     severity=Severity.ERROR,
     summary="Pods of a Job have restartPolicy Never or OnFailure, with a podFailurePolicy Never.",
     effect="The API server refuses the Job, or the child Job of a JobSet or TrainJob that was "
@@ -247,7 +247,7 @@ def _j05(subject: Subject) -> Iterator[Hit]:
 
 J05 = Rule(
     id="TW305",
-    name="no-limit-per-index",
+    name="backoff-limit-per-index",
     severity=Severity.WARNING,
     summary="Ranks of one training fail together, not one index at a time.",
     effect="The survivors hang in a collective with a rank that is gone.",
@@ -278,7 +278,7 @@ def _j06(subject: Subject) -> Iterator[Hit]:
 
 J06 = Rule(
     id="TW306",
-    name="torchrun-nnodes",
+    name="missing-torchrun-nnodes",
     severity=Severity.WARNING,
     summary="torchrun is told how many pods there are, where no operator tells it.",
     effect="Every pod trains alone, or waits for pods that never come.",
@@ -317,7 +317,7 @@ def _set(job: str, above: str = "") -> str:
 
 J09 = Rule(
     id="TW309",
-    name="gang-restarts-whole",
+    name="partial-gang-restart",
     severity=Severity.WARNING,
     summary="A JobSet restarts its ranks together.",
     effect="One lost pod is started again alone, and the others hang with the rank that is gone.",
@@ -356,7 +356,7 @@ def _labelled(labels: str) -> str:
 
 J11 = Rule(
     id="TW311",
-    name="generated-selector",
+    name="selector-set",
     severity=Severity.ERROR,
     summary="The API server makes the selector of a Job, and the labels that it selects.",
     effect="The API server refuses the Job: they are another Job's, as `kubectl get -o yaml` shows "

@@ -90,7 +90,7 @@ _SERVER = f", annotations: {{{_COMPARE}: ServerSideDiff=true}}"
 
 G08 = Rule(
     id="TW508",
-    name="server-side-diff",
+    name="client-side-diff",
     severity=Severity.WARNING,
     summary="An Application of training objects compares as the API server does.",
     effect="Defaults and what Kueue writes look like drift for ever, and self-heal fights them.",
@@ -124,7 +124,7 @@ _RELEASE = "kind: HelmRelease\nspec: {chart: {spec: {chart: training-job}}, inst
 
 G09 = Rule(
     id="TW509",
-    name="release-outlives-its-wait",
+    name="release-waits-for-training",
     severity=Severity.WARNING,
     summary="A HelmRelease neither waits for training to end nor undoes it when it takes long.",
     effect="Flux uninstalls the release between its attempts, and the running job with it.",
@@ -159,7 +159,7 @@ _A_JOB = "\n---\nkind: Job\nmetadata: {name: a}"
 
 G10 = Rule(
     id="TW510",
-    name="no-wait-for-jobs",
+    name="kustomization-waits-for-jobs",
     severity=Severity.WARNING,
     summary="A Flux Kustomization does not wait for Jobs that train for hours.",
     effect="It times out, is never Ready, and what depends on it is never applied.",
@@ -191,7 +191,7 @@ _SETTINGS = "kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {%s}\n---\nkind
 
 G13 = Rule(
     id="TW513",
-    name="health-is-known",
+    name="missing-health-check",
     severity=Severity.WARNING,
     summary="Argo CD's settings have a health check for each kind that trains.",
     effect="A failed training shows a Healthy application, and a promotion goes ahead.",

@@ -38,7 +38,7 @@ def _g01(subject: Subject) -> Iterator[Hit]:
 
 G01 = Rule(
     id="TW501",
-    name="fixed-name",
+    name="generated-name",
     severity=Severity.ERROR,
     summary="Objects have a metadata.name, never a generateName.",
     effect="generateName can be created but not applied: the sync fails.",
@@ -62,7 +62,7 @@ def _g02(subject: Subject) -> Iterator[Hit]:
 
 G02 = Rule(
     id="TW502",
-    name="no-ttl",
+    name="ttl-set",
     severity=Severity.WARNING,
     summary="Objects that a GitOps engine applies do not delete themselves.",
     effect="The engine sees the object missing and creates it again: the model is trained again.",
@@ -117,7 +117,7 @@ def _g03(subject: Subject) -> Iterator[Hit]:
 
 G03 = Rule(
     id="TW503",
-    name="never-forced",
+    name="forced-sync",
     severity=Severity.WARNING,
     summary="Training objects are neither forced nor replaced at a sync.",
     effect="The object is deleted and made again: the running training starts from zero.",
@@ -150,7 +150,7 @@ def _g05(subject: Subject) -> Iterator[Hit]:
 
 G05 = Rule(
     id="TW505",
-    name="suspend-under-a-queue",
+    name="suspend-set-under-queue",
     severity=Severity.WARNING,
     summary="An object with a Kueue queue label does not say whether it is suspended.",
     effect="true evicts the running job at each sync; false starts it past the queue.",
@@ -191,7 +191,7 @@ def _unfilled(subject: Subject) -> Iterator[Hit]:
 
 G06 = Rule(
     id="TW506",
-    name="explicit-defaults",
+    name="defaulted-list-field",
     severity=Severity.WARNING,
     summary="Items of lists say what the API server would fill in: protocol, replicas, groupName.",
     effect="The server adds it to the list item, and Argo CD shows the object OutOfSync for ever.",
@@ -263,7 +263,7 @@ def _g07(subject: Subject) -> Iterator[Hit]:
 
 G07 = Rule(
     id="TW507",
-    name="needed-first",
+    name="needed-object-applied-late",
     severity=Severity.WARNING,
     summary="What a job needs is applied before it: its runtime and queue, its claims and secrets.",
     effect="The first sync fails: the webhook refuses a job without its runtime, pods wait.",
@@ -292,7 +292,7 @@ def _g12(subject: Subject) -> Iterator[Hit]:
 
 G12 = Rule(
     id="TW512",
-    name="one-document-an-object",
+    name="duplicate-object",
     severity=Severity.WARNING,
     summary="No two documents describe the same object.",
     effect="The last one wins, with a RepeatedResourceWarning at best.",

@@ -39,7 +39,7 @@ def _d09(subject: Subject) -> Iterator[Hit]:
 
 D09 = Rule(
     id="TW709",
-    name="fixed-image",
+    name="mutable-image-tag",
     severity=Severity.ERROR,
     summary="Images have a digest, or a tag that is not moved.",
     effect="Master and workers, or a rank and its restarted self, run different code.",
@@ -63,7 +63,7 @@ def _d15(subject: Subject) -> Iterator[Hit]:
 
 D15 = Rule(
     id="TW715",
-    name="digest-required",
+    name="missing-digest",
     severity=Severity.ERROR,
     summary="Where the environment requires digests, every image has one.",
     effect="What runs is not what was reviewed, once the tag is moved.",
@@ -90,7 +90,7 @@ def _d16(subject: Subject) -> Iterator[Hit]:
 
 D16 = Rule(
     id="TW716",
-    name="allowed-registry",
+    name="registry-not-allowed",
     severity=Severity.ERROR,
     summary="Images come from the registries that the environment allows.",
     effect="The cluster refuses or cannot pull the image, or runs code nobody vouched for.",

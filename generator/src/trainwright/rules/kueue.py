@@ -51,7 +51,7 @@ def _k01(subject: Subject) -> Iterator[Hit]:
 
 K01 = Rule(
     id="TW601",
-    name="existing-queue",
+    name="unknown-queue",
     severity=Severity.ERROR,
     summary="The queue label names a queue that exists.",
     effect="The job stays suspended and is never admitted.",
@@ -80,7 +80,7 @@ def _k03(subject: Subject) -> Iterator[Hit]:
 
 K03 = Rule(
     id="TW603",
-    name="queue-label-on-the-job",
+    name="queue-label-on-pods",
     severity=Severity.WARNING,
     summary="Kueue's labels are on the job object, not on its pods.",
     effect="The job is not queued, or each of its pods is admitted alone.",
@@ -135,7 +135,7 @@ def _ungroupable(template: PodTemplate) -> Iterator[str]:
 
 K04 = Rule(
     id="TW604",
-    name="one-topology",
+    name="conflicting-topologies",
     severity=Severity.ERROR,
     summary="A pod template asks for at most one topology, and for slices completely.",
     effect="Kueue's webhook refuses the object.",
@@ -181,7 +181,7 @@ _RACK, _RANKS = "required-topology: rack", "group-name: ranks"
 
 K10 = Rule(
     id="TW610",
-    name="pod-sets-in-one-domain",
+    name="pod-sets-not-grouped",
     severity=Severity.WARNING,
     summary="Master and workers that ask for one topology domain are one group of pod sets.",
     effect="Kueue places each pod set by itself: the ranks may talk from one rack to another.",
@@ -219,7 +219,7 @@ def _unfit_group(members: list[PodTemplate]) -> str:
 
 K11 = Rule(
     id="TW611",
-    name="pod-set-group",
+    name="invalid-pod-set-group",
     severity=Severity.ERROR,
     summary="A group of pod sets is two of them, one of a single pod, with the same topology.",
     effect="Kueue refuses the object, or never admits it.",
@@ -250,7 +250,7 @@ _PLACED = (
 
 K12 = Rule(
     id="TW612",
-    name="placement-beside-the-flavor",
+    name="placement-conflicts-with-flavor",
     severity=Severity.WARNING,
     summary="A queued Job or JobSet leaves nodeSelector and tolerations to its ResourceFlavor.",
     effect="Once a flavor with node labels or tolerations has admitted the job, the API refuses to "
@@ -283,7 +283,7 @@ def _k05(subject: Subject) -> Iterator[Hit]:
 
 K05 = Rule(
     id="TW605",
-    name="patches-are-applied-by-the-server",
+    name="queued-patches-need-server-side-apply",
     severity=Severity.WARNING,
     summary="A queued TrainJob with patches of its own is applied on the server's side.",
     effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
@@ -318,7 +318,7 @@ def _k06(subject: Subject) -> Iterator[Hit]:
 
 K06 = Rule(
     id="TW606",
-    name="kueue-knows-the-kind",
+    name="kind-not-managed-by-kueue",
     severity=Severity.WARNING,
     summary="A queued job is of a kind that the cluster's Kueue manages.",
     effect="Nothing admits the job, or it starts past the queue: the integration goes with 0.20.",
@@ -351,7 +351,7 @@ _BETA2 = (0, 19)  # the oldest version that was read, in which v1beta2 is what i
 
 K07 = Rule(
     id="TW607",
-    name="kueue-api-version",
+    name="outdated-kueue-version",
     severity=Severity.WARNING,
     summary="Objects of Kueue are of the version that it stores.",
     effect="A later Kueue no longer serves v1beta1, and the sync fails.",

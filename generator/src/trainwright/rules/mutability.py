@@ -34,7 +34,7 @@ def _image(tag: str) -> str:
 
 IMMUTABLE = Transition(
     id="TW504",
-    name="immutable-field",
+    name="immutable-field-changed",
     severity=Severity.ERROR,
     verdict=Verdict.REJECTED,
     summary="Fields that the API server fixes at creation do not change under the same name.",
@@ -54,7 +54,7 @@ def _queued(label: str) -> str:
 
 QUEUE = Transition(
     id="TW602",
-    name="queue-of-a-live-job",
+    name="queue-changed-while-running",
     severity=Severity.WARNING,
     verdict=Verdict.REJECTED,
     summary="A job keeps its queue, and whether it has a priority there, while it runs.",
@@ -74,7 +74,7 @@ _PATCHED = (
 
 REFUSED_BELOW = Transition(
     id="TW216",
-    name="refused-by-the-jobset",
+    name="edit-refused-by-jobset",
     severity=Severity.ERROR,
     verdict=Verdict.REFUSED_BELOW,
     summary="A suspended TrainJob is changed only where its JobSet may change, too.",
@@ -96,7 +96,7 @@ def _pytorchjob(restart: str, rest: str) -> str:
 
 SILENT = Transition(
     id="TW121",
-    name="edit-that-never-runs",
+    name="ineffective-edit",
     severity=Severity.WARNING,
     verdict=Verdict.IGNORED,
     summary="The pods of a live PyTorchJob are not edited: a change is a new run.",
@@ -127,7 +127,7 @@ _RUNTIME = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nme
 
 RUNTIME = Transition(
     id="TW215",
-    name="edit-of-a-runtime",
+    name="runtime-edited-in-use",
     severity=Severity.WARNING,
     verdict=Verdict.IGNORED,
     summary="A runtime is not edited for the sake of jobs that already refer to it.",
@@ -221,7 +221,7 @@ DELETED = Transition(
 
 KEPT = Transition(
     id="TW515",
-    name="left-in-the-cluster",
+    name="object-left-in-cluster",
     severity=Severity.NOTE,
     verdict=Verdict.IGNORED,
     summary="An object that leaves git leaves the cluster too.",

@@ -40,7 +40,7 @@ def _d11(subject: Subject) -> Iterator[Hit]:
 
 D11 = Rule(
     id="TW711",
-    name="grace-period",
+    name="short-grace-period",
     severity=Severity.WARNING,
     summary="Pods that save checkpoints have more than 30 seconds to stop.",
     effect="A preempted pod is killed while it saves, and the checkpoint is lost.",
@@ -77,7 +77,7 @@ def _script(words: Sequence[str]) -> str:
 
 D12 = Rule(
     id="TW712",
-    name="shell-exec",
+    name="shell-without-exec",
     severity=Severity.WARNING,
     summary="A shell that starts the training replaces itself by it with exec.",
     effect="SIGTERM ends the shell only; the training is killed without saving.",
@@ -115,7 +115,7 @@ def _repeated(names: list[str], pointer: str, what: str) -> Iterator[Hit]:
 
 D13 = Rule(
     id="TW713",
-    name="unique-names",
+    name="repeated-name",
     severity=Severity.ERROR,
     summary="Variables, volumes and mount paths are there once.",
     effect="Server-side apply fails, or the API server refuses the pods.",
@@ -143,7 +143,7 @@ def _d17(subject: Subject) -> Iterator[Hit]:
 
 D17 = Rule(
     id="TW717",
-    name="host-path-on-many-nodes",
+    name="host-path-on-several-nodes",
     severity=Severity.WARNING,
     summary="Jobs on several nodes do not mount a folder of the node.",
     effect="Each rank reads and writes other data, and a moved pod finds nothing.",
@@ -193,7 +193,7 @@ def _spot(subject: Subject, template: PodTemplate) -> str:
 
 D18 = Rule(
     id="TW718",
-    name="spot-checkpoint",
+    name="spot-without-checkpoints",
     severity=Severity.WARNING,
     summary="Jobs on spot nodes save checkpoints.",
     effect="Each preemption starts the training from zero.",
@@ -232,7 +232,7 @@ def _d19(subject: Subject) -> Iterator[Hit]:
 
 D19 = Rule(
     id="TW719",
-    name="checkpoint-outlives-the-pod",
+    name="checkpoints-lost-with-pod",
     severity=Severity.WARNING,
     summary="Checkpoints of a job whose pods are replaced are not on an emptyDir.",
     effect="The volume goes away with the pod, and the retry starts from zero.",
@@ -272,7 +272,7 @@ def _d21(subject: Subject) -> Iterator[Hit]:
 
 D21 = Rule(
     id="TW721",
-    name="no-loopback",
+    name="loopback-rendezvous",
     severity=Severity.WARNING,
     summary="Ranks do not talk through the loopback interface.",
     effect="Pods reach only themselves, and the job hangs at its first collective.",

@@ -70,7 +70,7 @@ def _short(total: int, a_node: int, pool: Pool) -> str:
 
 D22 = Rule(
     id="TW722",
-    name="pool-fit",
+    name="pool-exceeded",
     severity=Severity.ERROR,
     summary="All pods of a job fit into a pool together.",
     effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
@@ -147,7 +147,7 @@ def _placed(pool: str) -> str:
 
 K08 = Rule(
     id="TW608",
-    name="flavor-agrees",
+    name="flavor-conflict",
     severity=Severity.WARNING,
     summary="A queued job's nodeSelector agrees with a flavor of its queue.",
     effect="Kueue cannot put the flavor's labels into the pods, and the job never starts.",
@@ -196,7 +196,7 @@ def _queued(gpus: int) -> str:
 
 K09 = Rule(
     id="TW609",
-    name="queue-quota",
+    name="queue-quota-exceeded",
     severity=Severity.ERROR,
     summary="A job asks for no more than its queue ever has.",
     effect="Kueue never admits the job: it waits for quota that does not exist.",
@@ -233,7 +233,7 @@ _HARD = (
 
 D23 = Rule(
     id="TW723",
-    name="namespace-quota",
+    name="namespace-quota-exceeded",
     severity=Severity.ERROR,
     summary="A job asks for no more than the quota of its namespace.",
     effect="The last pods are refused, while the others hold their GPUs and wait for them.",
@@ -313,7 +313,7 @@ _APART = (
 
 D14 = Rule(
     id="TW714",
-    name="enough-nodes",
+    name="not-enough-nodes",
     severity=Severity.WARNING,
     summary="Pods that need a node each are no more than the pool has nodes.",
     effect="The pods that find no node of their own stay Pending for ever.",

@@ -33,7 +33,7 @@ def _d01(subject: Subject) -> Iterator[Hit]:
 
 D01 = Rule(
     id="TW701",
-    name="request-equals-limit",
+    name="request-limit-mismatch",
     severity=Severity.ERROR,
     summary="Accelerators and other extended resources have limits equal to their requests.",
     effect="A Job is refused. Others are accepted, and what is made of them is refused: the child "
@@ -60,7 +60,7 @@ def _d02(subject: Subject) -> Iterator[Hit]:
 
 D02 = Rule(
     id="TW702",
-    name="shared-memory",
+    name="missing-shared-memory",
     severity=Severity.WARNING,
     summary="Pods with accelerators mount a memory volume at /dev/shm.",
     effect="Data loader workers and NCCL die with a bus error in the default 64 MB.",
@@ -99,7 +99,7 @@ def _d03(subject: Subject) -> Iterator[Hit]:
 
 D03 = Rule(
     id="TW703",
-    name="shm-below-memory",
+    name="shm-exceeds-memory",
     severity=Severity.WARNING,
     summary="Shared memory is smaller than the memory limit it is charged to.",
     effect="The container is killed for memory instead of getting an error it can handle.",
@@ -154,7 +154,7 @@ def _d04(subject: Subject) -> Iterator[Hit]:
 
 D04 = Rule(
     id="TW704",
-    name="one-process-a-gpu",
+    name="processes-per-gpu-mismatch",
     severity=Severity.WARNING,
     summary="There are as many processes on a node as it has GPUs.",
     effect="GPUs stay idle, or two ranks share one and NCCL aborts with a duplicate GPU.",
@@ -191,7 +191,7 @@ def _d20(subject: Subject) -> Iterator[Hit]:
 
 D20 = Rule(
     id="TW720",
-    name="cpu-and-memory",
+    name="missing-cpu-or-memory",
     severity=Severity.WARNING,
     summary="Pods with accelerators ask for CPU and memory too.",
     effect="The namespace's small defaults apply, or the node is overcommitted and kills the pod.",
@@ -222,7 +222,7 @@ def _d06(subject: Subject) -> Iterator[Hit]:
 
 D06 = Rule(
     id="TW706",
-    name="fabric",
+    name="incomplete-fabric-settings",
     severity=Severity.WARNING,
     summary="Fabric settings and fabric resources go together.",
     effect="NCCL falls back to TCP, at a fraction of the speed.",
@@ -271,7 +271,7 @@ def _tolerated(want: object, have: Sequence[object]) -> bool:
 
 D05 = Rule(
     id="TW705",
-    name="pool-toleration",
+    name="missing-pool-toleration",
     severity=Severity.WARNING,
     summary="Pods with accelerators tolerate the taints of a pool that has them.",
     effect="The pods stay Pending: nothing they fit lets them in.",

@@ -128,7 +128,7 @@ def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterato
 
 D10 = Rule(
     id=CREDENTIAL,
-    name="no-inline-secret",
+    name="inline-credential",
     severity=Severity.ERROR,
     summary="No credential stands in a variable, argument, URL, annotation, label or mounted file.",
     effect="It is in git for ever, and everybody who can read the repository has it.",

@@ -97,7 +97,7 @@ def _d07(subject: Subject) -> Iterator[Hit]:
 
 D07 = Rule(
     id="TW707",
-    name="pod-security",
+    name="pod-security-violation",
     severity=Severity.ERROR,
     summary="Pods keep to the pod security standard that the namespace enforces.",
     effect="A Job is refused. Others are accepted and wait: the child Job of a JobSet or TrainJob "
@@ -137,7 +137,7 @@ def _d08(subject: Subject) -> Iterator[Hit]:
 
 D08 = Rule(
     id="TW708",
-    name="no-sidecar",
+    name="mesh-sidecar-injected",
     severity=Severity.WARNING,
     summary="In a mesh, training pods opt out of the sidecar, by label and by annotation.",
     effect="The sidecar breaks NCCL and gloo and keeps finished pods running.",

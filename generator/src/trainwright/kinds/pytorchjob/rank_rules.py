@@ -38,7 +38,7 @@ def _p10(subject: Subject) -> Iterator[Hit]:
 
 P10 = Rule(
     id="TW110",
-    name="launcher-for-several-processes",
+    name="missing-launcher",
     severity=Severity.WARNING,
     summary="Several processes a node are started by a launcher such as torchrun.",
     effect="WORLD_SIZE counts processes that never start, and init_process_group waits for them.",
@@ -81,7 +81,7 @@ def _p11(subject: Subject) -> Iterator[Hit]:
 
 P11 = Rule(
     id="TW111",
-    name="reserved-env",
+    name="reserved-variable",
     severity=Severity.WARNING,
     summary="Variables that the launcher or the operator sets are left to them.",
     effect="The operator appends its own value, which wins without a word.",
@@ -122,7 +122,7 @@ def _p12(subject: Subject) -> Iterator[Hit]:
 
 P12 = Rule(
     id="TW112",
-    name="launcher-numbers",
+    name="launcher-counts-mismatch",
     severity=Severity.WARNING,
     summary="Node and process counts on the command line equal those of the object.",
     effect="The launcher waits for nodes that never come, or leaves some out.",
@@ -158,7 +158,7 @@ def _p13(subject: Subject) -> Iterator[Hit]:
 
 P13 = Rule(
     id="TW113",
-    name="named-ports",
+    name="unnamed-port",
     severity=Severity.ERROR,
     summary="Every port of the container pytorch has a name; the rendezvous port the known one.",
     effect="The operator adds its own port, and the Service of the two is invalid.",
@@ -188,7 +188,7 @@ def _p14(subject: Subject) -> Iterator[Hit]:
 
 P14 = Rule(
     id="TW114",
-    name="no-readiness-probe",
+    name="readiness-probe-on-ranks",
     severity=Severity.WARNING,
     summary="The container pytorch has no readiness probe.",
     effect="Until ready the master is not in DNS, and it is not ready until the workers find it.",
@@ -221,7 +221,7 @@ def _p15(subject: Subject) -> Iterator[Hit]:
 
 P15 = Rule(
     id="TW115",
-    name="bounded-restarts",
+    name="unbounded-restarts",
     severity=Severity.WARNING,
     summary="Restarts are bounded by a number or a deadline.",
     effect="A broken job restarts for ever and holds its GPUs.",
@@ -255,7 +255,7 @@ def _p16(subject: Subject) -> Iterator[Hit]:
 
 P16 = Rule(
     id="TW116",
-    name="known-policies",
+    name="unknown-policy-value",
     severity=Severity.WARNING,
     summary="restartPolicy and cleanPodPolicy have values that the operator knows.",
     effect="The CRD has no list of them: the pods are refused, or never cleaned up.",
@@ -277,7 +277,7 @@ def _p17(subject: Subject) -> Iterator[Hit]:
 
 P17 = Rule(
     id="TW117",
-    name="clean-gpu-pods",
+    name="finished-pods-keep-gpus",
     severity=Severity.WARNING,
     summary="Pods with accelerators are cleaned up when the job is done.",
     effect="A worker that hangs after the master's success keeps its GPUs.",
@@ -317,7 +317,7 @@ def _p18(subject: Subject) -> Iterator[Hit]:
 
 P18 = Rule(
     id="TW118",
-    name="run-policy-place",
+    name="misplaced-run-policy",
     severity=Severity.ERROR,
     summary="Fields of the run policy stand under spec.runPolicy.",
     effect="The field is unknown there: refused, or dropped without a word.",
@@ -344,7 +344,7 @@ def _p19(subject: Subject) -> Iterator[Hit]:
 
 P19 = Rule(
     id="TW119",
-    name="same-code-everywhere",
+    name="ranks-run-different-code",
     severity=Severity.WARNING,
     summary="Master and workers run the same image and command on the same mounts.",
     effect="Ranks of one job run different code: they hang, or train something else.",
@@ -379,7 +379,7 @@ def _p20(subject: Subject) -> Iterator[Hit]:
 
 P20 = Rule(
     id="TW120",
-    name="restricted-init-container",
+    name="unrestricted-init-container",
     severity=Severity.WARNING,
     summary="In a restricted namespace the operator's init container is hardened.",
     effect="The API server refuses the worker pods, however well their own container is written.",

@@ -70,7 +70,7 @@ def _p01(subject: Subject) -> Iterator[Hit]:
 
 P01 = Rule(
     id="TW101",
-    name="container-name",
+    name="missing-pytorch-container",
     severity=Severity.ERROR,
     summary="Every replica has a container named pytorch.",
     effect="The operator's webhook refuses the object.",
@@ -100,7 +100,7 @@ def _p02(subject: Subject) -> Iterator[Hit]:
 
 P02 = Rule(
     id="TW102",
-    name="one-master",
+    name="master-replicas-not-one",
     severity=Severity.ERROR,
     summary="Master.replicas is written out, and is 1.",
     effect="The operator's webhook refuses the object: it validates before it fills defaults.",
@@ -129,7 +129,7 @@ def _p03(subject: Subject) -> Iterator[Hit]:
 
 P03 = Rule(
     id="TW103",
-    name="replica-keys",
+    name="invalid-replica-keys",
     severity=Severity.ERROR,
     summary="The replica keys are exactly Master and Worker, each with a spec.",
     effect="The operator's webhook refuses the object, or fails on the empty key.",
@@ -158,7 +158,7 @@ def _p04(subject: Subject) -> Iterator[Hit]:
 
 P04 = Rule(
     id="TW104",
-    name="name-length",
+    name="pytorchjob-name-too-long",
     severity=Severity.ERROR,
     summary="The name is a DNS label that leaves room for -worker-<index>.",
     effect="The pods are made, every Service is refused, and the ranks never meet.",
@@ -194,7 +194,7 @@ def _p05(subject: Subject) -> Iterator[Hit]:
 
 P05 = Rule(
     id="TW105",
-    name="nproc-per-node-string",
+    name="nproc-per-node-not-string",
     severity=Severity.ERROR,
     summary='nprocPerNode is a string: auto, cpu, gpu or a number such as "8".',
     effect="The API server refuses an integer; the operator counts an unknown word as 1.",
@@ -218,7 +218,7 @@ def _p06(subject: Subject) -> Iterator[Hit]:
 
 P06 = Rule(
     id="TW106",
-    name="one-nproc-per-node",
+    name="nproc-per-node-set-twice",
     severity=Severity.ERROR,
     summary="Processes a node are set in spec.nprocPerNode only.",
     effect="The operator's webhook refuses both together.",
@@ -249,7 +249,7 @@ def _p07(subject: Subject) -> Iterator[Hit]:
 
 P07 = Rule(
     id="TW107",
-    name="elastic-range",
+    name="invalid-elastic-range",
     severity=Severity.ERROR,
     summary="An elastic job has workers, as many as its range allows.",
     effect="The webhook refuses the object, or the rendezvous never completes.",
@@ -277,7 +277,7 @@ def _p08(subject: Subject) -> Iterator[Hit]:
 
 P08 = Rule(
     id="TW108",
-    name="elastic-without-master",
+    name="elastic-with-master",
     severity=Severity.WARNING,
     summary="Elastic jobs have workers only.",
     effect="The rendezvous points at worker 0 and counts workers only, while the master runs too.",
@@ -304,7 +304,7 @@ def _p09(subject: Subject) -> Iterator[Hit]:
 
 P09 = Rule(
     id="TW109",
-    name="rendezvous",
+    name="missing-rendezvous",
     severity=Severity.ERROR,
     summary="Several pods have a Master or an elasticPolicy to meet through.",
     effect="No pod gets MASTER_ADDR, RANK or WORLD_SIZE: each trains alone, or crashes.",

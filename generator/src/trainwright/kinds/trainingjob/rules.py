@@ -34,7 +34,7 @@ def _b01(subject: Subject) -> Iterator[Hit]:
 
 B01 = Rule(
     id="TW401",
-    name="trainingjob-shape",
+    name="invalid-trainingjob-shape",
     severity=Severity.ERROR,
     summary="runPolicy is present, replicaSpecs is one replica spec, and no field is unknown.",
     effect="The API server refuses the object.",
@@ -57,7 +57,7 @@ def _b02(subject: Subject) -> Iterator[Hit]:
 
 B02 = Rule(
     id="TW402",
-    name="trainingjob-sizes",
+    name="invalid-trainingjob-sizes",
     severity=Severity.ERROR,
     summary="minSize and maxSize are both set, and 1 ≤ minSize ≤ maxSize.",
     effect="The operator marks the job WrongConfiguration and never schedules it.",
@@ -87,7 +87,7 @@ def _b03(subject: Subject) -> Iterator[Hit]:
 
 B03 = Rule(
     id="TW403",
-    name="injectable-command",
+    name="command-not-injectable",
     severity=Severity.ERROR,
     summary="An injected container has an explicit command whose words need no quoting.",
     effect="The operator joins the words by spaces into one bash line, which then reads otherwise.",
@@ -117,7 +117,7 @@ def _b04(subject: Subject) -> Iterator[Hit]:
 
 B04 = Rule(
     id="TW404",
-    name="requests-for-the-autoscaler",
+    name="gpu-request-missing",
     severity=Severity.WARNING,
     summary="Accelerators are in resources.requests, not only in limits.",
     effect="The autoscaler reads requests only and counts one unit a pod.",
@@ -151,7 +151,7 @@ def _b05(subject: Subject) -> Iterator[Hit]:
 
 B05 = Rule(
     id="TW405",
-    name="trainingjob-container",
+    name="invalid-trainingjob-container",
     severity=Severity.WARNING,
     summary="The container is named trainingjob, and an injected job sets no restartPolicy.",
     effect="Exit codes are not read, or the policy that is written is not the one that acts.",

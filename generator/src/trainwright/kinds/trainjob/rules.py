@@ -71,7 +71,7 @@ def _t01(subject: Subject) -> Iterator[Hit]:
 
 T01 = Rule(
     id="TW201",
-    name="trainer-version",
+    name="field-of-other-trainer-version",
     severity=Severity.ERROR,
     summary="The fields of a TrainJob are those of the Kubeflow Trainer that is installed.",
     effect="The API server refuses the field, or drops it and the pods run without it.",
@@ -105,7 +105,7 @@ def _t02(subject: Subject) -> Iterator[Hit]:
 
 T02 = Rule(
     id="TW202",
-    name="num-proc-per-node-number",
+    name="num-proc-per-node-not-number",
     severity=Severity.ERROR,
     summary="Processes a node are a whole number, from Kubeflow Trainer 2.2 on no word.",
     effect="The API server refuses the object.",
@@ -147,7 +147,7 @@ def _t03(subject: Subject) -> Iterator[Hit]:
 
 T03 = Rule(
     id="TW203",
-    name="trainer-present",
+    name="missing-trainer",
     severity=Severity.ERROR,
     summary="A TrainJob says what it trains, in spec.trainer.",
     effect="Trainer sets PET_* only for jobs with that block: every pod trains alone.",
@@ -172,7 +172,7 @@ def _t04(subject: Subject) -> Iterator[Hit]:
 
 T04 = Rule(
     id="TW204",
-    name="trainjob-name-length",
+    name="trainjob-name-too-long",
     severity=Severity.ERROR,
     summary="The name leaves room for -node-0-<index> and five random characters.",
     effect="JobSet's webhook refuses what Trainer makes, and the TrainJob stays without pods.",
@@ -211,7 +211,7 @@ def _t06(subject: Subject) -> Iterator[Hit]:
 
 T06 = Rule(
     id="TW206",
-    name="trainer-env",
+    name="reserved-trainer-variable",
     severity=Severity.ERROR,
     summary="torchrun's variables are left to Trainer, and its containers' to spec.trainer.",
     effect="Trainer's webhook refuses the object.",
@@ -249,7 +249,7 @@ def _t10(subject: Subject) -> Iterator[Hit]:
 
 T10 = Rule(
     id="TW210",
-    name="trainjob-fields",
+    name="runtime-field-in-trainjob",
     severity=Severity.ERROR,
     summary="A TrainJob has no field that belongs to its runtime.",
     effect="The field is unknown: refused, or dropped without a word.",
@@ -278,7 +278,7 @@ def _t13(subject: Subject) -> Iterator[Hit]:
 
 T13 = Rule(
     id="TW213",
-    name="trainjob-launcher",
+    name="missing-trainjob-launcher",
     severity=Severity.WARNING,
     summary="Ranks of a TrainJob are started by torchrun, or told their place by its manifest.",
     effect="Trainer sets no RANK, WORLD_SIZE or MASTER_ADDR: each pod trains alone, or crashes.",
@@ -307,7 +307,7 @@ def _t14(subject: Subject) -> Iterator[Hit]:
 
 T14 = Rule(
     id="TW214",
-    name="storage-uri",
+    name="invalid-storage-uri",
     severity=Severity.ERROR,
     summary="Storage URIs of initializers start with a scheme, such as hf:// or s3://.",
     effect="The API server refuses the object from Kubeflow Trainer 2.3 on.",

@@ -63,7 +63,7 @@ _LABELLED = f"metadata: {{labels: {{{_STEP}: trainer}}}}, "
 
 T08 = Rule(
     id="TW208",
-    name="runtime-trainer-job",
+    name="missing-trainer-job",
     severity=Severity.ERROR,
     summary="A runtime has one job with the label of the trainer step and a container named node.",
     effect="Nothing of a TrainJob's trainer is applied, or the webhook refuses the runtime.",
@@ -91,7 +91,7 @@ def _t09(subject: Subject) -> Iterator[Hit]:
 
 T09 = Rule(
     id="TW209",
-    name="runtime-without-ttl",
+    name="ttl-in-runtime",
     severity=Severity.WARNING,
     summary="Runtimes have no time to live, neither for the JobSet nor for its jobs.",
     effect="Up to 2.3 Trainer forgets that a job failed, makes it again, and trains for ever.",
@@ -115,7 +115,7 @@ def _t11(subject: Subject) -> Iterator[Hit]:
 
 T11 = Rule(
     id="TW211",
-    name="runtime-torch-fields",
+    name="removed-torch-field",
     severity=Severity.WARNING,
     summary="Runtimes do not use the torch fields that Kubeflow Trainer 2.2 removed.",
     effect="The field is dropped or refused, and jobs start with other numbers than it says.",
@@ -146,7 +146,7 @@ def _t12(subject: Subject) -> Iterator[Hit]:
 
 T12 = Rule(
     id="TW212",
-    name="gang-scheduler-name",
+    name="missing-gang-scheduler",
     severity=Severity.WARNING,
     summary="Pods of a runtime with a gang name the scheduler that knows gangs.",
     effect="The default scheduler starts them one by one: half of a job holds GPUs and waits.",
@@ -194,7 +194,7 @@ def _brings_runtimes(subject: Subject) -> bool:
 
 T05 = Rule(
     id="TW205",
-    name="runtime-exists",
+    name="unknown-runtime",
     severity=Severity.ERROR,
     summary="A TrainJob refers to a runtime that exists, by the right kind and namespace.",
     effect="Trainer's webhook refuses the object: the runtime has to be there before it.",
@@ -251,7 +251,7 @@ def _unknown_targets(subject: Subject, runtime: Manifest) -> Iterator[Hit]:
 
 T07 = Rule(
     id="TW207",
-    name="patches-fit-the-runtime",
+    name="patch-without-target",
     severity=Severity.ERROR,
     summary="Patches have a manager with a domain, and change jobs and containers that exist.",
     effect="Trainer's webhook refuses a manager without a domain. A patch of what the runtime "
