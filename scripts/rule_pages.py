@@ -118,7 +118,7 @@ def _facts(rule: Any) -> Iterator[str]:
     elif isinstance(rule, Rule):
         yield f"* Looks at: {', '.join(map(str, rule.kinds)) or 'any object'}"
         if rule.spec:
-            yield f"* Decided by: `{rule.spec.dotted}` of a job spec"
+            yield f"* Set by: `{rule.spec.dotted}` of a job spec"
 
 
 def _sample(title: str, sample: Sample) -> Iterator[str]:

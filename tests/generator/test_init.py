@@ -156,9 +156,9 @@ def test_links_lead_nowhere_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--env", "Prod"), '"Prod" is no name for an environment'),
-        (("--env", "base"), '"base" is no name for an environment'),
-        (("--env", "../up"), "is no name for an environment"),
+        (("--env", "Prod"), '"Prod" is not a valid name for an environment'),
+        (("--env", "base"), '"base" is not a valid name for an environment'),
+        (("--env", "../up"), "is not a valid name for an environment"),
         (("--env", "dev", "--env", "dev"), "named twice"),
         (("--repository", "https://x y"), "gitops.repository.url"),
         (("--kubernetes-version", "1.2"), "kubernetes.version"),
@@ -200,7 +200,7 @@ def test_where_it_is_comes_from_the_remote_without_credentials(tmp_path: Path) -
         assert (f'\n  repository: {{url: "{url}"}}' in text) == bool(url)
         assert "s3cret" not in "".join(p.read_text() for p in folder.rglob("*.yaml"))
         assert (folder / "wiring").exists() == bool(url)
-        assert ("say in environment.yaml where" in done.stderr) == (not url)
+        assert ("set in environment.yaml where" in done.stderr) == (not url)
         assert "git init" not in done.stderr  # it is a repository already
 
 

@@ -80,7 +80,7 @@ def test_writing_down_a_default_of_the_tool_is_no_repetition(base: Repository) -
 def test_a_null_that_removes_nothing(base: Repository) -> None:
     _job(base, "prod/llm", "extends: base/common\nqueue: null\nmaxDuration: null\n")
     assert [(rule, message) for rule, _, message in _said(base)] == [
-        ("TW060", "queue: null removes nothing, since nobody sets it")
+        ("TW060", "queue: null removes nothing, since no layer sets it")
     ]
 
 
@@ -90,7 +90,7 @@ def test_an_override_that_comes_to_the_same_job(base: Repository) -> None:
         (
             "TW061",
             "environments/prod/jobs/llm.yaml:5:1",
-            "maxDuration changes nothing: what is inherited comes to the same",
+            "maxDuration changes nothing: the inherited value is the same",
         )
     ]
 

@@ -395,10 +395,10 @@ def test_a_commit_on_another_line_is_refused(remote: Path) -> None:
 
 
 WRONG = [
-    (("--branch", "a..b"), '"a..b" is no name for a branch'),
-    (("--branch", "x/{envi}"), '"{envi}" stands for nothing: write {env}'),
-    (("--path", "{job}"), '"{job}" stands for nothing: write {env}'),
-    (("--branch=-x",), '"-x" is no name for a branch'),
+    (("--branch", "a..b"), '"a..b" is not a valid name for a branch'),
+    (("--branch", "x/{envi}"), '"{envi}" is not a placeholder: write {env}'),
+    (("--path", "{job}"), '"{job}" is not a placeholder: write {env}'),
+    (("--branch=-x",), '"-x" is not a valid name for a branch'),
     (("--branch", "x", "--path", "../up"), "leads out of the branch"),
     (("--branch", "x", "--path", "one"), "in one place: put {env} into"),
     (("prod/llm",), "environments are published whole"),

@@ -174,7 +174,7 @@ def test_gpus_are_replaced_by_one_process_and_nccl_by_gloo(
     done = _run(repository, "--nodes", "1")
     assert done.exit_code == 0, done.output
     assert "| ['--backend=gloo'] ''\n" in done.stdout
-    assert "processes a node: 1 instead of 4" in done.stderr
+    assert "processes per node: 1 instead of 4" in done.stderr
     assert "backend: gloo on CPU instead of nccl on GPUs" in done.stderr
     assert "flag: --backend=gloo instead of --backend=nccl" in done.stderr
 

@@ -23,7 +23,7 @@ def parse(text: str) -> Decimal:
     """The number a quantity stands for, in cores, bytes or pieces. ValueError when it is none."""
     match = _SYNTAX.fullmatch(text)
     if match is None:
-        raise ValueError(f"{text!r} is no Kubernetes quantity")
+        raise ValueError(f"{text!r} is not a Kubernetes quantity")
     number, suffix, exponent = match.groups()
     return Decimal(number) * _POWERS[suffix or ""] * Decimal(10) ** int(exponent or 0)
 

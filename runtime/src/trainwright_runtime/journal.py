@@ -104,13 +104,13 @@ def decode(line: bytes) -> Record | None:
 def _seconds(value: object) -> float:
     number = float(value) if isinstance(value, int | float) else math.nan
     if not 0 <= number < math.inf:
-        raise ValueError(f"{value!r} is no time")
+        raise ValueError(f"{value!r} is not a time")
     return number
 
 
 def _count(value: object, least: int = 0) -> int:
     if not isinstance(value, int) or value < least:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value
 
 

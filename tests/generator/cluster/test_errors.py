@@ -144,7 +144,7 @@ def test_something_else_than_an_api_server(
     monkeypatch.setattr(api.server.RequestHandlerClass, "_serve", page)
     config = api.kubeconfig(tmp_path / "k")
     said = last(rendered.run("status", "--kubeconfig", str(config)))
-    assert said == f"{api.url} (context here) answers, but is no Kubernetes API"
+    assert said == f"{api.url} (context here) answers, but is not a Kubernetes API"
 
 
 def test_tls_where_there_is_none(rendered: Repository, api: ApiServer, tmp_path: Path) -> None:

@@ -71,9 +71,9 @@ def test_keys_become_strings(key: str, string: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: .inf", ".inf is no finite number"),
+        ("a: .inf", ".inf is not a finite number"),
         ("a: -.NaN", "-.NaN"),
-        ("a: !!bool maybe", "'maybe' is no bool"),
+        ("a: !!bool maybe", "'maybe' is not a valid bool"),
         ("a: !go x", "the tag !go is not allowed"),
         ("~: x", "the key '~' reads as a null, not as a string"),
         ("a: 1\non: 2\ntrue: 3", 'the key "true" is here twice, first on line 2'),

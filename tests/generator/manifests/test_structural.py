@@ -222,7 +222,7 @@ def test_a_pattern_that_python_cannot_read_is_checked_all_the_same() -> None:
     )
     assert complaints(spec, "{a: é, b: 1}") == ["spec.b must be a string, found an integer: 1"]
     (message,) = complaints(spec, "{a: '1'}")
-    assert message.startswith('spec.a is "1", which is no valid')
+    assert message.startswith('spec.a is "1", which is not a valid')
 
 
 def test_every_upstream_definition_compiles(shared: Callable[[str], Path]) -> None:

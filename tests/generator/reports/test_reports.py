@@ -56,7 +56,7 @@ RICH = Report(
             "warning",
             2,
             15,
-            "8 processes a node, but 4 GPUs",
+            "8 processes per node, but 4 GPUs",
             note="8 processes, but resources.gpu is 4",
             effect="GPUs stay idle, or two ranks share one and NCCL aborts.",
             path=Pointer("/procsPerNode"),

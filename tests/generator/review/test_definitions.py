@@ -61,7 +61,7 @@ def trainjobs(shared: Callable[[str], Path]) -> str:
 
 
 def findings(found: dict[str, Any]) -> list[tuple[str, str, int]]:
-    return [(f["rule"], f["severity"], f["line"]) for f in found["findings"]]
+    return [(f["rule"], f["severity"], f["place"]["line"]) for f in found["findings"]]
 
 
 def test_a_broken_rule_is_an_error_at_the_line_that_breaks_it(
@@ -71,11 +71,11 @@ def test_a_broken_rule_is_an_error_at_the_line_that_breaks_it(
     found = plan(cloned, "--crds", trainjobs, code=1)
     (finding,) = found["findings"]
     name = found["changes"][0]["after"]["object"]
-    assert {key: finding[key] for key in ("rule", "severity", "job", *PLACE, "message")} == {
+    assert {key: finding["place"][key] for key in PLACE} == PLACE
+    assert {key: finding[key] for key in ("rule", "severity", "subject", "message")} == {
         "rule": "TW015",
         "severity": "error",
-        "job": "prod/llm",
-        **PLACE,
+        "subject": "prod/llm",
         "message": f"TrainJob/{name}: spec.activeDeadlineSeconds: field is immutable",
     }
     assert "`trainwright rerun prod/llm`" in finding["remedy"]
@@ -95,7 +95,7 @@ def test_of_several_lines_the_one_whose_value_is_there(
 ) -> None:
     edit(cloned, "llm", "maxDuration: 2h", f"{extra}\nmaxDuration: 3h")
     (finding,) = plan(cloned, "--crds", trainjobs, code=1)["findings"]
-    assert finding["line"] == 9 + len(extra.splitlines())
+    assert finding["place"]["line"] == 9 + len(extra.splitlines())
 
 
 def test_what_no_line_of_a_spec_changed_is_at_the_file(cloned: Repository, trainjobs: str) -> None:

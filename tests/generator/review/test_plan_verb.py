@@ -94,7 +94,13 @@ def add(line: str) -> Callable[[Repository], None]:
 @pytest.mark.parametrize(
     ("change", "action", "why", "path", "line"),
     [
-        (job("nodes: 2", "nodes: 3"), "new run", "stays until somebody confirms", "nodes", 8),
+        (
+            job("nodes: 2", "nodes: 3"),
+            "new run",
+            "stays until its deletion is confirmed",
+            "nodes",
+            8,
+        ),
         (job('tag: "1.0"', 'tag: "1.1"'), "new run", "begins", "image.tag", 5),
         (
             job("maxDuration: 2h", "maxDuration: 3h"),
@@ -105,7 +111,13 @@ def add(line: str) -> Callable[[Repository], None]:
         ),
         (job("maxDuration: 2h\n", ""), "in place", "activeDeadlineSeconds", "maxDuration", 9),
         (add("state: suspended"), "suspends", "pods are deleted", "state", 10),
-        (add("state: cancelled"), "cancelled", "stays until somebody confirms", "state", 10),
+        (
+            add("state: cancelled"),
+            "cancelled",
+            "stays until its deletion is confirmed",
+            "state",
+            10,
+        ),
         (add("nodez: 3"), "broken", "errors: 1", "", 1),
         (add("run: 2"), "new run", "begins", "run", 10),
     ],
@@ -173,7 +185,7 @@ def test_a_run_leaves_as_it_was_applied(cloned: Repository) -> None:
     add("state: cancelled")(cloned)
     found = {change["job"]: change for change in plan(cloned)["changes"]}
     assert (found["prod/llm"]["action"], found["prod/idle"]["action"]) == ("cancelled", "held")
-    assert "it stays until somebody confirms its deletion" in found["prod/llm"]["why"]
+    assert "it stays until its deletion is confirmed" in found["prod/llm"]["why"]
 
 
 FLUX = "gitops: {engine: flux}\n"
@@ -212,13 +224,13 @@ def test_what_flux_leaves_running_is_not_credited(
     found = plan(cloned)
     (only,) = found["changes"]
     assert only["action"] == action
-    assert only["asks"]["gpus"] == {"low": gpus, "high": gpus}
+    assert only["requests"]["gpus"] == {"low": gpus, "high": gpus}
     if action != "suspends":
         assert "it stays in the cluster" in only["why"]
     (environment,) = found["environments"]
     assert environment["before"]["gpus"] == {"low": 8, "high": 8}
     assert environment["after"]["gpus"] == {"low": 8 + gpus, "high": 8 + gpus}
-    needs = {fit["what"]: fit["need"] for fit in environment["fits"]}
+    needs = {fit["what"]: fit["need"] for fit in environment["capacity"]}
     assert needs.get("pool h100", 0) == 8 + gpus
 
 
@@ -230,7 +242,7 @@ def test_what_cannot_be_rendered_is_not_credited(line: str, cloned: Repository) 
     found = plan(cloned, code=1)
     (only,) = found["changes"]
     assert only["action"] == "broken"
-    assert only["asks"]["gpus"] == {"low": 0, "high": 0}
+    assert only["requests"]["gpus"] == {"low": 0, "high": 0}
     assert found["environments"][0]["after"]["gpus"] == {"low": 8, "high": 8}
 
 
@@ -240,7 +252,7 @@ def test_what_is_deleted_is_credited(gitops: str, cloned: Repository) -> None:
     job("state: active", "state: cancelled")(cloned)
     found = changed(cloned)
     assert found["action"] == "cancelled"
-    assert found["asks"]["gpus"] == {"low": -8, "high": -8}
+    assert found["requests"]["gpus"] == {"low": -8, "high": -8}
 
 
 def test_what_was_suspended_before_costs_nothing_where_it_is_left(cloned: Repository) -> None:
@@ -248,7 +260,7 @@ def test_what_was_suspended_before_costs_nothing_where_it_is_left(cloned: Reposi
     job("state: suspended", "state: cancelled")(cloned)
     found = changed(cloned)
     assert found["action"] == "cancelled"
-    assert found["asks"]["gpus"] == {"low": 0, "high": 0}
+    assert found["requests"]["gpus"] == {"low": 0, "high": 0}
 
 
 def test_a_finished_run_that_is_retired(cloned: Repository) -> None:
@@ -300,7 +312,7 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
             "place": {"file": "environments/defaults.yaml", "line": 3, "column": 25},
         }
     ]
-    (shared, _) = found["blast"]
+    (shared, _) = found["sharedFiles"]
     assert shared["file"] == "environments/defaults.yaml"
     assert (shared["newRuns"], shared["held"]) == ((0, 2) if action == "held" else (2, 0))
     assert len(shared["jobs"]) == 3
@@ -334,10 +346,10 @@ def test_what_it_asks_for_and_whether_that_fits(cloned: Repository) -> None:
     found = plan(cloned)
     (environment,) = found["environments"]
     hours = 2 * 8 * 2 * 3
-    assert environment["asks"]["gpuHours"] == {"low": hours, "high": hours}
-    assert environment["asks"]["cost"] == {"low": hours * 2.5, "high": hours * 2.5}
-    assert environment["asks"] == found["changes"][0]["asks"]
-    fits = {fit["what"]: fit for fit in environment["fits"]}
+    assert environment["requests"]["gpuHours"] == {"low": hours, "high": hours}
+    assert environment["requests"]["cost"] == {"low": hours * 2.5, "high": hours * 2.5}
+    assert environment["requests"] == found["changes"][0]["requests"]
+    fits = {fit["what"]: fit for fit in environment["capacity"]}
     assert (fits["pool h100"]["need"], fits["pool h100"]["short"]) == (16, 0)
     assert (fits["queue team"]["need"], fits["queue team"]["short"]) == (16, 8)
     assert fits["budget"]["short"] == 0
@@ -349,17 +361,18 @@ def test_unknown_duration_is_never_nothing(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/big.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
     edit(cloned, "prod/jobs/big.yaml", "maxDuration: 2h\n", "")
     found = plan(cloned)
-    assert found["environments"][0]["asks"]["unboundedJobs"] == 1
+    assert found["environments"][0]["requests"]["unboundedJobs"] == 1
     assert "unbounded GPU-h of 1 job without maxDuration" in found["verdict"]
     assert (
-        next(f for f in found["environments"][0]["fits"] if f["what"] == "budget")["unknown"] == 1
+        next(f for f in found["environments"][0]["capacity"] if f["what"] == "budget")["unknown"]
+        == 1
     )
 
 
 def test_elastic_jobs_are_ranges(cloned: Repository) -> None:
     cloned.job("prod/wide", GPUS + "elastic: {minNodes: 1, maxNodes: 3}\n")
     edit(cloned, "prod/jobs/wide.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
-    asks = plan(cloned)["environments"][0]["asks"]
+    asks = plan(cloned)["environments"][0]["requests"]
     assert asks["gpus"] == {"low": 4, "high": 12}
     assert asks["gpuHours"] == {"low": 8, "high": 24}
 
@@ -371,11 +384,11 @@ def test_a_run_that_stays_is_not_asked_for_again(cloned: Repository) -> None:
     git_repository.commit(cloned.root)
     git(cloned.root, "branch", "--force", "main", "HEAD")
     edit(cloned, "prod/jobs/big.yaml", "maxDuration: 2h", "maxDuration: 3h")
-    assert changed(cloned, "prod/big")["asks"]["gpuHours"] == {"low": 8, "high": 8}
+    assert changed(cloned, "prod/big")["requests"]["gpuHours"] == {"low": 8, "high": 8}
     edit(cloned, "prod/jobs/big.yaml", "nodes: 2", "nodes: 1")
     found = changed(cloned, "prod/big")
-    assert found["asks"]["gpuHours"] == {"low": 12, "high": 12}
-    assert found["asks"]["gpus"] == {"low": -4, "high": -4}
+    assert found["requests"]["gpuHours"] == {"low": 12, "high": 12}
+    assert found["requests"]["gpus"] == {"low": -4, "high": -4}
 
 
 def test_what_others_merged_meanwhile_does_not_show_as_undone(cloned: Repository) -> None:
@@ -443,7 +456,7 @@ def test_findings_are_those_of_touched_jobs(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/llm.yaml", "nodes: 2", "nodez: 2")
     edit(cloned, "prod/jobs/idle.yaml", "nodes: 2", "nodes: 3")
     found = plan(cloned, code=1)
-    assert [(f["rule"], f["line"]) for f in found["findings"]] == [("TW010", 8)]
+    assert [(f["rule"], f["place"]["line"]) for f in found["findings"]] == [("TW010", 8)]
     assert found["blocked"]
 
 
@@ -603,7 +616,9 @@ def test_the_diff_alone_against_another_branch(cloned: Repository) -> None:
 def test_a_broken_ledger_blocks_the_merge(cloned: Repository) -> None:
     cloned.write("prod/ledger.yaml", "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\nruns: 1\n")
     found = plan(cloned, code=1)
-    assert [finding["file"] for finding in found["findings"]] == ["environments/prod/ledger.yaml"]
+    assert [finding["place"]["file"] for finding in found["findings"]] == [
+        "environments/prod/ledger.yaml"
+    ]
 
 
 def test_a_change_of_the_image_is_said_as_such(cloned: Repository) -> None:

@@ -262,7 +262,7 @@ def test_runs_of_which_nothing_says_the_chart_have_that_of_now_and_are_named(
     _render(repository)
     done = repository.run("wire", "prod")
     assert done.exit_code == 0
-    assert "warning[TW042]: nothing says with which chart these runs began: llm, mnist" in (
+    assert "warning[TW042]: the chart with which these runs began is not recorded: llm, mnist" in (
         done.stderr
     )
     assert set(_charts(repository, engine).values()) == {

@@ -139,7 +139,7 @@ def push(archive: Path, remote: str, *, plain_http: bool) -> None:
 )
 @plain_http
 def verify(archive: str, *, keyring: Path | None, source: Path | None, plain_http: bool) -> None:
-    """Say who signed an archive, or that it is what a folder gives. Exit 1 when it is not."""
+    """Show who signed an archive, or that a folder packages to it. Exit 1 when it is neither."""
     import tempfile
 
     from trainwright.gitops import packages

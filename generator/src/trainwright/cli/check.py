@@ -72,7 +72,7 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
 @click.option(
     "--against",
     metavar="REF",
-    help="With --manifests: also what becomes of live objects that change since REF.",
+    help="With --manifests: also what happens to live objects that change since REF.",
 )
 @click.option(
     "--skip-missing-schemas/--need-schemas",

@@ -33,7 +33,7 @@ def _seconds(_: click.Context, __: click.Parameter, written: str | None) -> int 
     if written is None:
         return None
     if not _DURATION.fullmatch(written):
-        raise click.BadParameter(f"{written!r} is no duration such as 30s, 10m or 1h30m")
+        raise click.BadParameter(f"{written!r} is not a duration such as 30s, 10m or 1h30m")
     return duration.seconds(written)
 
 
@@ -104,9 +104,9 @@ def status(
     namespace: str | None,
     output: str,
 ) -> None:
-    """Show what became of rendered jobs: git's intent beside the cluster's state.
+    """Show the state of rendered jobs: desired (git) against live (cluster).
 
-    One line a run: waiting and why, running with how many ranks ready, failed with the words of
+    One line per run: waiting and why, running with how many ranks ready, failed with the words of
     the rank that failed first; runs that only the cluster has come last. A single ENV/JOB shows
     its pods and the last lines of the failed rank too.
     """
@@ -148,7 +148,9 @@ def status(
     "--follow", "-f", is_flag=True, help="Go on as they are written, until the run is over."
 )
 @click.option("--previous", "-p", is_flag=True, help="Of the containers before their last restart.")
-@click.option("--since", callback=_seconds, metavar="DURATION", help="Only what is newer, 10m say.")
+@click.option(
+    "--since", callback=_seconds, metavar="DURATION", help="Only what is newer, such as 10m."
+)
 @click.option("--tail", type=click.IntRange(min=0), help="Only so many last lines of each pod.")
 @click.option("--run", "object_", metavar="OBJECT", help="An older run, by the name of its object.")
 @click.pass_obj
@@ -209,7 +211,7 @@ def _label(pod: LivePod) -> str:
     "--timeout",
     callback=_seconds,
     metavar="DURATION",
-    help="How long, 10m say. By default for ever.",
+    help="How long, such as 10m. By default without a limit.",
 )
 @click.pass_obj
 def wait(

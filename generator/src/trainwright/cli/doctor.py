@@ -27,7 +27,7 @@ _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white
 )
 @click.pass_obj
 def doctor(context: Context, output: str) -> None:
-    """Say what is missing or wrong, and what to do about it. Exit 1 when something is.
+    """Show what is missing or wrong, and what to do about it. Exit 1 when something is.
 
     Looks at this machine, the specs, the clone and the workflows; asks no network.
     """

@@ -27,7 +27,7 @@ _OPTIONS = (
     click.option(
         "--render/--no-render",
         default=None,
-        help="Render what changes. By default where rendered files are kept beside the specs.",
+        help="Render what changes. By default where rendered files are kept next to the specs.",
     ),
     helm_binary,
 )

@@ -140,7 +140,7 @@ def _say(folder: Path, written: Iterable[str], answers: Answers) -> None:
     )
     if answers.engine != "none" and not answers.url:
         click.echo(
-            "Then say in environment.yaml where the engine finds the repository, and run "
+            "Then set in environment.yaml where the engine finds the repository, and run "
             f"`trainwright wire --out {WIRING}`.",
             err=True,
         )

@@ -56,7 +56,7 @@ def plan(
     link: str | None,
     helm: str | None,
 ) -> None:
-    """Say what merging this branch will do to every job, without touching a cluster.
+    """Show what merging this branch will do to every job, without touching a cluster.
 
     Both sides are rendered, the base out of git. Each job that changes is listed with what happens
     to it, the line that causes it, what it asks for, and whether everything fits its pool, queue

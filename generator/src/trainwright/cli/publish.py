@@ -24,7 +24,7 @@ from trainwright.cli.common import (
     "--branch",
     metavar="NAME",
     default="",
-    help="Publish to this branch; {env} stands for the environment. By default the current one.",
+    help="Publish to this branch; {env} is the environment. By default the current one.",
 )
 @click.option(
     "--path",
@@ -32,16 +32,16 @@ from trainwright.cli.common import (
     default="",
     help="The folder there, . for the top; {env} as above. By default that of the rendered files.",
 )
-@click.option("--push", is_flag=True, help="Push, and render again when somebody was faster.")
+@click.option("--push", is_flag=True, help="Push, and render again when another push was faster.")
 @click.option("--remote", default="origin", show_default=True, help="The remote to push to.")
 @click.option("--repo", metavar="URL", help="Push to another repository, by URL or path.")
 @click.option("--discard-edits", is_flag=True, help="Replace what was edited by hand.")
 @click.option(
     "--new-runs",
     is_flag=True,
-    help="Begin new runs where a job was published before and nothing says what its run is.",
+    help="Begin new runs where a job was published before and the record of its run is lost.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be committed, and commit nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would be committed, and commit nothing.")
 @click.option(
     "--attempts",
     type=click.IntRange(min=1),

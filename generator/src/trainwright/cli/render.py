@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option(
     "--new-runs",
     is_flag=True,
-    help="Begin new runs where a job was rendered before and nothing says what its run is.",
+    help="Begin new runs where a job was rendered before and the record of its run is lost.",
 )
 @no_cache
 @helm_binary

@@ -17,13 +17,13 @@ from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, plan
 @click.option(
     "--procs",
     type=click.IntRange(min=1),
-    help="Processes a node. By default the spec's, and 1 where it counts GPUs.",
+    help="Processes per node. By default the spec's, and 1 where it counts GPUs.",
 )
 @click.option(
     "--root",
     "code",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The folder that stands for the code in the image. By default the one where you are.",
+    help="The folder that replaces the code in the image. By default the one where you are.",
 )
 @click.option("--python", metavar="PATH", help="The interpreter. By default this one.")
 @click.option(
@@ -41,9 +41,9 @@ from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, plan
     "-e",
     multiple=True,
     metavar="NAME[=VALUE]",
-    help="Set a variable, a secret say. Without a value it is taken from this shell.",
+    help="Set a variable, such as a secret. Without a value it is taken from this shell.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would run.")
+@click.option("--dry-run", is_flag=True, help="Only show what would run.")
 @click.pass_obj
 def run(  # noqa: PLR0913 - an option each
     context: Context,

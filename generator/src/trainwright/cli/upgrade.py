@@ -54,7 +54,7 @@ def upgrade(
     chart: Path | None,
     output: str,
 ) -> None:
-    """Say what another version would do, before it is taken: offline, in a temporary copy.
+    """Show what another version would do, before it is taken: offline, in a temporary copy.
 
     Each version renders the repository in a process of its own. The report says which runs stay as
     they are, how the next run of each job would differ, and which findings are new or gone.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def wire(
     context: Context, environments: tuple[str, ...], out: Path | None, check_only: bool
 ) -> None:
-    """Say what Argo CD or Flux has to be told of environments.
+    """Write what Argo CD or Flux needs to know of environments.
 
     Prints the objects, or writes them below --out together with what makes Argo CD understand
     training runs. By default of all environments that an engine applies.

@@ -201,7 +201,7 @@ class Cluster:
             try:
                 return json.loads(response.data)
             except ValueError:
-                raise ClusterError(f"{self.where} answers, but is no Kubernetes API") from None
+                raise ClusterError(f"{self.where} answers, but is not a Kubernetes API") from None
 
     @contextmanager
     def _explained(self, answer: Answer) -> Iterator[None]:

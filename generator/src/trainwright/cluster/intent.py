@@ -106,7 +106,7 @@ def desired_run(root: Path, name: str) -> tuple[DesiredState, DesiredRun]:
     """The one job of that name, with its environment."""
     found = [(p, intent) for p in desired_states(root, (name,)) for intent in p.intents]
     if not found:
-        raise SelectionError(f'"{name}" is no job that a cluster runs')
+        raise SelectionError(f'"{name}" is not a job that a cluster runs')
     if len(found) > 1 or "/" not in name:
         raise SelectionError(f'"{name}" is {len(found)} jobs: name one as ENV/JOB')
     return found[0]

@@ -125,14 +125,14 @@ CHART_VERSION = Diagnostic(
     id="TW013",
     name="chart-changed-without-version",
     summary="A chart that changes gets a new version.",
-    effect="Who asks for this version gets one content or the other, depending on when.",
+    effect="Whoever pulls this version gets one content or the other, depending on when.",
     remedy="Raise `version` in Chart.yaml.",
 )
 NO_SCHEMA = Diagnostic(
     id="TW014",
     name="schema-missing",
     summary="There is a schema for every kind.",
-    effect="Nothing says whether the fields of these objects exist.",
+    effect="Whether the fields of these objects exist is not checked.",
     remedy="Give the folder of its CustomResourceDefinition with --crds.",
     severity=Severity.NOTE,
 )
@@ -147,7 +147,7 @@ CEL_SKIPPED = Diagnostic(
     id="TW016",
     name="cel-rule-unevaluated",
     summary="Every rule of a definition can be evaluated here.",
-    effect="Only the API server can tell whether objects follow this rule.",
+    effect="Only the API server can evaluate this rule.",
     remedy="Try the object with `kubectl apply --dry-run=server`.",
     severity=Severity.NOTE,
 )
@@ -167,7 +167,7 @@ REFERENCE = Diagnostic(
 UNSUPPORTED = Diagnostic(
     id="TW021",
     name="unsupported-by-target",
-    summary="The target can express everything the job asks for.",
+    summary="The target can express everything in the job.",
     effect="Rendered all the same it would be ignored, or refused by the API server.",
     remedy="Choose a target that supports it, or remove the field.",
 )
@@ -180,7 +180,7 @@ CONTRADICTION = Diagnostic(
 CAPACITY = Diagnostic(
     id="TW023",
     name="pool-cannot-provide",
-    summary="A job fits the pool it asks for.",
+    summary="A job fits the pool it names.",
     effect="The pods stay Pending for ever.",
     remedy="Ask for less, or choose a larger pool.",
 )
@@ -231,7 +231,7 @@ UNKNOWN_RULE = Diagnostic(
 WIRING = Diagnostic(
     id="TW040",
     name="invalid-gitops-settings",
-    summary="An environment that is wired says what its GitOps engine reads, and nothing else.",
+    summary="An environment that is wired sets what its GitOps engine reads, and nothing else.",
     effect="The engine would find nothing, or would not do what is written.",
     remedy="Correct `gitops` in environment.yaml.",
 )
@@ -297,8 +297,8 @@ UNRECORDED = Diagnostic(
 SAME_AS_INHERITED = Diagnostic(
     id="TW060",
     name="redundant-value",
-    summary="A job's file says nothing that the job inherits anyway.",
-    effect="A change of what is inherited will not reach this job, and nobody meant that.",
+    summary="A job's file repeats nothing that the job inherits anyway.",
+    effect="A change of what is inherited will not reach this job, which is rarely meant.",
     remedy="Remove the key.",
     severity=Severity.NOTE,
     waivable=True,

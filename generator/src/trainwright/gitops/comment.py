@@ -80,7 +80,7 @@ def _refuse_address(api: str) -> None:
     except ValueError:
         fine = False
     if not fine:
-        raise CommentError(f'"{api}" is no address of an API')
+        raise CommentError(f'"{api}" is not the address of an API')
 
 
 def _is_ours(there: Data, marker: str, author: str) -> bool:

@@ -71,7 +71,7 @@ def package(folder: Path, destination: Path, key: Key | None = None) -> Archive:
     file is written beside the archive.
     """
     if not (folder / CHART_FILE).is_file():
-        raise ChartError(f"{folder} is no chart: it has no {CHART_FILE}")
+        raise ChartError(f"{folder} is not a chart: it has no {CHART_FILE}")
     _refuse_links(folder)
     with _helm_errors(), _copy(folder) as copy:
         destination.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ def read(archive: Path) -> Archive:
         with sdk().Chart.load_archive(data) as chart:
             name, version = chart.name, chart.version
     except sdk().HelmError as error:
-        raise ChartError(f"{archive} is no packaged chart: {_line(error)}") from error
+        raise ChartError(f"{archive} is not a packaged chart: {_line(error)}") from error
     return Archive(path=archive, name=name, version=version, digest=_digest(data))
 
 
@@ -101,7 +101,7 @@ def push(archive: Path, remote: str, *, plain_http: bool) -> Pushed:
     A version that is there already is left alone: it is either the same, or a ChartError.
     """
     if not remote.startswith(OCI):
-        raise ChartError(f'"{remote}" is no OCI registry: write {OCI}<host>/<path>')
+        raise ChartError(f'"{remote}" is not an OCI registry: write {OCI}<host>/<path>')
     chart = read(archive)
     # A registry's tags have no "+": Helm writes "_" instead.
     tag = chart.version.replace("+", "_")

@@ -35,7 +35,7 @@ COMMANDS: tuple[CommandReader, ...] = (docker.COMMAND, elasticdl.COMMAND)
 # What operators or targets make themselves, so that nobody misses it.
 _REPLACED = {
     SERVICE: "the operator or the target makes the services of a run",
-    **dict.fromkeys(PODGROUPS, "the target makes it when the spec asks for a gang"),
+    **dict.fromkeys(PODGROUPS, "the target makes it when the spec requests a gang"),
     **dict.fromkeys(RUNTIMES, "a run brings a runtime of its own"),
 }
 
@@ -55,7 +55,7 @@ class ImportInput:
             for line in lines(file, text):
                 reader = _reader(line.words)
                 if reader is None:
-                    said = f"{line.place}: {line.words[0]} is no command that starts training"
+                    said = f"{line.place}: {line.words[0]} is not a command that starts training"
                     self.problems.append(said)
                 else:
                     self._run(reader, line)
@@ -108,7 +108,7 @@ class ImportInput:
             if kind in READERS or compose.is_file(part.body) or id(part.body) in used:
                 continue
             name = mapping(part.body.get("metadata")).get("name", "")
-            why = _REPLACED.get(kind, "it is no training workload: keep applying it as it is")
+            why = _REPLACED.get(kind, "it is not a training workload: keep applying it as it is")
             field = f"{kind.kind or 'document'}/{name}"
             self.beside.append(NotImported(field=field, place=part.place(""), value="", why=why))
 

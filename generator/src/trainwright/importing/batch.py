@@ -45,7 +45,7 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
     environment is not usable.
     """
     if not found.sources and not found.problems and not found.findings:
-        raise ImportingError("there is no training workload in what was given")
+        raise ImportingError("no training workload found in the input")
     if options.name and len(found.sources) != 1:
         raise ImportingError(f"--name is for one workload, and there are {len(found.sources)}")
     tree = Folder(root)

@@ -59,7 +59,7 @@ _WHY = {
     "--ipc": "shm sizes /dev/shm",
     "--workdir": "a job spec has none: write whole paths",
     "--ulimit": "limits of processes are the node's",
-    "--runtime": "the pool says which accelerators",
+    "--runtime": "the pool decides which accelerators",
     "--privileged": "a job's container is never privileged",
 }
 
@@ -197,7 +197,7 @@ def _left(line: Line, given: dict[str, Data]) -> Iterator[NotImported]:
             continue
         why = _WHY.get(option, "a job spec has no field for it")
         if option in _INTERACTIVE:
-            why = "it says how somebody watches, not what runs"
+            why = "it decides how the run is watched, not what runs"
         values = given[option] if isinstance(given[option], tuple) else ("",)
         for value in values:
             yield NotImported(field=option, place=line.place, value=shown(option, value), why=why)

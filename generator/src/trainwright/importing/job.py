@@ -14,8 +14,8 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     pods = spec.get("completions", spec.get("parallelism", 1))
     if spec.get("completionMode") != "Indexed" and isinstance(pods, int) and pods > 1:
         raise ImportingError(
-            f"{part.place('/spec')}: {pods} pods without completionMode: Indexed cannot tell who "
-            "they are, so they are no distributed training"
+            f"{part.place('/spec')}: {pods} pods without completionMode: Indexed do not know "
+            "their rank, so they are not distributed training"
         )
     return Read(parts=(part, *pod_groups(part, others)))
 
@@ -25,8 +25,8 @@ READER = Reader(
     group="batch",
     read=_read,
     reasons=(
-        ("**/restartPolicy", "the target sets it: pods are made anew, as retries says"),
-        ("/spec/podFailurePolicy/**", "the entrypoint says by its exit code what is final"),
+        ("**/restartPolicy", "the target sets it: pods are replaced, as often as retries allows"),
+        ("/spec/podFailurePolicy/**", "the entrypoint's exit code tells what is final"),
         ("/spec/podReplacementPolicy", "the target sets it"),
         ("/spec/successPolicy/**", "all pods of a run have to succeed"),
         ("/spec/backoffLimitPerIndex", "with one rank gone the others wait for ever"),

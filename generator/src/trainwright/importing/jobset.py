@@ -110,12 +110,12 @@ READER = Reader(
     group="jobset.x-k8s.io",
     read=_read,
     reasons=(
-        ("**/restartPolicy", "the target sets it: pods are made anew, as retries says"),
+        ("**/restartPolicy", "the target sets it: pods are replaced, as often as retries allows"),
         ("/spec/successPolicy/**", "all pods of a run have to succeed"),
         ("/spec/startupPolicy/**", "there is one group of pods, which starts at once"),
         ("/spec/coordinator/**", "there is one group of pods, and rank 0 is its first"),
         ("/spec/replicatedJobs/*/name", "the target names its group of pods itself"),
         ("/spec/replicatedJobs/*/groupName", "the target names its group of pods itself"),
-        ("/spec/failurePolicy/rules/**", "the entrypoint says by its exit code what is final"),
+        ("/spec/failurePolicy/rules/**", "the entrypoint's exit code tells what is final"),
     ),
 )

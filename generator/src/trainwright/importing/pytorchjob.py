@@ -9,8 +9,8 @@ READER = Reader(
     group="kubeflow.org",
     container="pytorch",
     reasons=(
-        ("/spec/elasticPolicy/nProcPerNode", "it is deprecated: procsPerNode says it"),
-        ("/spec/elasticPolicy/standalone", "one node meets itself without being told"),
+        ("/spec/elasticPolicy/nProcPerNode", "it is deprecated: use procsPerNode"),
+        ("/spec/elasticPolicy/standalone", "one node needs no rendezvous settings"),
         (
             "/spec/runPolicy/schedulingPolicy/**",
             "the gang comes from gang and queue, in an environment that has a gang scheduler",

@@ -8,7 +8,7 @@ READER = Reader(
     kind="TrainingJob",
     group="breezeml.ai",
     reasons=(
-        ("/spec/replicaSpecs/replicas", "Lattice overwrites it: minSize and maxSize say it"),
+        ("/spec/replicaSpecs/replicas", "Lattice overwrites it: use minSize and maxSize"),
         ("/spec/runPolicy/schedulingPolicy/**", "Lattice schedules by priority itself"),
         ("/spec/dataset", "the operator has no such field: mount the data as a volume"),
     ),

@@ -50,7 +50,7 @@ def _j07(subject: Subject) -> Iterator[Hit]:
                 continue  # what is declared there cannot be seen
             for name in dict.fromkeys(_referred(container)):
                 if name not in container.variables and not name.startswith(given):
-                    message = f"$({name}) stands for no variable of {container.name!r}"
+                    message = f"$({name}) names no variable of {container.name!r}"
                     yield Hit(container.pointer, message)
 
 
@@ -116,7 +116,7 @@ def _jobset(jobset: Mapping[str, Data], above: str) -> Iterator[Hit]:
     yield from _targets(jobset, names, above)
     coordinator = dig(jobset, "coordinator", "replicatedJob")
     if coordinator is not None and coordinator not in names:
-        yield Hit(f"{above}/coordinator", f"the coordinator {coordinator!r} is no job here")
+        yield Hit(f"{above}/coordinator", f"the coordinator {coordinator!r} is not a job here")
 
 
 def _targets(jobset: Mapping[str, Data], names: list[str], above: str) -> Iterator[Hit]:
@@ -126,10 +126,10 @@ def _targets(jobset: Mapping[str, Data], names: list[str], above: str) -> Iterat
     for path, holder in holders:
         for name in sequence(holder.get("targetReplicatedJobs")):
             if name not in names:
-                yield Hit(f"{above}/{path}", f"the target {name!r} is no job here")
+                yield Hit(f"{above}/{path}", f"the target {name!r} is not a job here")
         for reason in sequence(holder.get("onJobFailureReasons")):
             if text(reason) not in _REASONS:
-                yield Hit(f"{above}/{path}", f"{reason!r} is no reason for which a Job fails")
+                yield Hit(f"{above}/{path}", f"{reason!r} is not a reason for which a Job fails")
 
 
 def _limits(job: BatchJob) -> Iterator[Hit]:
@@ -157,7 +157,7 @@ def _failure_rules(job: BatchJob) -> Iterator[Hit]:
         if numbers != sorted(set(numbers)):
             yield Hit(where, "exit codes are not sorted, or not unique")
         if dig(rule, "onExitCodes", "operator") == "In" and 0 in numbers:
-            yield Hit(where, "exit code 0 is no failure")
+            yield Hit(where, "exit code 0 is not a failure")
 
 
 def _depends(first: str, second: str) -> str:

@@ -269,7 +269,7 @@ def _j06(subject: Subject) -> Iterator[Hit]:
             given = options(container).get("nnodes", "")
             told = given or container.variables.get("PET_NNODES")
             if told is None or "--standalone" in container.command_line:
-                message = f"{template.replicas} pods start torchrun, none is told of the others"
+                message = f"{template.replicas} pods start torchrun, and none knows of the others"
                 yield Hit(container.pointer, message)
             elif told.isdigit() and int(told) != template.replicas:
                 message = f"torchrun expects {told} nodes, but there are {template.replicas} pods"
@@ -280,7 +280,7 @@ J06 = Rule(
     id="TW306",
     name="missing-torchrun-nnodes",
     severity=Severity.WARNING,
-    summary="torchrun is told how many pods there are, where no operator tells it.",
+    summary="torchrun gets the number of pods as --nnodes, where no operator sets it.",
     effect="Every pod trains alone, or waits for pods that never come.",
     remedy="Pass --nnodes, --node-rank=$(JOB_COMPLETION_INDEX) and --master-addr.",
     kinds=KIND,

@@ -43,7 +43,7 @@ def one_process(job: Job) -> Iterator[Unsupported]:
     if job.launcher == "python" and job.procs_per_node > 1 and not job.entrypoint.argv:
         yield Unsupported(
             Pointer("/launcher"),
-            f"python starts one process a node, but {job.procs_per_node} are asked for",
+            f"python starts one process per node, but {job.procs_per_node} are asked for",
             "Use launcher trainwright or torchrun, or set procsPerNode: 1.",
         )
 

@@ -39,7 +39,7 @@ def _seconds(duration: str) -> int:
         "maxDuration": duration,
     }
     if not schema.job_file().accepts(spec):
-        raise TrainwrightError(f'"{duration}" is no duration; write 12h, 1h30m, or +6h for more')
+        raise TrainwrightError(f'"{duration}" is not a duration; write 12h, 1h30m, or +6h for more')
     return seconds(duration)
 
 

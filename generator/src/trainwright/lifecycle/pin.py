@@ -41,7 +41,7 @@ def given(text: str) -> Given:
     match = _GIVEN.fullmatch(text)
     if match is None:
         raise TrainwrightError(
-            f'"{text}" is no digest; write [repository[:tag]@]sha256:<64 digits>'
+            f'"{text}" is not a digest; write [repository[:tag]@]sha256:<64 digits>'
         )
     found = match.groupdict(default="")
     return Given(found["repository"], found["tag"], found["digest"])

@@ -55,7 +55,7 @@ def _begun(source: Subject, to: str) -> bytes:
     folder = base.partition("/")[0]
     if not base or source.tree.kind(environment_path(folder)):
         raise TrainwrightError(
-            f"{to} has no job {source.file.name}, and nothing says what it shares with "
+            f"{to} has no job {source.file.name}, and it is not known what it shares with "
             f"{source.file}: move that to environments/base/jobs/{source.file.name}.yaml, let "
             f"{source.file.path} extend it, and promote again"
         )

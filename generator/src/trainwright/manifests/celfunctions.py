@@ -87,7 +87,7 @@ def _find_all(text: str, pattern: str, most: int = -1) -> list[str]:
 def _url(text: str) -> Opaque:
     parts = urlsplit(text)
     if not (parts.scheme or text.startswith("/")) or " " in text:
-        raise ValueError(f"{text!r} is no URL")
+        raise ValueError(f"{text!r} is not a URL")
     return {"url": text}
 
 
@@ -119,7 +119,7 @@ def _ip(value: str | Opaque) -> Opaque:
 
 def _cidr(text: str) -> Opaque:
     if "/" not in text:
-        raise ValueError(f"{text!r} is no network")
+        raise ValueError(f"{text!r} is not a network")
     return {"cidr": str(ipaddress.ip_interface(text))}
 
 
@@ -166,13 +166,13 @@ _SEMVER = re.compile(
 def _quantity(text: str) -> Opaque:
     amount = quantity.read(text)
     if amount is None:
-        raise ValueError(f"{text!r} is no quantity")
+        raise ValueError(f"{text!r} is not a quantity")
     return {"quantity": str(amount.normalize() if amount else 0)}
 
 
 def _semver(text: str) -> Opaque:
     if not _SEMVER.fullmatch(text):
-        raise ValueError(f"{text!r} is no semantic version")
+        raise ValueError(f"{text!r} is not a semantic version")
     return {"semver": text}
 
 
@@ -210,7 +210,7 @@ def _difference(left: Opaque, right: Opaque | int) -> Opaque:
 def _whole(value: Opaque) -> int:
     amount = _amount(value)
     if amount != int(amount):
-        raise ValueError(f"{value['quantity']} is no whole number")
+        raise ValueError(f"{value['quantity']} is not a whole number")
     return int(amount)
 
 

@@ -121,7 +121,7 @@ def _remarks(
     data: Data, index: int, chunk: Chunk, setting: CheckContext, looked: CheckedText
 ) -> Iterator[_Remark]:
     if chunk.found and isinstance(data, Mapping) and data.keys().isdisjoint(_ENVELOPE):
-        said = "this is no manifest: it has neither apiVersion nor kind"
+        said = "not a manifest: it has neither apiVersion nor kind"
         yield _Remark(replace(dx.SHAPE.at(_NOWHERE, said), severity=Severity.NOTE), "")
         return
     for item in reading.objects(data):

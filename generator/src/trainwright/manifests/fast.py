@@ -38,7 +38,7 @@ _TOKENS = rf"""
         | (?:{_BOOLEAN}){_END}
         | (?!{_SURE})[-+._]*[0-9][0-9a-fA-F_xXoO.+-]*{_END}  #   numbers
         | [-+]?\.(?:inf|Inf|INF|nan|NaN|NAN){_END}
-        | (?:-?[0-9][0-9.]*|{_NOT_KEYS})?[ ]*:(?:[ ]|$) #   keys that are no strings
+        | (?:-?[0-9][0-9.]*|{_NOT_KEYS})?[ ]*:(?:[ ]|$) #   keys other than strings
       )
     | -[ ]-[ ]-                                       # lists in lists in lists
     | ^(?:---|\.\.\.|%)                               # ends of documents, directives
@@ -85,7 +85,7 @@ def _unique(pairs: list[tuple[str, Data]]) -> dict[str, Data]:
 
 
 def _no(constant: str) -> Data:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _certain(raw: bytes, text: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.model import Data, Finding
+from trainwright.model import Data
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (
@@ -14,8 +14,8 @@ from trainwright.plan.model import (
     PlannedRun,
     SharedFileImpact,
 )
-from trainwright.reports.json import place_of
-from trainwright.reports.report import dump, help_uri
+from trainwright.reports.json import finding_data, place_of
+from trainwright.reports.report import dump
 from trainwright.specs.demand import Demand, Range
 
 SCHEMA = "https://trainwright.io/schemas/v1alpha1/plan.schema.json"
@@ -36,8 +36,8 @@ def render(review: Plan, style: Style) -> str:
             "blocked": review.blocked,
             "changes": [_change(change) for change in review.changes],
             "environments": [_environment(found) for found in review.environments],
-            "blast": [_blast(found) for found in review.blast],
-            "findings": [_finding(finding) for finding in review.findings],
+            "sharedFiles": [_shared_file(found) for found in review.blast],
+            "findings": [finding_data(finding) for finding in review.findings],
         },
     }
     return dump(data)
@@ -52,7 +52,7 @@ def _change(change: JobChange) -> Data:
         "causes": [_cause(cause) for cause in change.causes],
         "before": _run(change.before),
         "after": _run(change.after),
-        "asks": _demand(change.asked),
+        "requests": _demand(change.asked),
     }
 
 
@@ -98,12 +98,12 @@ def _environment(found: EnvironmentPlan) -> Data:
         "jobs": found.jobs,
         "before": _demand(found.before),
         "after": _demand(found.after),
-        "asks": _demand(found.asked),
-        "fits": [_fit(fit) for fit in found.fits],
+        "requests": _demand(found.asked),
+        "capacity": [_capacity(fit) for fit in found.fits],
     }
 
 
-def _fit(fit: CapacityCheck) -> Data:
+def _capacity(fit: CapacityCheck) -> Data:
     return {
         "what": fit.what,
         "unit": fit.unit,
@@ -115,27 +115,13 @@ def _fit(fit: CapacityCheck) -> Data:
     }
 
 
-def _blast(blast: SharedFileImpact) -> Data:
+def _shared_file(blast: SharedFileImpact) -> Data:
     return {
         "file": blast.file,
         "newRuns": blast.new_runs,
         "held": blast.held,
         "causes": [_cause(cause) for cause in blast.causes],
         "jobs": [str(file) for file in blast.jobs],
-    }
-
-
-def _finding(finding: Finding) -> Data:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity.value,
-        "job": finding.subject,
-        "file": finding.place.file,
-        "line": finding.place.line,
-        "column": finding.place.column,
-        "message": finding.message,
-        "remedy": finding.remedy,
-        "help": help_uri(finding.rule),
     }
 
 

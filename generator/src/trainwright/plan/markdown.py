@@ -37,7 +37,7 @@ _ROOM = 600  # characters kept free for saying what was left out
 _DIFF = 10_000  # characters of one job's diff
 _CAUSES = 3  # in a row of the table; the details have all
 _SHARED = 8  # values of one shared file
-_TABLE = "\n| | job | what happens | because | asks for | image |\n|---|---|---|---|---|---|\n"
+_TABLE = "\n| | job | what happens | because | requests | image |\n|---|---|---|---|---|---|\n"
 
 
 def render(review: Plan, style: Style) -> str:

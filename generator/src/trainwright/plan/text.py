@@ -57,7 +57,9 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
     ]
     if fits:
         yield ""
-        yield table(("environment", "finite", "when all run"), fits, color=style.color).rstrip("\n")
+        yield table(
+            ("environment", "capacity", "if all run at once"), fits, color=style.color
+        ).rstrip("\n")
 
 
 _ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)
@@ -74,7 +76,7 @@ def _change(change: JobChange, style: Style) -> Iterator[str]:
     yield from _causes(change.causes)
     asked = words.signed(change.asked)
     if change.asked.nodes or change.asked.gpus or change.asked.hours or change.asked.unbounded:
-        yield f"  asks for {asked}"
+        yield f"  requests {asked}"
     if words.image(change):
         yield f"  image {words.image(change)}"
 

@@ -82,7 +82,7 @@ def _changes(written: Job, job: Job) -> Iterator[str]:
     if job.nodes != written.nodes:
         yield f"nodes: {job.nodes} instead of {written.nodes}"
     if job.procs_per_node != written.procs_per_node:
-        yield f"processes a node: {job.procs_per_node} instead of {written.procs_per_node}"
+        yield f"processes per node: {job.procs_per_node} instead of {written.procs_per_node}"
     if written.backend == "nccl":
         yield "backend: gloo on CPU instead of nccl on GPUs"
     for name, value in written.flags.items():

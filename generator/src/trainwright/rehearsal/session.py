@@ -181,7 +181,7 @@ def _own_name() -> str:
 def _interpreter(written: str | None) -> str:
     found = shutil.which(written) if written else sys.executable
     if not found:
-        raise RehearsalError(f"--python {written} is no program on this machine")
+        raise RehearsalError(f"--python {written} is not a program on this machine")
     return str(Path(found).absolute())
 
 

@@ -280,7 +280,7 @@ class _Staged:
         limits = pod.resources.get("limits") or pod.resources.get("requests") or {}
         if limits:
             asked = ", ".join(f"{name} {amount}" for name, amount in limits.items())
-            yield f"resources: {asked} a pod, neither reserved nor enforced"
+            yield f"resources: {asked} per pod, neither reserved nor enforced"
 
     def _unresolved(self, variable: EnvVar) -> Iterator[str]:
         if variable.name in self._machine.given:

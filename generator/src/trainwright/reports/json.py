@@ -18,7 +18,7 @@ def render(report: Report) -> str:
             "command": report.command,
             "checked": list(report.checked),
             "summary": {f"{severity.value}s": report.count(severity) for severity in _COUNTED},
-            "results": [_result(finding) for finding in report.findings],
+            "results": [finding_data(finding) for finding in report.findings],
         },
     }
     return dump(data)
@@ -32,7 +32,8 @@ def place_of(place: Location) -> Data:
     return {"file": place.file, "line": place.line, "column": place.column}
 
 
-def _result(finding: Finding) -> Data:
+def finding_data(finding: Finding) -> Data:
+    """A finding as every machine-readable report has it: `$defs/finding` of its schema."""
     result: Data = {
         "rule": finding.rule,
         "name": rule(finding).name,

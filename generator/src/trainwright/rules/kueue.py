@@ -44,7 +44,7 @@ def _k01(subject: Subject) -> Iterator[Hit]:
     queue = text(labels[_QUEUE])
     known = subject.environment.queues
     if not _SUBDOMAIN.fullmatch(queue) or len(queue) > 253:
-        yield Hit(pointer, f"{queue!r} is no valid queue name")
+        yield Hit(pointer, f"{queue!r} is not a valid queue name")
     elif known and queue not in known:
         yield Hit(pointer, f'the queue "{queue}" is none of {", ".join(sorted(known))}')
 
@@ -137,7 +137,7 @@ K04 = Rule(
     id="TW604",
     name="conflicting-topologies",
     severity=Severity.ERROR,
-    summary="A pod template asks for at most one topology, and for slices completely.",
+    summary="A pod template requests at most one topology, and slices completely.",
     effect="Kueue's webhook refuses the object.",
     remedy="Keep one topology annotation, and both slice annotations or neither.",
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
@@ -183,7 +183,7 @@ K10 = Rule(
     id="TW610",
     name="pod-sets-not-grouped",
     severity=Severity.WARNING,
-    summary="Master and workers that ask for one topology domain are one group of pod sets.",
+    summary="Master and workers that request one topology domain are one group of pod sets.",
     effect="Kueue places each pod set by itself: the ranks may talk from one rack to another.",
     remedy=f"Annotate both pod templates with {_GROUP} and one value.",
     kinds=(PYTORCHJOB,),
@@ -211,7 +211,7 @@ def _unfit_group(members: list[PodTemplate]) -> str:
         return f"has {len(members)} pod set{'' if len(members) == 1 else 's'}, not two"
     one, other = members
     if any(one.annotations.get(n) != other.annotations.get(n) for n in _TOPOLOGY[:2]):
-        return "asks for two topologies"
+        return "requests two topologies"
     if 1 not in (one.replicas, other.replicas):
         return f"has {one.replicas} and {other.replicas} pods, but one of the two must be one pod"
     return ""

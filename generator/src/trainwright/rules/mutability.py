@@ -182,7 +182,7 @@ _LASTING = (*TRAINING, PERSISTENTVOLUMECLAIM)
 
 _STAYS = {
     Departure.KEPT: "it stays in the cluster, and nothing in git speaks of it any more",
-    Departure.CONFIRMED: "it stays until somebody confirms its deletion",
+    Departure.CONFIRMED: "it stays until its deletion is confirmed",
     Departure.PRUNED: "",
 }
 

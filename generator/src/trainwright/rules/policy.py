@@ -71,7 +71,7 @@ def _about(
 ) -> Iterator[Finding]:
     for waiver in waivers:
         if waiver.rule not in WAIVABLE:
-            message = f"{waiver.rule} is no rule that can be waived"
+            message = f"{waiver.rule} is not a rule that can be waived"
             yield dx.UNKNOWN_RULE.at(waiver.place, message, subject=subject)
         elif waiver.until < today:
             message = f"the waiver of {waiver.rule} expired on {waiver.until}"
@@ -84,7 +84,7 @@ def _about(
 def _unknown_severities(environment: Environment) -> Iterator[Finding]:
     for rule, weight in environment.severities.items():
         if rule not in WAIVABLE:
-            message = f"{rule} is no rule whose severity can be set"
+            message = f"{rule} is not a rule whose severity can be set"
             yield dx.UNKNOWN_RULE.at(weight.place, message, subject=environment.name)
 
 

@@ -28,7 +28,7 @@ def _d01(subject: Subject) -> Iterator[Hit]:
         for name, amount in container.extended.items():
             if count(amount) is None:
                 pointer = f"{container.pointer}/resources"
-                yield Hit(pointer, f"{name}: {amount!r} is no whole number")
+                yield Hit(pointer, f"{name}: {amount!r} is not a whole number")
 
 
 D01 = Rule(
@@ -148,7 +148,7 @@ def _d04(subject: Subject) -> Iterator[Hit]:
         if processes is not None and gpus != processes:
             shared = f"{processes - gpus} ranks would share a GPU with another"
             note = shared if processes > gpus else f"{gpus - processes} GPUs would stay idle"
-            message = f"{processes} processes a node, but {gpus} GPUs"
+            message = f"{processes} processes per node, but {gpus} GPUs"
             yield Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
 
 
@@ -156,7 +156,7 @@ D04 = Rule(
     id="TW704",
     name="processes-per-gpu-mismatch",
     severity=Severity.WARNING,
-    summary="There are as many processes on a node as it has GPUs.",
+    summary="A node runs one process per GPU.",
     effect="GPUs stay idle, or two ranks share one and NCCL aborts with a duplicate GPU.",
     remedy="Leave procsPerNode to auto, or make it equal to resources.gpu.",
     by_hand="Start as many processes as the pod has GPUs.",
@@ -193,7 +193,7 @@ D20 = Rule(
     id="TW720",
     name="missing-cpu-or-memory",
     severity=Severity.WARNING,
-    summary="Pods with accelerators ask for CPU and memory too.",
+    summary="Pods with accelerators request CPU and memory too.",
     effect="The namespace's small defaults apply, or the node is overcommitted and kills the pod.",
     remedy="Set resources.cpu and resources.memory.",
     by_hand="Set requests for cpu and memory.",

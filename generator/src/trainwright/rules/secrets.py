@@ -19,7 +19,7 @@ from trainwright.pointer import Pointer, token
 from trainwright.specs.merge import leaves
 
 CREDENTIAL = "TW710"
-_BY_NAME = "what its name says is a credential"
+_BY_NAME = "a credential, by its name"
 _FLAG = re.compile(r"--?(\w[\w.-]*)(?:=(.*))?", re.DOTALL)
 
 
@@ -130,7 +130,7 @@ D10 = Rule(
     id=CREDENTIAL,
     name="inline-credential",
     severity=Severity.ERROR,
-    summary="No credential stands in a variable, argument, URL, annotation, label or mounted file.",
+    summary="No credential is in a variable, argument, URL, annotation, label or mounted file.",
     effect="It is in git for ever, and everybody who can read the repository has it.",
     remedy="Revoke it, put the new one into a Secret, and name that under secrets.",
     by_hand="Revoke it, put the new one into a Secret, and refer to that by secretKeyRef.",

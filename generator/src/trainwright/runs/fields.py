@@ -101,11 +101,11 @@ def _facts() -> Iterator[EnvironmentField]:
         yield EnvironmentField(written, Effect.HELD, f"In the names of {', '.join(names)}.")
 
 
-_ELSEWHERE = "In no name: only says where the object is."
+_ELSEWHERE = "In no name: only where the object is."
 _APPLYING = "In no name: who applies the run, and how."
 _CHART = "In no name. With `mode: chart` a run keeps the chart that it began with."
 _JUDGED = "Decides findings, about a job's next run."
-_PLANNED = "Decides what a plan says of cost and room."
+_PLANNED = "Decides a plan's cost and capacity."
 
 ENVIRONMENT = (
     *_facts(),

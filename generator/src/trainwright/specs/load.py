@@ -115,7 +115,7 @@ def _unusable_name(name: str) -> str:
     if name in _RESERVED:
         return f'"{name}" cannot be the name of an environment: it is that of a folder inside one'
     if not _NAME.fullmatch(name):
-        return f'"{_printable(name)}" is no name for an environment: it becomes a label'
+        return f'"{_printable(name)}" is not a valid name for an environment: it becomes a label'
     return ""
 
 
@@ -195,7 +195,7 @@ def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
         elif stem != entry.name and entry.kind == "file" and _NAME.fullmatch(stem):
             names.append(stem)
         else:
-            message = f"{_printable(entry.name)} is no job spec: <job>.yaml is expected here"
+            message = f"{_printable(entry.name)} is not a job spec: <job>.yaml is expected here"
             usual = _usual(entry.name)
             misnamed = entry.kind == "file" and _SPEC.fullmatch(usual)
             remedy = f"Rename it to {usual}." if misnamed else _FILE_NAME
@@ -464,7 +464,7 @@ def _cannot_extend(base: object, seen: list[str]) -> str:
     folder, slash, name = base.partition("/")
     parts = (folder, name)
     if not slash or not all(p and p.replace("-", "").isalnum() and p.isascii() for p in parts):
-        return f'"{base}" is no <folder>/<job> under {ENVIRONMENTS}/'
+        return f'"{base}" is not <folder>/<job> under {ENVIRONMENTS}/'
     if base in seen:
         return f"extends goes round in a circle: {' -> '.join([*seen, base])}"
     return f"more than {_MAX_BASES} specs extend each other" if len(seen) > _MAX_BASES else ""
@@ -473,7 +473,7 @@ def _cannot_extend(base: object, seen: list[str]) -> str:
 def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
     name = document.data.get("name")
     if name is None:
-        message = f"the file does not say its name, {file.name}"
+        message = f"the file does not set its name, {file.name}"
         yield dx.NAME.at(document.place(""), message, subject=str(file), path=Pointer("/name"))
     elif name != file.name:
         message = f'the name is "{name}", but the file is {file.name}.yaml'

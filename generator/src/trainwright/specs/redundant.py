@@ -204,7 +204,7 @@ def _equal(one: _Written) -> Finding:
 
 
 def _removes_nothing(one: _Written) -> Finding:
-    message = f"{one.pointer.dotted}: null removes nothing, since nobody sets it"
+    message = f"{one.pointer.dotted}: null removes nothing, since no layer sets it"
     return dx.SAME_AS_INHERITED.at(one.layer.key_place(one.pointer), message, path=one.pointer)
 
 
@@ -226,7 +226,7 @@ def _unread(spec: Layered, job: Job, place: Environment, one: _Written) -> Itera
         return
     rest = without(spec, one.pointer)
     if resolve.job(rest, place, job.source) == job and schema.effective_job().accepts(rest.data):
-        message = f"{one.pointer.dotted} changes nothing: what is inherited comes to the same"
+        message = f"{one.pointer.dotted} changes nothing: the inherited value is the same"
         yield dx.UNREAD.at(one.layer.key_place(one.pointer), message, path=one.pointer)
 
 

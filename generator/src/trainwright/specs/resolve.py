@@ -217,7 +217,7 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
     if pool.gpus_per_node is not None and gpus > pool.gpus_per_node:
         short = gpus - pool.gpus_per_node
         message = (
-            f'needs {gpus} GPUs a node, the pool "{pool.name}" has {pool.gpus_per_node}: '
+            f'needs {gpus} GPUs per node, the pool "{pool.name}" has {pool.gpus_per_node}: '
             f"short by {short}"
         )
         yield _at(dx.CAPACITY, spec, Pointer("/resources/gpu"), message)

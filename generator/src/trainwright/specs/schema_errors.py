@@ -260,7 +260,7 @@ def _bad_key(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     key = failure.instance
     yield Violation(
         pointer / key,
-        f'"{key}" is no valid name in {_name(pointer)}',
+        f'"{key}" is not a valid name in {_name(pointer)}',
         _described(failure.schema) or f"Names must match {failure.wanted}.",
         key=str(key),
     )
@@ -292,7 +292,7 @@ def _pattern(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         return
     what = str(failure.schema.get("title", "")).lower() or f"text matching {failure.wanted}"
     found = _shown(pointer, failure.instance)
-    message = f"{_name(pointer)} is {found}, which is no valid {what}"
+    message = f"{_name(pointer)} is {found}, which is not a valid {what}"
     yield Violation(pointer, message, described or f"It must match {failure.wanted}.")
 
 

@@ -311,12 +311,12 @@ class _Builder:
         try:
             value = construct(node.value)
         except ValueError:
-            message = f"{node.value!r} is no {node.tag.rpartition(':')[2]}"
+            message = f"{node.value!r} is not a valid {node.tag.rpartition(':')[2]}"
             raise _Refusal(dx.SYNTAX, message, _position(node)) from None
         if not self._dialect.controls and isinstance(value, str):
             _refuse_controls(value, node)
         if isinstance(value, float) and not math.isfinite(value):
-            raise _Refusal(dx.SYNTAX, f"{node.value} is no finite number", _position(node))
+            raise _Refusal(dx.SYNTAX, f"{node.value} is not a finite number", _position(node))
         return value
 
     def _mapping(self, node: MappingNode, pointer: str, depth: int) -> dict[str, Data]:

@@ -195,7 +195,7 @@ class _Ring:
         self._epochs = epochs
 
     def read(self, span: Span, members: Members, batch: int) -> list[Piece]:
-        assert self.reader is not None, "nobody reads from what is closed"
+        assert self.reader is not None, "it is closed: no batch is read from it"
         return self.reader.read(span, lambda span: self._following(span, members, batch))
 
     def plan(self, span: Span) -> Plan:

@@ -80,13 +80,13 @@ class _Publisher:
         """The branch that an environment is published to."""
         found = _filled(self._options.branch, environment) or self._checked_out
         if found.startswith("-"):
-            raise PublishError(f'"{found}" is no name for a branch')
+            raise PublishError(f'"{found}" is not a valid name for a branch')
         if not found:
             raise PublishError("no branch is checked out: name one with --branch")
         try:
             self._repository.git("check-ref-format", f"refs/heads/{found}")
         except GitError as error:
-            raise PublishError(f'"{found}" is no name for a branch') from error
+            raise PublishError(f'"{found}" is not a valid name for a branch') from error
         return found
 
     def _path(self, environment: str) -> str:

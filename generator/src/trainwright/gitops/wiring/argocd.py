@@ -245,12 +245,12 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
     if gitops.service_account:
         message = "Argo CD does not read serviceAccount"
         yield InvalidSetting(
-            Pointer("/serviceAccount"), message, "Remove it: an AppProject says what is allowed."
+            Pointer("/serviceAccount"), message, "Remove it: an AppProject lists what is allowed."
         )
 
 
 MISSING_URL = InvalidSetting(
     Pointer("/repository/url"),
-    "nothing says in which repository the engine finds this environment",
+    "the repository in which the engine finds this environment is not set",
     "Write gitops.repository.url here, or for all environments in environments/defaults.yaml.",
 )

@@ -107,7 +107,7 @@ def _unfit(site: Site) -> Iterator[InvalidSetting]:
     yield from charts.unfit(site)
     url = charts.of_new_runs(site.gitops).url
     if site.gitops.chart.path and not url.startswith(("https://", "ssh://", "http://")):
-        message = "the chart is a folder, and nothing says of which git repository"
+        message = "the chart is a folder, and its git repository is not set"
         yield InvalidSetting(Pointer("/chart"), message, "Write chart.url, or repository.url.")
     if ("trainer.kubeflow.org", "TrainingRuntime") in kinds.supporting(*site.environments):
         # https://github.com/helm/helm/blob/main/pkg/release/v1/util/kind_sorter.go

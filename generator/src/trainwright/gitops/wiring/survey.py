@@ -202,7 +202,7 @@ def _unpinned(site: Site, settings: Layered) -> Iterator[Finding]:
         path = Pointer("/chart")
         yield dx.UNPINNED_CHART.at(
             settings.origin(path),
-            f"nothing says with which chart these runs began: {_some(jobs)}",
+            f"the chart with which these runs began is not recorded: {_some(jobs)}",
             subject=site.environment.name,
             path=Pointer(f"/gitops{path}"),
         )

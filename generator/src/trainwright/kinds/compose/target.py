@@ -122,7 +122,7 @@ def _unsupported_security(job: Job, environment: Environment) -> Iterator[Unsupp
     if environment.pod_security == "restricted" and not job.security.run_as_user:
         yield Unsupported(
             Pointer("/security/runAsUser"),
-            "restricted pod security wants another user than root, and Docker does not ask for one",
+            "restricted pod security requires a user other than root, and Docker does not",
             "Set security.runAsUser, or podSecurity: baseline in environment.yaml.",
         )
     if job.network and job.metrics:
@@ -147,7 +147,7 @@ def _units(job: Job) -> Iterator[Unsupported]:
         )
     for path, size in sizes.items():
         if size[-1:] in tuple("kMGTPE"):
-            message = f"Docker counts in powers of 1024, and {size} is no such number"
+            message = f"Docker counts in powers of 1024, and {size} is not such a number"
             yield Unsupported(path, message, f"Write {size[:-1]}{size[-1].upper()}i.")
 
 
@@ -176,7 +176,7 @@ TARGET = Target(
     deviations=(
         Deviation(
             about="Retries",
-            text="Docker starts the container anew whatever its exit code says.",
+            text="Docker restarts the container whatever its exit code.",
             fields=("pods.*.restart.final",),
             when=lambda job, _: job.retries > 0 and launch.starts_runtime(job),
         ),

@@ -32,7 +32,7 @@ def _p10(subject: Subject) -> Iterator[Hit]:
         container = trainer(template)
         if container and container.command_line and not launches(container.command_line):
             first = container.command_line[0]
-            message = f"nprocPerNode is {number}, but {first!r} starts one process a pod"
+            message = f"nprocPerNode is {number}, but {first!r} starts one process per pod"
             yield Hit(container.pointer, message)
 
 
@@ -40,7 +40,7 @@ P10 = Rule(
     id="TW110",
     name="missing-launcher",
     severity=Severity.WARNING,
-    summary="Several processes a node are started by a launcher such as torchrun.",
+    summary="Several processes per node are started by a launcher such as torchrun.",
     effect="WORLD_SIZE counts processes that never start, and init_process_group waits for them.",
     remedy="Set launcher: trainwright or torchrun, or procsPerNode: 1.",
     by_hand="Start the script by torchrun, or set nprocPerNode: '1'.",
@@ -86,7 +86,7 @@ P11 = Rule(
     summary="Variables that the launcher or the operator sets are left to them.",
     effect="The operator appends its own value, which wins without a word.",
     remedy="Remove the variable; nodes, procsPerNode and elastic decide it.",
-    by_hand="Remove the variable; replicas and processes a node decide it.",
+    by_hand="Remove the variable; replicas and processes per node decide it.",
     kinds=(PYTORCHJOB, TRAININGJOB),  # elsewhere the manifest has to set them
     spec=Pointer("/env"),
     source=ENVVAR,
@@ -312,14 +312,14 @@ _RUN_POLICY = frozenset(
 def _p18(subject: Subject) -> Iterator[Hit]:
     for key in subject.spec:
         if key in _RUN_POLICY:
-            yield Hit(f"/spec/{key}", f"{key} stands under spec, not under spec.runPolicy")
+            yield Hit(f"/spec/{key}", f"{key} is under spec, not under spec.runPolicy")
 
 
 P18 = Rule(
     id="TW118",
     name="misplaced-run-policy",
     severity=Severity.ERROR,
-    summary="Fields of the run policy stand under spec.runPolicy.",
+    summary="Fields of the run policy are under spec.runPolicy.",
     effect="The field is unknown there: refused, or dropped without a word.",
     remedy="Move the field under spec.runPolicy.",
     kinds=KIND,

@@ -147,7 +147,7 @@ def _p04(subject: Subject) -> Iterator[Hit]:
     if not name:
         return
     if not _DNS_1035.fullmatch(name):
-        yield Hit("/metadata/name", f"the name {name!r} is no DNS label starting with a letter")
+        yield Hit("/metadata/name", f"the name {name!r} is not a DNS label starting with a letter")
     workers = _workers(subject)
     suffix = f"-worker-{workers - 1}" if workers > 0 else "-master-0"  # never shorter
     over = len(name) + len(suffix) - 63
@@ -220,7 +220,7 @@ P06 = Rule(
     id="TW106",
     name="nproc-per-node-set-twice",
     severity=Severity.ERROR,
-    summary="Processes a node are set in spec.nprocPerNode only.",
+    summary="Processes per node are set in spec.nprocPerNode only.",
     effect="The operator's webhook refuses both together.",
     remedy="Keep spec.nprocPerNode and remove elasticPolicy.nProcPerNode.",
     kinds=KIND,

@@ -29,7 +29,7 @@ def _b01(subject: Subject) -> Iterator[Hit]:
         yield Hit("/spec", "replicaSpecs is not a single replica spec with a template")
     for key in spec:
         if key not in _SPEC_KEYS:
-            yield Hit(f"/spec/{key}", f"{key} is no field of a TrainingJob")
+            yield Hit(f"/spec/{key}", f"unknown field {key} in a TrainingJob")
 
 
 B01 = Rule(
@@ -120,7 +120,7 @@ B04 = Rule(
     name="gpu-request-missing",
     severity=Severity.WARNING,
     summary="Accelerators are in resources.requests, not only in limits.",
-    effect="The autoscaler reads requests only and counts one unit a pod.",
+    effect="The autoscaler reads requests only and counts one unit per pod.",
     remedy="Set the same number in requests and limits.",
     kinds=KIND,
     spec=Pointer("/resources/gpu"),

@@ -18,7 +18,7 @@ _STAGES = {
         Phase.QUEUED,
         "its pods stayed pending, so Lattice waits for hours before the next attempt",
     ),
-    "Completed": (Phase.RUNNING, "it ended, but does not say how yet"),
+    "Completed": (Phase.RUNNING, "it ended, but its result is not reported yet"),
     "WrongConfiguration": (Phase.FAILED, "Lattice schedules nothing but 1 <= minSize <= maxSize"),
     "Cancelled": (Phase.FAILED, "it was cancelled in Lattice"),
 }

@@ -131,7 +131,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         if many and (job.launcher != "torchrun" or job.entrypoint.argv):
             yield Unsupported(
                 Pointer("/lattice/inject"),
-                "without the agent nothing tells the pods of each other",
+                "without the agent the pods cannot find each other",
                 "Remove lattice.inject, or use launcher torchrun.",
             )
 

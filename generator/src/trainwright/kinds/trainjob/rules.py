@@ -107,7 +107,7 @@ T02 = Rule(
     id="TW202",
     name="num-proc-per-node-not-number",
     severity=Severity.ERROR,
-    summary="Processes a node are a whole number, from Kubeflow Trainer 2.2 on no word.",
+    summary="Processes per node are a whole number; Kubeflow Trainer 2.2 and later take no word.",
     effect="The API server refuses the object.",
     remedy="Write numProcPerNode without quotes, or leave it out: it is then the number of GPUs.",
     kinds=KIND,
@@ -149,7 +149,7 @@ T03 = Rule(
     id="TW203",
     name="missing-trainer",
     severity=Severity.ERROR,
-    summary="A TrainJob says what it trains, in spec.trainer.",
+    summary="A TrainJob has spec.trainer.",
     effect="Trainer sets PET_* only for jobs with that block: every pod trains alone.",
     remedy="Add trainer, with numNodes at least.",
     kinds=KIND,
@@ -244,7 +244,7 @@ def _t10(subject: Subject) -> Iterator[Hit]:
     for field in subject.spec:
         if field not in _ALWAYS and field not in _MINORS:
             where = _ELSEWHERE.get(str(field), "pods are changed by runtimePatches")
-            yield Hit(f"/spec/{field}", f"{field} is no field of a TrainJob: {where}")
+            yield Hit(f"/spec/{field}", f"unknown field {field} in a TrainJob: {where}")
 
 
 T10 = Rule(
@@ -280,7 +280,7 @@ T13 = Rule(
     id="TW213",
     name="missing-trainjob-launcher",
     severity=Severity.WARNING,
-    summary="Ranks of a TrainJob are started by torchrun, or told their place by its manifest.",
+    summary="Ranks of a TrainJob are started by torchrun, or get their rank from the manifest.",
     effect="Trainer sets no RANK, WORLD_SIZE or MASTER_ADDR: each pod trains alone, or crashes.",
     remedy="Start the script by torchrun, or set launcher: trainwright.",
     by_hand="Start the script by torchrun.",

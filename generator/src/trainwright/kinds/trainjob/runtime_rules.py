@@ -118,7 +118,7 @@ T11 = Rule(
     name="removed-torch-field",
     severity=Severity.WARNING,
     summary="Runtimes do not use the torch fields that Kubeflow Trainer 2.2 removed.",
-    effect="The field is dropped or refused, and jobs start with other numbers than it says.",
+    effect="The field is dropped or refused, and jobs start with other numbers than it sets.",
     remedy="Set trainer.numProcPerNode in the TrainJob; elastic training needs a PyTorchJob.",
     kinds=RUNTIMES,
     source=_TYPES,
@@ -255,7 +255,7 @@ T07 = Rule(
     severity=Severity.ERROR,
     summary="Patches have a manager with a domain, and change jobs and containers that exist.",
     effect="Trainer's webhook refuses a manager without a domain. A patch of what the runtime "
-    "lacks is accepted: the TrainJob says TrainJobResourcesCreationFailed, and no pod is made.",
+    "lacks is accepted: the TrainJob reports TrainJobResourcesCreationFailed, and no pod is made.",
     remedy="Name the manager like example.com/team, and the job and the container as the runtime "
     "does: node.",
     kinds=KIND,

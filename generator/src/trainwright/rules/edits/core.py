@@ -24,7 +24,7 @@ def _unbound(difference: Difference) -> bool:
 
 
 _SEALED = Condition(
-    "it says immutable: true", lambda d: d.change.before.body.get("immutable") is True
+    "it sets immutable: true", lambda d: d.change.before.body.get("immutable") is True
 )
 _GROWS = Condition("it grows", _grows)
 
@@ -33,7 +33,7 @@ EDITS = (
         (CONFIGMAP, SECRET),
         ("data", "binaryData", "stringData", "immutable"),
         Verdict.REJECTED,
-        "the API server refuses it: the object says that it is immutable",
+        "the API server refuses it: the object is marked immutable",
         Basis.READ,
         _CORE,
         when=(_SEALED,),

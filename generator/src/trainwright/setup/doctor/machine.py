@@ -45,5 +45,7 @@ def cluster(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     """Only the verbs that look at a cluster need one, and this is none of them."""
     configured = os.environ.get("KUBECONFIG", str(Path.home() / ".kube" / "config"))
     there = [path for path in configured.split(os.pathsep) if path and Path(path).is_file()]
-    said = ", ".join(there) if there else "no kubeconfig: status, logs and wait have nobody to ask"
+    said = (
+        ", ".join(there) if there else "no kubeconfig: status, logs and wait cannot reach a cluster"
+    )
     yield Diagnosis(about="cluster", state=State.OK if there else State.SKIPPED, said=said)

@@ -44,7 +44,7 @@ def environments(root: Path, options: BuildOptions) -> Iterator[Diagnosis]:
         yield Diagnosis(
             about="rendered", state=State.ERROR,
             said=f"{plural(stale, 'file')} not as the specs render",
-            effect="What is applied is not what the specs say.",
+            effect="What is applied differs from the specs.",
             remedy="Run `trainwright render` and commit the result.",
         )  # fmt: skip
     else:
@@ -118,7 +118,7 @@ _ATTRIBUTES = (
     _Attribute(
         _LIST, _LIST, "merge", ("union",), "merge=union",
         f"two branches that add jobs conflict in {KUSTOMIZATION_FILE}",
-        "A merge stops, and somebody has to resolve what `trainwright render` would write.",
+        "A merge stops at a conflict that `trainwright render` would resolve.",
     ),
     _Attribute(
         LEDGER_FILE, LEDGER_FILE, "merge", ("union",), "merge=union",

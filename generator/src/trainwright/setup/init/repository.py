@@ -135,13 +135,13 @@ def _refuse(answers: Answers) -> None:
     for name in answers.environments:
         if not _ENVIRONMENT_NAME.fullmatch(name) or name == "base":
             raise InitError(
-                f'"{name}" is no name for an environment: use lower-case letters, digits and '
-                "dashes, and not base, which holds what they share"
+                f'"{name}" is not a valid name for an environment: use lower-case letters, '
+                "digits and dashes, and not base, which holds what they share"
             )
     if len(set(answers.environments)) != len(answers.environments):
         raise InitError("an environment is named twice")
     if not _ACTION.fullmatch(answers.action):
-        raise InitError(f'"{answers.action}" is no action: write owner/name@ref')
+        raise InitError(f'"{answers.action}" is not an action: write owner/name@ref')
     if _off_cluster(answers.target) and answers.engine != "none":
         raise InitError(f"no GitOps engine applies {answers.target}: choose the engine none")
 

@@ -1,0 +1,58 @@
+"""The style of messages, which CONTRIBUTING.md writes down, held over every text of the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = (ROOT / "generator/src/trainwright", ROOT / "runtime/src/trainwright_runtime")
+
+# What is refused, and what is written instead.
+REFUSED = {
+    r"(?<!here )\b(?:is|are) no (?!longer|more\b)": '"is not a valid ..." (or "there is no ...")',
+    r"\b(?:[Nn]obody|[Ss]omebody|[Aa]nybody)\b": "who or what it is",
+    r"\b(?:GPUs|containers|jobs|nodes|pods|processes|ranks|steps|units?) an? "
+    r"(?:GPU|container|job|month|node|pod|process|step)\b": '"per"',
+    r"\bwhat becomes of\b": '"what happens to"',
+    r"\b(?:10m|secret|30s) say\b": '"such as"',
+}
+
+
+def _texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Every text of a module but its docstrings, and those of attributes."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and id(node) not in docstrings:
+            yield node.lineno, node.value
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
+def test_messages_are_written_in_one_style(pattern: str) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text!r}; write {REFUSED[pattern]}"
+        for source in SOURCES
+        for path in sorted(source.rglob("*.py"))
+        for line, text in _texts(path)
+        if re.search(pattern, text)
+    ]
+    assert found == []
+
+
+def test_the_patterns_find_what_they_are_for() -> None:
+    for text in (
+        '"x" is no duration',
+        "nobody asks",
+        "processes a node",
+        "what becomes of it",
+        "10m say",
+    ):
+        assert any(re.search(pattern, text) for pattern in REFUSED), text
+    for text in ("there is no environment", "it is no longer needed", "processes per node"):
+        assert not any(re.search(pattern, text) for pattern in REFUSED), text
