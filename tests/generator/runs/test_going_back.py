@@ -139,6 +139,21 @@ def test_a_reverted_commit_brings_its_run_back(repository: Repository) -> None:
     assert "`trainwright rerun`" in plan
 
 
+@pytest.mark.parametrize("by", ["render", "specs alone"])
+def test_a_job_that_was_deleted_and_comes_back_goes_on(repository: Repository, by: str) -> None:
+    """Its object may still wait for its deletion: the plan says so."""
+    before = repository.tree()
+    repository.job("prod/other")
+    commit(repository, "Another job")
+    (repository.root / "environments/prod/jobs/llm.yaml").unlink()
+    commit(repository, "No llm")
+    repository.job("prod/llm")
+    if by == "render":
+        assert name(rendered(repository)) == name(before)
+    plan = repository.run("plan", "--against", "HEAD").output
+    assert f"starts: at once; {name(before)} was rendered before: " in plan
+
+
 def test_a_reverted_spec_begins_another_run(repository: Repository) -> None:
     before = repository.tree()
     nodes(repository, 3)

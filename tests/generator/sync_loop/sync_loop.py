@@ -365,7 +365,14 @@ class Loop:
                 live.owner = owner
                 live.maker = owner if live.maker == ("", 0) else live.maker
         self._judge_losses()
-        self.faults += [f"the API refuses {which}" for which in self.cluster.refused]
+        for which in self.cluster.refused:
+            # A job whose file went and came back is called as it was: its run goes on, where the
+            # engine still waits to delete it. If it was rendered otherwise, that is reported.
+            (job, number), (_, present) = objects[which].maker, objects[which].owner
+            if number <= self.requests[job].gone < present:
+                self.done["a job came back"] += 1
+            else:
+                self.faults.append(f"the API refuses {which}")
         self.cluster.refused.clear()
         return acted
 

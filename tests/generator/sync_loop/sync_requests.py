@@ -103,6 +103,7 @@ class Requests:
     runs: dict[frozenset[Identity], Leaves] = field(default_factory=dict)
     cancelled: bool = False
     over: bool = False
+    gone: int = 0  # how many there were when the job's file went the last time
     finished: dict[str, Leaves] = field(default_factory=dict)  # what ran, by name in the ledger
     retired: dict[str, Leaves] = field(default_factory=dict)  # the same of all that ever were in it
 
@@ -112,7 +113,7 @@ class Requests:
         `by_hand` when people put back objects that were `rendered` before: theirs is the run then.
         """
         if own_path(job) not in tree:
-            self.own, self.over = {}, True
+            self.own, self.over, self.gone = {}, True, self.count
             return False
         written, data = _data(tree[own_path(job)]), spec(tree, job)
         own, whole, known = _leaves(written), _leaves(data), retired(tree, job)

@@ -196,15 +196,17 @@ class _Comparison:
 
     @cached_property
     def _back(self) -> frozenset[str]:
-        """The objects of runs that are recorded after the merge, not before it, and were once."""
+        """The objects of runs that are there after the merge, not before it, and were once."""
         found: dict[JobFile, str] = {}
         for file in self._files:
-            now, was = (
-                side.folder(file.environment).record(file.name)
-                for side in (self.after, self.before)
-            )
-            if now is not None and now.files and (was is None or was.object != now.object):
-                found[file] = now.object
+            now = self._decided(self.after, file)
+            was = self.before.folder(file.environment).record(file.name)
+            if (
+                now is not None
+                and now.step is not Step.END
+                and not (was and was.object == now.name)
+            ):
+                found[file] = now.name
         return frozenset(found.values()) & self._earlier.objects(found)
 
     def _was(self, file: JobFile) -> PlannedRun | None:
