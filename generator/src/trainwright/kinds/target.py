@@ -55,6 +55,9 @@ POOL = "*"  # in a fact's path: the pool that the job asks for
 class Fact:
     """A property of an environment that decides rendered bytes: its path in environment.yaml, and
     the value for a job. What is empty changes no byte of that job.
+
+    One that a later version adds has a value for every job that it is about, "none" if need be:
+    what a record lacks then is what the version that wrote it did not know, and holds nothing back.
     """
 
     path: tuple[str, ...]

@@ -66,6 +66,8 @@ def began_in(record: Record, today: Environment) -> Environment:
     """The environment as a run knows it: today's, with what is recorded of it."""
     facts = record.environment
     options = today.targets.get(record.target) or TargetOptions()
+    # What is recorded only where it is set.
+    options = replace(options, runtime="", rendezvous_backend="", rendezvous_endpoint="")
     recorded = facts.get("targets", {}).get(record.target, {})
     written = convert.written(TargetOptions, recorded)
     gitops: Data = facts.get("gitops", {})
@@ -91,7 +93,7 @@ def _pools(facts: Data, today: Mapping[str, Pool]) -> dict[str, Pool]:
     return {
         name: replace(
             today.get(name, pool),
-            resource=pool.resource,
+            resource=pool.resource or today.get(name, pool).resource,
             tolerations=pool.tolerations,
             node_selector=pool.node_selector,
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from trainwright.model import Data, Environment, Job, Location
 from trainwright.pointer import Pointer
 from trainwright.runs import identity, meaning
-from trainwright.runs.adjust import began_in
+from trainwright.runs.adjust import CannotAdjust, began_in, recorded_job
 from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import Record, State
 from trainwright.specs import resolve, schema
@@ -200,14 +200,25 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
         if not same or path[0] in IN_PLACE:
             at = Pointer.of(*path)
             yield Held(at, before, after, _written(spec, at))
-    now = identity.facts(sources.job, sources.environment)
-    then = record.environment
+    then, now = _facts(sources, record)
     pool, pool_now = (list(facts.get("pools", {}).values()) for facts in (then, now))
     if pool and pool == pool_now:
         then = {**then, "pools": now["pools"]}  # at most the name is another
     for path, before, after in meaning.differences(then, now):
         at = Pointer.of(*path)
         yield Held(at, before, after, _stated(sources, at))
+
+
+def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mapping[str, Data]]:
+    """The facts of a run and those of today that another version may have recorded of it, too."""
+    job, environment = sources.job, sources.environment
+    try:
+        run = recorded_job(record, sources.spec, environment, job.source)
+    except CannotAdjust:
+        return record.environment, identity.facts(job, environment)
+    unknown = identity.unrecorded_facts(record.environment, run.job, run.environment)
+    then = identity.known_facts(record.environment, run.job)
+    return then, identity.facts(job, environment, without=unknown)
 
 
 def _stated(sources: Sources, pointer: Pointer) -> Location:

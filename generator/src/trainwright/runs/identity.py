@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection, Mapping
 from dataclasses import is_dataclass
 from typing import Any
 
 from trainwright import quantity
 from trainwright.kinds import TARGETS
-from trainwright.kinds.target import POOL
+from trainwright.kinds.target import POOL, Fact
 from trainwright.model import NOT_IDENTITY, ChartSource, Data, Environment, Job
 from trainwright.pods import launch
 
@@ -59,28 +60,70 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     return found
 
 
-def facts(job: Job, environment: Environment) -> dict[str, Data]:
+def facts(job: Job, environment: Environment, without: Collection[Fact] = ()) -> dict[str, Data]:
     """What a run takes with it of its environment, in the shape of environment.yaml.
 
     That is what its rendered bytes depend on, where its object is, and who applies it. Defaults
     are written out: what a run is must not depend on what a later version takes for one.
     """
     located = {"namespace": environment.namespace, "gitops": _gitops(environment)}
-    return located | _decisive(job, environment)
+    return located | _decisive(job, environment, without)
 
 
-def _decisive(job: Job, environment: Environment) -> dict[str, Data]:
+def unrecorded_facts(
+    recorded: Mapping[str, Data], job: Job, environment: Environment
+) -> tuple[Fact, ...]:
+    """The facts that a record lacks, though they have a value where its run began: the version that
+    wrote it did not know them.
+    """
+    return tuple(
+        fact
+        for fact in TARGETS[job.target].facts
+        if fact.value(job, environment) and _value(recorded, _path(fact, job)) is None
+    )
+
+
+def known_facts(recorded: Mapping[str, Data], job: Job) -> dict[str, Data]:
+    """The recorded facts of a job without those that this version does not know any more."""
+    found = {key: recorded[key] for key in ("namespace", "gitops", "pools") if key in recorded}
+    if job.pool and job.pool.name in recorded.get("pools", {}):
+        found["pools"] = {job.pool.name: {}}
+    for fact in TARGETS[job.target].facts:
+        path = _path(fact, job)
+        value = _value(recorded, path)
+        if value is not None:
+            _put(found, path, value)
+    return found
+
+
+def _decisive(
+    job: Job, environment: Environment, without: Collection[Fact] = ()
+) -> dict[str, Data]:
     """The facts that change rendered bytes, as the job's kind names them."""
     found: dict[str, Data] = {"pools": {job.pool.name: {}}} if job.pool else {}
     for fact in TARGETS[job.target].facts:
         value = fact.value(job, environment)
-        if value:
-            *above, last = [job.pool.name if k == POOL and job.pool else k for k in fact.path]
-            holder = found
-            for key in above:
-                holder = holder.setdefault(key, {})
-            holder[last] = value
+        if value and fact not in without:
+            _put(found, _path(fact, job), value)
     return found
+
+
+def _path(fact: Fact, job: Job) -> list[str]:
+    return [job.pool.name if key == POOL and job.pool else key for key in fact.path]
+
+
+def _put(holder: dict[str, Data], path: list[str], value: Data) -> None:
+    *above, last = path
+    for key in above:
+        holder = holder.setdefault(key, {})
+    holder[last] = value
+
+
+def _value(data: Data, path: list[str]) -> Data:
+    """The value at a path, or None."""
+    for key in path:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
 
 
 def _gitops(environment: Environment) -> dict[str, Data]:
