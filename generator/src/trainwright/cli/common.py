@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, date, datetime
@@ -40,6 +39,8 @@ def errors() -> Iterator[None]:
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except Exception:  # noqa: BLE001 - the one place that catches everything
+        import traceback  # 7 ms, and only a bug needs it
+
         traceback.print_exc()
         click.echo(
             f"trainwright {__version__} has a bug. Please report it with the lines above:\n"

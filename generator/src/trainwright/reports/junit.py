@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from xml.etree import ElementTree
+from typing import TYPE_CHECKING
 
 from trainwright.model import Finding, Severity
 from trainwright.reports.report import Format, Report, visible
 
+if TYPE_CHECKING:
+    from xml.etree import ElementTree
+
 
 def render(report: Report) -> str:
+    from xml.etree import ElementTree  # 15 ms, and only this format needs it
+
     by_subject: dict[str, list[Finding]] = {subject: [] for subject in report.checked}
     for finding in report.findings:
         by_subject.setdefault(finding.subject or finding.place.file, []).append(finding)
@@ -50,6 +55,8 @@ def _failed(findings: Iterable[Finding]) -> str:
 
 def _case(suite: ElementTree.Element, subject: str, findings: list[Finding]) -> None:
     name = _clean(_split(subject)[1])
+    from xml.etree import ElementTree
+
     case = ElementTree.SubElement(suite, "testcase", name=name, classname=_clean(subject))
     for finding in findings:
         if finding.severity is Severity.ERROR:
