@@ -20,13 +20,13 @@ from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
-from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.stateful import Stateful
 from torch.nn.parallel import DistributedDataParallel
 
 from trainwright_runtime.checkpoint import tree
+from trainwright_runtime.checkpoint.buffers import Buffers
 from trainwright_runtime.checkpoint.directory import (
     Directory,
     defect,
@@ -35,6 +35,7 @@ from trainwright_runtime.checkpoint.directory import (
     write_synced,
 )
 from trainwright_runtime.checkpoint.errors import CheckpointError
+from trainwright_runtime.checkpoint.process import WORTH_IT, WriterProcess
 from trainwright_runtime.checkpoint.ranks import Ranks
 from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader, Writer
 from trainwright_runtime.checkpoint.tree import Json
@@ -83,7 +84,8 @@ class Checkpoints:
         self._unsaved: _Unsaved | None = None
         self._ranks: Ranks | None = None
         self._world: object = None
-        self._stager: DefaultStager | None = None
+        self._buffers = Buffers()
+        self._writer: WriterProcess | None = None
         self._saving: Future[_Unsaved | None] | None = None
         # Said by torch at every save and load outside a process group.
         warnings.filterwarnings("ignore", "torch.distributed is (disabled|unavailable)")
@@ -138,10 +140,7 @@ class Checkpoints:
             self._saving.set_result(self._write(self._directory, ranks, snapshot, started))
             self.wait()
             return
-        self._stager = self._stager or _stager()
-        staged = self._stager.stage(tensors)
-        assert isinstance(staged, dict), "the stager was asked to finish before it returns"
-        snapshot = _Snapshot(step, values, staged)
+        snapshot = _Snapshot(step, values, self._buffers.copy(tensors), self._writer_process())
         # A thread for each checkpoint: one that waits for the next would keep a script that forgets
         # close() from ending.
         thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -195,8 +194,10 @@ class Checkpoints:
                 self._saving.exception()  # logged when it happened
                 self._saving = None
         finally:
-            if self._stager is not None:
-                self._stager.close()
+            if self._writer is not None:
+                self._writer.close()
+            self._writer = None
+            self._buffers.close()
             if self._directory is not None:
                 self._directory.close()
 
@@ -222,6 +223,17 @@ class Checkpoints:
             f"{unsaved.failure}; {why}: make room or repair the disk, then start the run again, "
             "which goes on from its newest checkpoint"
         )
+
+    def _writer_process(self) -> WriterProcess | None:
+        """The process that writes what lies in the buffers; None where a thread does."""
+        if self._buffers.descriptor is None or self._buffers.size < WORTH_IT:
+            return None
+        if self._writer is not None and not self._writer.maps(self._buffers):
+            self._writer.close()
+            self._writer = None
+        if self._writer is None:
+            self._writer = WriterProcess(self._buffers)
+        return self._writer
 
     def _agree(self) -> Ranks:
         """The ranks of the process group that exists now, which may be another than before."""
@@ -321,6 +333,7 @@ class _Snapshot:
     step: int
     values: dict[str, Json]
     tensors: dict[str, Tensor]
+    writer: WriterProcess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,25 +368,9 @@ def _content(value: object) -> object:
     return value.state_dict() if isinstance(value, Stateful) else value
 
 
-def _stager() -> DefaultStager:
-    """Copies to buffers that it keeps: touching fresh memory takes longer than the copying.
-
-    Pinned ones for a GPU, so that it copies by itself.
-    """
-    cuda = torch.cuda.is_available()
-    return DefaultStager(
-        StagingOptions(
-            use_pinned_memory=cuda,
-            use_shared_memory=False,
-            use_async_staging=False,
-            use_non_blocking_copy=cuda,
-        )
-    )
-
-
 def _write_files(folder: Path, ranks: Ranks, snapshot: _Snapshot) -> dict[str, str]:
     """Write and sync every file but the digests, which are returned: those of all ranks."""
-    writer = Writer(folder)
+    writer = Writer(folder, snapshot.writer)
     refused: OSError | None = None
     failed: CheckpointException | None = None
     try:

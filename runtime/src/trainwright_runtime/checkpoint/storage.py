@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 from collections.abc import Generator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -14,17 +15,46 @@ from typing import IO, Any, ClassVar
 import torch
 from torch.distributed.checkpoint import filesystem, metadata
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner
-from torch.distributed.checkpoint.planner import ReadItem
+from torch.distributed.checkpoint.planner import ReadItem, SavePlan, SavePlanner
+from torch.distributed.checkpoint.storage import WriteResult
+from torch.futures import Future
+from torch.utils.serialization import config as serialization_config
 
 from trainwright_runtime.checkpoint.errors import CheckpointError
+from trainwright_runtime.checkpoint.process import WriterProcess
+
+_LARGE = 1024 * 1024  # bytes that are worth a second processor
 
 
 class Writer(filesystem.FileSystemWriter):
-    """Writes and syncs files, and keeps the digests of what was written and the first failure."""
+    """Writes and syncs files, and keeps the digests of what was written and the first failure.
 
-    def __init__(self, folder: Path) -> None:
+    With `process` the files of tensors are written there.
+    """
+
+    def __init__(self, folder: Path, process: WriterProcess | None = None) -> None:
         super().__init__(folder, sync_files=True)
         self.fs = self.files = _Digesting()
+        self._folder, self._process = folder, process
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
+        if self._process is None:
+            # Every byte is in a digest: torch need not add up checksums of its own.
+            with serialization_config.patch("save.compute_crc32", False):  # type: ignore[attr-defined]
+                return super().write_data(plan, planner)
+        tensors: list[Any] = [planner.resolve_data(item) for item in plan.items]
+        try:
+            outcome = self._process.write(self._folder, plan, tensors)
+        except OSError as error:
+            self.files.error = error
+            raise
+        self.files.digests |= outcome.digests
+        if outcome.error is not None:
+            self.files.error = outcome.error
+            raise outcome.error
+        written: Future[list[WriteResult]] = Future()
+        written.set_result(outcome.results)
+        return written
 
     def storage_meta(self) -> metadata.StorageMeta:
         return metadata.StorageMeta()  # torch's has the path, which is not where it will be read
@@ -46,8 +76,8 @@ class _Digesting(filesystem.FileSystem):
                 yield plain
             return
         try:
-            with Path(path).open(mode) as file:
-                stream = _Digest(file, self)
+            with ThreadPoolExecutor(1) as threads, Path(path).open(mode) as file:
+                stream = _Digest(file, self, threads)
                 yield stream
         except OSError as error:
             self.error = self.error or error
@@ -60,20 +90,28 @@ class _Digesting(filesystem.FileSystem):
 
 
 class _Digest(io.IOBase):
-    """A file that is written front to back, digested on the way."""
+    """A file that is written front to back, digested at the same time."""
 
-    def __init__(self, file: IO[bytes], files: _Digesting) -> None:
-        self._file, self._files = file, files
+    def __init__(self, file: IO[bytes], files: _Digesting, threads: Executor) -> None:
+        self._file, self._files, self._threads = file, files, threads
         self.digest = hashlib.sha256()
 
     def write(self, data: bytes) -> int:
+        if len(data) < _LARGE:
+            self.digest.update(data)
+            return self._write(data)
+        digesting = self._threads.submit(self.digest.update, data)
         try:
-            written = self._file.write(data)
+            return self._write(data)
+        finally:
+            digesting.result()  # the data are torch's again from here on
+
+    def _write(self, data: bytes) -> int:
+        try:
+            return self._file.write(data)
         except OSError as error:
             self._files.error = self._files.error or error
             raise
-        self.digest.update(data)
-        return written
 
     def tell(self) -> int:
         return self._file.tell()

@@ -1,0 +1,123 @@
+"""The copy of a state that is written while training changes the state."""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor
+
+_ALIGNED = 64  # bytes: a cache line, and more than any dtype needs
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tensor lies in the buffers."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+
+class Buffers:
+    """Memory that is kept from save to save: touching fresh memory takes longer than the copying.
+
+    Another process can map it, by `descriptor`. Not in /dev/shm, which is small in a pod.
+    """
+
+    def __init__(self) -> None:
+        self.descriptor: int | None = None
+        self.allocations = 0
+        """Changes when the memory is another."""
+        self._layout: tuple[object, ...] = ()
+        self._address = 0
+        self._map: mmap.mmap | None = None
+        self._tensors: dict[str, Tensor] = {}
+
+    @property
+    def size(self) -> int:
+        return 0 if self._map is None else len(self._map)
+
+    def copy(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Copies that hold until the next call; of a sharded tensor, of this rank's shard."""
+        local = {name: _local(tensor) for name, tensor in tensors.items()}
+        layout = tuple((name, tensor.shape, tensor.dtype) for name, tensor in local.items())
+        if layout != self._layout:
+            self.close()
+            self._allocate(local)
+            self._layout = layout
+        cuda = False
+        for name, tensor in local.items():
+            self._tensors[name].copy_(tensor, non_blocking=tensor.is_cuda)
+            cuda = cuda or tensor.is_cuda
+        if cuda:
+            torch.cuda.synchronize()
+        return {name: _sharded_like(tensors[name], copy) for name, copy in self._tensors.items()}
+
+    def place(self, copy: Tensor) -> Place:
+        """Of a tensor that `copy` gave, or of a part of one that is contiguous."""
+        assert copy.is_contiguous(), "a copy is"
+        offset = copy.data_ptr() - self._address if copy.numel() else 0
+        return Place(offset, tuple(copy.shape), copy.dtype)
+
+    def close(self) -> None:
+        self._tensors, self._layout = {}, ()
+        self._map = None  # unmapped with the last tensor that lies in it
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+    def _allocate(self, tensors: Mapping[str, Tensor]) -> None:
+        offsets, end = {}, 0
+        for name, tensor in tensors.items():
+            offsets[name] = end
+            end += -(-tensor.numel() * tensor.element_size() // _ALIGNED) * _ALIGNED
+        size = max(end, mmap.PAGESIZE)
+        if hasattr(os, "memfd_create"):
+            self.descriptor = os.memfd_create("checkpoint")
+            os.truncate(self.descriptor, size)
+        self._map = mmap.mmap(-1 if self.descriptor is None else self.descriptor, size)
+        self.allocations += 1
+        whole = torch.frombuffer(self._map, dtype=torch.uint8)
+        self._address = whole.data_ptr()
+        if any(tensor.is_cuda for tensor in tensors.values()):
+            _pin(whole)
+        self._tensors = {
+            name: tensor_at(self._map, Place(offsets[name], tuple(tensor.shape), tensor.dtype))
+            for name, tensor in tensors.items()
+        }
+
+
+def tensor_at(memory: mmap.mmap, place: Place) -> Tensor:
+    """A tensor with a storage of its own: torch would copy a part of a larger one to write it."""
+    count = torch.Size(place.shape).numel() * place.dtype.itemsize
+    if not count:
+        return torch.empty(place.shape, dtype=place.dtype)
+    flat = torch.frombuffer(memory, dtype=torch.uint8, count=count, offset=place.offset)
+    return flat.view(place.dtype).view(place.shape)
+
+
+def _local(tensor: Tensor) -> Tensor:
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _sharded_like(tensor: Tensor, copy: Tensor) -> Tensor:
+    """torch's own stager makes copies of sharded tensors like this: on the CPU, of a GPU's mesh."""
+    if not isinstance(tensor, DTensor):
+        return copy
+    return DTensor(copy, tensor._spec, requires_grad=False)  # type: ignore[no-untyped-call]
+
+
+def _pin(memory: Tensor) -> None:
+    """Lets a GPU copy into it by itself, as torch's own stager does with shared memory."""
+    cudart: Any = torch.cuda.cudart()  # type: ignore[no-untyped-call]
+    code = int(cudart.cudaHostRegister(memory.data_ptr(), memory.numel(), 1))
+    if code:
+        _log.warning("the checkpoint's buffers are not pinned (CUDA error %d): slower copies", code)
