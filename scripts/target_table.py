@@ -300,6 +300,11 @@ FEATURES = (
         spec="metrics: {port: 9090}",
         shows=("kind: PodMonitor", "127.0.0.1:9090"),
     ),
+    Feature(
+        name="checks before training",
+        spec="preflight: {shm: 1Gi}",
+        shows=("--preflight=shm=1Gi,disk,checkpoint",),
+    ),
     Feature(name="Lattice's settings", spec="lattice: {priority: 5}", shows=("priority: 5",)),
 )
 

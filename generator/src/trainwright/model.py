@@ -508,6 +508,8 @@ class Job:
         default="", metadata=written(read=_unless("open"), derived=True)
     )
     metrics: Metrics | None = None
+    # Checks of the entrypoint: whether, or the minimum of each.
+    preflight: Mapping[str, Data] = field(default_factory=dict)
     security: Security = field(default=Security(), metadata=written(derived=True))
     lattice: Lattice = field(default=Lattice(), metadata=written(derived=True))
     waivers: tuple[Waiver, ...] = field(default=(), metadata=written(identity=False))

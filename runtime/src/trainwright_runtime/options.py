@@ -23,11 +23,11 @@ CHECKS = (*SIZED_CHECKS, "ports", "names", "checkpoint", "collective")
 DEFAULT_CHECKS: Mapping[str, float | None] = {"shm": None, "disk": None, "checkpoint": None}
 
 _SUFFIXES = {
-    "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12,
-    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40,
+    "": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18,
+    "Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60,
 }  # fmt: skip
 
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)(|k|[MGT]|[KMGT]i)")
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)(|k|[MGTPE]|[KMGTPE]i)")
 
 _EPILOG = "After --: script.py [arguments], or -m module [arguments]."
 
@@ -145,10 +145,10 @@ def argument_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
         default=environ.get("TRAINWRIGHT_COORDINATOR_PORT"),
         help="of the coordinator of --recovery=live (TRAINWRIGHT_COORDINATOR_PORT, or 29511; a "
         "free one on a single node)")
-    add("--preflight", type=_checks, default=DEFAULT_CHECKS, metavar="NAME[=MINIMUM],...",
+    add("--preflight", type=_checks, default=",".join(DEFAULT_CHECKS), metavar="NAME[=MINIMUM],...",
         help=f"checks of this node before training: {', '.join(CHECKS)}, or none; "
         "shm=8Gi is a minimum, collective=3 how many times slower than its peers a node may be "
-        f"({','.join(DEFAULT_CHECKS)})")
+        "(%(default)s)")
     add("--log-format", choices=LOG_FORMATS, default=environ.get("TRAINWRIGHT_LOG_FORMAT", "text"),
         help="of the log (TRAINWRIGHT_LOG_FORMAT, or text)")
     # fmt: on

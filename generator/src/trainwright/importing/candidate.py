@@ -14,7 +14,7 @@ from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.model import POD_FIELDS, Data, Environment, Pool, spelled
-from trainwright.pods import commands
+from trainwright.pods import commands, launch
 from trainwright.pods.pod import Mount, Pod
 from trainwright.specs.kubernetes_schemas import is_generated
 from trainwright.specs.merge import merge
@@ -143,6 +143,7 @@ def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[st
         "launcher": launcher,
         "flags": _flags(words[command.program + 1 :]),
         "backend": command.options.get("backend"),
+        "preflight": launch.read_preflight(command.options.get("preflight", "")),
     }
 
 

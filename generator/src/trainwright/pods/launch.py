@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping
 from trainwright.model import Data, Job
 
 RUNTIME = ("python", "-m", "trainwright_runtime")
+# The entrypoint's checks before training, and which of them it does unasked.
+CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
+_UNASKED: Mapping[str, bool] = {"shm": True, "disk": True, "checkpoint": True}
 SCRIPT_FOLDER = "/opt/trainwright"  # where a script that the spec holds is mounted
 SCRIPT_FILE = "main.py"
 
@@ -32,9 +35,40 @@ def command(job: Job, rendezvous: tuple[str, ...] = (), options: tuple[str, ...]
         f"--nproc-per-node={job.procs_per_node}",
         f"--grace-period={job.grace_period}",
         *options,
+        *_preflight(job.preflight),
         "--",
         *program,
     ]
+
+
+def _preflight(asked: Mapping[str, Data]) -> Iterator[str]:
+    if asked:
+        wanted = {**_UNASKED, **asked}
+        words = [_check(name, wanted.get(name, False)) for name in CHECKS]
+        yield f"--preflight={','.join(filter(None, words)) or 'none'}"
+
+
+def _check(name: str, value: Data) -> str:
+    if isinstance(value, bool):
+        return name if value else ""
+    return f"{name}={value if isinstance(value, str) else f'{value:g}'}"
+
+
+def read_preflight(option: str) -> dict[str, Data]:
+    """What a job says of its checks that gets such an option; nothing for one that is not ours."""
+    if not option:
+        return {}
+    found: dict[str, Data] = dict.fromkeys(_UNASKED, False)
+    for word in option.split(",") if option != "none" else ():
+        name, equals, value = word.partition("=")
+        if name not in CHECKS or (name == "collective" and equals and not _is_number(value)):
+            return {}
+        found[name] = (float(value) if name == "collective" else value) if equals else True
+    return {name: found[name] for name in CHECKS if name in found}
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdecimal()
 
 
 def starts_runtime(job: Job) -> bool:

@@ -113,6 +113,7 @@ def _problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Fin
     yield from _accelerators(job, spec, environment)
     yield from _mounts(job, spec)
     yield from _grace(job, spec)
+    yield from _preflight(job, spec)
     yield from _affinity(job, spec, environment)
 
 
@@ -265,6 +266,13 @@ def _grace(job: Job, spec: Layered) -> Iterator[Finding]:
         message = f"gracePeriod is {grace}, the most is {MAX_GRACE // 86_400}d"
         remedy = "Write the time that a checkpoint takes."
         yield _at(dx.SCHEMA, spec, Pointer("/gracePeriod"), message, remedy=remedy)
+
+
+def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
+    if job.preflight and (job.launcher != "trainwright" or job.entrypoint.argv):
+        message = "preflight is the entrypoint's, and this job does not start it"
+        remedy = "Use launcher: trainwright without entrypoint.argv, or remove preflight."
+        yield _at(dx.CONTRADICTION, spec, Pointer("/preflight"), message, remedy=remedy)
 
 
 def _affinity(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
