@@ -126,6 +126,32 @@ def test_verbs_name_the_run_that_is_rendered(repository: Repository) -> None:
     assert f"runs again: {name(repository.tree())} instead" in done.output
 
 
+def test_what_is_kept_out_of_git_may_have_begun(repository: Repository) -> None:
+    git(repository.root, "rm", "--quiet", "-r", "--cached", "environments/prod/rendered")
+    (repository.root / ".gitignore").write_text("rendered/\n", encoding="utf-8")
+    git_repository.commit(repository.root, "Apply by hand")
+    found = [name(repository.tree())]
+    for number in (3, 2):
+        nodes(repository, number)
+        found.append(name(rendered(repository)))
+    assert len(set(found)) == 3
+
+
+def test_a_plan_says_how_a_run_stays_whose_job_was_edited_there_and_back(
+    repository: Repository,
+) -> None:
+    before = repository.tree()
+    git(repository.root, "checkout", "--quiet", "-b", "branch")
+    for number in (3, 2):
+        nodes(repository, number)
+        commit(repository)
+    plan = " ".join(repository.run("plan", "--against", "main").output.split())
+    assert "new run: " in plan
+    command = plan.partition("keep it by `")[2].partition("`")[0]
+    git(repository.root, *command.split()[1:])
+    assert rendered(repository) == before
+
+
 def test_a_reverted_commit_brings_its_run_back(repository: Repository) -> None:
     """With the record the run is the one that it was: the plan says what that may mean."""
     before = repository.tree()

@@ -36,9 +36,7 @@ def retire(subject: Subject, ending: Ending) -> Step:
     for text in (ending.reason, ending.note):
         if credentials.redact(text) != text:
             raise TrainwrightError("the reason or the note holds what looks like a credential")
-    decision, record = subject.decision, subject.record
-    forgotten = record is not None and decision.unasked
-    name = record.object if record is not None and forgotten else decision.name
+    name = subject.object
     if name in subject.ledger.runs:
         return Step(said=f"is retired already: {name} {subject.ledger.runs[name].outcome}")
     if subject.value("/state") == "cancelled":

@@ -99,7 +99,8 @@ class Subject:
     @property
     def object(self) -> str:
         """The name of the run's object in the cluster."""
-        return self.decision.name
+        decision = self.decision
+        return decision.record.object if decision.unasked and decision.record else decision.name
 
     @property
     def finished(self) -> bool:

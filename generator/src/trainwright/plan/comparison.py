@@ -25,7 +25,7 @@ from trainwright.plan.sides import Side
 from trainwright.pointer import Pointer
 from trainwright.render.job import Rendered
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
-from trainwright.runs.decision import Decision, Step, finished_as
+from trainwright.runs.decision import Decision, Step, asks, finished_as
 from trainwright.specs import demand, git
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
@@ -181,6 +181,13 @@ class _Comparison:
                 f"{why}; {after.object} was rendered before: where its object still is in the "
                 "cluster it goes on, or stays finished, and `trainwright rerun` begins another run"
             )
+        if action is Action.NEW_RUN and self._stayed(file):
+            folder = f"{self.before.folder(file.environment).path}/{file.name}"
+            command = f"git checkout {self._earlier.commit[:12]} -- {folder}"
+            return (
+                action,
+                f"{why}; its file asks for no other run than before: keep it by `{command}`",
+            )
         decision = self._decided(self.after, file)
         was = self.before.job(file).record if self.before.has(file) else None
         if decision is None or was is None or decision.state != "finished":
@@ -193,6 +200,12 @@ class _Comparison:
         )
         gone = f"; {actions.removed(before)}" if before is not None and before.object else ""
         return Action.RETIRED, again + gone
+
+    def _stayed(self, file: JobFile) -> bool:
+        """Whether the run of the base would do: the job's file was edited, and edited back."""
+        sources = self.after.job(file).sources
+        was = self.before.folder(file.environment).record(file.name)
+        return sources is not None and was is not None and not asks(sources, was)
 
     @cached_property
     def _back(self) -> frozenset[str]:

@@ -96,6 +96,8 @@ class History:
         if not self.beside or self._found is None:
             return False
         head = self._at("HEAD")
+        if head.tree.kind(folder_of(file.environment)) != "folder":
+            return False  # what is rendered may be kept out of git, and applied all the same
         found = head.folder(file.environment).record(file.name)
         unreadable = found is None and head.tree.kind(path(file.environment, file.name))
         return found != record and not unreadable
