@@ -279,6 +279,12 @@ class _Past(History):
             self._seen[number] = Workspace(tree_of(self._memory.commits[number].tree))
         return self._seen[number]
 
+    _joined = ()  # a merge is committed as it was resolved, at once
+
+    def _sides(self, file: JobFile, source: str) -> tuple[str, ...]:
+        """None: whoever resolves here keeps the record and the file of the same side."""
+        return ()
+
     def _lost(self, files: Collection[JobFile]) -> Iterator[tuple[JobFile, str]]:
         commits = self._memory.commits
         for number in sorted(self._memory._ancestors(self._head), reverse=True):
