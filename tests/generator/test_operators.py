@@ -12,7 +12,8 @@ import yaml
 import crds
 from trainwright.kinds import TARGETS, predicted
 from trainwright.model import Data, Manifest
-from trainwright.pods import commands, ranks
+from trainwright.pods import command as commands
+from trainwright.pods import ranks
 from trainwright.pods.pod import Deadline, EnvVar, Gang, ManifestError, Pod, Restart, expand
 from trainwright.specs import yamlio
 
@@ -647,7 +648,7 @@ def test_a_reference_sees_only_what_stands_before_it() -> None:
 )
 def test_who_starts_what(line: str, launcher: str, program: str | None) -> None:
     argv = tuple(line.split())
-    command = commands.read(argv)
+    command = commands.parse(argv)
     assert command.launcher == launcher
     assert (None if command.program is None else argv[command.program]) == program
 

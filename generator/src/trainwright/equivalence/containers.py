@@ -9,7 +9,7 @@ from typing import TypeAlias
 from trainwright import quantity
 from trainwright.equivalence.programs import UNBUFFERED
 from trainwright.model import Data
-from trainwright.pods import commands
+from trainwright.pods import command
 from trainwright.pods.pod import EnvVar, Mount, Pod
 
 Configs: TypeAlias = Mapping[str, Mapping[str, str]]  # texts by config and key
@@ -133,7 +133,7 @@ def security(pod: Pod) -> dict[str, Data]:
 
 def ports(pod: Pod) -> tuple[int, ...]:
     """Numbers of the ports that are not the rendezvous'."""
-    env, options = dict(pod.env), commands.read(pod.argv).options
+    env, options = dict(pod.env), command.parse(pod.argv).options
     names = ("MASTER_PORT", "PET_MASTER_PORT", "TRAINWRIGHT_MASTER_PORT")
     endpoint = (options.get("rdzv-endpoint") or env.get("PET_RDZV_ENDPOINT", "")).rpartition(":")[2]
     meeting = {env.get(name) for name in names} | {options.get("master-port"), endpoint}

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from trainwright.pods import commands, ranks
+from trainwright.pods import command as commands
+from trainwright.pods import ranks
 from trainwright.pods.pod import Pod, Workload
 
 
@@ -60,13 +60,13 @@ _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 def program(pod: Pod) -> Program:
     """What the pod's command starts."""
     argv, env = pod.argv, dict(pod.env)
-    command = commands.read(argv)
+    command = commands.parse(argv)
     always = bool(env.get(UNBUFFERED))
     if pod.starts_image:
         return Program(launcher="image", words=argv, unbuffered=always)
     if command.program is None:
         return Program(launcher=command.launcher, words=argv, unbuffered=always)
-    flags, words = arguments(argv[command.program + 1 :])
+    flags, words = commands.parse_flags(argv[command.program + 1 :])
     launched = command.launcher != "none"
     before = () if launched else argv[: command.program - command.is_module]
     # torchrun and our entrypoint start their processes with `python -u`.
@@ -88,33 +88,6 @@ def _options(command: commands.Command, env: Mapping[str, str]) -> Iterator[tupl
     for name, value in sorted(command.options.items()):
         if name not in _MEETING:
             yield name, value
-
-
-_FLAG = re.compile(r"--([A-Za-z0-9][A-Za-z0-9._-]*)(?:=(.*))?", re.DOTALL)
-_NEGATIVE = re.compile(r"-\d.*|-\.\d.*")
-
-
-def arguments(words: tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Arguments as flags by name, or as words when not all of them are flags.
-
-    `--lr 0.1` and `--lr=0.1` are the same to every parser that has such flags.
-    """
-    flags: dict[str, tuple[str, ...]] = {}
-    at = 0
-    while at < len(words):
-        match = _FLAG.fullmatch(words[at])
-        if match is None:
-            return {}, words
-        name, value = match.groups()
-        at += 1
-        if value is None and at < len(words) and _is_value(words[at]):
-            value, at = words[at], at + 1
-        flags[name] = (*flags.get(name, ()), *(() if value is None else (value,)))
-    return dict(sorted(flags.items())), ()
-
-
-def _is_value(word: str) -> bool:
-    return not word.startswith("-") or bool(_NEGATIVE.fullmatch(word))
 
 
 def processes(pod: Pod, workload: Workload) -> tuple[Process, ...]:
@@ -148,7 +121,7 @@ def _written_address(pod: Pod) -> str:
     env = dict(pod.env)
     if pod.agent:
         return {variable.name: variable.value for variable in pod.agent[0]}["MASTER_ADDR"]
-    command = commands.read(pod.argv)
+    command = commands.parse(pod.argv)
     if command.launcher == "none":
         return env.get("MASTER_ADDR", "")
     endpoint = command.options.get("rdzv-endpoint") or env.get("PET_RDZV_ENDPOINT")

@@ -17,7 +17,7 @@ from trainwright.importing.fetched import Fetched
 from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
 from trainwright.objects.tolerant import mapping
-from trainwright.pods.launch import SCRIPT_FILE, SCRIPT_FOLDER
+from trainwright.pods.command import SCRIPT_FILE, SCRIPT_FOLDER
 from trainwright.pods.pod import Mount, Pod
 
 SCRIPT = f"{SCRIPT_FOLDER}/{SCRIPT_FILE}"  # where a script that the spec holds is rendered to

@@ -14,7 +14,7 @@ from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.model import POD_FIELDS, Data, Environment, Pool, spelled
-from trainwright.pods import commands, launch
+from trainwright.pods import command as commands
 from trainwright.pods.pod import Mount, Pod
 from trainwright.specs.kubernetes_schemas import is_generated
 from trainwright.specs.merge import merge
@@ -131,7 +131,7 @@ def _env(pod: Pod, source: Source, place: ImportContext) -> Iterator[tuple[str, 
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:
     """Launcher, entrypoint and flags when a command can be taken apart, else the command whole."""
     program = run.pods[0].program
-    command = commands.read(words)
+    command = commands.parse(words)
     launcher = {"none": "python"}.get(command.launcher, command.launcher)
     plain = program.interpreter in ((), ("python",)) and not program.words
     if not apart or command.program is None or launcher == "tool" or not plain:
@@ -143,14 +143,12 @@ def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[st
         "launcher": launcher,
         "flags": _flags(words[command.program + 1 :]),
         "backend": command.options.get("backend"),
-        "preflight": launch.read_preflight(command.options.get("preflight", "")),
+        "preflight": commands.read_preflight(command.options.get("preflight", "")),
     }
 
 
 def _flags(words: tuple[str, ...]) -> dict[str, Data]:
-    from trainwright.equivalence.programs import arguments
-
-    return {name: _flag(given) for name, given in arguments(words)[0].items()}
+    return {name: _flag(given) for name, given in commands.parse_flags(words)[0].items()}
 
 
 def _flag(given: tuple[str, ...]) -> Data:

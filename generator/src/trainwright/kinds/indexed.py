@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from trainwright.kinds import queueing
 from trainwright.kinds.target import Deviation, Unsupported, one_process
 from trainwright.model import Data, Environment, Job
-from trainwright.pods import launch
+from trainwright.pods import command as launch
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for prompt logs
 PORT = 29500  # torchrun's default, and Kubeflow Trainer's
@@ -101,7 +101,7 @@ def command(job: Job, address: str) -> list[str]:
     With c10d a node finds out by comparing names whether it hosts the store, and a pod's short
     name and its address in the service differ: https://github.com/pytorch/pytorch/issues/73380
     """
-    return launch.command(
+    return launch.command_line(
         job,
         rendezvous=(
             f"--nnodes={job.nodes}",

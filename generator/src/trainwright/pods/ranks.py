@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainwright.pods import commands
-from trainwright.pods.commands import Command
+from trainwright.pods import command as commands
+from trainwright.pods.command import Command
 from trainwright.pods.pod import Pod
 
 _STATIC = ("", "static")  # rendezvous backends under which a node knows its rank beforehand
@@ -29,7 +29,7 @@ class Process:
 
 def predict(pods: tuple[Pod, ...]) -> tuple[Process, ...]:
     """The processes of all pods, pod by pod."""
-    training = [pod for pod in pods if commands.read(pod.argv).launcher != "tool"]
+    training = [pod for pod in pods if commands.parse(pod.argv).launcher != "tool"]
     return tuple(process for pod in training for process in _of_pod(pod, len(training)))
 
 
@@ -39,7 +39,7 @@ def _of_pod(pod: Pod, pods: int) -> tuple[Process, ...]:
             _told(pod, {variable.name: variable.value for variable in variables}, pod.index)
             for variables in pod.agent
         )
-    command = commands.read(pod.argv)
+    command = commands.parse(pod.argv)
     if command.launcher == "none":
         return (_told(pod, dict(pod.env), None),)
     return _launched(pod, command, pods)

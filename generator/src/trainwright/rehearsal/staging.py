@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from trainwright.findings.credentials import named
-from trainwright.pods import commands, ranks
-from trainwright.pods.launch import RUNTIME
+from trainwright.pods import command as commands
+from trainwright.pods import ranks
+from trainwright.pods.command import RUNTIME
 from trainwright.pods.pod import EnvVar, Pod
 from trainwright.rehearsal import RehearsalError
 from trainwright.rehearsal.names import LOOPBACK, Names
@@ -141,7 +142,7 @@ class _Staged:
                 f"{pod.name} has no command, so the image decides what runs, and images are not "
                 "run here; set entrypoint in the spec"
             )
-        self._command = commands.read(argv)
+        self._command = commands.parse(argv)
         self._argv = self._localised((*argv, *extra))
 
     def processes(self, shared: Mapping[str, str]) -> Iterator[LocalProcess]:

@@ -9,7 +9,7 @@ from trainwright import quantity
 from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.model import POD_FIELDS, Data, Environment, Job, Volume
-from trainwright.pods import launch
+from trainwright.pods import command
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import merge
 
@@ -29,8 +29,8 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         **_pod_metadata(job, environment),
         "image": _image(job),
         "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
-        "command": launch.command(job),
-        "args": launch.arguments(job.flags),
+        "command": command.command_line(job),
+        "args": command.flag_arguments(job.flags),
         "env": dict(sorted({**_variables(job, name), **job.env}.items())),
         "secretEnv": {
             key: {"name": name, "key": key}
@@ -267,7 +267,7 @@ def _script(job: Job, name: str) -> Iterator[dict[str, Data]]:
         yield {
             "name": SCRIPT_VOLUME,
             "source": {"configMap": {"name": name}},
-            "mountPath": launch.SCRIPT_FOLDER,
+            "mountPath": command.SCRIPT_FOLDER,
             "readOnly": True,
         }
 

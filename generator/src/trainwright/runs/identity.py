@@ -12,7 +12,7 @@ from trainwright import quantity
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL, Fact
 from trainwright.model import NOT_IDENTITY, ChartSource, Data, Environment, Job
-from trainwright.pods import launch
+from trainwright.pods import command
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
 
@@ -52,7 +52,7 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     """
     found = _canonical(job, NOT_IDENTITY | {"pool", "flags"})
     if job.flags:
-        found["flags"] = launch.arguments(job.flags)
+        found["flags"] = command.flag_arguments(job.flags)
     if job.pool:  # what it leads to, by whatever name
         found["pool"] = _decisive(job, environment)["pools"][job.pool.name]
     if "resources" in found:

@@ -19,7 +19,7 @@ from trainwright.model import (
     SeverityOverride,
     Waiver,
 )
-from trainwright.pods.launch import SCRIPT_FOLDER
+from trainwright.pods.command import SCRIPT_FOLDER
 from trainwright.pointer import Pointer
 from trainwright.specs import convert, schema
 from trainwright.specs.load import LoadedEnvironment

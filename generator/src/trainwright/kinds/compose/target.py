@@ -11,7 +11,7 @@ from trainwright import quantity
 from trainwright.kinds import indexed
 from trainwright.kinds.target import Deviation, Target, Unsupported, one_process
 from trainwright.model import POD_FIELDS, Data, Environment, Job, spelled
-from trainwright.pods import launch
+from trainwright.pods import command
 from trainwright.pointer import Pointer
 
 _API = "compose-spec"
@@ -21,7 +21,7 @@ _REMEDY = "Remove it, or use a target that runs on Kubernetes."
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     values: dict[str, Data] = {
-        "command": launch.command(job, rendezvous=("--standalone",)),
+        "command": command.command_line(job, rendezvous=("--standalone",)),
         "runPolicy": {"backoffLimit": job.retries, "suspend": job.state == "suspended"},
         "resources": _resources(job),
     }
@@ -178,7 +178,7 @@ TARGET = Target(
             about="Retries",
             text="Docker restarts the container whatever its exit code.",
             fields=("pods.*.restart.final",),
-            when=lambda job, _: job.retries > 0 and launch.starts_runtime(job),
+            when=lambda job, _: job.retries > 0 and command.starts_runtime(job),
         ),
         Deviation(
             about="Secrets",

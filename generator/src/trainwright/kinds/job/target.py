@@ -9,7 +9,7 @@ from __future__ import annotations
 from trainwright.kinds import facts, indexed, queueing
 from trainwright.kinds.target import Deviation, Target
 from trainwright.model import Data, Environment, Job
-from trainwright.pods import launch
+from trainwright.pods import command
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -18,7 +18,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "nodes": job.nodes,
         "command": indexed.command(job, address),
         **indexed.variables(job, address),
-        "restartPolicy": launch.restart_policy(job),
+        "restartPolicy": command.restart_policy(job),
         # The limit counts pods: when one is lost all the others fail with it. There is none per
         # index, or the others would wait for the one that is given up.
         "runPolicy": indexed.run_policy(job, environment, job.retries * job.nodes),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from trainwright.kinds import facts, indexed, queueing
 from trainwright.kinds.target import Deviation, Target
 from trainwright.model import Data, Environment, Job
-from trainwright.pods import launch
+from trainwright.pods import command
 
 
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
@@ -17,7 +17,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "nodes": job.nodes,
         "command": indexed.command(job, address),
         **indexed.variables(job, address),
-        "restartPolicy": launch.restart_policy(job),
+        "restartPolicy": command.restart_policy(job),
         "runPolicy": indexed.run_policy(job, environment, job.retries),
         **queueing.pod_group(job, environment, name),
     }

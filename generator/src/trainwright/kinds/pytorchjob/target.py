@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from trainwright.kinds import facts, queueing
 from trainwright.kinds.target import Deviation, Target, Unsupported, one_process
 from trainwright.model import Data, Elastic, Environment, Job
-from trainwright.pods import launch
+from trainwright.pods import command
 from trainwright.pointer import Pointer
 
 PORT = 23456  # the operator's default; named, or the Service it makes is invalid
@@ -28,7 +28,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         else {"master": 1, "worker": job.nodes - 1},
         "nprocPerNode": str(job.procs_per_node),
         "ports": [{"name": "pytorchjob-port", "containerPort": PORT, "protocol": "TCP"}],
-        "restartPolicy": launch.restart_policy(job),
+        "restartPolicy": command.restart_policy(job),
         "runPolicy": _run_policy(job, environment),
         **({"podAnnotations": queueing.ONE_GROUP} if _split(job) and job.topology else {}),
     }
@@ -40,7 +40,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
             "rdzvBackend": "c10d",
         }
         if job.elastic.recovery:
-            values["command"] = launch.command(job, options=_live(job.elastic))
+            values["command"] = command.command_line(job, options=_live(job.elastic))
     return values
 
 
@@ -86,7 +86,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "nodes come and go through torch's elastic agent, which python does not start",
             "Use launcher trainwright or torchrun, or set nodes instead of elastic.",
         )
-    if job.elastic and job.elastic.recovery and not launch.starts_runtime(job):
+    if job.elastic and job.elastic.recovery and not command.starts_runtime(job):
         yield Unsupported(
             Pointer("/elastic/recovery"),
             "live recovery is the entrypoint's, and this job does not start it",

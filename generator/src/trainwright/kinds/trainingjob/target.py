@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from trainwright.kinds import facts, indexed
 from trainwright.kinds.target import Deviation, Fact, Target, Unsupported, one_process
 from trainwright.model import Data, Environment, Job
-from trainwright.pods import launch
+from trainwright.pods import command
 from trainwright.pointer import Pointer
 
 # The operator joins the arguments by spaces into one bash line, so quoting is lost.
@@ -49,7 +49,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         policy["activeDeadlineSeconds"] = job.max_duration
     values: dict[str, Data] = {
         # Lattice forces Never once its agent is injected; a value would only mislead.
-        "restartPolicy": "" if inject else launch.restart_policy(job),
+        "restartPolicy": "" if inject else command.restart_policy(job),
         "runPolicy": policy,
         "lattice": {
             "minSize": low,
@@ -69,7 +69,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     elif job.launcher == "python" or job.entrypoint.argv:
         values["env"] = indexed.single_pod_env(job)
     elif meeting:
-        values["command"] = launch.command(
+        values["command"] = command.command_line(
             job,
             rendezvous=(
                 f"--nnodes={low}:{high}",

@@ -13,7 +13,7 @@ from dataclasses import replace
 from trainwright.kinds import facts, indexed, queueing
 from trainwright.kinds.target import Deviation, Fact, Target, Unsupported
 from trainwright.model import POD_FIELDS, Data, Environment, Job, spelled
-from trainwright.pods import launch
+from trainwright.pods import command
 from trainwright.pointer import Pointer
 
 _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
@@ -51,9 +51,9 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     return {
         "nodes": job.nodes,
         "nprocPerNode": str(job.procs_per_node),
-        "command": launch.command(job),
+        "command": command.command_line(job),
         **variables,
-        "restartPolicy": launch.restart_policy(job),
+        "restartPolicy": command.restart_policy(job),
         "runPolicy": indexed.run_policy(job, environment, job.retries),
         "trainer": {
             "version": _version(job, environment),
