@@ -18,13 +18,18 @@ from trainwright.cluster import wait
 Run = Callable[..., Result]
 Applied = Callable[..., dict[str, Any]]
 Step = Callable[[], object]
+PATIENCE = 60  # seconds
 
 
 @contextmanager
-def then(*steps: Step) -> Iterator[None]:
-    """What happens in the cluster while the command waits."""
+def then(api: ApiServer, *steps: Step) -> Iterator[None]:
+    """What happens in the cluster once the command watches it."""
 
     def act() -> None:
+        end = time.monotonic() + PATIENCE
+        while not any(request.verb == "watch" for request in api.requests):
+            assert time.monotonic() < end, "the command does not watch"
+            time.sleep(0.01)
         for step in steps:
             time.sleep(0.3)
             step()
@@ -57,6 +62,7 @@ def test_it_waits_for_the_sync_and_says_each_change(
     run: Run, applied: Applied, api: ApiServer
 ) -> None:
     with then(
+        api,
         lambda: applied("prod/llm", conditions("Created")),
         lambda: applied("prod/llm", conditions("Created", "Running")),
         lambda: applied("prod/llm", conditions("Created", "Succeeded")),
@@ -73,8 +79,9 @@ def test_it_waits_for_the_sync_and_says_each_change(
 
 @pytest.mark.parametrize("trouble", ["broken", "forgotten", "both", "short"])
 def test_trouble_with_the_watch_is_survived(
-    run: Run, applied: Applied, api: ApiServer, trouble: str
+    run: Run, applied: Applied, api: ApiServer, trouble: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(wait, "_PAUSE", 0.05)
     applied("prod/llm", conditions("Created"))
     if trouble in ("broken", "both"):
         api.drop += ["watch"] * 3
@@ -82,6 +89,7 @@ def test_trouble_with_the_watch_is_survived(
         api.watch_seconds = 0.1
     forget = (api.forget,) if trouble in ("forgotten", "both") else ()
     with then(
+        api,
         lambda: applied("prod/mnist", conditions("Created")),  # another object moves the version on
         *forget,
         lambda: applied("prod/llm", conditions("Created", "Running")),
@@ -103,7 +111,7 @@ def test_running_means_every_rank(
     api.put(pod(body, f"{name}-master-0", **RUNNING))
     waiting = pod(body, f"{name}-worker-0", phase="Pending")
     api.put(waiting)
-    with then(lambda: None, lambda: api.put(pod(body, f"{name}-worker-0", **RUNNING))):
+    with then(api, lambda: None, lambda: api.put(pod(body, f"{name}-worker-0", **RUNNING))):
         done = run("wait", "prod/llm", "--for", "running", "--timeout", "1m")
     assert done.exit_code == 0, done.output
     assert "is running 1/2: rank 1: Pending" in done.stderr
@@ -112,7 +120,7 @@ def test_running_means_every_rank(
 
 def test_what_is_deleted_will_not_succeed(run: Run, applied: Applied, api: ApiServer) -> None:
     body = applied("prod/llm", conditions("Created", "Running"))
-    with then(lambda: api.remove(body)):
+    with then(api, lambda: api.remove(body)):
         done = run("wait", "prod/llm", "--timeout", "1m")
     assert done.exit_code == 1
     assert done.stdout == f"prod/llm: {body['metadata']['name']} was deleted\n"
@@ -132,7 +140,7 @@ def test_the_time_out_says_what_it_waited_for(run: Run, applied: Applied) -> Non
 def test_durations_are_those_of_specs(run: Run, written: str) -> None:
     done = run("wait", "prod/llm", "--timeout", written)
     assert done.exit_code == 2
-    assert "no duration such as" in done.stderr
+    assert "is not a duration such as" in done.stderr
 
 
 def test_an_api_server_that_is_away_for_a_while_is_waited_for(
@@ -154,6 +162,7 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(
 
     monkeypatch.setattr(handler, "_serve", absent)
     with then(
+        api,
         answering.clear,
         lambda: applied("prod/llm", conditions("Created", "Succeeded")),
         answering.set,
