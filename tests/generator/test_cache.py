@@ -302,7 +302,7 @@ def _one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_cache_says_what_no_cache_says() -> None:
-    _run(8, 10)
+    _run(5, 10)
 
 
 @pytest.mark.slow

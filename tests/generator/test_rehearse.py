@@ -219,6 +219,7 @@ def test_torch_meets_under_our_own_entrypoint(repository: Repository, code: Path
     assert "-worker-1  4-5    6" in done.stderr
 
 
+@pytest.mark.slow
 def test_torch_meets_where_python_starts_the_script(repository: Repository, code: Path) -> None:
     pytest.importorskip("torch")
     (code / "train.py").write_text(ALL_REDUCE)

@@ -80,6 +80,7 @@ def test_every_target_has_a_column_and_every_minor_two() -> None:
     assert len(TABLE.MINORS) == 2 * len(crds.TRAINJOBS)
 
 
+@pytest.mark.slow
 def test_the_page_is_fresh() -> None:
     subprocess.run([sys.executable, SCRIPT, "--check"], check=True)
 
