@@ -122,10 +122,10 @@ def profile(folder: Path) -> None:
         marks.append((name, time.perf_counter()))
 
     from trainwright import rules
+    from trainwright.kinds.subjects import subject_of
     from trainwright.manifests import checking, reading, run
     from trainwright.manifests.catalog import Catalog
     from trainwright.model import Manifest
-    from trainwright.objects.subject import Subject
 
     mark("import")
     chunks = [c for source in reading.gather((str(folder),)) for c in reading.split(source)]
@@ -142,7 +142,7 @@ def profile(folder: Path) -> None:
     environment = run.nowhere("1.37")
     setting = checking.CheckContext(environment=environment, catalog=catalog)
     for body in bodies:
-        for _ in rules.run(Subject(Manifest(body=body), environment, None, setting.around)):
+        for _ in rules.run(subject_of(Manifest(body=body), environment, None, setting.around)):
             pass
     mark(f"{len(rules.RULES)} rules")
     careful = chunks[:50]

@@ -15,7 +15,7 @@ import jq
 import lupa.lua51
 import yaml
 
-from trainwright.gitops.wiring.health import Expressions
+from trainwright.kinds.health import Expressions
 
 # Argo CD runs gopher-lua, which is Lua 5.1, and opens package, base, table and a part of os.
 # https://github.com/argoproj/argo-cd/blob/v3.5.1/util/lua/lua.go

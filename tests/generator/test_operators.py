@@ -594,8 +594,7 @@ def test_exactly_one_object_is_run() -> None:
 
 def test_every_target_s_kind_has_its_operator() -> None:
     for target in TARGETS.values():
-        group = target.api_version.rpartition("/")[0]
-        assert (group, target.kind) in predicted.OPERATORS
+        assert target.of.group_kind in predicted.OPERATORS
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """The kinds of objects that Trainwright knows, each by its API group and its name.
 
-The name alone does not say what an object is: Volcano has a Job, SageMaker a TrainingJob.
+The name alone does not say what an object is: Volcano has a Job, SageMaker a TrainingJob. Those
+that train are in `kinds`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 
@@ -21,18 +23,11 @@ class GroupKind(NamedTuple):
     def of(cls, api_version: str, kind: str) -> GroupKind:
         """The kind of an object; one without apiVersion is of the kind that is known here."""
         if not api_version:
-            return _KNOWN.get(kind, cls("", kind))
+            return _BY_NAME.get(kind, cls("", kind))
         return cls(api_version.rpartition("/")[0], kind)
 
 
-# What trains.
-PYTORCHJOB = GroupKind("kubeflow.org", "PyTorchJob")
-TRAININGJOB = GroupKind("breezeml.ai", "TrainingJob")
-TRAINJOB = GroupKind("trainer.kubeflow.org", "TrainJob")
-JOBSET = GroupKind("jobset.x-k8s.io", "JobSet")
-JOB = GroupKind("batch", "Job")
-COMPOSE = GroupKind("", "Compose")  # a file, which has no API
-# What it refers to, and what is beside it.
+# What training refers to, and what is beside it.
 TRAININGRUNTIME = GroupKind("trainer.kubeflow.org", "TrainingRuntime")
 CLUSTERTRAININGRUNTIME = GroupKind("trainer.kubeflow.org", "ClusterTrainingRuntime")
 SERVICE = GroupKind("", "Service")
@@ -55,16 +50,19 @@ APPLICATIONSET = GroupKind("argoproj.io", "ApplicationSet")
 KUSTOMIZATION = GroupKind("kustomize.toolkit.fluxcd.io", "Kustomization")
 HELMRELEASE = GroupKind("helm.toolkit.fluxcd.io", "HelmRelease")
 
-TRAINING = (PYTORCHJOB, TRAININGJOB, TRAINJOB, JOBSET, JOB)
 RUNTIMES = (TRAININGRUNTIME, CLUSTERTRAININGRUNTIME)
 PODGROUPS = (PODGROUP_OF_VOLCANO, PODGROUP_OF_PLUGINS)
 
-_KNOWN = {
+_BY_NAME = {
     known.kind: known
     for known in (
-        *TRAINING,
         *RUNTIMES,
         *(LOCALQUEUE, CLUSTERQUEUE, RESOURCEFLAVOR),
         *(APPLICATION, APPLICATIONSET, KUSTOMIZATION, HELMRELEASE),
     )
 }
+
+
+def recognize(kinds: Iterable[GroupKind]) -> None:
+    """Let objects of these kinds be known by their name alone, where apiVersion is left out."""
+    _BY_NAME.update((known.kind, known) for known in kinds)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from trainwright.cluster.pods import assign_slots, pod_slots, read
-from trainwright.kinds.status import KINDS
+from trainwright.kinds import SERVED
 from trainwright.model import Manifest
 
 Shared = Callable[[str], Path]
@@ -30,7 +30,7 @@ def test_pods_of_a_real_operator_find_their_seats(
     shared: Shared, case: str, labels: list[str]
 ) -> None:
     job, *made = yaml.safe_load_all(shared(f"observed/pytorchjob/{case}.yaml").read_text())
-    kind = KINDS["kubeflow.org", "PyTorchJob"]
+    kind = SERVED["kubeflow.org", "PyTorchJob"]
     pods = [read(body, kind) for body in made if body["kind"] == "Pod"]
     taken = assign_slots(tuple(reversed(pods)), pod_slots(kind, job, ()))
     assert [pod.label for pod in taken] == labels
@@ -46,9 +46,9 @@ def rendered() -> list[Path]:
 def test_every_golden_job_has_seats_or_says_nothing(folder: Path) -> None:
     files = [file for file in sorted(folder.glob("*.yaml")) if file.name != "values.yaml"]
     bodies = [b for file in files for b in yaml.safe_load_all(file.read_text()) if "kind" in b]
-    found = [m for m in (Manifest(body=b) for b in bodies) if m.identity[:2] in KINDS]
+    found = [m for m in (Manifest(body=b) for b in bodies) if m.identity[:2] in SERVED]
     (manifest,) = found
-    kind = KINDS[manifest.identity[:2]]
+    kind = SERVED[manifest.identity[:2]]
     places = pod_slots(kind, manifest.body, tuple(Manifest(body=b) for b in bodies))
     reference = manifest.body["spec"].get("runtimeRef", {}).get("kind")
     if reference == "ClusterTrainingRuntime":  # git does not have what it adds
@@ -75,11 +75,11 @@ def pod(name: str, **status: Any) -> dict[str, Any]:
 def test_the_training_container_is_the_one_that_the_mesh_names() -> None:
     body = pod("a")
     body["metadata"]["annotations"] = {"kubectl.kubernetes.io/default-container": "main"}
-    assert read(body, KINDS["batch", "Job"]).container == "main"
+    assert read(body, SERVED["batch", "Job"]).container == "main"
 
 
 def test_of_two_pods_on_a_seat_the_newer_is_last() -> None:
-    kind = KINDS["batch", "Job"]
+    kind = SERVED["batch", "Job"]
     job = {
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a"},
         "spec": {"completionMode": "Indexed", "completions": 1, "template": {"spec": {"containers": [{"name": "c"}]}}},
@@ -95,7 +95,7 @@ def test_an_evicted_pod_says_so() -> None:
     body = pod(
         "a", phase="Failed", reason="Evicted", message="The node was low on resource: memory."
     )
-    ending = read(body, KINDS["batch", "Job"]).ending
+    ending = read(body, SERVED["batch", "Job"]).ending
     assert ending is not None
     assert (ending.reason, ending.message) == ("Evicted", "The node was low on resource: memory.")
 
@@ -109,7 +109,7 @@ def test_a_preempted_pod_names_the_preemption_and_not_its_exit_code() -> None:
         conditions=[{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
                      "message": "preempting to accommodate a higher priority pod"}],
     )  # fmt: skip
-    ending = read(body, KINDS["batch", "Job"]).ending
+    ending = read(body, SERVED["batch", "Job"]).ending
     assert ending is not None
     assert ending.reason == "PreemptionByScheduler"
     assert "higher priority" in ending.message

@@ -15,8 +15,9 @@ from trainwright.cluster import intent, status
 from trainwright.cluster.client import Access, Cluster
 from trainwright.cluster.intent import DesiredRun
 from trainwright.cluster.text import sentence
+from trainwright.kinds import SERVED
 from trainwright.kinds.predicted import find
-from trainwright.kinds.status import KINDS, Phase
+from trainwright.kinds.state import Phase
 from trainwright.model import Data, Manifest
 from trainwright.specs.load import JobFile
 
@@ -158,9 +159,9 @@ def test_the_objects_between_a_run_and_its_pods_are_those_that_controllers_made(
     for path in sorted(shared("observed/controllers").rglob("*.json")):
         data = json.loads(path.read_text())
         live = data["live"]
-        kind = KINDS[live["apiVersion"].rpartition("/")[0], live["kind"]]
+        kind = SERVED[live["apiVersion"].rpartition("/")[0], live["kind"]]
         made = {(body["kind"], body["metadata"]["name"]) for body in data["children"]}
         made = {(kind, name) for kind, name in made if kind != "Workload"}
-        assert set(kind.makes(live)) == made, path
+        assert {(str(which), name) for which, name in kind.status.makes(live)} == made, path
         seen += bool(made)
     assert seen

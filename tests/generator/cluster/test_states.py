@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gitops_engines import run_lua
-from trainwright.gitops.wiring import health
-from trainwright.kinds import TARGETS
+from trainwright.kinds import SERVED, TARGETS
+from trainwright.kinds.kind import Kind
 from trainwright.kinds.predicted import OPERATORS
-from trainwright.kinds.status import KINDS, Phase
+from trainwright.kinds.state import Phase
 
 Shared = Callable[[str], Path]
 
@@ -37,7 +37,7 @@ OBSERVED = {
 @pytest.mark.parametrize("name", OBSERVED)
 def test_real_status_of_a_pytorchjob(shared: Shared, name: str) -> None:
     body = yaml.safe_load(shared(f"observed/status/pytorchjob-{name}.yaml").read_text())
-    state = KINDS["kubeflow.org", "PyTorchJob"].judge(body)
+    state = SERVED["kubeflow.org", "PyTorchJob"].status.judge(body)
     assert (state.phase, state.reason, state.ready) == OBSERVED[name]
     assert state.total == 2
     assert state.since.startswith("2026-11-21T03:0")
@@ -118,19 +118,17 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Phase]] = {
 @pytest.mark.parametrize("case", CASES)
 def test_the_other_kinds(case: str) -> None:
     spec, status, phase = CASES[case]
-    kind = next(kind for kind in KINDS.values() if kind.kind == case.split(maxsplit=1)[0])
-    state = kind.judge({"metadata": {"name": "a"}, "spec": spec, "status": status})
+    kind = _kind(case.split(maxsplit=1)[0])
+    state = kind.status.judge({"metadata": {"name": "a"}, "spec": spec, "status": status})
     assert state.phase is phase
     assert state.total == 4
 
 
 def test_every_target_has_its_states_and_its_operator() -> None:
-    wanted = {
-        (t.api_version.rpartition("/")[0], t.kind) for t in TARGETS.values() if not t.envelope
-    }
-    assert set(KINDS) == wanted
-    assert set(KINDS) <= set(OPERATORS)
-    for kind in KINDS.values():
+    wanted = {t.of.group_kind for t in TARGETS.values() if not t.envelope}
+    assert set(SERVED) == wanted
+    assert set(SERVED) <= set(OPERATORS)
+    for kind in SERVED.values():
         assert kind.plural == f"{kind.kind.lower()}s"
 
 
@@ -143,9 +141,13 @@ HEALTH = {
 }
 
 
+def _kind(name: str) -> Kind:
+    return next(kind for kind in SERVED.values() if kind.kind == name)
+
+
 def argo_cd(body: dict[str, Any], kind: str) -> str:
     """The health of an object by the Lua that the wiring gives Argo CD."""
-    status: str = run_lua(health.KINDS[kind].lua, body)["status"]
+    status: str = run_lua(_kind(kind).health.lua, body)["status"]
     return status
 
 
@@ -160,11 +162,11 @@ def test_the_health_that_argo_cd_shows_agrees(case: str) -> None:
 @pytest.mark.parametrize("name", OBSERVED)
 def test_the_health_of_real_status_agrees(shared: Shared, name: str) -> None:
     body = yaml.safe_load(shared(f"observed/status/pytorchjob-{name}.yaml").read_text())
-    state = KINDS["kubeflow.org", "PyTorchJob"].judge(body)
+    state = SERVED["kubeflow.org", "PyTorchJob"].status.judge(body)
     assert argo_cd(body, "PyTorchJob") in HEALTH[state.phase]
 
 
-@pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.kind)
+@pytest.mark.parametrize("kind", SERVED.values(), ids=lambda kind: kind.kind)
 @given(
     types=st.lists(
         st.sampled_from(["Created", "Running", "Failed", "Complete", "Suspended"]), max_size=4
@@ -179,5 +181,7 @@ def test_a_failure_that_holds_is_never_anything_else(
         "execStatus": {"conditions": holds(*types)},
         "stage": "Running",
     }
-    state = kind.judge({"metadata": {}, **({"spec": {}} if filled else {}), "status": status})
+    state = kind.status.judge(
+        {"metadata": {}, **({"spec": {}} if filled else {}), "status": status}
+    )
     assert (state.phase is Phase.FAILED) == ("Failed" in types)

@@ -27,9 +27,9 @@ from trainwright.importing import ImportInput, text
 from trainwright.importing.accounting import leaves
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.importing.convert import Imported
-from trainwright.importing.jobset import ONE_GROUP
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
+from trainwright.kinds.indexed_import import ONE_GROUP
 from trainwright.manifests import reading
 from trainwright.model import Data, Manifest
 from trainwright.specs import yamlio

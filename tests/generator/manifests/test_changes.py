@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 
 import git_repository
 from git_repository import git
-from trainwright import groupkind
 from trainwright.cli import main
+from trainwright.groupkind import GroupKind
 from trainwright.manifests import changes, crds, webhooks
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.changes import Refusal
@@ -351,8 +351,8 @@ def test_bodies_complete_each_other_with_what_a_webhook_fills_in_alone() -> None
     }
     like["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "q"}
     like["spec"]["replicatedJobs"][0]["template"]["spec"]["completionMode"] = "Indexed"
-    done = webhooks.completed(groupkind.JOBSET, body, like)
+    done = webhooks.completed(GroupKind.of("", "JobSet"), body, like)
     like["spec"].pop("managedBy")
     like["metadata"].pop("labels")  # which no webhook makes: it adds one to those that are there
     assert done == like
-    assert webhooks.completed(groupkind.PYTORCHJOB, body, like) == body
+    assert webhooks.completed(GroupKind.of("", "PyTorchJob"), body, like) == body

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from mutated import mutations
-from trainwright import groupkind
 from trainwright.groupkind import GroupKind
 from trainwright.manifests import checking, crds, reading, run, webhooks
 from trainwright.manifests.catalog import Catalog
@@ -171,12 +170,12 @@ def test_a_rule_about_a_field_that_a_webhook_fills_in_is_not_certain_either() ->
 @pytest.mark.parametrize(
     ("kind", "pointer", "filled"),
     [
-        (groupkind.JOBSET, "/spec/failurePolicy/rules/0/name", True),
-        (groupkind.JOBSET, "/spec/failurePolicy/rules/0/action", False),
-        (groupkind.JOBSET, "/spec/replicatedJobs/3/template/spec/completionMode", True),
-        (groupkind.TRAINJOB, "/spec/runtimePatches/0/time", True),
-        (groupkind.PYTORCHJOB, "/metadata/labels/kueue.x-k8s.io~1queue-name", True),
-        (groupkind.PYTORCHJOB, "/spec/nprocPerNode", False),
+        (GroupKind.of("", "JobSet"), "/spec/failurePolicy/rules/0/name", True),
+        (GroupKind.of("", "JobSet"), "/spec/failurePolicy/rules/0/action", False),
+        (GroupKind.of("", "JobSet"), "/spec/replicatedJobs/3/template/spec/completionMode", True),
+        (GroupKind.of("", "TrainJob"), "/spec/runtimePatches/0/time", True),
+        (GroupKind.of("", "PyTorchJob"), "/metadata/labels/kueue.x-k8s.io~1queue-name", True),
+        (GroupKind.of("", "PyTorchJob"), "/spec/nprocPerNode", False),
         (GroupKind("", "Pod"), "/spec/suspend", False),
         (GroupKind("batch.volcano.sh", "Job"), "/spec/suspend", False),
     ],

@@ -11,10 +11,11 @@ import yaml
 
 from crds import TRAINJOBS
 from trainwright import rules
-from trainwright.kinds.trainjob import rules as trainjob
+from trainwright.kinds.subjects import subject_of
+from trainwright.kinds.trainjob import spec_rules as trainjob
 from trainwright.model import Environment, Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.subject import Hit
 from trainwright.rules import RULES
 from trainwright.specs import resolve
 from trainwright.specs.yamlio import Document
@@ -31,7 +32,7 @@ def environment(keys: str = "") -> Environment:
 def hits(rule: str, manifest: str, keys: str = "") -> list[Hit]:
     """What a rule says of the first document, the others beside it."""
     around = Bundle(Manifest(body=body) for body in yaml.safe_load_all(manifest))
-    subject = Subject(around[0], environment(keys), None, around)
+    subject = subject_of(around[0], environment(keys), None, around)
     return [hit for found, hit in rules.run(subject) if found.id == rule]
 
 
@@ -208,6 +209,10 @@ def jobset_of(
     )
 
 
+def sets_of(first: str, second: str) -> str:
+    return f"kind: JobSet\nspec: {{replicatedJobs: [{{name: a{first}}}, {{name: b{second}}}]}}"
+
+
 JOBS = [
     ("TW301", job_of(TWO), "", 0),
     ("TW301", job_of("parallelism: 2, completions: 2, "), "", 1),
@@ -262,6 +267,8 @@ JOBS = [
     ("TW307", job_of("", "command: [bash, -c, 'echo $(hostname)']"), "", 0),
     ("TW307", job_of("", "command: [bash, -ec, 'echo $(hostname)', '$(RANK)']"), "", 1),
     ("TW307", job_of("", "command: [a, '$(DB_SERVICE_HOST):$(DB_SERVICE_PORT)']"), "", 0),
+    ("TW308", sets_of("", ", dependsOn: [{name: a, status: Ready}]"), "", 0),
+    ("TW308", sets_of(", dependsOn: [{name: b, status: Ready}]", ""), "", 1),
     ("TW308", jobset_of("", "startupPolicy: {startupPolicyOrder: InOrder}, "), "", 0),
     ("TW308", jobset_of("", "successPolicy: {operator: All, targetReplicatedJobs: [other]}, "), "", 1),
     ("TW308", jobset_of("", "failurePolicy: {rules: [{onJobFailureReasons: [Boredom]}]}, "), "", 1),
@@ -544,5 +551,5 @@ def test_thousands_of_objects_are_looked_up_and_never_scanned() -> None:
     )
     Counting.scans = 0
     for manifest in around:
-        list(rules.run(Subject(manifest, environment(), None, around)))
+        list(rules.run(subject_of(manifest, environment(), None, around)))
     assert Counting.scans <= 6  # once an index, and the loop above

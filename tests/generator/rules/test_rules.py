@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from trainwright import rules
 from trainwright.findings import credentials
+from trainwright.kinds.subjects import subject_of
 from trainwright.model import Data, Environment, Manifest
 from trainwright.objects import finders as kinds
 from trainwright.objects.bundle import Bundle
@@ -41,7 +42,7 @@ def _subjects(sample: Sample) -> list[Subject]:
     manifests = tuple(Manifest(body=body) for body in yaml.safe_load_all(sample.manifest))
     pool = next(iter(environment.pools.values()), None)
     job = _JobWithPool(pool) if pool else None
-    return [Subject(m, environment, job, manifests) for m in manifests]  # type: ignore[arg-type]
+    return [subject_of(m, environment, job, manifests) for m in manifests]  # type: ignore[arg-type]
 
 
 class _JobWithPool:
@@ -133,7 +134,7 @@ def test_how_long_a_name_may_be_depends_on_the_largest_worker_index(
             "metadata": {"name": "a" * length},
             "spec": {"pytorchReplicaSpecs": {"Worker": {"replicas": workers}}},
         }
-        subject = Subject(Manifest(body=body), _environment())
+        subject = subject_of(Manifest(body=body), _environment())
         return [hit.message for hit in RULES["TW104"].run(subject)]
 
     assert not hits(longest)
@@ -147,7 +148,7 @@ def _pod(container: dict[str, Data], **spec: Data) -> Subject:
         "kind": "PyTorchJob",
         "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": template}}},
     }
-    return Subject(Manifest(body=body), _environment("podSecurity: restricted"))
+    return subject_of(Manifest(body=body), _environment("podSecurity: restricted"))
 
 
 SAFE = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
@@ -332,7 +333,7 @@ def test_on_manifests_that_were_applied_to_a_real_server(
 ) -> None:
     text = shared(f"observed/pytorchjob/{case}.yaml").read_text()
     body = next(iter(yaml.safe_load_all(text)))
-    subject = Subject(Manifest(body=body), _environment())
+    subject = subject_of(Manifest(body=body), _environment())
     assert {rule.id for rule, _ in rules.run(subject)} == expected
 
 
@@ -380,7 +381,7 @@ def _run_all(body: dict[str, Data]) -> None:
     environment = _environment(EVERYTHING)
     around = Bundle(Manifest(body={**body, "kind": kind}) for kind in KINDS)
     for manifest in around:
-        for _, hit in rules.run(Subject(manifest, environment, None, around)):
+        for _, hit in rules.run(subject_of(manifest, environment, None, around)):
             assert isinstance(hit.message, str)
             assert hit.pointer == "" or hit.pointer.startswith("/")
 
@@ -451,7 +452,7 @@ def test_no_wrong_type_anywhere_in_a_sample_makes_a_rule_fail(rule: Rule) -> Non
                     documents = [*bodies[:index], spoilt, *bodies[index + 1 :]]
                     around = Bundle(Manifest(body=document) for document in documents)
                     for manifest in around:
-                        for _, hit in rules.run(Subject(manifest, environment, None, around)):
+                        for _, hit in rules.run(subject_of(manifest, environment, None, around)):
                             assert hit.message
 
 
@@ -485,7 +486,7 @@ def _twins() -> list[Subject]:
             for spec in specs.values() if isinstance(specs, dict) else ():
                 both = {**subject.spec, "pytorchReplicaSpecs": dict.fromkeys(ROLES, spec)}
                 manifest = Manifest(body={**subject.body, "spec": both})
-                twins.append(Subject(manifest, subject.environment, subject.job))
+                twins.append(subject_of(manifest, subject.environment, subject.job))
     return twins
 
 
@@ -515,7 +516,7 @@ def test_rendered_pods_are_judged_alike() -> None:
     assert files
     for file in files:
         for body in yaml.safe_load_all(file.read_text()):
-            subject = Subject(Manifest(body=body), environment)
+            subject = subject_of(Manifest(body=body), environment)
             found = [(rule.id, hit.pointer, hit.message) for rule, hit in rules.run(subject)]
             assert found == _plainly(subject), file
 
@@ -528,7 +529,7 @@ def test_a_kind_of_another_group_is_not_the_kind_that_a_rule_is_about(rule: Rule
         known = Manifest(body=body).group_kind
         if known in kinds.WITH_PODS and known in (rule.kinds or kinds.WITH_PODS):
             foreign = Manifest(body={**body, "apiVersion": "training.example.com/v1"})
-            subject = Subject(foreign, environment, None, Bundle([foreign]))
+            subject = subject_of(foreign, environment, None, Bundle([foreign]))
             assert not subject.templates
             assert rule.id not in {found.id for found, _ in rules.run(subject)} or not rule.kinds
 
@@ -543,7 +544,7 @@ def test_a_kind_of_another_group_is_not_the_kind_that_a_rule_is_about(rule: Rule
     ],
 )  # fmt: skip
 def test_kinds_of_others_with_a_name_that_is_known(manifest: str, rule: str) -> None:
-    subject = Subject(Manifest(body=yaml.safe_load(manifest)), _environment())
+    subject = subject_of(Manifest(body=yaml.safe_load(manifest)), _environment())
     assert rule not in {found.id for found, _ in rules.run(subject)}
 
 
@@ -585,7 +586,7 @@ def _shell(script: str, *flags: str) -> set[str]:
         "kind": "PyTorchJob",
         "spec": {"pytorchReplicaSpecs": {"Worker": replica}},
     }
-    return {rule.id for rule, _ in rules.run(Subject(Manifest(body=body), _environment()))}
+    return {rule.id for rule, _ in rules.run(subject_of(Manifest(body=body), _environment()))}
 
 
 @pytest.mark.parametrize("script", STARTING)

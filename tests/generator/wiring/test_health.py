@@ -15,9 +15,8 @@ import yaml
 
 import crds
 import gitops_engines
-from trainwright.gitops.wiring import customizations
-from trainwright.gitops.wiring.health import KINDS
-from trainwright.kinds import TARGETS
+from trainwright.gitops.wiring import customizations, workload
+from trainwright.kinds import SERVED, TARGETS
 from trainwright.model import Environment, Location, TargetOptions
 from trainwright.specs import yamlio
 
@@ -40,11 +39,18 @@ def _spec(kind: str) -> Any:
     return _load(path)["spec"]
 
 
+SCRIPTS = {
+    **{kind.kind: (kind.api_version, kind.health.lua) for kind in SERVED.values()},
+    "Workload": ("kueue.x-k8s.io/v1beta2", workload.health()),
+}
+FLUX = {kind.kind: kind.health.flux for kind in SERVED.values()}  # which applies no Workload
+
+
 def _states() -> Iterator[Any]:
-    for kind, health in KINDS.items():
+    for kind, (api_version, _) in SCRIPTS.items():
         for sample in _load(HERE / "states" / f"{kind.lower()}.yaml"):
             body = {
-                "apiVersion": health.api_version,
+                "apiVersion": api_version,
                 "kind": kind,
                 "metadata": {
                     "name": "a",
@@ -64,15 +70,14 @@ RECORDED = _load(HERE / "states/recorded.yaml")
 
 
 def _agrees(kind: str, body: dict[str, Any], expected: dict[str, Any]) -> None:
-    health = KINDS[kind]
-    shown = gitops_engines.run_lua(health.lua, body)
+    shown = gitops_engines.run_lua(SCRIPTS[kind][1], body)
     assert set(shown) == {"status", "message"}
     assert shown["status"] == expected["argocd"]
     assert shown["status"] in ARGO
     assert shown["message"] == expected.get("says", shown["message"])
     assert shown["message"].strip()
-    if health.flux:
-        assert gitops_engines.flux_status(health.flux, body) == expected["flux"]
+    if kind in FLUX:
+        assert gitops_engines.flux_status(FLUX[kind], body) == expected["flux"]
 
 
 @pytest.mark.parametrize(("kind", "body", "sample"), STATES)
@@ -102,15 +107,7 @@ def test_a_sample_is_what_the_real_kind_can_say(
     assert crds.errors(path, body, body["apiVersion"].rpartition("/")[2]) == []
 
 
-def test_every_kind_that_is_applied_has_both_readings() -> None:
-    for target in TARGETS.values():
-        if not target.envelope:
-            health = KINDS[target.kind]
-            assert health.api_version == target.api_version
-            assert health.flux
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SCRIPTS)
 def test_every_outcome_is_among_the_samples(kind: str) -> None:
     outcomes = {p.values[2]["argocd"] for p in STATES if p.values[0] == kind}
     if kind == "PyTorchJob":
@@ -118,11 +115,11 @@ def test_every_outcome_is_among_the_samples(kind: str) -> None:
     assert outcomes == ARGO - ({"Suspended"} if kind == "TrainingJob" else set())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SCRIPTS)
 @pytest.mark.parametrize("status", [None, {}, {"conditions": []}, {"conditions": [{}]}])
 def test_half_an_object_is_no_error(kind: str, status: Any) -> None:
     body = {"metadata": {"name": "a"}, "spec": {}, "status": status}
-    shown = gitops_engines.run_lua(KINDS[kind].lua, body)
+    shown = gitops_engines.run_lua(SCRIPTS[kind][1], body)
     assert shown["status"] == "Progressing"
 
 
@@ -156,23 +153,25 @@ def _workload(*, active: bool | None, finished: bool) -> dict[str, Any]:
 def test_a_workload_can_be_held_and_released(
     active: bool | None, finished: bool, possible: set[str]
 ) -> None:
-    health = KINDS["Workload"]
-    found = gitops_engines.run_lua(health.discovery, _workload(active=active, finished=finished))
-    assert set(found) == set(health.actions)
+    found = gitops_engines.run_lua(
+        workload.discovery(), _workload(active=active, finished=finished)
+    )
+    assert set(found) == set(workload.ACTIONS)
     assert {name for name, action in found.items() if not action["disabled"]} == possible
 
 
 @pytest.mark.parametrize(("action", "active"), [("hold", False), ("release", True)])
 def test_an_action_changes_one_field(action: str, active: bool) -> None:
     body = {"kind": "Workload", "spec": {"active": not active, "podSets": [{"name": "main"}]}}
-    changed = gitops_engines.run_lua(KINDS["Workload"].action(action), body)
+    changed = gitops_engines.run_lua(workload.action(action), body)
     assert changed == {**body, "spec": {**body["spec"], "active": active}}
 
 
 def test_what_git_says_has_no_action() -> None:
     """Self-healing would take it back in the same minute."""
-    kinds = {target.kind for target in TARGETS.values()}
-    assert not [health.kind for health in KINDS.values() if health.actions and health.kind in kinds]
+    settings = customizations.settings([_environment(*TARGETS)])
+    having = {key for key in settings if ".actions." in key}
+    assert having == {"resource.customizations.actions.kueue.x-k8s.io_Workload"}
 
 
 # --- what Argo CD is given -----------------------------------------------------------------------
@@ -193,15 +192,15 @@ def test_argocd_cm_holds_the_scripts_that_were_tested() -> None:
     text = yamlio.dump(customizations.config_map(settings))
     read = yaml.safe_load(text)
     assert read["data"] == settings
-    for health in KINDS.values():
-        name = f"resource.customizations.health.{health.group}_{health.kind}"
-        assert read["data"][name] == health.lua
+    for kind, (api_version, lua) in SCRIPTS.items():
+        group = api_version.partition("/")[0]
+        assert read["data"][f"resource.customizations.health.{group}_{kind}"] == lua
     actions = yaml.safe_load(
         read["data"]["resource.customizations.actions.kueue.x-k8s.io_Workload"]
     )
-    assert actions["discovery.lua"] == KINDS["Workload"].discovery
+    assert actions["discovery.lua"] == workload.discovery()
     assert {d["name"]: d["action.lua"] for d in actions["definitions"]} == {
-        name: KINDS["Workload"].action(name) for name in KINDS["Workload"].actions
+        name: workload.action(name) for name in workload.ACTIONS
     }
     values = yaml.safe_load(yamlio.dump(customizations.helm_values(settings)))
     assert values == {"configs": {"cm": settings}}

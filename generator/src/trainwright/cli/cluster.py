@@ -75,11 +75,10 @@ class Reach:
 
 
 def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) -> None:
-    from importlib.resources import files
-
     if role is not None:
-        manifest = files("trainwright") / "cluster" / "rbac" / f"{role}.yaml"
-        click.echo(manifest.read_text(encoding="utf-8"), nl=False)
+        from trainwright.cluster import rbac
+
+        click.echo(rbac.manifest(role), nl=False)
         context.exit()
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainwright.errors import SelectionError, SourceError
-from trainwright.kinds import TARGETS
+from trainwright.kinds import SERVED, TARGETS
+from trainwright.kinds.kind import Kind
 from trainwright.kinds.predicted import OPERATORS
-from trainwright.kinds.status import KINDS, Kind
 from trainwright.model import Environment, Manifest
 from trainwright.runs.decision import Held
 from trainwright.runs.record import VALUES_FILE, RunFiles
@@ -40,7 +40,7 @@ class DesiredRun:
 
     @property
     def kind(self) -> Kind | None:
-        return KINDS.get(self.manifest.identity[:2]) if self.manifest else None
+        return SERVED.get(self.manifest.identity[:2]) if self.manifest else None
 
     @property
     def namespace(self) -> str:
@@ -79,12 +79,7 @@ class DesiredState:
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds that runs can be of here: of declared targets, and of what is rendered."""
-        declared = [
-            KINDS[group, target.kind]
-            for target in TARGETS.values()
-            for group in [target.api_version.rpartition("/")[0]]
-            if target.name in self.environment.targets and (group, target.kind) in KINDS
-        ]
+        declared = [kind for kind in SERVED.values() if kind.name in self.environment.targets]
         rendered = [intent.kind for intent in self.intents if intent.kind]
         return tuple(dict.fromkeys((*declared, *rendered)))
 

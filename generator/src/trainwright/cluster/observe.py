@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from trainwright.cluster import kueue
 from trainwright.cluster.pods import UNSCHEDULED, LivePod, Termination, clean
-from trainwright.kinds.status import Kind, Phase, State
+from trainwright.kinds.kind import Kind
+from trainwright.kinds.state import Phase, State
 from trainwright.model import Data
 
 # What keeps a pod from starting, the most telling first: of several pods one is shown.
@@ -56,7 +57,7 @@ class Observation:
 
 def judge(kind: Kind, sight: Observation) -> State:
     """The state of a run: what its object says, made precise by its pods."""
-    told = kind.judge(sight.body)
+    told = kind.status.judge(sight.body)
     told = replace(told, message=clean(told.message))
     if told.phase is Phase.SUCCEEDED:
         return told

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 
 from trainwright.cluster.termination import RankFailure, parse
 from trainwright.findings.credentials import redact
+from trainwright.kinds.kind import Kind
 from trainwright.kinds.predicted import workload
-from trainwright.kinds.status import Kind
 from trainwright.model import Data, Manifest
 from trainwright.pods import pod as operator
 from trainwright.pods import ranks
@@ -17,7 +17,6 @@ from trainwright.pods import ranks
 RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
 UNSCHEDULED = "Unscheduled"  # of pods that no scheduler has said anything of
-_ATTEMPT_LABEL = "jobset.sigs.k8s.io/restart-attempt"
 _MAIN_CONTAINER = "kubectl.kubernetes.io/default-container"  # mesh injectors set it
 _SUFFIX = re.compile(r"-[a-z0-9]{5}$")  # what the Job controller appends to a pod's name
 
@@ -125,7 +124,7 @@ def pod_slots(
     own = Manifest(body=body)
     others = tuple(m for m in beside if m.identity[:2] != own.identity[:2])
     try:
-        pods = workload((own, *others), kind.size(body)).pods
+        pods = workload((own, *others), kind.status.size(body)).pods
         foreseen = ranks.predict(pods)
     except (operator.ManifestError, KeyError, TypeError, ValueError, IndexError):
         return ()
@@ -179,7 +178,7 @@ def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
         ending=_ending(container.get("state"), status),
         before=_ending(container.get("lastState"), {}),
         index=_count(labels, _INDEX_LABEL),
-        attempt=_count(labels, _ATTEMPT_LABEL),
+        attempt=_count(labels, kind.attempt_label),
         origin=metadata.get("generateName", "").rstrip("-") if _INDEX_LABEL in labels else "",
     )
 
@@ -244,7 +243,7 @@ def _waiting(
         scheduler = spec.get("schedulerName") or "default-scheduler"
         return UNSCHEDULED, f"the scheduler {scheduler} has not considered it"
     for init in status.get("initContainerStatuses") or ():
-        held = _held_up(init, kind.waits.get(init["name"], "has not ended"))
+        held = _held_up(init, kind.status.waits.get(init["name"], "has not ended"))
         if held and not _is_sidecar(spec, init["name"]):
             return held
     return _not_ready(container)

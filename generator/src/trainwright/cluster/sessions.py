@@ -13,7 +13,7 @@ from trainwright.cluster.intent import DesiredRun, DesiredState
 from trainwright.cluster.logs import LogLine, LogOptions
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import BROKEN, LiveObject, RunStatus
-from trainwright.kinds.status import Phase
+from trainwright.kinds.state import Phase
 from trainwright.reports.report import visible
 
 

@@ -15,7 +15,8 @@ from trainwright.cluster.observe import POD_GROUP, Notice, Observation, current,
 from trainwright.cluster.pods import RUN_LABEL, LivePod, assign_slots, clean, pod_slots, read
 from trainwright.findings.credentials import redact
 from trainwright.groupkind import GroupKind
-from trainwright.kinds.status import Kind, Phase, State
+from trainwright.kinds.kind import Kind
+from trainwright.kinds.state import Phase, State
 from trainwright.model import Data, Manifest
 from trainwright.runs.decision import Held
 
@@ -242,7 +243,7 @@ def _label(body: Mapping[str, Data], name: str) -> str:
 def _may_lack(one: LiveObject, found: Mapping[str, Sequence[Data]]) -> bool:
     """Whether a run may have pods that the labels of git did not find."""
     without = (Phase.SUCCEEDED, Phase.SUSPENDED)
-    return one.name not in found and one.kind.judge(one.body).phase not in without
+    return one.name not in found and one.kind.status.judge(one.body).phase not in without
 
 
 def _explained(
@@ -255,31 +256,33 @@ def _explained(
 
     They are about the object itself, or about what it makes its pods through.
     """
-    about: dict[tuple[str, str], tuple[str, str]] = {}
+    about: dict[tuple[str, str], tuple[GroupKind, tuple[str, str]]] = {}
     for one in live:
         key = (one.kind.kind, one.name)
         if _is_unexplained(one, sights[key]):
-            about |= dict.fromkeys((key, *one.kind.makes(one.body), (POD_GROUP, one.name)), key)
+            own, group = (one.kind.group_kind, one.name), (GroupKind("", POD_GROUP), one.name)
+            for kind, name in (own, *one.kind.status.makes(one.body), group):
+                about[kind.kind, name] = kind, key
     events = cluster.all(EVENTS, namespace, field_selector="type=Warning") if about else []
     for event in sorted(events, key=_happened):
         object_ = event.get("involvedObject") or {}
-        run = about.get((object_.get("kind", ""), object_.get("name", "")))
-        if run and _is_known(object_):
+        known = about.get((object_.get("kind", ""), object_.get("name", "")))
+        if known and _is_of(object_, known[0]):
+            run = known[1]
             said = clean(event.get("message") or "")
             notice = Notice(object_["kind"], event.get("reason") or "Warning", said)
             sights[run] = replace(sights[run], notices=(*sights[run].notices, notice))
     return sights
 
 
-def _is_known(reference: Mapping[str, Data]) -> bool:
-    """Whether an event is about a kind of ours, and not about one of the same name."""
-    kind = str(reference.get("kind", ""))
-    named = GroupKind.of(str(reference.get("apiVersion", "")), kind)
-    return kind == POD_GROUP or named == GroupKind.of("", kind)
+def _is_of(reference: Mapping[str, Data], kind: GroupKind) -> bool:
+    """Whether an event is about an object of a kind, and not about one of the same name."""
+    written = str(reference.get("apiVersion", ""))
+    return not written or kind.kind == POD_GROUP or GroupKind.of(written, kind.kind) == kind
 
 
 def _is_unexplained(one: LiveObject, sight: Observation) -> bool:
-    told = one.kind.judge(one.body)
+    told = one.kind.status.judge(one.body)
     waits = told.phase in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING)
     return waits and is_unexplained(told.total, current(sight.pods))
 

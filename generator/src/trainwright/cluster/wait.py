@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from trainwright.cluster.client import Cluster, Resource
 from trainwright.cluster.errors import Expired, Unreachable
-from trainwright.kinds.status import Phase, State
+from trainwright.kinds.state import Phase, State
 from trainwright.model import Data
 
 _WINDOW = 20  # seconds of one watch, after which pods are looked at again

@@ -1,6 +1,7 @@
 """Existing manifests and command lines into job specs, with an account of what is left behind.
 
-Adding a kind is its module and its line here; so is adding a command.
+How objects of a kind are read is in `import_.py` of its folder; adding a command is its module and
+its line here.
 """
 
 from __future__ import annotations
@@ -9,27 +10,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trainwright.findings import diagnostics as dx
 from trainwright.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
-from trainwright.importing import (
-    compose,
-    docker,
-    elasticdl,
-    job,
-    jobset,
-    pytorchjob,
-    trainingjob,
-    trainjob,
-)
+from trainwright.importing import docker, elasticdl
 from trainwright.importing.commandline import CommandReader, Line, lines
-from trainwright.importing.reader import Reader, mapping, with_beside
-from trainwright.importing.source import ImportingError, NotImported, Source, SourceObject
+from trainwright.importing.reader import source_of, with_beside
+from trainwright.importing.source import Source
+from trainwright.kinds import KINDS, SERVED
+from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, mapping
 from trainwright.manifests import reading
 from trainwright.model import Finding, Location, Manifest
 from trainwright.specs.yamlio import Document
 
-READERS: dict[GroupKind, Reader] = {
-    GroupKind(module.READER.group, module.READER.kind): module.READER
-    for module in (pytorchjob, trainingjob, trainjob, jobset, job)
-}
 COMMANDS: tuple[CommandReader, ...] = (docker.COMMAND, elasticdl.COMMAND)
 
 # What operators or targets make themselves, so that nobody misses it.
@@ -87,17 +77,18 @@ class ImportInput:
         self._say_beside(parts)
 
     def _take(self, part: SourceObject, others: Sequence[SourceObject]) -> None:
-        if compose.is_file(part.body):
-            for name, service in compose.services(part):
-                self.sources.append(compose.READER.source(service, (), name))
-            return
-        reader = READERS.get(_kind(part))
-        if reader is None:
+        for whole in KINDS.values():
+            if whole.reader.is_file(part.body):
+                inside = whole.reader.inside(part)
+                self.sources += [source_of(whole, one, (), name) for name, one in inside]
+                return
+        kind = SERVED.get(_kind(part))
+        if kind is None:
             return
         metadata = mapping(part.body.get("metadata"))
         name = str(metadata.get("name") or metadata.get("generateName") or "job")
         try:
-            self.sources.append(with_beside(reader.source(part, others, name), others))
+            self.sources.append(with_beside(source_of(kind, part, others, name), others))
         except ImportingError as error:
             self.problems.append(str(error))
 
@@ -105,12 +96,16 @@ class ImportInput:
         used = {id(used.body) for source in self.sources for used in source.parts}
         for part in parts:
             kind = _kind(part)
-            if kind in READERS or compose.is_file(part.body) or id(part.body) in used:
+            if kind in SERVED or _is_file(part) or id(part.body) in used:
                 continue
             name = mapping(part.body.get("metadata")).get("name", "")
             why = _REPLACED.get(kind, "it is not a training workload: keep applying it as it is")
             field = f"{kind.kind or 'document'}/{name}"
             self.beside.append(NotImported(field=field, place=part.place(""), value="", why=why))
+
+
+def _is_file(part: SourceObject) -> bool:
+    return any(kind.reader.is_file(part.body) for kind in KINDS.values())
 
 
 def _reader(words: tuple[str, ...]) -> CommandReader | None:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from trainwright.equivalence.comparison import values
-from trainwright.importing.source import ImportingError, Source, read
+from trainwright.importing.source import Source, read
+from trainwright.kinds.reading import ImportingError
 from trainwright.model import Data, Manifest
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup

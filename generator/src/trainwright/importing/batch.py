@@ -11,8 +11,9 @@ from trainwright.groupkind import RUNTIMES
 from trainwright.importing import ImportInput, text
 from trainwright.importing.convert import Imported, convert, job_name
 from trainwright.importing.reader import with_entrypoint
-from trainwright.importing.source import ImportingError, Source
+from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
+from trainwright.kinds.reading import ImportingError
 from trainwright.specs import filetree
 from trainwright.specs.load import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Folder

@@ -10,13 +10,13 @@ from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
 from trainwright.importing import beside
 from trainwright.importing.choice import Choice
+from trainwright.importing.generated import is_generated
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.model import POD_FIELDS, Data, Environment, Pool, spelled
 from trainwright.pods import command as commands
 from trainwright.pods.pod import Mount, Pod
-from trainwright.specs.kubernetes_schemas import is_generated
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from trainwright.importing.source import ImportingError
+from trainwright.kinds.reading import ImportingError
 from trainwright.model import Environment, Pool
 from trainwright.pods.pod import Pod
 

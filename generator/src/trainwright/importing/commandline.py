@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import click
 
-from trainwright.importing.source import ImportingError, NotImported, Source, shown
+from trainwright.importing.source import Source
+from trainwright.kinds.reading import ImportingError, NotImported, shown
 from trainwright.model import Data, Location
 
 _PROMPT = re.compile(r"^\s*(?:[$>]\s+)?(?:sudo\s+)?")

@@ -12,9 +12,10 @@ from trainwright.equivalence.comparison import values
 from trainwright.importing import accounting, beside, candidate, reasons, shortest
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
-from trainwright.importing.source import ImportingError, NotImported, Source, malformed
+from trainwright.importing.source import Source, malformed
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
+from trainwright.kinds.reading import ImportingError, NotImported
 from trainwright.kinds.target import Unsupported
 from trainwright.model import Data
 from trainwright.pointer import Pointer

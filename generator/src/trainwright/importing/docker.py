@@ -11,10 +11,11 @@ from typing import Any
 
 import click
 
-from trainwright.importing import compose
 from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
-from trainwright.importing.reader import target_of
-from trainwright.importing.source import ImportingError, NotImported, Source, SourceObject, shown
+from trainwright.importing.source import Source
+from trainwright.kinds.compose import KIND
+from trainwright.kinds.compose.import_ import READER, services
+from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, shown
 from trainwright.model import Data
 
 # Options that a service of a compose file has: its key, and whether there may be several.
@@ -94,14 +95,14 @@ def _read(line: Line) -> Source:
         place=lambda _: line.place,
         called=call({k.removeprefix("/spec"): v for k, v in names.items()}),
     )
-    ((_, part),) = compose.services(file)
+    ((_, part),) = services(file)
     return Source(
-        kind=compose.READER.kind,
+        kind=KIND.kind,
         name=name,
-        target=target_of(compose.READER.kind),
+        target=KIND.name,
         parts=(part,),
         left=(*_left(line, given), *taken_literally(line, line.words)),
-        reasons=compose.READER.reasons,
+        reasons=READER.reasons,
     )
 
 

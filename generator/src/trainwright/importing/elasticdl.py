@@ -14,11 +14,11 @@ from collections.abc import Iterator
 import click
 
 from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
-from trainwright.importing.reader import target_of
-from trainwright.importing.source import ImportingError, NotImported, Source, SourceObject, shown
+from trainwright.importing.source import Source
+from trainwright.kinds.pytorchjob import KIND
+from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, shown
 from trainwright.model import Data
 
-_KIND = "PyTorchJob"
 _READ = """
 --job_name --image_name --worker_image --job_command --num_workers --namespace --image_pull_policy
 --worker_resource_request --worker_resource_limit --worker_pod_priority --envs --volume
@@ -70,9 +70,9 @@ def _read(line: Line) -> Source:
     image = given.get("--worker_image") or given.get("--image_name", "")
     body, names = _manifest(given, str(image))
     return Source(
-        kind=_KIND,
+        kind=KIND.kind,
         name=str(given["--job_name"]),
-        target=target_of(_KIND),
+        target=KIND.name,
         parts=(SourceObject(body=body, place=lambda _: line.place, called=call(names)),),
         left=(
             *_left(line, given, unknown),
@@ -119,8 +119,8 @@ def _manifest(given: dict[str, Data], image: str) -> tuple[dict[str, Data], dict
     if "--restart_policy" in given:
         worker["restartPolicy"] = given["--restart_policy"]
     body = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": _KIND,
+        "apiVersion": KIND.api_version,
+        "kind": KIND.kind,
         "metadata": metadata,
         "spec": {
             "elasticPolicy": {"minReplicas": 1, "maxReplicas": workers},

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from trainwright import equivalence
 from trainwright.equivalence import NormalForm
 from trainwright.errors import SourceError
-from trainwright.importing.source import ImportingError
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
+from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.specs import edit as editing
 from trainwright.specs.edit import EditError

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from trainwright.kinds import KINDS
 from trainwright.model import Data, Manifest
 from trainwright.objects.tolerant import mapping, mappings, text
 from trainwright.pods.pod import Pod
@@ -14,12 +15,7 @@ from trainwright.pods.pod import Pod
 GROUP, KIND = "monitoring.coreos.com", "PodMonitor"
 VARIABLE = "TRAINWRIGHT_METRICS_PORT"
 # Labels that operators give to the pods of an object, whose name they are.
-_OF_OPERATORS = (
-    "training.kubeflow.org/job-name",
-    "jobset.sigs.k8s.io/jobset-name",
-    "batch.kubernetes.io/job-name",
-    "job-name",
-)
+_OF_OPERATORS = tuple(label for kind in KINDS.values() for label in kind.name_labels)
 _DEFAULTS = {"path": "/metrics", "scheme": "http"}
 
 

@@ -10,11 +10,12 @@ from functools import lru_cache
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
 from trainwright.importing.accounting import Account
-from trainwright.importing.source import NotImported, Source, shown
+from trainwright.importing.generated import is_generated
+from trainwright.importing.source import Source
+from trainwright.kinds.reading import NotImported, shown
 from trainwright.kinds.target import Deviation
 from trainwright.model import POD_FIELDS, Data, spelled
 from trainwright.pointer import Pointer
-from trainwright.specs.kubernetes_schemas import is_generated
 from trainwright.specs.merge import lookup
 
 _NO_SUCH_VOLUME = (

@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from trainwright.equivalence import NormalForm
 from trainwright.equivalence import normal_form as run_of
 from trainwright.errors import TrainwrightError
-from trainwright.findings import credentials
 from trainwright.importing import beside
 from trainwright.kinds import predicted
+from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 from trainwright.model import Data, Location, Manifest
 from trainwright.pods.pod import Pod, Workload
 from trainwright.specs import schema
-
-
-class ImportingError(TrainwrightError):
-    """Something cannot be imported at all; the message says why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NotImported:
-    """A value that a job spec does not carry: what it was, where it stands, and why.
-
-    `value` is fit for people's eyes: nothing that looks like a credential is in it.
-    """
-
-    field: str
-    place: Location
-    value: str
-    why: str
-
-    def __str__(self) -> str:
-        value = f" {self.value}" if self.value else ""
-        return f"{self.place}: {self.field}{value}: {self.why}"
 
 
 def _said(data: Data) -> Data:
@@ -43,32 +22,6 @@ def _said(data: Data) -> Data:
     if isinstance(data, Mapping):
         return {key: _said(value) for key, value in data.items() if value is not None}
     return [_said(item) for item in data] if isinstance(data, list) else data
-
-
-def shown(name: str, value: Data) -> str:
-    """A value in a few words, with everything that looks like a credential hidden."""
-    if value is None:
-        return ""
-    if isinstance(value, Mapping):
-        named = [f"name: {shown('', value['name'])}"] if "name" in value else []
-        return f"{{{', '.join([*named, *(str(key) for key in value if key != 'name')])}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(shown(name, item) for item in value)}]"[:120]
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    if credentials.kind(text) or credentials.named(name, text):
-        return credentials.HIDDEN
-    text = credentials.redact(text).replace("\n", "\\n")
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceObject:
-    """One object, with what its values are called where people wrote them, and their positions."""
-
-    body: Mapping[str, Data]
-    place: Callable[[str], Location]  # of a JSON pointer
-    called: Callable[[str], str] = str  # what people call it: the pointer itself, or an option
-    beside: bool = False  # no part of the workload, and there for it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,31 +1,40 @@
-"""The targets, in the order they are listed: adding one is its module and its line here."""
+"""The workload kinds, in the order they are listed: adding one is its folder and its line here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
+from trainwright.groupkind import GroupKind, recognize
 from trainwright.kinds import queueing
-from trainwright.kinds.compose import target as compose
-from trainwright.kinds.job import target as indexed_job
-from trainwright.kinds.jobset import target as jobset
-from trainwright.kinds.pytorchjob import target as pytorchjob
+from trainwright.kinds.kind import Kind
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.kinds.trainingjob import target as trainingjob
-from trainwright.kinds.trainjob import target as trainjob
 from trainwright.model import Environment, Job
 from trainwright.pointer import Pointer
 
-TARGETS: dict[str, Target] = {
-    t.name: t
-    for t in (
-        pytorchjob.TARGET,
-        trainingjob.TARGET,
-        trainjob.TARGET,
-        jobset.TARGET,
-        indexed_job.TARGET,
-        compose.TARGET,
-    )
+_FOLDERS = (
+    "pytorchjob",
+    "trainingjob",
+    "trainjob",
+    "jobset",
+    "job",
+    "compose",
+)
+
+
+def _kind(folder: str) -> Kind:
+    kind: Kind = import_module(f"{__name__}.{folder}").KIND
+    return kind
+
+
+KINDS: Mapping[tuple[str, str], Kind] = {kind.group_kind: kind for kind in map(_kind, _FOLDERS)}
+# Those that an API server serves.
+SERVED: Mapping[tuple[str, str], Kind] = {
+    known: kind for known, kind in KINDS.items() if kind.plural
 }
+TRAINING: tuple[GroupKind, ...] = tuple(kind.group_kind for kind in SERVED.values())
+recognize(TRAINING)
+TARGETS: Mapping[str, Target] = {kind.name: kind.target for kind in KINDS.values()}
 
 
 def placed_by_kueue(job: Job, environment: Environment) -> bool:

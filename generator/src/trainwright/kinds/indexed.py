@@ -16,32 +16,6 @@ from trainwright.pods import command as launch
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for prompt logs
 PORT = 29500  # torchrun's default, and Kubeflow Trainer's
 ROLE = "node"  # of the one group of pods, in their names
-# https://kubernetes.io/docs/reference/labels-annotations-taints/#batchkubernetesio-controller-uid
-JOB_LABELS = (
-    "controller-uid",
-    "job-name",
-    "batch.kubernetes.io/controller-uid",
-    "batch.kubernetes.io/job-name",
-    "batch.kubernetes.io/job-completion-index",
-)
-# kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go
-JOBSET_LABELS = (
-    *JOB_LABELS,
-    *(
-        f"jobset.sigs.k8s.io/{name}"
-        for name in (
-            "jobset-name",
-            "jobset-uid",
-            "replicatedjob-name",
-            "replicatedjob-replicas",
-            "global-replicas",
-            "restart-attempt",
-            "job-index",
-            "job-key",
-            "job-global-index",
-        )
-    ),
-)
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
 

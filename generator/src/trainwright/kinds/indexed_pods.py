@@ -75,7 +75,7 @@ def _final_codes(spec: Mapping[str, Data]) -> Iterator[int]:
         undecided -= matching
 
 
-def jobset_workload(name: str, spec: Mapping[str, Data]) -> Workload:
+def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
     """A JobSet's pods: those of each of its Jobs, in the order of the JobSet."""
     subdomain = (spec.get("network") or {}).get("subdomain") or name
     groups = {

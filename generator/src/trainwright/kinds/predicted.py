@@ -1,26 +1,18 @@
 """What operators make of rendered objects, each written once: pods, and env to the last variable.
 
-The registry is in the order in which an object is looked for; adding an operator is its module and
-its line here.
+Which operator makes pods of a kind is in `pods.py` of its folder.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
 
 from trainwright.groupkind import CONFIGMAP, SERVICEACCOUNT
-from trainwright.kinds.compose import pods as compose
-from trainwright.kinds.job import pods as job
-from trainwright.kinds.jobset import pods as jobset
-from trainwright.kinds.pytorchjob import pods as pytorchjob
-from trainwright.kinds.trainingjob import pods as trainingjob
-from trainwright.kinds.trainjob import pods as trainjob
+from trainwright.kinds import KINDS
 from trainwright.model import Manifest
 from trainwright.pods.pod import ManifestError, Operator, Pod, Workload
 
 OPERATORS: dict[tuple[str, str], Operator] = {
-    kind: module.OPERATOR
-    for module in (pytorchjob, trainingjob, trainjob, jobset, job, compose)
-    for kind in module.OPERATOR.kinds
+    known: kind.operator for kind in KINDS.values() for known in (*kind.aliases, kind.group_kind)
 }
 
 

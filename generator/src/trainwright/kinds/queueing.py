@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO, GroupKind
 from trainwright.kinds.target import Deviation, Unsupported
 from trainwright.model import Data, Environment, Job
 from trainwright.pointer import Pointer
 
 # The scheduler's name as each project's own chart installs it.
 _SCHEDULERS = {"volcano": "volcano", "coscheduling": "scheduler-plugins-scheduler"}
+_POD_GROUPS = {"volcano": PODGROUP_OF_VOLCANO, "coscheduling": PODGROUP_OF_PLUGINS}
 
 # Kueue places each pod set by itself, and two of one group in one domain of the topology.
 # https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
@@ -99,6 +101,12 @@ def unlabelled(job: Job, environment: Environment) -> Iterator[Unsupported]:
                 f"{label} is written by Kueue: a run that has another value never starts",
                 f"Remove it ({label}: null).",
             )
+
+
+def pod_groups(environment: Environment) -> tuple[GroupKind, ...]:
+    """The kind of the gangs that such targets render."""
+    kind = _POD_GROUPS.get(environment.queueing)
+    return (kind,) if kind else ()
 
 
 def pod_group(job: Job, environment: Environment, name: str) -> dict[str, Data]:

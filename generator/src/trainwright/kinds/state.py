@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from trainwright.groupkind import GroupKind
 from trainwright.model import Data
 
 
@@ -49,35 +50,24 @@ def _as_it_is(_: Mapping[str, Data]) -> int | None:
     return None
 
 
-def _nothing(_: Mapping[str, Data]) -> tuple[tuple[str, str], ...]:
+def _nothing(_: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
     return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
-    """How to find the objects of one kind, and what their status means.
+class Status:
+    """What the status of the objects of one kind means.
 
-    `judge` is pure: an object as the API server gives it, into a state. `container` is the one
-    that trains, empty for the first. `waits` says in words what init containers of the operator's
-    own wait for. `size` is how many pods an elastic object has been given, None for what its spec
-    asks for. `carrier` is the label that names the object on pods which may
-    have none of git's labels: those of a runtime that is the cluster's. `makes` are the objects
-    that stand between this one and its pods, by kind and name: warnings of theirs are its own.
+    `judge` is pure: an object as the API server gives it, into a state. `waits` says in words what
+    init containers of the operator's own wait for. `size` is how many pods an elastic object has
+    been given, None for what its spec asks for. `makes` are the objects that stand between this one
+    and its pods, by kind and name: warnings of theirs are its own.
     """
 
-    api_version: str
-    kind: str
-    plural: str
     judge: Callable[[Mapping[str, Data]], State]
-    container: str = ""
     waits: Mapping[str, str] = field(default_factory=dict, hash=False)
     size: Callable[[Mapping[str, Data]], int | None] = _as_it_is
-    carrier: str = ""
-    makes: Callable[[Mapping[str, Data]], tuple[tuple[str, str], ...]] = _nothing
-
-    @property
-    def group(self) -> str:
-        return self.api_version.rpartition("/")[0]
+    makes: Callable[[Mapping[str, Data]], tuple[tuple[GroupKind, str], ...]] = _nothing
 
 
 def status_of(body: Mapping[str, Data]) -> Mapping[str, Data]:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from trainwright.groupkind import GroupKind
+from trainwright.kinds.kind import Kind
 from trainwright.model import Data, Environment, Job
 from trainwright.pointer import Pointer
 
@@ -80,12 +82,11 @@ class Target:
     which would undo what Kueue has written there, cannot be applied again. `controller_labels` are
     what its controller writes into the labels of pods, over those of the template or refusing them.
     `restricted_needs` is what its operator has to be given before namespaces with the Pod Security
-    level `restricted` admit its pods.
+    level `restricted` admit its pods. `companions` are the kinds of what it renders beside a
+    run, other than what any target does.
     """
 
-    name: str
-    api_version: str
-    kind: str
+    of: Kind
     summary: str
     template: str
     values: Callable[[Job, Environment, str], dict[str, Data]]
@@ -100,3 +101,16 @@ class Target:
     immutable_template: bool = False
     controller_labels: tuple[str, ...] = ()
     restricted_needs: str = ""
+    companions: Callable[[Environment], tuple[GroupKind, ...]] = lambda _: ()
+
+    @property
+    def name(self) -> str:
+        return self.of.name
+
+    @property
+    def kind(self) -> str:
+        return self.of.kind
+
+    @property
+    def api_version(self) -> str:
+        return self.of.api_version

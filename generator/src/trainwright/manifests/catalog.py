@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from trainwright.kinds import SERVED
 from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd
 from trainwright.model import Data
@@ -15,10 +16,7 @@ from trainwright.specs.schema_errors import Violation
 
 # Kinds that schemas/kinds describes with every field they have; of others it knows what we render.
 _OWN = {
-    ("kubeflow.org/v1", "PyTorchJob"): "PyTorchJob",
-    ("breezeml.ai/v1", "TrainingJob"): "TrainingJob",
-    ("jobset.x-k8s.io/v1alpha2", "JobSet"): "JobSet",
-    ("trainer.kubeflow.org/v1alpha1", "TrainJob"): "TrainJob",
+    **{(kind.api_version, kind.kind): kind.kind for kind in SERVED.values() if kind.described},
     ("trainer.kubeflow.org/v1alpha1", "TrainingRuntime"): "TrainingRuntime",
     ("trainer.kubeflow.org/v1alpha1", "ClusterTrainingRuntime"): "TrainingRuntime",
 }

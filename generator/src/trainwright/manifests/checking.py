@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 from trainwright import rules
 from trainwright.findings import diagnostics as dx
+from trainwright.kinds.subjects import subject_of
 from trainwright.manifests import reading, webhooks
 from trainwright.manifests.catalog import Catalog, KnownKind
 from trainwright.manifests.reading import Chunk, Object
 from trainwright.model import Data, Environment, Finding, Location, Manifest, Severity
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.rule import Rule
-from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.subject import Hit
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.merge import lookup
 from trainwright.specs.schema_errors import Violation
@@ -229,7 +230,7 @@ def _violation(manifest: Manifest, violation: Violation) -> _Remark:
 
 
 def _ruled(manifest: Manifest, setting: CheckContext) -> Iterator[_Remark]:
-    subject = Subject(manifest, setting.environment, None, setting.around)
+    subject = subject_of(manifest, setting.environment, None, setting.around)
     for rule, hit in rules.run(subject):
         if rule.id == DUPLICATE:
             continue

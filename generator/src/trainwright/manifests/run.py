@@ -10,6 +10,7 @@ from pathlib import Path
 
 from trainwright import rules
 from trainwright.findings import diagnostics as dx
+from trainwright.kinds import SERVED
 from trainwright.manifests import checking, crds, excerpts, reading
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import (
@@ -116,9 +117,8 @@ def _definitions(
 # --- what manifests are to each other ------------------------------------------------------------
 
 # What trains by itself. Anything else may be what another object refers to.
-_LEAF = re.compile(
-    rb"""^kind:[ ]*["']?(?:PyTorchJob|TrainingJob|JobSet|Job)["']?[ ]*$""", re.MULTILINE
-)
+_LEAVES = "|".join(kind.kind for kind in SERVED.values() if not kind.refers)
+_LEAF = re.compile(rf"""^kind:[ ]*["']?(?:{_LEAVES})["']?[ ]*$""".encode(), re.MULTILINE)
 
 
 def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from trainwright.groupkind import JOB, JOBSET, PYTORCHJOB, TRAINJOB, GroupKind
+from trainwright.groupkind import GroupKind
+from trainwright.kinds import SERVED
 from trainwright.model import Data, Finding, Severity
 from trainwright.pointer import token
 from trainwright.specs.merge import lookup
@@ -19,30 +20,18 @@ from trainwright.specs.merge import lookup
 UNLESS = "unless the webhook fills it"
 
 _QUEUE = "/metadata/labels/kueue.x-k8s.io~1queue-name"  # where a LocalQueue is named default
-_FIELDS = {
-    JOBSET: (
-        _QUEUE,
-        "/spec/suspend",
-        "/spec/successPolicy",
-        "/spec/successPolicy/operator",
-        "/spec/startupPolicy",
-        "/spec/startupPolicy/startupPolicyOrder",
-        "/spec/network",
-        "/spec/network/enableDNSHostnames",
-        "/spec/network/publishNotReadyAddresses",
-        "/spec/failurePolicy/rules/*/name",
-        "/spec/replicatedJobs/*/template/spec/completionMode",
-        "/spec/replicatedJobs/*/template/spec/template/spec/restartPolicy",
-    ),
-    TRAINJOB: (_QUEUE, "/spec/suspend", "/spec/runtimePatches/*/time"),
-    PYTORCHJOB: (_QUEUE, "/spec/runPolicy/suspend"),
-    JOB: (_QUEUE, "/spec/suspend"),
-}
+
+
+def _fields(kind: GroupKind) -> tuple[str, ...]:
+    known = SERVED.get(kind)
+    if known is None:
+        return ()
+    return (*((_QUEUE, known.suspend) if known.suspend else ()), *known.filled)
 
 
 @cache
 def _pattern(kind: GroupKind) -> re.Pattern[str]:
-    fields = (re.escape(field).replace(r"\*", "[^/]+") for field in _FIELDS.get(kind, ()))
+    fields = (re.escape(field).replace(r"\*", "[^/]+") for field in _fields(kind))
     return re.compile("|".join(fields) or r"(?!)")
 
 
@@ -53,7 +42,7 @@ def fills(kind: GroupKind, pointer: str) -> bool:
 
 def names(kind: GroupKind) -> Iterator[str]:
     """The name of every field that a webhook fills in an object of a kind."""
-    return (field.rpartition("/")[2] for field in _FIELDS.get(kind, ()))
+    return (field.rpartition("/")[2] for field in _fields(kind))
 
 
 def awaited(kind: GroupKind, body: Mapping[str, Data], pointer: str, rule: str) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
+from typing import TypeVar, cast
 
-from trainwright.groupkind import CLUSTERTRAININGRUNTIME, TRAINJOB, GroupKind
+from trainwright.groupkind import GroupKind
 from trainwright.model import Manifest
-from trainwright.objects.tolerant import mapping, text
+
+Value = TypeVar("Value")
 
 
 class Bundle(tuple[Manifest, ...]):
@@ -35,9 +37,14 @@ class Bundle(tuple[Manifest, ...]):
         return {key: tuple(manifests) for key, manifests in found.items()}
 
     @cached_property
-    def used_runtimes(self) -> frozenset[tuple[GroupKind, str]]:
-        """Kind and name of every training runtime that a TrainJob here refers to."""
-        return frozenset(map(runtime_of, self.by_kind.get(TRAINJOB, ())))
+    def _derived(self) -> dict[object, object]:
+        return {}
+
+    def derived(self, compute: Callable[[Bundle], Value]) -> Value:
+        """What a function makes of all objects, computed once."""
+        if compute not in self._derived:
+            self._derived[compute] = compute(self)
+        return cast(Value, self._derived[compute])
 
     def named(self, kind: GroupKind, name: str, namespace: str = "") -> Manifest | None:
         """The object of a kind and name; a namespace left out on either side agrees with any."""
@@ -47,12 +54,3 @@ class Bundle(tuple[Manifest, ...]):
         for manifest in self._by_name.get((kind, name), ()):
             if not namespace or manifest.namespace in ("", namespace):
                 yield manifest
-
-
-def runtime_of(trainjob: Manifest) -> tuple[GroupKind, str]:
-    """Kind and name of the runtime that a TrainJob refers to, defaults filled in."""
-    reference = mapping(mapping(trainjob.body.get("spec")).get("runtimeRef"))
-    given = CLUSTERTRAININGRUNTIME
-    group = text(reference.get("apiGroup")) or given.group
-    kind = GroupKind(group, text(reference.get("kind")) or given.kind)
-    return kind, text(reference.get("name"))

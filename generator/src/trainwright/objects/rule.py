@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Severity
@@ -49,6 +49,21 @@ class Rule:
     run: Callable[[Subject], Iterable[Hit]]
     passing: Sample
     failing: Sample
+
+
+def united(rules: Iterable[Rule]) -> dict[str, Rule]:
+    """Rules by their ids; of one that has parts in several kinds, each part looks at its own."""
+    parts: dict[str, list[Rule]] = {}
+    for rule in rules:
+        parts.setdefault(rule.id, []).append(rule)
+    return {key: _united(parts[key]) for key in sorted(parts)}
+
+
+def _united(parts: list[Rule]) -> Rule:
+    if len(parts) == 1:
+        return parts[0]
+    run = {kind: part.run for part in parts for kind in part.kinds}
+    return replace(parts[0], kinds=tuple(run), run=lambda subject: run[subject.kind](subject))
 
 
 def pod(container: str, rest: str = "", replica: str = "") -> str:

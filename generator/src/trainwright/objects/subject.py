@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Job, Manifest
-from trainwright.objects import finders as kinds
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.lazy import cached_property
 from trainwright.objects.template import Container, PodTemplate
@@ -31,12 +30,20 @@ class Hit:
     also: tuple[Pointer, ...] = ()
 
 
+Finder = Callable[[Manifest, Bundle], Iterable[PodTemplate]]
+
+
+def _no_pods(_: Manifest, __: Bundle) -> tuple[PodTemplate, ...]:
+    return ()
+
+
 @dataclass(frozen=True)
 class Subject:
     """One object under examination, with what is known around it.
 
     `job` is None for manifests people wrote by hand; `siblings` are the objects rendered or read
-    together with this one, itself included. Many subjects share a `Bundle` of them, so that its
+    together with this one, itself included. `finder` knows where its kind
+    has pod templates. Many subjects share a `Bundle` of them, so that its
     indexes are made once.
     """
 
@@ -44,6 +51,7 @@ class Subject:
     environment: Environment
     job: Job | None = None
     siblings: Sequence[Manifest] = field(default=(), repr=False)
+    finder: Finder = field(default=_no_pods, repr=False, kw_only=True)
 
     @cached_property
     def kind(self) -> GroupKind:
@@ -78,7 +86,7 @@ class Subject:
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:
         """Every pod template of the object, whatever its kind."""
-        return kinds.templates(self.manifest, self.around)
+        return tuple(self.finder(self.manifest, self.around))
 
     @cached_property
     def distinct(self) -> Subject:
@@ -89,7 +97,9 @@ class Subject:
                 kept.append(template)
         if len(kept) == len(self.templates):
             return self
-        narrowed = Subject(self.manifest, self.environment, self.job, self.siblings)
+        narrowed = Subject(
+            self.manifest, self.environment, self.job, self.siblings, finder=self.finder
+        )
         narrowed.__dict__["templates"] = tuple(kept)
         return narrowed
 

@@ -41,6 +41,12 @@ def dig(value: Data, *keys: str) -> Data:
     return value
 
 
+def amount(value: Data, default: int = 1) -> int:
+    """The value if it is a whole number, else what stands for one that is left out."""
+    number = integer(value)
+    return default if number is None else number
+
+
 def integer(value: Data) -> int | None:
     """The value if it is a whole number as YAML writes one."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None

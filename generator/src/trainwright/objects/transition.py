@@ -120,3 +120,13 @@ class Transition:
     removal: Callable[[Manifest], str] | None = None  # the reason, or nothing
     passing: Step
     failing: Step
+
+
+def job(name: str, fields: str) -> str:
+    """A Job for samples."""
+    return f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{{fields}}}"
+
+
+def image(tag: str) -> str:
+    """A pod template of an image with a tag, for samples."""
+    return f"template: {{spec: {{containers: [{{name: node, image: 'train:{tag}'}}]}}}}"

@@ -199,14 +199,13 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """Something that makes pods of objects of some kinds.
+    """Something that makes pods of the objects of a kind.
 
-    `kinds` are pairs of API group and kind. `pods` takes the object, everything rendered with it,
+    `pods` takes the object, everything rendered with it,
     and how many pods an elastic object is given (None: as many as it asks for). `configs` gives
     the files that the object holds itself, by config and key, as a ConfigMap has them.
     """
 
     name: str
-    kinds: tuple[tuple[str, str], ...]
     pods: Callable[[Manifest, Sequence[Manifest], int | None], Workload]
     configs: Callable[[Manifest], Mapping[str, Mapping[str, str]]] = lambda _: {}

@@ -9,10 +9,11 @@ from trainwright import rules
 from trainwright.findings import diagnostics as dx
 from trainwright.helm import ChartRefusal, Engine
 from trainwright.kinds import TARGETS, placed_by_kueue
+from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target
 from trainwright.model import Environment, Finding, Job, Location, Manifest, Related, Waiver
 from trainwright.objects.rule import Rule
-from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.subject import Hit
 from trainwright.pointer import Pointer
 from trainwright.render import objects
 from trainwright.rules import secrets
@@ -323,7 +324,7 @@ def _check(
     said = set()  # masters, workers and what is beside them are rendered from the same line
     for manifest in manifests:
         yield from _against_schema(manifest, spec, environment)
-        subject = Subject(manifest, environment, job, manifests)
+        subject = subject_of(manifest, environment, job, manifests)
         for rule, hit in rules.run(subject):
             if (rule.id, hit.spec, hit.message) not in said:
                 said.add((rule.id, hit.spec, hit.message))

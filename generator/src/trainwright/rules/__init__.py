@@ -1,4 +1,4 @@
-"""The rules, in the order of their ids: adding one is its family's module and its place there."""
+"""The rules, in the order of their ids: those of each kind, and what is true of any kind."""
 
 from __future__ import annotations
 
@@ -6,14 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from trainwright.groupkind import GroupKind
-from trainwright.kinds import indexed_policy_rules as jobset
-from trainwright.kinds import indexed_rules as jobs
-from trainwright.kinds.pytorchjob import rank_rules as pytorchjob_ranks
-from trainwright.kinds.pytorchjob import rules as pytorchjob
-from trainwright.kinds.trainingjob import rules as trainingjob
-from trainwright.kinds.trainjob import rules as trainjob
-from trainwright.kinds.trainjob import runtime_rules as runtimes
-from trainwright.objects.rule import Rule
+from trainwright.kinds import SERVED
+from trainwright.objects.rule import Rule, united
 from trainwright.objects.subject import Hit, Subject
 from trainwright.rules import (
     delivery,
@@ -25,16 +19,11 @@ from trainwright.rules import (
     resources,
     secrets,
     security,
+    variables,
 )
 
-_FAMILIES = (
-    pytorchjob.RULES,
-    pytorchjob_ranks.RULES,
-    trainjob.RULES,
-    runtimes.RULES,
-    jobs.RULES,
-    jobset.RULES,
-    trainingjob.RULES,
+_GENERAL = (
+    variables.RULES,
     gitops.RULES,
     delivery.RULES,
     kueue.RULES,
@@ -45,10 +34,9 @@ _FAMILIES = (
     images.RULES,
     secrets.RULES,
 )
-RULES: dict[str, Rule] = {
-    rule.id: rule
-    for rule in sorted((r for family in _FAMILIES for r in family), key=lambda rule: rule.id)
-}
+RULES: dict[str, Rule] = united(
+    rule for family in (*(kind.rules for kind in SERVED.values()), *_GENERAL) for rule in family
+)
 
 
 @lru_cache(maxsize=256)  # kinds are anybody's text

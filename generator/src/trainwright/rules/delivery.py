@@ -13,15 +13,11 @@ from trainwright.groupkind import (
     APPLICATIONSET,
     CONFIGMAP,
     HELMRELEASE,
-    JOB,
-    JOBSET,
     KUSTOMIZATION,
-    PYTORCHJOB,
-    TRAINING,
-    TRAININGJOB,
-    TRAINJOB,
     GroupKind,
 )
+from trainwright.kinds import SERVED, TRAINING
+from trainwright.kinds.kind import Kind
 from trainwright.model import Data, Severity
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
@@ -30,13 +26,9 @@ from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
 _CHART = "training-job"
 _COMPARE = "argocd.argoproj.io/compare-options"
 _SPECS = "https://fluxcd.io/flux/components"
-# Kinds that Argo CD and Flux have no health of their own for; a batch Job they both wait for.
-_SILENT = {
-    PYTORCHJOB: "kubeflow.org_PyTorchJob",
-    TRAININGJOB: "breezeml.ai_TrainingJob",
-    TRAINJOB: "trainer.kubeflow.org_TrainJob",
-    JOBSET: "jobset.x-k8s.io_JobSet",
-}
+# Kinds for whose end Argo CD and Flux wait by themselves; of the others they know no health.
+_AWAITED = tuple(kind for kind in SERVED.values() if kind.awaited)
+_SILENT = {k.group_kind: f"{k.group}_{k.kind}" for k in SERVED.values() if not k.awaited}
 
 
 def _present(subject: Subject) -> list[GroupKind]:
@@ -143,15 +135,21 @@ def _checked(check: Mapping[str, Data]) -> GroupKind:
 
 
 def _g10(subject: Subject) -> Iterator[Hit]:
-    ours = _rendered(subject.spec.get("path")) and "job" in subject.environment.targets
     own = [_checked(check) for check in mappings(subject.spec.get("healthCheckExprs"))]
-    if (JOB not in subject.around.by_kind and not ours) or JOB in own:
-        return  # an expression of its own may call a Job that runs current
+    for kind in _AWAITED:
+        ours = _rendered(subject.spec.get("path")) and kind.name in subject.environment.targets
+        # An expression of its own may call one that runs current.
+        if (ours or kind.group_kind in subject.around.by_kind) and kind.group_kind not in own:
+            yield from _waits(subject, kind)
+
+
+def _waits(subject: Subject, kind: Kind) -> Iterator[Hit]:
     if subject.spec.get("wait") is True:
-        yield Hit("/spec/wait", "wait holds every reconciliation until the Jobs are done")
+        yield Hit("/spec/wait", f"wait holds every reconciliation until the {kind}s are done")
     for index, check in enumerate(mappings(subject.spec.get("healthChecks"))):
-        if _checked(check) == JOB:
-            yield Hit(f"/spec/healthChecks/{index}", "the health check waits for a Job to be done")
+        if _checked(check) == kind.group_kind:
+            message = f"the health check waits for a {kind} to be done"
+            yield Hit(f"/spec/healthChecks/{index}", message)
 
 
 _KUSTOMIZATION = "apiVersion: kustomize.toolkit.fluxcd.io/v1\nkind: Kustomization\nspec: {wait: %s}"

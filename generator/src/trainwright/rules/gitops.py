@@ -7,28 +7,25 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import (
     CONFIGMAP,
-    JOB,
-    JOBSET,
     LOCALQUEUE,
     PERSISTENTVOLUMECLAIM,
-    PYTORCHJOB,
     RUNTIMES,
     SECRET,
     SERVICEACCOUNT,
-    TRAINING,
-    TRAININGJOB,
-    TRAINJOB,
     GroupKind,
 )
+from trainwright.kinds import SERVED, TRAINING
 from trainwright.model import Data, Manifest, Severity
-from trainwright.objects.bundle import runtime_of
+from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.sync import OPTIONS, sync_options
 from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pointer import Pointer, token
 
-_QUEUE = "kueue.x-k8s.io/queue-name"
 _WAVE = "argocd.argoproj.io/sync-wave"
+
+_EXPIRING = tuple(kind for kind in SERVED.values() if kind.expires)
 
 
 def _g01(subject: Subject) -> Iterator[Hit]:
@@ -51,11 +48,8 @@ G01 = Rule(
 
 
 def _g02(subject: Subject) -> Iterator[Hit]:
-    for pointer, value in (
-        ("/spec/runPolicy/ttlSecondsAfterFinished", dig(subject.spec, "runPolicy")),
-        ("/spec/ttlSecondsAfterFinished", subject.spec),
-    ):
-        ttl = mapping(value).get("ttlSecondsAfterFinished")
+    for pointer in dict.fromkeys(kind.expires for kind in _EXPIRING):
+        ttl = dig(subject.body, *Pointer(pointer).parts)
         if ttl is not None:
             yield Hit(pointer, f"the object deletes itself {ttl} seconds after it is finished")
 
@@ -67,7 +61,7 @@ G02 = Rule(
     summary="Objects that a GitOps engine applies do not delete themselves.",
     effect="The engine sees the object missing and creates it again: the model is trained again.",
     remedy="Remove ttlSecondsAfterFinished; retire finished runs in git.",
-    kinds=(PYTORCHJOB, TRAININGJOB, JOB, JOBSET),
+    kinds=tuple(kind.group_kind for kind in _EXPIRING),
     source="https://github.com/argoproj/argo-cd/issues/8586",
     run=_g02,
     passing=Sample("kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}"),
@@ -75,14 +69,7 @@ G02 = Rule(
 )
 
 
-_OPTIONS = "argocd.argoproj.io/sync-options"
 _FORCE = "kustomize.toolkit.fluxcd.io/force"
-
-
-def sync_options(annotations: Mapping[str, Data]) -> frozenset[str]:
-    """What an object asks of Argo CD, as in Prune=false."""
-    given = text(annotations.get(_OPTIONS))
-    return frozenset(option.strip() for option in given.split(",")) if given else frozenset()
 
 
 class Departure(enum.StrEnum):
@@ -109,7 +96,7 @@ def _g03(subject: Subject) -> Iterator[Hit]:
     asked = sync_options(subject.annotations)
     for option in ("Force=true", "Replace=true"):
         if option in asked:
-            yield Hit(f"/metadata/annotations/{token(_OPTIONS)}", f"{option} is set")
+            yield Hit(f"/metadata/annotations/{token(OPTIONS)}", f"{option} is set")
     for field, given in (("annotations", subject.annotations), ("labels", subject.labels)):
         if given.get(_FORCE) == "enabled":
             yield Hit(f"/metadata/{field}/{token(_FORCE)}", f"{_FORCE} is enabled")
@@ -138,7 +125,7 @@ G03 = Rule(
 
 
 def _g05(subject: Subject) -> Iterator[Hit]:
-    if _QUEUE not in mapping(subject.metadata.get("labels")):
+    if QUEUE_LABEL not in mapping(subject.metadata.get("labels")):
         return
     for pointer, holder in (
         ("/spec/runPolicy/suspend", mapping(subject.spec.get("runPolicy"))),
@@ -181,8 +168,8 @@ def _g06(subject: Subject) -> Iterator[Hit]:
 def _unfilled(subject: Subject) -> Iterator[Hit]:
     """Replicated jobs without what the API server fills in; Flux never compares those."""
     above = "/spec/template/spec" if subject.kind in RUNTIMES else "/spec"
-    jobset = mapping(dig(subject.spec, "template", "spec")) if above != "/spec" else subject.spec
-    for index, job in enumerate(mappings(jobset.get("replicatedJobs"))):
+    job_set = mapping(dig(subject.spec, "template", "spec")) if above != "/spec" else subject.spec
+    for index, job in enumerate(mappings(job_set.get("replicatedJobs"))):
         missing = [field for field in ("replicas", "groupName") if field not in job]
         if missing:
             message = f"{job.get('name')!r} has no {' and no '.join(missing)}"
@@ -218,9 +205,14 @@ def _wave(manifest: Manifest) -> int:
 
 def _needed(subject: Subject) -> Iterator[tuple[GroupKind, str, str]]:
     """Kind and name of what has to be there first, and where the object refers to it."""
-    if subject.kind == TRAINJOB:
-        yield *runtime_of(subject.manifest), "/spec/runtimeRef"
-    yield LOCALQUEUE, text(subject.labels.get(_QUEUE)), f"/metadata/labels/{token(_QUEUE)}"
+    refers = SERVED[subject.kind].refers
+    for needed in refers(subject.manifest) if refers else ():
+        yield needed.kind, needed.name, needed.pointer
+    yield (
+        LOCALQUEUE,
+        text(subject.labels.get(QUEUE_LABEL)),
+        f"/metadata/labels/{token(QUEUE_LABEL)}",
+    )
     for template in subject.templates:
         pointer = f"{template.pointer}/spec"
         yield SERVICEACCOUNT, text(template.spec.get("serviceAccountName")), pointer

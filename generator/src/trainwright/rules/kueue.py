@@ -5,26 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.groupkind import (
-    APPLICATION,
-    CLUSTERQUEUE,
-    JOB,
-    JOBSET,
-    LOCALQUEUE,
-    PYTORCHJOB,
-    RESOURCEFLAVOR,
-    TRAINJOB,
-    GroupKind,
-)
+from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, GroupKind
+from trainwright.kinds import SERVED
 from trainwright.model import Severity
+from trainwright.objects.kueue import (
+    GROUP,
+    LAYERS,
+    PRIORITY_LABEL,
+    QUEUE_LABEL,
+    SLICE,
+    TOPOLOGY,
+    version_of,
+)
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import dig, mapping, sequence, text
+from trainwright.objects.tolerant import mapping, text
 from trainwright.pointer import Pointer, token
-from trainwright.rules.gitops import sync_options
 
-_QUEUE = "kueue.x-k8s.io/queue-name"
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OBJECTS = (
     *(LOCALQUEUE, CLUSTERQUEUE, RESOURCEFLAVOR),
@@ -38,10 +36,10 @@ _CONSTANTS = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/constants"
 
 def _k01(subject: Subject) -> Iterator[Hit]:
     labels = mapping(subject.metadata.get("labels"))
-    if _QUEUE not in labels:
+    if QUEUE_LABEL not in labels:
         return
-    pointer = f"/metadata/labels/{token(_QUEUE)}"
-    queue = text(labels[_QUEUE])
+    pointer = f"/metadata/labels/{token(QUEUE_LABEL)}"
+    queue = text(labels[QUEUE_LABEL])
     known = subject.environment.queues
     if not _SUBDOMAIN.fullmatch(queue) or len(queue) > 253:
         yield Hit(pointer, f"{queue!r} is not a valid queue name")
@@ -73,7 +71,7 @@ K01 = Rule(
 def _k03(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for label in mapping(template.metadata.get("labels")):
-            if label in (_QUEUE, "kueue.x-k8s.io/priority-class"):
+            if label in (QUEUE_LABEL, PRIORITY_LABEL):
                 pointer = f"{template.pointer}/metadata/labels/{token(label)}"
                 yield Hit(pointer, f"{label} is on the pod template of {template.role}")
 
@@ -97,14 +95,6 @@ K03 = Rule(
     ),
 )
 
-_TOPOLOGY = tuple(
-    f"kueue.x-k8s.io/podset-{which}-topology"
-    for which in ("required", "preferred", "unconstrained")
-)
-_SLICE = ("kueue.x-k8s.io/podset-slice-required-topology", "kueue.x-k8s.io/podset-slice-size")
-_LAYERS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
-_GROUP = "kueue.x-k8s.io/podset-group-name"
-
 
 def _k04(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
@@ -112,25 +102,25 @@ def _k04(subject: Subject) -> Iterator[Hit]:
         if not annotations:
             continue
         pointer = f"{template.pointer}/metadata/annotations"
-        asked = [name for name in _TOPOLOGY if name in annotations]
+        asked = [name for name in TOPOLOGY if name in annotations]
         if len(asked) > 1:
             yield Hit(pointer, f"{template.role} has {' and '.join(asked)}")
-        if sum(name in annotations for name in _SLICE) == 1:
-            yield Hit(pointer, f"{template.role} has only one of {' and '.join(_SLICE)}")
-        if _GROUP in annotations:
+        if sum(name in annotations for name in SLICE) == 1:
+            yield Hit(pointer, f"{template.role} has only one of {' and '.join(SLICE)}")
+        if GROUP in annotations:
             yield from (Hit(pointer, message) for message in _ungroupable(template))
 
 
 def _ungroupable(template: PodTemplate) -> Iterator[str]:
     """Why the group that a template names is not a valid one."""
     annotations = template.annotations
-    sliced = [name for name in (*_SLICE, _LAYERS) if name in annotations]
+    sliced = [name for name in (*SLICE, LAYERS) if name in annotations]
     if sliced:
-        yield f"{template.role} has both {_GROUP} and {sliced[0]}"
-    if not any(name in annotations for name in _TOPOLOGY[:2]):
-        yield f"{template.role} has {_GROUP}, but neither {' nor '.join(_TOPOLOGY[:2])}"
-    if str(annotations[_GROUP]).isdecimal():
-        yield f"{template.role} has {_GROUP} {str(annotations[_GROUP])!r}, which is a number"
+        yield f"{template.role} has both {GROUP} and {sliced[0]}"
+    if not any(name in annotations for name in TOPOLOGY[:2]):
+        yield f"{template.role} has {GROUP}, but neither {' nor '.join(TOPOLOGY[:2])}"
+    if str(annotations[GROUP]).isdecimal():
+        yield f"{template.role} has {GROUP} {str(annotations[GROUP])!r}, which is a number"
 
 
 K04 = Rule(
@@ -155,20 +145,6 @@ K04 = Rule(
 )
 
 
-def _k10(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates[1:]:
-        for name in _TOPOLOGY[:2]:
-            level = template.annotations.get(name)
-            alone = _GROUP not in template.annotations and not any(map(_sliced, subject.templates))
-            if level and alone and subject.templates[0].annotations.get(name) == level:
-                message = f"{subject.templates[0].role} and {template.role} may get a {level} each"
-                yield Hit(f"{template.pointer}/metadata/annotations", message)
-
-
-def _sliced(template: PodTemplate) -> bool:
-    return any(name in template.annotations for name in (*_SLICE, _LAYERS))
-
-
 _PAIR = "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: %s, Worker: %s}}"
 
 
@@ -179,27 +155,12 @@ def _grouped(*annotations: str, replicas: int = 1) -> str:
 
 _RACK, _RANKS = "required-topology: rack", "group-name: ranks"
 
-K10 = Rule(
-    id="TW610",
-    name="pod-sets-not-grouped",
-    severity=Severity.WARNING,
-    summary="Master and workers that request one topology domain are one group of pod sets.",
-    effect="Kueue places each pod set by itself: the ranks may talk from one rack to another.",
-    remedy=f"Annotate both pod templates with {_GROUP} and one value.",
-    kinds=(PYTORCHJOB,),
-    spec=Pointer("/topology"),
-    source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",
-    run=_k10,
-    passing=Sample(_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS))),
-    failing=Sample(_PAIR % (_grouped(_RACK), _grouped(_RACK))),
-)
-
 
 def _k11(subject: Subject) -> Iterator[Hit]:
     groups: dict[str, list[PodTemplate]] = {}
     for template in subject.templates:
-        if _GROUP in template.annotations:
-            groups.setdefault(str(template.annotations[_GROUP]), []).append(template)
+        if GROUP in template.annotations:
+            groups.setdefault(str(template.annotations[GROUP]), []).append(template)
     for name, members in groups.items():
         why = _unfit_group(members)
         if why:
@@ -210,7 +171,7 @@ def _unfit_group(members: list[PodTemplate]) -> str:
     if len(members) != 2:
         return f"has {len(members)} pod set{'' if len(members) == 1 else 's'}, not two"
     one, other = members
-    if any(one.annotations.get(n) != other.annotations.get(n) for n in _TOPOLOGY[:2]):
+    if any(one.annotations.get(n) != other.annotations.get(n) for n in TOPOLOGY[:2]):
         return "requests two topologies"
     if 1 not in (one.replicas, other.replicas):
         return f"has {one.replicas} and {other.replicas} pods, but one of the two must be one pod"
@@ -223,7 +184,7 @@ K11 = Rule(
     severity=Severity.ERROR,
     summary="A group of pod sets is two of them, one of a single pod, with the same topology.",
     effect="Kueue refuses the object, or never admits it.",
-    remedy=f"Give {_GROUP} to exactly two pod templates, or remove it.",
+    remedy=f"Give {GROUP} to exactly two pod templates, or remove it.",
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
     run=_k11,
     passing=Sample(_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS, replicas=3))),
@@ -231,11 +192,12 @@ K11 = Rule(
 )
 
 
-_FIXED = (JOB, JOBSET)  # their API keeps the pod template of what has started
+# Their API keeps the pod template of what has started.
+_FIXED = tuple(k.group_kind for k in SERVED.values() if k.target.immutable_template)
 
 
 def _k12(subject: Subject) -> Iterator[Hit]:
-    if _QUEUE not in subject.labels:
+    if QUEUE_LABEL not in subject.labels:
         return
     for template in subject.templates:
         for name in ("nodeSelector", "tolerations"):
@@ -266,81 +228,8 @@ K12 = Rule(
 )
 
 
-def _k05(subject: Subject) -> Iterator[Hit]:
-    """Flux always applies on the server's side; an Application's own options are not known."""
-    if _QUEUE not in subject.labels or not sequence(subject.spec.get("runtimePatches")):
-        return
-    applied = "ServerSideApply=true"
-    whole = any(
-        applied in sequence(dig(app.body, "spec", "syncPolicy", "syncOptions"))
-        for app in subject.around.by_kind.get(APPLICATION, ())
-    )
-    argocd = subject.environment.gitops.engine == "argocd"
-    if argocd and not whole and applied not in sync_options(subject.annotations):
-        message = "Kueue adds an entry to runtimePatches, and a client-side apply drops it"
-        yield Hit("/spec/runtimePatches", message)
-
-
-K05 = Rule(
-    id="TW605",
-    name="queued-patches-need-server-side-apply",
-    severity=Severity.WARNING,
-    summary="A queued TrainJob with patches of its own is applied on the server's side.",
-    effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
-    remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
-    kinds=(TRAINJOB,),
-    spec=Pointer("/annotations"),
-    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
-    run=_k05,
-    passing=Sample(
-        "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}, annotations: "
-        "{argocd.argoproj.io/sync-options: ServerSideApply=true}}\n"
-        "spec: {runtimePatches: [{manager: a.example.com/b}]}"
-    ),
-    failing=Sample(
-        "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\n"
-        "spec: {runtimePatches: [{manager: a.example.com/b}]}"
-    ),
-)
-
-
-def _version(subject: Subject) -> tuple[int, ...]:
-    """The cluster's Kueue, as numbers; nothing when the environment does not say."""
-    return tuple(int(n) for n in subject.environment.kueue_version.split(".") if n.isdigit())
-
-
-def _k06(subject: Subject) -> Iterator[Hit]:
-    if _QUEUE in subject.labels and _version(subject) >= (0, 20):
-        version = subject.environment.kueue_version
-        pointer = f"/metadata/labels/{token(_QUEUE)}"
-        yield Hit(pointer, f"Kueue {version} knows no PyTorchJob of Kubeflow Trainer v1")
-
-
-K06 = Rule(
-    id="TW606",
-    name="kind-not-managed-by-kueue",
-    severity=Severity.WARNING,
-    summary="A queued job is of a kind that the cluster's Kueue manages.",
-    effect="Nothing admits the job, or it starts past the queue: the integration goes with 0.20.",
-    remedy="Use target trainjob or jobset.",
-    by_hand="Use a TrainJob or a JobSet.",
-    kinds=(PYTORCHJOB,),
-    spec=Pointer("/target"),
-    source="kubernetes-sigs/kueue@v0.19.2:site/content/en/docs/tasks/run/kubeflow/pytorchjobs.md",
-    run=_k06,
-    passing=Sample(
-        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
-        environment='kueue: {version: "0.19"}',
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
-        environment='kueue: {version: "0.20"}',
-    ),
-)
-
-
 def _k07(subject: Subject) -> Iterator[Hit]:
-    version = _version(subject)
+    version = version_of(subject)
     if subject.manifest.api_version == "kueue.x-k8s.io/v1beta1" and not (
         version and version < _BETA2
     ):
@@ -362,4 +251,4 @@ K07 = Rule(
     passing=Sample("apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue"),
     failing=Sample("apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue"),
 )
-RULES = (K01, K03, K04, K05, K06, K07, K10, K11, K12)
+RULES = (K01, K03, K04, K07, K11, K12)

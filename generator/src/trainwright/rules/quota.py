@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright import quantity
-from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA, TRAINING
+from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESOURCEQUOTA
+from trainwright.kinds import TRAINING
 from trainwright.model import Data, Manifest, Pool, Severity
+from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
@@ -14,7 +16,6 @@ from trainwright.objects.tolerant import count, dig, mapping, mappings, text
 from trainwright.pointer import Pointer, token
 from trainwright.specs.demand import shortage
 
-_QUEUE = "kueue.x-k8s.io/queue-name"
 _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
 
 
@@ -93,7 +94,7 @@ D22 = Rule(
 
 
 def _cluster_queue(subject: Subject) -> Manifest | None:
-    name = text(subject.labels.get(_QUEUE))
+    name = text(subject.labels.get(QUEUE_LABEL))
     local = subject.around.named(LOCALQUEUE, name, subject.manifest.namespace) if name else None
     if local is None:
         return None
@@ -129,7 +130,7 @@ def _contradicts(selector: Mapping[str, Data], flavor: Manifest) -> str:
     return ""
 
 
-_QUEUED = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team}}\nspec: "
+QUEUE_LABELD = "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team}}\nspec: "
 _LOCAL = "\n---\nkind: LocalQueue\nmetadata: {name: team}\nspec: {clusterQueue: all}"
 _CLUSTER = (
     "\n---\nkind: ClusterQueue\nmetadata: {name: all}\nspec: {resourceGroups: [{flavors: "
@@ -142,7 +143,7 @@ _FLAVOR = (
 
 def _placed(pool: str) -> str:
     template = f"{{spec: {{nodeSelector: {{agentpool: {pool}}}}}}}"
-    return f"{_QUEUED}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
+    return f"{QUEUE_LABELD}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
 
 
 K08 = Rule(
@@ -177,7 +178,7 @@ def _k09(subject: Subject) -> Iterator[Hit]:
         if missing:
             has = f"{queue.name} has {max(known)}"
             message = f"needs {number} {resource}, {has}: short by {missing}"
-            yield Hit(f"/metadata/labels/{token(_QUEUE)}", message)
+            yield Hit(f"/metadata/labels/{token(QUEUE_LABEL)}", message)
 
 
 def _most(quota: Mapping[str, Data], cohort: bool) -> int | None:
@@ -191,7 +192,7 @@ def _most(quota: Mapping[str, Data], cohort: bool) -> int | None:
 
 def _queued(gpus: int) -> str:
     template = f"{{spec: {{containers: [{{{_GPU % gpus}}}]}}}}"
-    return f"{_QUEUED}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
+    return f"{QUEUE_LABELD}{{pytorchReplicaSpecs: {{Worker: {{template: {template}}}}}}}"
 
 
 K09 = Rule(

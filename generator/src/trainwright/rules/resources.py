@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from trainwright import quantity
-from trainwright.groupkind import PYTORCHJOB, TRAINING, TRAINJOB
+from trainwright.kinds import SERVED, TRAINING
 from trainwright.model import Severity
+from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.launching import options
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
@@ -126,14 +127,9 @@ D03 = Rule(
 
 def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str]:
     """How many processes a pod is told to start, and where that is said."""
-    told = {
-        PYTORCHJOB: ("/spec/nprocPerNode", subject.spec.get("nprocPerNode")),
-        TRAINJOB: (
-            "/spec/trainer/numProcPerNode",
-            dig(subject.spec, "trainer", "numProcPerNode"),
-        ),
-    }
-    pointer, number = told.get(subject.kind, ("", None))
+    kind = SERVED.get(subject.kind)
+    pointer = kind.processes if kind else ""
+    number = dig(subject.body, *Pointer(pointer).parts) if pointer else None
     main = template.main
     if number is None and main is not None:
         pointer, number = main.pointer, options(main).get("nproc-per-node")
@@ -244,7 +240,7 @@ def _d05(subject: Subject) -> Iterator[Hit]:
 
     Those in a Kueue queue get the tolerations of a ResourceFlavor when they are admitted.
     """
-    if "kueue.x-k8s.io/queue-name" in subject.labels:
+    if QUEUE_LABEL in subject.labels:
         return
     pools = [pool for pool in subject.environment.pools.values() if pool.resource]
     for template in subject.templates if pools else ():

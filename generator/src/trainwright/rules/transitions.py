@@ -9,13 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from trainwright.kinds import SERVED
 from trainwright.model import Environment, Manifest
 from trainwright.objects.transition import Change, Transition, Verdict
 from trainwright.pointer import token
 from trainwright.rules import edits, mutability
 
 TRANSITIONS: dict[str, Transition] = {
-    t.id: t for t in sorted(mutability.TRANSITIONS, key=lambda transition: transition.id)
+    transition.id: transition
+    for transition in sorted(
+        (*mutability.TRANSITIONS, *(t for kind in SERVED.values() for t in kind.transitions)),
+        key=lambda transition: transition.id,
+    )
 }
 _ORDER = tuple(Verdict)  # the worst first
 

@@ -148,29 +148,3 @@ def _followed(
         else:
             break
     return node, name
-
-
-# Labels and annotations of pods and their owners that controllers and kubectl set, and nobody else.
-_GENERATED_BY = (
-    "batch.kubernetes.io/",
-    "deployment.kubernetes.io/",
-    "jobset.sigs.k8s.io/",
-    "kubectl.kubernetes.io/",
-    "training.kubeflow.org/",
-)
-_GENERATED = frozenset(
-    {
-        "controller-revision-hash",
-        "controller-uid",
-        "job-name",
-        "kueue.x-k8s.io/podset",
-        "kueue.x-k8s.io/tas",
-        "kueue.x-k8s.io/workload",
-        "pod-template-hash",
-    }
-)
-
-
-def is_generated(key: str) -> bool:
-    """Whether the cluster sets a label or an annotation by itself."""
-    return key in _GENERATED or key.startswith(_GENERATED_BY)

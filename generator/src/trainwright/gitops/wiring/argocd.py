@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.gitops.wiring import kinds
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
+from trainwright.kinds.kind import Kind
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
@@ -188,36 +189,26 @@ def ignored_differences(site: Site) -> Iterator[dict[str, Data]]:
 
     Kueue writes into what has a queue only: `suspend` of other runs is git's.
     """
-    for target in kinds.training(*site.environments):
-        expressions: list[str] = []
-        queued = kinds.QUEUED.get(target.kind)
-        if queued and site.queued:
-            expressions += _written_by_kueue(queued)
-        if target.kind == "TrainJob":
-            expressions += _patches(site)
+    for kind in kinds.training(*site.environments):
+        by_kueue = _written_by_kueue(kind) if site.queued and kind.suspend else ()
+        expressions = [*by_kueue, *kind.written, *(kind.written_by_kueue if site.queued else ())]
         if expressions:
             yield {
-                "group": kinds.group(target),
-                "kind": target.kind,
+                "group": kind.group,
+                "kind": kind.kind,
                 "jqPathExpressions": expressions,
             }
 
 
-def _written_by_kueue(queued: kinds.Queued) -> Iterator[str]:
+def _written_by_kueue(kind: Kind) -> Iterator[str]:
     guard = f'select(.metadata.labels["{kinds.QUEUE_LABEL}"])'
-    yield f"{guard} | {_jq(queued.suspend)}"
+    yield f"{guard} | {_jq(kind.suspend)}"
     placement = ", ".join(f".{field}" for field in kinds.PLACEMENT)
     workload = '.annotations["kueue.x-k8s.io/workload"]'
     labels = '(.labels | objects | .[keys[] | select(startswith("kueue.x-k8s.io/"))])'
-    for template in map(_jq, queued.templates):
+    for template in map(_jq, kind.placed):
         yield f"{guard} | {template}.spec | {placement}"
         yield f"{guard} | {template}.metadata | {workload}, {labels}"
-
-
-def _patches(site: Site) -> Iterator[str]:
-    yield ".spec.runtimePatches[]?.time"  # stamped by Kubeflow Trainer's webhook
-    if site.queued:
-        yield '.spec.runtimePatches[]? | select(.manager == "kueue.x-k8s.io/manager")'
 
 
 def _jq(pointer: str) -> str:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from trainwright.gitops.wiring import kinds
-from trainwright.gitops.wiring.health import KINDS, Health
+from trainwright.gitops.wiring import kinds, workload
+from trainwright.kinds import SERVED
 from trainwright.model import Data, Environment
 from trainwright.specs import yamlio
 from trainwright.specs.yamlio import Block
@@ -16,30 +16,30 @@ from trainwright.specs.yamlio import Block
 CONFIG_MAP = "argocd-cm.yaml"
 HELM_VALUES = "argocd-values.yaml"
 
-# Argo CD knows batch Jobs itself, so its own check is replaced only where runs are Jobs.
-_KNOWN = "Job"
-
 
 def settings(environments: Iterable[Environment]) -> dict[str, Data]:
     """Keys and values of argocd-cm. What is ignored in diffs is for each Application to say."""
-    made = {target.kind for place in environments for target in kinds.training(place)}
+    made = kinds.training(*environments)
     found: dict[str, Data] = {}
-    for health in KINDS.values():
-        if health.kind != _KNOWN or health.kind in made:
-            found.update(_of_kind(health))
-    return found
+    for kind in SERVED.values():
+        # A check of Argo CD's own is replaced only where runs are of that kind.
+        if not kind.awaited or kind in made:
+            found[_key("health", f"{kind.group}_{kind.kind}")] = Block(kind.health.lua)
+    return found | dict(_of_workloads())
 
 
-def _of_kind(health: Health) -> Iterator[tuple[str, Data]]:
-    name = f"{health.group}_{health.kind}"
-    yield f"resource.customizations.health.{name}", Block(health.lua)
-    if health.actions:
-        definitions = [
-            {"name": action, "action.lua": Block(health.action(action))}
-            for action in health.actions
-        ]
-        actions = {"discovery.lua": Block(health.discovery), "definitions": definitions}
-        yield f"resource.customizations.actions.{name}", Block(yamlio.dump(actions))
+def _of_workloads() -> Iterator[tuple[str, Data]]:
+    yield _key("health", workload.NAME), Block(workload.health())
+    definitions = [
+        {"name": action, "action.lua": Block(workload.action(action))}
+        for action in workload.ACTIONS
+    ]
+    actions = {"discovery.lua": Block(workload.discovery()), "definitions": definitions}
+    yield _key("actions", workload.NAME), Block(yamlio.dump(actions))
+
+
+def _key(what: str, name: str) -> str:
+    return f"resource.customizations.{what}.{name}"
 
 
 def config_map(settings: dict[str, Data]) -> dict[str, Data]:

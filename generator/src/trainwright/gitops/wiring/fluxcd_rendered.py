@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.gitops.wiring import fluxcd, kinds
-from trainwright.gitops.wiring.health import KINDS
 from trainwright.gitops.wiring.naming import LABEL, bounded
 from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
 from trainwright.model import Data
@@ -26,7 +25,7 @@ def _build(site: Site, namespace: str) -> Files:
     )
     # Flux tries all objects of a Kustomization out before it applies the first of them, and
     # Kubeflow Trainer refuses a TrainJob whose runtime is not there: so there are two.
-    jobs = tuple(target.kind for target in kinds.training(*site.environments))
+    jobs = tuple(kind.kind for kind in kinds.training(*site.environments))
     others = tuple(kind for _, kind in kinds.supporting(*site.environments))
     before = bounded(site.name, LABEL - len(_BEFORE)) + _BEFORE
     return {
@@ -95,15 +94,14 @@ def _without(kinds: tuple[str, ...]) -> dict[str, Data]:
 
 
 def _expressions(site: Site) -> Iterator[dict[str, Data]]:
-    for target in kinds.training(*site.environments):
-        health = KINDS[target.kind]
-        assert health.flux is not None, "Flux applies every target"
+    for kind in kinds.training(*site.environments):
+        states = kind.health.flux
         yield {
-            "apiVersion": target.api_version,
-            "kind": target.kind,
-            "inProgress": health.flux.in_progress,
-            "failed": health.flux.failed,
-            "current": health.flux.current,
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "inProgress": states.in_progress,
+            "failed": states.failed,
+            "current": states.current,
         }
 
 
@@ -111,17 +109,16 @@ def _ignored(site: Site) -> Iterator[dict[str, Data]]:
     """What Kueue writes into what has a queue. Items that it adds to a TrainJob are its own."""
     if not site.queued:
         return
-    for target in kinds.training(*site.environments):
-        queued = kinds.QUEUED.get(target.kind)
-        if queued:
-            placed = (f"{t}/spec/{field}" for t in queued.templates for field in kinds.PLACEMENT)
+    for kind in kinds.training(*site.environments):
+        if kind.suspend:
+            placed = (f"{t}/spec/{field}" for t in kind.placed for field in kinds.PLACEMENT)
             yield {
                 "target": {
-                    "group": kinds.group(target),
-                    "kind": target.kind,
+                    "group": kind.group,
+                    "kind": kind.kind,
                     "labelSelector": kinds.QUEUE_LABEL,
                 },
-                "paths": [queued.suspend, *placed],
+                "paths": [kind.suspend, *placed],
             }
 
 

@@ -1,1 +1,11 @@
-"""Everything about a compose file."""
+"""Everything about a Compose file, which no API server serves."""
+
+from trainwright.groupkind import GroupKind
+from trainwright.kinds.kind import Kind
+
+KIND = Kind(
+    package=__name__,
+    api_version="compose-spec",
+    kind="Compose",
+    aliases=(GroupKind("", ""),),  # as Docker reads it, a file says nothing of its kind
+)

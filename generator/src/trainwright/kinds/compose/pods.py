@@ -277,7 +277,6 @@ def _seconds(written: str) -> int:
 # A compose file has neither an API group nor a kind; as a manifest it is given one.
 OPERATOR = Operator(
     name="Docker Compose",
-    kinds=(("", ""), ("", "Compose")),
     pods=_pods,
     configs=_configs,
 )

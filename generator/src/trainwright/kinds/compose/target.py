@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 
 from trainwright import quantity
 from trainwright.kinds import indexed
+from trainwright.kinds.compose import KIND
 from trainwright.kinds.target import Deviation, Target, Unsupported, one_process
 from trainwright.model import POD_FIELDS, Data, Environment, Job, spelled
 from trainwright.pods import command
 from trainwright.pointer import Pointer
 
-_API = "compose-spec"
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
 _REMEDY = "Remove it, or use a target that runs on Kubernetes."
 
@@ -37,10 +37,15 @@ def _resources(job: Job) -> dict[str, Data]:
     return {kind: {"cpu": f"{count:f}"} for kind, count in cores.items()}
 
 
-def _envelope(body: Mapping[str, Data]) -> dict[str, Data]:
+def as_object(body: Mapping[str, Data]) -> dict[str, Data]:
     """Rules and schemas look at objects that have a kind and a name."""
     name = body.get("name")
-    return {"apiVersion": _API, "kind": "Compose", "metadata": {"name": name}, "spec": dict(body)}
+    return {
+        "apiVersion": KIND.api_version,
+        "kind": KIND.kind,
+        "metadata": {"name": name},
+        "spec": dict(body),
+    }
 
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
@@ -164,9 +169,7 @@ def _expansions(job: Job) -> Iterator[Unsupported]:
 
 
 TARGET = Target(
-    name="compose",
-    api_version=_API,
-    kind="Compose",
+    of=KIND,
     summary="Docker Compose: one machine with GPUs, no Kubernetes.",
     template="compose.yaml",
     values=_values,
@@ -210,5 +213,5 @@ TARGET = Target(
             when=lambda job, _: job.network == "isolated",
         ),
     ),
-    envelope=_envelope,
+    envelope=as_object,
 )

@@ -1,1 +1,18 @@
-"""Everything about a Job."""
+"""Everything about a Job of Kubernetes itself."""
+
+from trainwright.kinds import labels
+from trainwright.kinds.kind import Kind
+
+KIND = Kind(
+    package=__name__,
+    api_version="batch/v1",
+    kind="Job",
+    plural="jobs",
+    suspend="/spec/suspend",
+    placed=("/spec/template",),
+    expires="/spec/ttlSecondsAfterFinished",
+    variables=("JOB_COMPLETION_INDEX",),
+    domains=(labels.DOMAIN,),
+    name_labels=("batch.kubernetes.io/job-name", "job-name"),
+    awaited=True,
+)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from trainwright.groupkind import JOB
-from trainwright.model import Data
+from trainwright.kinds.job import KIND
+from trainwright.model import Data, Severity
 from trainwright.objects.defaults import defaults, of_pods
 from trainwright.objects.edit import SUSPENDED, Basis, Condition, Difference, edits
 from trainwright.objects.tolerant import mapping
-from trainwright.objects.transition import Verdict
+from trainwright.objects.transition import Step, Transition, Verdict, job
 
-_KINDS = (JOB,)
+_KINDS = (KIND.group_kind,)
 _VALIDATION = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"
 _FEATURES = "kubernetes/kubernetes:pkg/features/kube_features.go"
 _MUTABLE_RESOURCES = (1, 36)  # since when MutablePodResourcesForSuspendedJobs is on by default
@@ -135,7 +135,7 @@ def _backoff_limit(spec: Data) -> Data:
     return 6 if mapping(spec).get("backoffLimitPerIndex") is None else 2**31 - 1
 
 
-DEFAULTS = (
+_WRITTEN = (
     *defaults(
         **{
             "spec.parallelism": 1,
@@ -148,3 +148,24 @@ DEFAULTS = (
     ),
     *of_pods("spec.template"),
 )
+DEFAULTS = {KIND.group_kind: _WRITTEN}
+
+# --- the rules that report them -------------------------------------------------------------------
+
+RESIZED = Transition(
+    id="TW310",
+    name="resized-while-running",
+    severity=Severity.ERROR,
+    verdict=Verdict.MIXED,
+    summary="The number of ranks of a Job stays what it was when they started.",
+    effect="Pods are added or deleted, and the others wait for a world that is not there.",
+    remedy="Start a new run, or suspend the Job before the change.",
+    source=_VALIDATION,
+    passing=Step(job("a", "parallelism: 2"), job("a", "parallelism: 4")),
+    failing=Step(
+        job("a", "completionMode: Indexed, parallelism: 2, completions: 2"),
+        job("a", "completionMode: Indexed, parallelism: 4, completions: 4"),
+    ),
+)
+
+TRANSITIONS: tuple[Transition, ...] = (RESIZED,)

@@ -23,4 +23,4 @@ def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Wo
     )
 
 
-OPERATOR = Operator(name="Kubernetes Job controller", kinds=(("batch", "Job"),), pods=_pods)
+OPERATOR = Operator(name="Kubernetes Job controller", pods=_pods)

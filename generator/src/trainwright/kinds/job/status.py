@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright.kinds.state import Kind, Phase, State, first, holding, status_of
+from trainwright.kinds.state import Phase, State, Status, first, holding, status_of
 from trainwright.model import Data
 
 
@@ -37,9 +37,4 @@ def _judge(body: Mapping[str, Data]) -> State:
     return counted
 
 
-KIND = Kind(
-    api_version="batch/v1",
-    kind="Job",
-    plural="jobs",
-    judge=_judge,
-)
+STATUS = Status(judge=_judge)

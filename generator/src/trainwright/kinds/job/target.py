@@ -6,7 +6,9 @@ https://kubernetes.io/docs/tasks/job/pod-failure-policy/
 
 from __future__ import annotations
 
-from trainwright.kinds import facts, indexed, queueing
+from trainwright.groupkind import SERVICE
+from trainwright.kinds import facts, indexed, labels, queueing
+from trainwright.kinds.job import KIND
 from trainwright.kinds.target import Deviation, Target
 from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
@@ -27,9 +29,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 
 TARGET = Target(
-    name="job",
-    api_version="batch/v1",
-    kind="Job",
+    of=KIND,
     summary="Kubernetes' own Indexed Job with a headless Service: nothing to install.",
     template="job.yaml",
     values=_values,
@@ -37,7 +37,8 @@ TARGET = Target(
     unsupported=indexed.unsupported,
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
     immutable_template=True,
-    controller_labels=indexed.JOB_LABELS,
+    companions=lambda environment: (SERVICE, *queueing.pod_groups(environment)),
+    controller_labels=labels.OF_JOBS,
     deviations=(
         queueing.PLACED,
         Deviation(

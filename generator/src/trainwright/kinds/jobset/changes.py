@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from trainwright.groupkind import JOBSET
 from trainwright.kinds import indexed_changes
+from trainwright.kinds.jobset import KIND
 from trainwright.objects.defaults import defaults
 from trainwright.objects.edit import ADDED_OR_REMOVED, AROUND, CHANGED, Basis, edits
-from trainwright.objects.transition import Verdict
+from trainwright.objects.transition import Transition, Verdict
 
-_KINDS = (JOBSET,)
+_KINDS = (KIND.group_kind,)
 _WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
 _TYPES = "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go"
 _POD = "spec.replicatedJobs.*.template.spec.template"
@@ -76,7 +76,7 @@ EDITS = (
 )
 
 
-DEFAULTS = (
+_WRITTEN = (
     *indexed_changes.of_definition("spec"),
     *defaults(
         **{
@@ -91,3 +91,6 @@ DEFAULTS = (
         }
     ),
 )
+DEFAULTS = {KIND.group_kind: _WRITTEN}
+
+TRANSITIONS: tuple[Transition, ...] = ()

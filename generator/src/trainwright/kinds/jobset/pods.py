@@ -11,8 +11,8 @@ from trainwright.pods.pod import Operator, Workload
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
-    workload = indexed_pods.jobset_workload(manifest.name, manifest.body["spec"])
+    workload = indexed_pods.replicated_workload(manifest.name, manifest.body["spec"])
     return replace(workload, gang=indexed_pods.pod_group(workload.pods, together))
 
 
-OPERATOR = Operator(name="JobSet controller", kinds=(("jobset.x-k8s.io", "JobSet"),), pods=_pods)
+OPERATOR = Operator(name="JobSet controller", pods=_pods)

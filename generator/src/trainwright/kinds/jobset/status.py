@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trainwright.groupkind import GroupKind
 from trainwright.kinds import indexed_status
-from trainwright.kinds.state import Kind, Phase, State, holding, status_of
+from trainwright.kinds.state import Phase, State, Status, holding, status_of
 from trainwright.model import Data
+
+_JOB = GroupKind("batch", "Job")
 
 
 def _judge(body: Mapping[str, Data]) -> State:
@@ -28,11 +31,11 @@ def _judge(body: Mapping[str, Data]) -> State:
     return indexed_status.by_conditions(body, counted, succeeded="Completed", waits=waits)
 
 
-def _jobs(body: Mapping[str, Data]) -> tuple[tuple[str, str], ...]:
+def _jobs(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
     """The Jobs that make its pods."""
     name = body["metadata"]["name"]
     return tuple(
-        ("Job", f"{name}-{group['name']}-{index}")
+        (_JOB, f"{name}-{group['name']}-{index}")
         for group in (body.get("spec") or {}).get("replicatedJobs") or ()
         for index in range(group.get("replicas", 1))
     )
@@ -44,10 +47,4 @@ def _pods(group: Mapping[str, Data]) -> int:
     return pods * int(group.get("replicas", 1))
 
 
-KIND = Kind(
-    api_version="jobset.x-k8s.io/v1alpha2",
-    kind="JobSet",
-    plural="jobsets",
-    judge=_judge,
-    makes=_jobs,
-)
+STATUS = Status(judge=_judge, makes=_jobs)

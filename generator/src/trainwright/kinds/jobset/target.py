@@ -5,7 +5,8 @@ Facts: kubernetes-sigs/jobset v0.12.0, pkg/webhooks/jobset_webhook.go and api/jo
 
 from __future__ import annotations
 
-from trainwright.kinds import facts, indexed, queueing
+from trainwright.kinds import facts, indexed, labels, queueing
+from trainwright.kinds.jobset import KIND
 from trainwright.kinds.target import Deviation, Target
 from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
@@ -29,9 +30,7 @@ def longest_suffix(job: Job) -> str:
 
 
 TARGET = Target(
-    name="jobset",
-    api_version="jobset.x-k8s.io/v1alpha2",
-    kind="JobSet",
+    of=KIND,
     summary="Gangs of pods that restart together, without a training operator.",
     template="jobset.yaml",
     values=_values,
@@ -39,7 +38,8 @@ TARGET = Target(
     unsupported=indexed.unsupported,
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
     immutable_template=True,
-    controller_labels=indexed.JOBSET_LABELS,
+    companions=queueing.pod_groups,
+    controller_labels=labels.OF_SETS,
     deviations=(
         queueing.PLACED,
         indexed.RETRIES,

@@ -1,1 +1,22 @@
-"""Everything about a PyTorchJob."""
+"""Everything about a PyTorchJob of the training operator v1."""
+
+from trainwright.kinds.kind import Kind
+
+KIND = Kind(
+    package=__name__,
+    api_version="kubeflow.org/v1",
+    kind="PyTorchJob",
+    plural="pytorchjobs",
+    container="pytorch",
+    suspend="/spec/runPolicy/suspend",
+    placed=(
+        "/spec/pytorchReplicaSpecs/Master/template",
+        "/spec/pytorchReplicaSpecs/Worker/template",
+    ),
+    expires="/spec/runPolicy/ttlSecondsAfterFinished",
+    processes="/spec/nprocPerNode",
+    variables=("PET_", "MASTER_", "WORLD_SIZE", "RANK", "PYTHONUNBUFFERED"),
+    domains=("training.kubeflow.org/",),
+    name_labels=("training.kubeflow.org/job-name",),
+    described=True,
+)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from trainwright.groupkind import PYTORCHJOB
-from trainwright.model import Data
+from trainwright.kinds.pytorchjob import KIND
+from trainwright.model import Data, Severity
 from trainwright.objects.defaults import defaults
 from trainwright.objects.edit import CHANGED, Basis, Condition, Difference, edits
 from trainwright.objects.tolerant import dig, mapping
-from trainwright.objects.transition import Verdict
+from trainwright.objects.transition import Step, Transition, Verdict, image
 
-_KINDS = (PYTORCHJOB,)
+_KINDS = (KIND.group_kind,)
 _OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
 _DEFINITION = "kubeflow/trainer@v1.9.4:manifests/base/crds/kubeflow.org_pytorchjobs.yaml"
 _RANKS = "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go"
@@ -116,9 +116,50 @@ EDITS = (
         "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go",
     ),
 )
-DEFAULTS = defaults(
+_WRITTEN = defaults(
     **{
         "spec.runPolicy.suspend": False,
         "spec.pytorchReplicaSpecs.*.template.spec.containers.*.ports.*.protocol": "TCP",
     }
 )
+DEFAULTS = {KIND.group_kind: _WRITTEN}
+
+# --- the rules that report them -------------------------------------------------------------------
+
+
+def _pytorchjob(restart: str, rest: str) -> str:
+    roles = f"pytorchReplicaSpecs: {{Worker: {{restartPolicy: {restart}, {rest}}}}}"
+    head = "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {name: a}"
+    return f"{head}\nspec: {{{roles}}}"
+
+
+SILENT = Transition(
+    id="TW121",
+    name="ineffective-edit",
+    severity=Severity.WARNING,
+    verdict=Verdict.IGNORED,
+    summary="The pods of a live PyTorchJob are not edited: a change is a new run.",
+    effect="Git and the cluster agree, and what runs to its end is the old version.",
+    remedy="Give the run a new name: Trainwright's own names change with the spec.",
+    source=_OPERATOR,
+    passing=Step(
+        "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 1}}",
+        "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 2}}",
+    ),
+    failing=Step(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
+)
+
+MIXED = Transition(
+    id="TW122",
+    name="mixed-version-ranks",
+    severity=Severity.ERROR,
+    verdict=Verdict.MIXED,
+    summary="All ranks of a PyTorchJob run the same version, in a world of one size.",
+    effect="A pod that is made again has the new version, or another world size, than the rest.",
+    remedy="Give the run a new name, or suspend the job before the change.",
+    source=_OPERATOR,
+    passing=Step(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
+    failing=Step(_pytorchjob("ExitCode", image("1")), _pytorchjob("ExitCode", image("2"))),
+)
+
+TRANSITIONS: tuple[Transition, ...] = (SILENT, MIXED)

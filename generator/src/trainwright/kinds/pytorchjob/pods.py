@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Data, Manifest
 from trainwright.pods import template
 from trainwright.pods.pod import (
@@ -24,7 +25,6 @@ from trainwright.pods.pod import (
     Workload,
 )
 
-CONTAINER = "pytorch"
 PORT = Port("pytorchjob-port", 23456)
 _INIT_IMAGE = "alpine:3.10"  # the operator's flag --pytorch-init-container-image
 _MASTER, _WORKER = "Master", "Worker"
@@ -47,7 +47,7 @@ class _Job:
         return found
 
     def container(self, role: str) -> Mapping[str, Data]:
-        return template.main_container(self.replica(role)["template"]["spec"], CONTAINER)
+        return template.main_container(self.replica(role)["template"]["spec"], KIND.container)
 
     def ports(self, role: str) -> tuple[Port, ...]:
         ports = template.container_ports(self.container(role))
@@ -204,6 +204,5 @@ def _restart(job: _Job, role: str) -> Restart:
 
 OPERATOR = Operator(
     name="Kubeflow training operator v1",
-    kinds=(("kubeflow.org", "PyTorchJob"),),
     pods=_pods,
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.groupkind import PYTORCHJOB, TRAININGJOB
-from trainwright.kinds.pytorchjob.rules import (
+from trainwright.kinds.environment_rules import RESERVED, reserved_env
+from trainwright.kinds.pytorchjob import KIND
+from trainwright.kinds.pytorchjob.spec_rules import (
     ENVVAR,
-    KIND,
     REPLICAS,
     elastic,
     hardened,
@@ -44,7 +44,7 @@ P10 = Rule(
     effect="WORLD_SIZE counts processes that never start, and init_process_group waits for them.",
     remedy="Set launcher: trainwright or torchrun, or procsPerNode: 1.",
     by_hand="Start the script by torchrun, or set nprocPerNode: '1'.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     spec=Pointer("/procsPerNode"),
     source=ENVVAR,
     per_pod=True,
@@ -59,48 +59,7 @@ P10 = Rule(
     ),
 )
 
-_RESERVED = frozenset(
-    ["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "PYTHONUNBUFFERED"]
-)
-
-
-def _p11(subject: Subject) -> Iterator[Hit]:
-    if subject.kind == TRAININGJOB and subject.spec.get("injectLattice") is not True:
-        return  # without its agent Lattice sets nothing
-    reserved = _RESERVED if subject.kind == PYTORCHJOB else _RESERVED - {"PYTHONUNBUFFERED"}
-    for container in subject.containers:
-        for index, entry in enumerate(container.env):
-            name = text(entry.get("name"))
-            if name in reserved or name.startswith("PET_"):
-                yield Hit(
-                    f"{container.pointer}/env/{index}",
-                    f"{name} is set",
-                    spec=Pointer.of("env", name),
-                )
-
-
-P11 = Rule(
-    id="TW111",
-    name="reserved-variable",
-    severity=Severity.WARNING,
-    summary="Variables that the launcher or the operator sets are left to them.",
-    effect="The operator appends its own value, which wins without a word.",
-    remedy="Remove the variable; nodes, procsPerNode and elastic decide it.",
-    by_hand="Remove the variable; replicas and processes per node decide it.",
-    kinds=(PYTORCHJOB, TRAININGJOB),  # elsewhere the manifest has to set them
-    spec=Pointer("/env"),
-    source=ENVVAR,
-    per_pod=True,
-    run=_p11,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-        "{containers: [{name: pytorch, env: [{name: NCCL_DEBUG, value: INFO}]}]}}}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-        '{containers: [{name: pytorch, env: [{name: WORLD_SIZE, value: "4"}]}]}}}}}'
-    ),
-)
+P11 = reserved_env((KIND.group_kind,), RESERVED | {"PYTHONUNBUFFERED"})
 
 _NUMBER_FLAG = re.compile(r"--(nnodes|nproc[-_]per[-_]node)(?:=|\s+)(\d+)(?![\d:])")
 
@@ -127,7 +86,7 @@ P12 = Rule(
     summary="Node and process counts on the command line equal those of the object.",
     effect="The launcher waits for nodes that never come, or leaves some out.",
     remedy="Leave the option out: torchrun reads PET_NNODES and PET_NPROC_PER_NODE.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     spec=Pointer("/entrypoint"),
     source=ENVVAR,
     run=_p12,
@@ -163,7 +122,7 @@ P13 = Rule(
     summary="Every port of the container pytorch has a name; the rendezvous port the known one.",
     effect="The operator adds its own port, and the Service of the two is invalid.",
     remedy="Name the rendezvous port pytorchjob-port, and every other port too.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
     per_pod=True,
     run=_p13,
@@ -193,7 +152,7 @@ P14 = Rule(
     summary="The container pytorch has no readiness probe.",
     effect="Until ready the master is not in DNS, and it is not ready until the workers find it.",
     remedy="Remove the readinessProbe; use a startup or liveness probe if one is needed.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
     per_pod=True,
     run=_p14,
@@ -227,7 +186,7 @@ P15 = Rule(
     effect="A broken job restarts for ever and holds its GPUs.",
     remedy="Set retries or maxDuration.",
     by_hand="Set runPolicy.backoffLimit or runPolicy.activeDeadlineSeconds.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     spec=Pointer("/retries"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go",
     run=_p15,
@@ -260,7 +219,7 @@ P16 = Rule(
     summary="restartPolicy and cleanPodPolicy have values that the operator knows.",
     effect="The CRD has no list of them: the pods are refused, or never cleaned up.",
     remedy="Use one of the values named, spelt exactly so.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
     run=_p16,
     passing=Sample("kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}"),
@@ -282,7 +241,7 @@ P17 = Rule(
     summary="Pods with accelerators are cleaned up when the job is done.",
     effect="A worker that hangs after the master's success keeps its GPUs.",
     remedy="Set runPolicy.cleanPodPolicy: Running.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_defaults.go",
     per_pod=True,
     run=_p17,
@@ -322,7 +281,7 @@ P18 = Rule(
     summary="Fields of the run policy are under spec.runPolicy.",
     effect="The field is unknown there: refused, or dropped without a word.",
     remedy="Move the field under spec.runPolicy.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
     run=_p18,
     passing=Sample("kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}}"),
@@ -349,7 +308,7 @@ P19 = Rule(
     summary="Master and workers run the same image and command on the same mounts.",
     effect="Ranks of one job run different code: they hang, or train something else.",
     remedy="Make both templates the same.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     spec=Pointer("/image"),
     run=_p19,
     passing=Sample(
@@ -385,7 +344,7 @@ P20 = Rule(
     effect="The API server refuses the worker pods, however well their own container is written.",
     remedy="Replace the operator's /etc/config/initContainer.yaml by a hardened one, then set "
     "targets.pytorchjob.restrictedInitContainer: true in environment.yaml.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     spec=Pointer("/nodes"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/initcontainer.go",
     run=_p20,

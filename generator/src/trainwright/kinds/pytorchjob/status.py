@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright.kinds.pytorchjob.pods import CONTAINER
-from trainwright.kinds.state import Kind, Phase, State, first, holding, status_of
+from trainwright.kinds.state import Phase, State, Status, first, holding, status_of
 from trainwright.model import Data
 
 
@@ -38,11 +37,4 @@ def _judge(body: Mapping[str, Data]) -> State:
     )
 
 
-KIND = Kind(
-    api_version="kubeflow.org/v1",
-    kind="PyTorchJob",
-    plural="pytorchjobs",
-    judge=_judge,
-    container=CONTAINER,
-    waits={"init-pytorch": "waits until the name of the master resolves"},
-)
+STATUS = Status(judge=_judge, waits={"init-pytorch": "waits until the name of the master resolves"})

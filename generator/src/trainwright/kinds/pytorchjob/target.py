@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.kinds import facts, queueing
+from trainwright.kinds.pytorchjob import KIND
 from trainwright.kinds.target import Deviation, Target, Unsupported, one_process
 from trainwright.model import Data, Elastic, Environment, Job
 from trainwright.pods import command
@@ -95,9 +96,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 
 
 TARGET = Target(
-    name="pytorchjob",
-    api_version="kubeflow.org/v1",
-    kind="PyTorchJob",
+    of=KIND,
     summary="Kubeflow training operator v1: fixed and elastic PyTorch jobs.",
     template="pytorchjob.yaml",
     values=_values,

@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
-from trainwright.groupkind import TRAININGJOB
+from trainwright.groupkind import GroupKind
+from trainwright.kinds.trainingjob import KIND
+from trainwright.model import Severity
+from trainwright.objects.defaults import Default
 from trainwright.objects.edit import Basis, edits
-from trainwright.objects.transition import Verdict
+from trainwright.objects.transition import Step, Transition, Verdict, image
+
+_CONTROLLER = "lattice-io/lattice:lattice-operator/pkg/controller.v1"
 
 EDITS = edits(
-    (TRAININGJOB,),
+    (KIND.group_kind,),
     ("spec.replicaSpecs", "spec.injectLattice", "spec.framework"),
     Verdict.MIXED,
     "workers that run keep the old version, those that are started later have the new",
     Basis.READ,
-    "lattice-io/lattice:lattice-operator/pkg/controller.v1",
+    _CONTROLLER,
     rule="TW406",
 )
-DEFAULTS = ()
+DEFAULTS: dict[GroupKind, tuple[Default, ...]] = {}
+
+# --- the rules that report them -------------------------------------------------------------------
+
+_TRAININGJOB = "apiVersion: breezeml.ai/v1\nkind: TrainingJob\nmetadata: {name: a}\nspec: "
+
+LATTICE = Transition(
+    id="TW406",
+    name="mixed-version-workers",
+    severity=Severity.ERROR,
+    verdict=Verdict.MIXED,
+    summary="All workers of a TrainingJob run the same version.",
+    effect="Workers that Lattice starts at its next resize have the new version, the rest not.",
+    remedy="Start a new run under another name.",
+    source=_CONTROLLER,
+    passing=Step(f"{_TRAININGJOB}{{priority: 1}}", f"{_TRAININGJOB}{{priority: 2}}"),
+    failing=Step(
+        f"{_TRAININGJOB}{{replicaSpecs: {{{image('1')}}}}}",
+        f"{_TRAININGJOB}{{replicaSpecs: {{{image('2')}}}}}",
+    ),
+)
+
+TRANSITIONS: tuple[Transition, ...] = (LATTICE,)

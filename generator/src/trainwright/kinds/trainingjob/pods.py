@@ -123,6 +123,5 @@ def _restart(spec: Mapping[str, Data], injects: bool) -> Restart:
 
 OPERATOR = Operator(
     name="BreezeML Lattice operator",
-    kinds=(("breezeml.ai", "TrainingJob"),),
     pods=_pods,
 )

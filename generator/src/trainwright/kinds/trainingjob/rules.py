@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.groupkind import TRAININGJOB
+from trainwright.kinds.environment_rules import RESERVED, reserved_env
+from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.tolerant import count
 from trainwright.pointer import Pointer
 
-KIND = (TRAININGJOB,)
 _TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go"
 _SPEC_KEYS = frozenset(
     ["runPolicy", "replicaSpecs", "minSize", "maxSize", "injectLattice", "framework", "priority"]
@@ -39,7 +39,7 @@ B01 = Rule(
     summary="runPolicy is present, replicaSpecs is one replica spec, and no field is unknown.",
     effect="The API server refuses the object.",
     remedy="Write runPolicy: {} and put the pod template under replicaSpecs.template.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     source=_TYPES,
     run=_b01,
     passing=Sample("kind: TrainingJob\nspec: {runPolicy: {}, replicaSpecs: {template: {}}}"),
@@ -63,7 +63,7 @@ B02 = Rule(
     effect="The operator marks the job WrongConfiguration and never schedules it.",
     remedy="Set nodes, or elastic.minNodes and elastic.maxNodes.",
     by_hand="Set minSize and maxSize.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     spec=Pointer("/elastic"),
     source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
     run=_b02,
@@ -92,7 +92,7 @@ B03 = Rule(
     summary="An injected container has an explicit command whose words need no quoting.",
     effect="The operator joins the words by spaces into one bash line, which then reads otherwise.",
     remedy="Use words of letters, digits and _@%+=:,./- only; pass other text through env.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     spec=Pointer("/entrypoint"),
     source="lattice-io/lattice:lattice-operator/pkg/controller.v1",
     run=_b03,
@@ -122,7 +122,7 @@ B04 = Rule(
     summary="Accelerators are in resources.requests, not only in limits.",
     effect="The autoscaler reads requests only and counts one unit per pod.",
     remedy="Set the same number in requests and limits.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     spec=Pointer("/resources/gpu"),
     source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
     run=_b04,
@@ -156,7 +156,7 @@ B05 = Rule(
     summary="The container is named trainingjob, and an injected job sets no restartPolicy.",
     effect="Exit codes are not read, or the policy that is written is not the one that acts.",
     remedy="Name the container trainingjob and leave restartPolicy out.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     source=_TYPES,
     run=_b05,
     passing=Sample(
@@ -167,4 +167,10 @@ B05 = Rule(
         "kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: main}]}}}}"
     ),
 )
-RULES = (B01, B02, B03, B04, B05)
+# Without its agent Lattice sets nothing.
+RULES = (
+    *(B01, B02, B03, B04, B05),
+    reserved_env(
+        (KIND.group_kind,), RESERVED, lambda subject: subject.spec.get("injectLattice") is True
+    ),
+)

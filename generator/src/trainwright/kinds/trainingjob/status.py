@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright.kinds.state import Kind, Phase, State, first, holding, status_of
+from trainwright.kinds.state import Phase, State, Status, first, holding, status_of
 from trainwright.model import Data
 
 _STAGES = {
@@ -52,10 +52,4 @@ def _size(body: Mapping[str, Data]) -> int | None:
     return status_of(body).get("currentSize") or None
 
 
-KIND = Kind(
-    api_version="breezeml.ai/v1",
-    kind="TrainingJob",
-    plural="trainingjobs",
-    judge=_judge,
-    size=_size,
-)
+STATUS = Status(judge=_judge, size=_size)

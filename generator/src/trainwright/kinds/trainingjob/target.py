@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from trainwright.kinds import facts, indexed
 from trainwright.kinds.target import Deviation, Fact, Target, Unsupported, one_process
+from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
 from trainwright.pointer import Pointer
@@ -152,9 +153,7 @@ def _unquotable(job: Job) -> Iterator[Unsupported]:
 
 
 TARGET = Target(
-    name="trainingjob",
-    api_version="breezeml.ai/v1",
-    kind="TrainingJob",
+    of=KIND,
     summary="BreezeML Lattice: jobs resized between minSize and maxSize by priority.",
     template="trainingjob.yaml",
     values=_values,

@@ -1,1 +1,25 @@
-"""Everything about a TrainJob."""
+"""Everything about a TrainJob of Kubeflow Trainer v2."""
+
+from trainwright.kinds import labels
+from trainwright.kinds.kind import Kind
+from trainwright.kinds.trainjob.runtime import references
+
+KIND = Kind(
+    package=__name__,
+    api_version="trainer.kubeflow.org/v1alpha1",
+    kind="TrainJob",
+    plural="trainjobs",
+    container="node",
+    suspend="/spec/suspend",  # the rest goes into a list item of Kueue's own
+    filled=("/spec/runtimePatches/*/time",),
+    written=(".spec.runtimePatches[]?.time",),  # stamped by Kubeflow Trainer's webhook
+    written_by_kueue=('.spec.runtimePatches[]? | select(.manager == "kueue.x-k8s.io/manager")',),
+    processes="/spec/trainer/numProcPerNode",
+    variables=("PET_", "JOB_COMPLETION_INDEX", "JOBSET_", "JOB_"),
+    domains=(labels.DOMAIN, labels.SET_DOMAIN),
+    name_labels=(labels.SET_NAME,),
+    attempt_label=labels.SET_ATTEMPT,
+    carrier=labels.SET_NAME,  # the JobSet has the name of the TrainJob
+    refers=references,
+    described=True,
+)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from trainwright.groupkind import TRAINJOB
-from trainwright.kinds.trainjob.rules import installed_minor
+from trainwright.groupkind import RUNTIMES
+from trainwright.kinds.trainjob import KIND, runtime_changes
+from trainwright.kinds.trainjob.runtime import patches
+from trainwright.kinds.trainjob.spec_rules import installed_minor
+from trainwright.model import Severity
 from trainwright.objects.defaults import defaults
 from trainwright.objects.edit import (
     ADDED_OR_REMOVED,
@@ -15,15 +18,14 @@ from trainwright.objects.edit import (
     Difference,
     edits,
 )
-from trainwright.objects.finders import patches
 from trainwright.objects.tolerant import mapping, sequence
-from trainwright.objects.transition import Verdict
+from trainwright.objects.transition import Step, Transition, Verdict
 
-_KINDS = (TRAINJOB,)
+_KINDS = (KIND.group_kind,)
 _TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"
 _PLUGIN = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
 _CONTROLLER = "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go"
-_JOBSET = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
+_BELOW = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
 _IMMUTABLE = "the API server refuses it: the field is immutable"
 _REFUSED_BELOW = "accepted, but JobSet's webhook refuses what Trainer makes of it"
 
@@ -112,7 +114,7 @@ EDITS = (
         Verdict.REFUSED_BELOW,
         _REFUSED_BELOW,
         Basis.INFERRED,
-        _JOBSET,
+        _BELOW,
         when=(AROUND, ADDED_OR_REMOVED),
         rule="TW216",
     ),
@@ -131,7 +133,7 @@ EDITS = (
         Verdict.REFUSED_BELOW,
         _REFUSED_BELOW,
         Basis.INFERRED,
-        _JOBSET,
+        _BELOW,
         when=(AROUND,),
         rule="TW216",
     ),
@@ -150,7 +152,7 @@ EDITS = (
         Verdict.REFUSED_BELOW,
         _REFUSED_BELOW,
         Basis.INFERRED,
-        _JOBSET,
+        _BELOW,
         when=(AROUND,),
         rule="TW216",
     ),
@@ -196,7 +198,7 @@ EDITS = (
         Verdict.REFUSED_BELOW,
         _REFUSED_BELOW,
         Basis.INFERRED,
-        _JOBSET,
+        _BELOW,
         when=(AROUND,),
         rule="TW216",
     ),
@@ -217,12 +219,59 @@ EDITS = (
         Basis.OBSERVED,
         _PLUGIN,
     ),
+    *runtime_changes.EDITS,
 )
-DEFAULTS = defaults(
+_WRITTEN = defaults(
     **{
         "spec.managedBy": "trainer.kubeflow.org/trainjob-controller",
-        "spec.runtimeRef.apiGroup": TRAINJOB.group,
+        "spec.runtimeRef.apiGroup": KIND.group,
         "spec.runtimeRef.kind": "ClusterTrainingRuntime",
         "spec.suspend": False,
     }
 )
+DEFAULTS = {
+    KIND.group_kind: _WRITTEN,
+    **dict.fromkeys(RUNTIMES, runtime_changes.DEFAULTS),
+}
+
+# --- the rules that report them -------------------------------------------------------------------
+
+_PATCHED = (
+    "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainJob\nmetadata: {name: a}\n"
+    "spec: {suspend: true, runtimePatches: [{manager: example.com/team, trainingRuntimeSpec: "
+    "{template: {spec: {replicatedJobs: [{name: node, template: {spec: {template: {spec: "
+    "{%s}}}}}]}}}}]}"
+)
+
+REFUSED_BELOW = Transition(
+    id="TW216",
+    name="edit-refused-by-jobset",
+    severity=Severity.ERROR,
+    verdict=Verdict.REFUSED_BELOW,
+    summary="A suspended TrainJob is changed only where its JobSet may change, too.",
+    effect="The TrainJob is accepted, its JobSet is not, and the job does not go on when resumed.",
+    remedy="Give the run a new name, or take the change back.",
+    source=_BELOW,
+    passing=Step(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "nodeSelector: {a: c}"),
+    failing=Step(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "serviceAccountName: a"),
+)
+
+_RUNTIME = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {%sname: a}"
+
+RUNTIME = Transition(
+    id="TW215",
+    name="runtime-edited-in-use",
+    severity=Severity.WARNING,
+    verdict=Verdict.IGNORED,
+    summary="A runtime is not edited for the sake of jobs that already refer to it.",
+    effect="Those jobs keep the runtime that they began with; only later ones get the new one.",
+    remedy="Make a runtime of another name, and a new run that refers to it.",
+    source="kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go",
+    passing=Step(_RUNTIME % "labels: {team: a}, ", _RUNTIME % "labels: {team: b}, "),
+    failing=Step(
+        f"{_RUNTIME % ''}\nspec: {{mlPolicy: {{numNodes: 2}}}}",
+        f"{_RUNTIME % ''}\nspec: {{mlPolicy: {{numNodes: 4}}}}",
+    ),
+)
+
+TRANSITIONS: tuple[Transition, ...] = (REFUSED_BELOW, RUNTIME)

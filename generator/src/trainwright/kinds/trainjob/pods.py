@@ -12,14 +12,15 @@ from dataclasses import replace
 from decimal import Decimal
 
 from trainwright import quantity
-from trainwright.groupkind import RUNTIMES, TRAINJOB, GroupKind
+from trainwright.groupkind import RUNTIMES, GroupKind
 from trainwright.kinds import indexed_pods
+from trainwright.kinds.trainjob import KIND
 from trainwright.model import Data, Manifest
 from trainwright.pods import template
 from trainwright.pods.pod import Gang, ManifestError, Operator, Workload
 
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
-_CONTAINER = "node"
+_CONTAINER = KIND.container
 _PORT = 29500
 _QUEUE = "scheduling.volcano.sh/queue-name"
 _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
@@ -32,7 +33,7 @@ def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Wo
     spec["replicatedJobs"] = [
         _replicated(manifest.name, train_job, runtime, group) for group in spec["replicatedJobs"]
     ]
-    workload = indexed_pods.jobset_workload(manifest.name, spec)
+    workload = indexed_pods.replicated_workload(manifest.name, spec)
     return replace(
         workload,
         deadline=template.deadline(train_job) or workload.deadline,
@@ -51,7 +52,7 @@ def _gang(runtime: Mapping[str, Data], pods: int) -> Gang | None:
 
 def _runtime(manifest: Manifest, together: Sequence[Manifest]) -> Mapping[str, Data]:
     reference = manifest.body["spec"]["runtimeRef"]
-    group = reference.get("apiGroup", TRAINJOB.group)
+    group = reference.get("apiGroup", KIND.group)
     kind = GroupKind(group, reference.get("kind", "ClusterTrainingRuntime"))
     for other in together:
         if kind in RUNTIMES and (other.group_kind, other.name) == (kind, reference["name"]):
@@ -227,6 +228,5 @@ def _patched_list(below: Data, above: Data, identity: str) -> list[Data]:
 
 OPERATOR = Operator(
     name="Kubeflow Trainer v2",
-    kinds=(("trainer.kubeflow.org", "TrainJob"),),
     pods=_pods,
 )

@@ -6,15 +6,17 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import RUNTIMES, TRAININGRUNTIME
-from trainwright.kinds.trainjob.rules import KIND, installed_minor, runtime
+from trainwright.kinds.indexed_rules import about_jobs, jobs_of
+from trainwright.kinds.trainjob import KIND
+from trainwright.kinds.trainjob.runtime import patches, runtime_of
+from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.model import Data, Manifest, Severity
-from trainwright.objects.bundle import runtime_of
-from trainwright.objects.finders import patches
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.tolerant import dig, mapping, mappings, text
 
-_JOBS = "/spec/template/spec/replicatedJobs"
+_ABOVE = "/spec/template/spec"
+_JOBS = f"{_ABOVE}/replicatedJobs"
 _STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 _WEBHOOK = "kubeflow/trainer@v2.3.0:pkg/webhooks/trainingruntime_webhook.go"
 _PLUGIN = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
@@ -78,8 +80,8 @@ T08 = Rule(
 
 
 def _t09(subject: Subject) -> Iterator[Hit]:
-    jobset = mapping(dig(subject.spec, "template", "spec"))
-    holders = [("/spec/template/spec", jobset)]
+    job_set = mapping(dig(subject.spec, "template", "spec"))
+    holders = [("/spec/template/spec", job_set)]
     for index, job in enumerate(_jobs(subject)):
         holders.append((f"{_JOBS}/{index}/template/spec", mapping(dig(job, "template", "spec"))))
     for pointer, holder in holders:
@@ -199,7 +201,7 @@ T05 = Rule(
     summary="A TrainJob refers to a runtime that exists, by the right kind and namespace.",
     effect="Trainer's webhook refuses the object: the runtime has to be there before it.",
     remedy="Correct runtimeRef.kind and runtimeRef.name, or add the runtime.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v2.3.0:pkg/webhooks/trainjob_webhook.go",
     run=_t05,
     passing=Sample(
@@ -258,11 +260,23 @@ T07 = Rule(
     "lacks is accepted: the TrainJob reports TrainJobResourcesCreationFailed, and no pod is made.",
     remedy="Name the manager like example.com/team, and the job and the container as the runtime "
     "does: node.",
-    kinds=KIND,
+    kinds=(KIND.group_kind,),
     source=_PLUGIN,
     run=_t07,
     passing=Sample("kind: TrainJob\nspec: {runtimePatches: [{manager: example.com/team}]}"),
     failing=Sample("kind: TrainJob\nspec: {runtimePatches: [{manager: team}]}"),
 )
 
-RULES = (T05, T07, T08, T09, T11, T12)
+
+def _set(subject: Subject) -> Mapping[str, Data]:
+    return mapping(dig(subject.spec, "template", "spec"))
+
+
+RULES = (
+    *(T05, T07, T08, T09, T11, T12),
+    *about_jobs(
+        RUNTIMES,
+        lambda subject: jobs_of(_set(subject), _ABOVE, text(subject.metadata.get("name"))),
+        lambda subject: ((_set(subject), _ABOVE),),
+    ),
+)

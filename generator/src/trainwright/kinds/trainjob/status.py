@@ -10,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from trainwright.groupkind import GroupKind
 from trainwright.kinds import indexed_status
-from trainwright.kinds.state import Kind, State, status_of
+from trainwright.kinds.state import State, Status, status_of
 from trainwright.model import Data
+
+_SET, _JOB = GroupKind("jobset.x-k8s.io", "JobSet"), GroupKind("batch", "Job")
 
 
 def _judge(body: Mapping[str, Data]) -> State:
@@ -25,19 +28,11 @@ def _judge(body: Mapping[str, Data]) -> State:
     return indexed_status.by_conditions(body, counted, succeeded="Complete", waits=waits)
 
 
-def _made(body: Mapping[str, Data]) -> tuple[tuple[str, str], ...]:
+def _made(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
     """Its JobSet, and the Jobs of that, of which Trainer allows one of each name."""
     name = body["metadata"]["name"]
     groups = [group["name"] for group in status_of(body).get("jobsStatus") or ()]
-    return (("JobSet", name), *(("Job", f"{name}-{group}-0") for group in groups))
+    return ((_SET, name), *((_JOB, f"{name}-{group}-0") for group in groups))
 
 
-KIND = Kind(
-    api_version="trainer.kubeflow.org/v1alpha1",
-    kind="TrainJob",
-    plural="trainjobs",
-    judge=_judge,
-    makes=_made,
-    container="node",
-    carrier="jobset.sigs.k8s.io/jobset-name",  # the JobSet has the name of the TrainJob
-)
+STATUS = Status(judge=_judge, makes=_made)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from trainwright.kinds import facts, indexed, queueing
+from trainwright.groupkind import TRAININGRUNTIME, GroupKind
+from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.target import Deviation, Fact, Target, Unsupported
+from trainwright.kinds.trainjob import KIND
 from trainwright.model import POD_FIELDS, Data, Environment, Job, spelled
 from trainwright.pods import command
 from trainwright.pointer import Pointer
@@ -31,6 +33,10 @@ def _version(job: Job, environment: Environment) -> str:
 
 def _runtime(job: Job, environment: Environment) -> str:
     return environment.targets[job.target].runtime
+
+
+def _companions(environment: Environment) -> tuple[GroupKind, ...]:
+    return () if environment.targets[KIND.name].runtime else (TRAININGRUNTIME,)
 
 
 def _lent(job: Job, environment: Environment) -> bool:
@@ -118,9 +124,7 @@ def _secured(job: Job) -> bool:
 
 
 TARGET = Target(
-    name="trainjob",
-    api_version="trainer.kubeflow.org/v1alpha1",
-    kind="TrainJob",
+    of=KIND,
     summary="Kubeflow Trainer v2, 2.0 to 2.3: jobs of a fixed size, with their runtime.",
     template="trainjob.yaml",
     values=_values,
@@ -132,8 +136,9 @@ TARGET = Target(
         Fact(("targets", "trainjob", "version"), _version),
         Fact(("targets", "trainjob", "runtime"), _runtime),
     ),
+    companions=_companions,
     succeeds="PyTorchJob",
-    controller_labels=indexed.JOBSET_LABELS,
+    controller_labels=labels.OF_SETS,
     deviations=(
         replace(indexed.RETRIES, when=lambda job, env: job.retries > 0 and not _lent(job, env)),
         Deviation(

@@ -1,32 +1,17 @@
 """The table of edits: what becomes of a change to a live object, field by field, by its kind.
 
 Rules about changes, `plan`, the verbs and the documentation read it. The rows of a kind are in
-its module, the more special before the more general.
+`changes.py` of its folder, the more special before the more general.
 """
 
-from trainwright.groupkind import (
-    JOB,
-    JOBSET,
-    PERSISTENTVOLUMECLAIM,
-    PYTORCHJOB,
-    RUNTIMES,
-    TRAININGJOB,
-    TRAINJOB,
-    GroupKind,
-)
-from trainwright.kinds.job import changes as job
-from trainwright.kinds.jobset import changes as jobset
-from trainwright.kinds.pytorchjob import changes as pytorchjob
-from trainwright.kinds.trainingjob import changes as trainingjob
-from trainwright.kinds.trainjob import changes as trainjob
-from trainwright.kinds.trainjob import runtime_changes as runtimes
+from trainwright.groupkind import PERSISTENTVOLUMECLAIM, GroupKind
+from trainwright.kinds import SERVED
 from trainwright.model import Manifest
 from trainwright.objects.defaults import Default, filled
 from trainwright.objects.edit import IN_PLACE, Basis, Edit
 from trainwright.objects.transition import Change, Path, Verdict
 from trainwright.rules.edits import core, kueue
 
-_KINDS = (pytorchjob, trainjob, runtimes, jobset, job, trainingjob, core)
 _ANYTHING_ELSE = Edit(
     path=(),
     outcome=Verdict.IN_PLACE,
@@ -37,18 +22,14 @@ _ANYTHING_ELSE = Edit(
 )
 EDITS: tuple[Edit, ...] = (
     *kueue.EDITS,
-    *(edit for module in _KINDS for edit in module.EDITS),
+    *(edit for kind in SERVED.values() for edit in kind.edits),
+    *core.EDITS,
     _ANYTHING_ELSE,
 )
 _DEFAULTS: dict[GroupKind, tuple[Default, ...]] = {
-    PYTORCHJOB: pytorchjob.DEFAULTS,
-    TRAINJOB: trainjob.DEFAULTS,
-    **dict.fromkeys(RUNTIMES, runtimes.DEFAULTS),
-    JOBSET: jobset.DEFAULTS,
-    JOB: job.DEFAULTS,
-    TRAININGJOB: trainingjob.DEFAULTS,
-    PERSISTENTVOLUMECLAIM: core.DEFAULTS,
+    known: written for kind in SERVED.values() for known, written in kind.defaults.items()
 }
+_DEFAULTS[PERSISTENTVOLUMECLAIM] = core.DEFAULTS
 
 
 def of(change: Change, path: Path) -> Edit:

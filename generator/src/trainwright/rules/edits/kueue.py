@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from trainwright.groupkind import JOB, JOBSET
+from collections.abc import Iterator
+
+from trainwright.kinds import SERVED
+from trainwright.kinds.kind import Kind
 from trainwright.objects.edit import RUNNING, Basis, Condition, Difference, Edit, edits
 from trainwright.objects.tolerant import dig, mapping
 from trainwright.objects.transition import Verdict
+from trainwright.pointer import Pointer
 
 _SOURCE = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go"
 _GROUP = "kueue.x-k8s.io"
@@ -42,21 +46,31 @@ def _label(name: str, why: str, when: Condition) -> Edit:
     )
 
 
-EDITS = (
-    *edits(
-        (JOB, JOBSET),
-        tuple(
-            f"{template}.{field}"
-            for template in ("spec.template", "spec.replicatedJobs.*.template.spec.template")
-            for field in _PLACEMENT
-        ),
+# Their API keeps the pod template of what has started.
+_FIXED = tuple(kind for kind in SERVED.values() if kind.target.immutable_template)
+
+
+def _placed(kind: Kind) -> tuple[Edit, ...]:
+    return edits(
+        (kind.group_kind,),
+        tuple(f"{template}.{field}" for template in _templates(kind) for field in _PLACEMENT),
         Verdict.IN_PLACE,
         "accepted where the flavor has node labels or tolerations, as the field is Kueue's from "
         "admission on; refused where it has none and pods run",
         Basis.INFERRED,
         "kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
         when=(_LEFT,),
-    ),
+    )
+
+
+def _templates(kind: Kind) -> Iterator[str]:
+    """The pod templates of anybody's object, as dotted paths."""
+    for pointer in kind.placed:
+        yield ".".join("*" if part.isdigit() else part for part in Pointer(pointer).parts)
+
+
+EDITS = (
+    *(edit for kind in _FIXED for edit in _placed(kind)),
     _label("queue-name", "Kueue's webhook refuses another queue while the job runs", RUNNING),
     _label(
         "priority-class",

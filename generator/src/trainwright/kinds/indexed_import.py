@@ -1,4 +1,4 @@
-"""JobSets, and the one group of pods in them that trains."""
+"""What importing knows of groups of pods that several kinds have: the one that trains, its gang."""
 
 from __future__ import annotations
 
@@ -6,37 +6,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.groupkind import PODGROUPS
-from trainwright.importing.reader import Read, Reader, mapping
-from trainwright.importing.source import ImportingError, NotImported, SourceObject, shown
 from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
+from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, mapping, shown
 from trainwright.model import Data, Manifest
 from trainwright.pointer import Pointer
 
-_GROUPS = "/spec/replicatedJobs"
 ONE_GROUP = "a job spec is one group of pods: run it as a job of its own"
-
-
-def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
-    spec = mapping(part.body.get("spec"))
-    part, groups = only_group(part, _GROUPS, spec, _size)
-    return Read(parts=(part, *pod_groups(part, others)), groups=groups)
-
-
-def _size(group: Mapping[str, Data]) -> int:
-    """How many pods a group has: the training is the largest."""
-    spec = mapping(mapping(group.get("template")).get("spec"))
-    count, pods = group.get("replicas", 1), spec.get("completions", spec.get("parallelism", 1))
-    return count * pods if isinstance(count, int) and isinstance(pods, int) else 1
 
 
 def only_group(
     part: SourceObject,
     pointer: str,
-    jobset: Mapping[str, Data],
+    job_set: Mapping[str, Data],
     size: Callable[[Mapping[str, Data]], int],
 ) -> tuple[SourceObject, tuple[NotImported, ...]]:
     """The object with the group that trains alone; the others are left, as they come."""
-    groups = jobset.get("replicatedJobs")
+    groups = job_set.get("replicatedJobs")
     if not isinstance(groups, list) or not groups:
         return part, ()
     chosen = max(range(len(groups)), key=lambda index: (size(mapping(groups[index])), index))
@@ -103,19 +88,3 @@ def _memberships(data: Data) -> Iterator[str]:
     elif isinstance(data, list):
         for item in data:
             yield from _memberships(item)
-
-
-READER = Reader(
-    kind="JobSet",
-    group="jobset.x-k8s.io",
-    read=_read,
-    reasons=(
-        ("**/restartPolicy", "the target sets it: pods are replaced, as often as retries allows"),
-        ("/spec/successPolicy/**", "all pods of a run have to succeed"),
-        ("/spec/startupPolicy/**", "there is one group of pods, which starts at once"),
-        ("/spec/coordinator/**", "there is one group of pods, and rank 0 is its first"),
-        ("/spec/replicatedJobs/*/name", "the target names its group of pods itself"),
-        ("/spec/replicatedJobs/*/groupName", "the target names its group of pods itself"),
-        ("/spec/failurePolicy/rules/**", "the entrypoint's exit code tells what is final"),
-    ),
-)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainwright.importing.jobset import pod_groups
-from trainwright.importing.reader import Read, Reader, mapping
-from trainwright.importing.source import ImportingError, SourceObject
+from trainwright.kinds.indexed_import import pod_groups
+from trainwright.kinds.reading import ImportingError, Read, Reader, SourceObject, mapping
 
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
@@ -21,8 +20,6 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
 
 
 READER = Reader(
-    kind="Job",
-    group="batch",
     read=_read,
     reasons=(
         ("**/restartPolicy", "the target sets it: pods are replaced, as often as retries allows"),

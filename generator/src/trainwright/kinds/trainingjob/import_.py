@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from trainwright.importing.reader import Reader
+from trainwright.kinds.reading import Reader
 
 READER = Reader(
-    kind="TrainingJob",
-    group="breezeml.ai",
     reasons=(
         ("/spec/replicaSpecs/replicas", "Lattice overwrites it: use minSize and maxSize"),
         ("/spec/runPolicy/schedulingPolicy/**", "Lattice schedules by priority itself"),

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from trainwright.importing.reader import Reader
+from trainwright.kinds.reading import Reader
 
 READER = Reader(
-    kind="PyTorchJob",
-    group="kubeflow.org",
-    container="pytorch",
     reasons=(
         ("/spec/elasticPolicy/nProcPerNode", "it is deprecated: use procsPerNode"),
         ("/spec/elasticPolicy/standalone", "one node needs no rendezvous settings"),

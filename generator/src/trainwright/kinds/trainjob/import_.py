@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from trainwright.groupkind import TRAINJOB, GroupKind
-from trainwright.importing.jobset import only_group
-from trainwright.importing.reader import Read, Reader, mapping
-from trainwright.importing.source import NotImported, SourceObject
+from trainwright.groupkind import GroupKind
+from trainwright.kinds.indexed_import import only_group
+from trainwright.kinds.reading import NotImported, Read, Reader, SourceObject, mapping
+from trainwright.kinds.trainjob import KIND
 from trainwright.model import Data, Manifest
 
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -20,9 +20,12 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     name = str(reference.get("name", ""))
     for other in others:
         manifest = Manifest(body=other.body)
-        if (manifest.group_kind, manifest.name) == (GroupKind(TRAINJOB.group, kind), name):
-            jobset = mapping(mapping(mapping(other.body.get("spec")).get("template")).get("spec"))
-            runtime, groups = only_group(other, _GROUPS, jobset, _trains)
+        if (manifest.group_kind, manifest.name) == (
+            GroupKind(KIND.group, kind),
+            name,
+        ):
+            job_set = mapping(mapping(mapping(other.body.get("spec")).get("template")).get("spec"))
+            runtime, groups = only_group(other, _GROUPS, job_set, _trains)
             return Read(parts=(part, runtime), groups=groups)
     unknown = NotImported(
         field=part.called("/spec/runtimeRef/name"),
@@ -50,7 +53,7 @@ def bare(kind: str, name: str) -> Manifest:
     }
     return Manifest(
         body={
-            "apiVersion": "trainer.kubeflow.org/v1alpha1",
+            "apiVersion": KIND.api_version,
             "kind": kind,
             "metadata": {"name": name},
             "spec": {
@@ -62,9 +65,6 @@ def bare(kind: str, name: str) -> Manifest:
 
 
 READER = Reader(
-    kind="TrainJob",
-    group="trainer.kubeflow.org",
-    container="node",
     read=_read,
     reasons=(
         (

@@ -4,35 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from trainwright.importing.reader import Reader, mapping
-from trainwright.importing.source import SourceObject
-from trainwright.kinds import TARGETS
+from trainwright.kinds.compose.target import as_object
+from trainwright.kinds.reading import Reader, SourceObject, mapping
 from trainwright.model import Data, Location
-
-READER = Reader(
-    kind="Compose",
-    group="",
-    reasons=(
-        ("/spec/version", "Compose itself ignores it"),
-        ("**/depends_on/**", "a job spec is one program: start what it needs on its own"),
-        ("**/ports/**", "metrics publishes a port, and nothing else does"),
-        ("/spec/volumes/**", "a claim is a volume that is there: docker volume create makes one"),
-        ("**/tmpfs/**", "write it under volumes, as an emptyDir with medium: Memory"),
-        ("**/ipc", "shm sizes /dev/shm"),
-        ("**/networks/**", "there is one network, or none with network: isolated"),
-        ("**/env_file/**", "write its variables under env, and the secret ones under secrets"),
-        ("**/build/**", "an image is built elsewhere, and pinned here"),
-    ),
-)
 
 
 def services(part: SourceObject) -> Iterator[tuple[str, SourceObject]]:
     """The object that stands for each service of a file, and the job's name."""
-    kind = next(target for target in TARGETS.values() if target.kind == READER.kind)
     for service, written in mapping(part.body.get("services")).items():
         file = {**part.body, "services": {service: written}}
-        envelope = kind.envelope or dict
-        body: Mapping[str, Data] = envelope(file)
+        body: Mapping[str, Data] = as_object(file)
         project = part.body.get("name")
         name = f"{project}-{service}" if project else str(service)
         yield name, SourceObject(body=body, place=_inside(part), called=_named(part))
@@ -49,3 +30,21 @@ def _inside(part: SourceObject) -> Callable[[str], Location]:
 
 def _named(part: SourceObject) -> Callable[[str], str]:
     return lambda pointer: part.called(pointer.removeprefix("/spec"))
+
+
+READER = Reader(
+    is_file=is_file,
+    inside=services,
+    entrypoint="entrypoint",
+    reasons=(
+        ("/spec/version", "Compose itself ignores it"),
+        ("**/depends_on/**", "a job spec is one program: start what it needs on its own"),
+        ("**/ports/**", "metrics publishes a port, and nothing else does"),
+        ("/spec/volumes/**", "a claim is a volume that is there: docker volume create makes one"),
+        ("**/tmpfs/**", "write it under volumes, as an emptyDir with medium: Memory"),
+        ("**/ipc", "shm sizes /dev/shm"),
+        ("**/networks/**", "there is one network, or none with network: isolated"),
+        ("**/env_file/**", "write its variables under env, and the secret ones under secrets"),
+        ("**/build/**", "an image is built elsewhere, and pinned here"),
+    ),
+)

@@ -1,0 +1,33 @@
+"""Kueue's Workload in Argo CD: its health, and what people may do to it.
+
+Facts: kubernetes-sigs/kueue v0.19.2.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trainwright.kinds.health import script
+
+NAME = "kueue.x-k8s.io_Workload"
+# Only to what is not in git: self-healing would take back anything else.
+ACTIONS = ("hold", "release")
+
+
+def health() -> str:
+    """Lua that reads `obj` and returns what Argo CD shows."""
+    return script(_beside("health"))
+
+
+def discovery() -> str:
+    """Lua that says which actions are possible now."""
+    return Path(_beside("discovery")).read_text(encoding="utf-8")
+
+
+def action(name: str) -> str:
+    """Lua that changes the object."""
+    return Path(_beside(name)).read_text(encoding="utf-8")
+
+
+def _beside(name: str) -> str:
+    return str(Path(__file__).with_name(f"{name}.lua"))

@@ -1,0 +1,59 @@
+"""The services of a Compose file as pod templates, as anybody may have written them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.kinds.compose import KIND
+from trainwright.model import Data, Manifest
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import mapping, sequence, text
+from trainwright.pointer import token
+
+
+def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+    """The services of a Compose file as the pods they would be."""
+    for name, service in mapping(mapping(manifest.body.get("spec")).get("services")).items():
+        container, spec = _service(str(name), mapping(service))
+        pod: dict[str, Data] = {**spec, "containers": [container]}
+        pointer = f"/spec/services/{token(str(name))}"
+        body = mapping(service)
+        metadata = {"labels": body.get("labels"), "annotations": body.get("annotations")}
+        # Docker starts a container again on the same machine, with the files that it has.
+        yield PodTemplate(pointer, {"metadata": metadata, "spec": pod}, str(name), retried=False)
+
+
+def _service(name: str, service: Mapping[str, Data]) -> tuple[dict[str, Data], dict[str, Data]]:
+    """A service as a container and the rest of its pod's spec."""
+    added, dropped = (list(sequence(service.get(f"cap_{w}"))) for w in ("add", "drop"))
+    hardened = "no-new-privileges:true" in sequence(service.get("security_opt"))
+    container: dict[str, Data] = {
+        "name": name,
+        "image": service.get("image"),
+        "command": sequence(service.get("entrypoint")),
+        "args": sequence(service.get("command")),
+        "env": [
+            {"name": key, **({} if text(value).startswith("${") else {"value": value})}
+            for key, value in _environment(service.get("environment"))
+        ],
+        "securityContext": {
+            "allowPrivilegeEscalation": not hardened,
+            "capabilities": {"drop": dropped, "add": added},
+            "runAsNonRoot": text(service.get("user")).partition(":")[0] not in ("", "0"),
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+    }
+    grace = text(service.get("stop_grace_period")).removesuffix("s")
+    return container, {"terminationGracePeriodSeconds": int(grace)} if grace.isdigit() else {}
+
+
+def _environment(value: Data) -> Iterator[tuple[str, Data]]:
+    """Compose knows variables as a mapping and as a list of NAME=value."""
+    yield from mapping(value).items()
+    for entry in sequence(value):
+        name, _, given = text(entry).partition("=")
+        yield name, given
+
+
+TEMPLATES = {KIND.group_kind: _compose}

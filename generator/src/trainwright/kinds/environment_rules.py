@@ -1,0 +1,56 @@
+"""Variables that an operator sets in every container, and so nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from trainwright.groupkind import GroupKind
+from trainwright.model import Severity
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.tolerant import text
+from trainwright.pointer import Pointer
+
+RESERVED = frozenset(["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK"])
+
+
+def reserved_env(
+    kinds: tuple[GroupKind, ...],
+    names: frozenset[str],
+    sets: Callable[[Subject], bool] = lambda _: True,
+) -> Rule:
+    """The rule for kinds whose operator sets these variables; elsewhere the manifest has to."""
+
+    def run(subject: Subject) -> Iterator[Hit]:
+        for container in subject.containers if sets(subject) else ():
+            for index, entry in enumerate(container.env):
+                name = text(entry.get("name"))
+                if name in names or name.startswith("PET_"):
+                    yield Hit(
+                        f"{container.pointer}/env/{index}",
+                        f"{name} is set",
+                        spec=Pointer.of("env", name),
+                    )
+
+    return Rule(
+        id="TW111",
+        name="reserved-variable",
+        severity=Severity.WARNING,
+        summary="Variables that the launcher or the operator sets are left to them.",
+        effect="The operator appends its own value, which wins without a word.",
+        remedy="Remove the variable; nodes, procsPerNode and elastic decide it.",
+        by_hand="Remove the variable; replicas and processes per node decide it.",
+        kinds=kinds,
+        spec=Pointer("/env"),
+        source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go",
+        per_pod=True,
+        run=run,
+        passing=Sample(
+            "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
+            "{containers: [{name: pytorch, env: [{name: NCCL_DEBUG, value: INFO}]}]}}}}}"
+        ),
+        failing=Sample(
+            "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
+            '{containers: [{name: pytorch, env: [{name: WORLD_SIZE, value: "4"}]}]}}}}}'
+        ),
+    )

@@ -1,0 +1,26 @@
+"""Where a Job has its pod template, as anybody may have written it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.kinds.indexed_templates import BACKOFF_LIMIT
+from trainwright.kinds.job import KIND
+from trainwright.model import Manifest
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import amount, mapping
+
+
+def _job(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+    spec = mapping(manifest.body.get("spec"))
+    yield PodTemplate(
+        "/spec/template",
+        mapping(spec.get("template")),
+        "Worker",
+        amount(spec.get("parallelism")),
+        retried=amount(spec.get("backoffLimit"), BACKOFF_LIMIT) != 0,
+    )
+
+
+TEMPLATES = {KIND.group_kind: _job}

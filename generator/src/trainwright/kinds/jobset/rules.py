@@ -1,0 +1,81 @@
+"""The rules about JobSets: whether their pods meet, and restart together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.kinds.indexed_rules import (
+    EXAMPLES,
+    TORCHRUN,
+    BatchJob,
+    about_gangs,
+    about_jobs,
+    headless_service,
+    jobs_of,
+)
+from trainwright.kinds.jobset import KIND
+from trainwright.model import Severity
+from trainwright.objects.launching import options, trains_together
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import dig, mapping, text
+from trainwright.pointer import Pointer
+
+
+def _jobs(subject: Subject) -> Iterator[BatchJob]:
+    return jobs_of(subject.spec, "/spec", text(subject.metadata.get("name")))
+
+
+def _meet(subject: Subject) -> Iterator[Hit]:
+    network = mapping(subject.spec.get("network"))
+    for field in ("enableDNSHostnames", "publishNotReadyAddresses"):
+        if network.get(field) is False and any(map(trains_together, subject.templates)):
+            yield Hit(f"/spec/network/{field}", f"{field} is false")
+
+
+def _j09(subject: Subject) -> Iterator[Hit]:
+    if dig(subject.spec, "failurePolicy") is not None:
+        return
+    for job in _jobs(subject):
+        limit = job.spec.get("backoffLimit")
+        if limit != 0 and trains_together(job.template) and not _elastic(job.template):
+            found = "6 (the default)" if limit is None else limit
+            message = f"{job.name!r} has backoffLimit {found} and the JobSet no failurePolicy"
+            yield Hit(job.pointer, message)
+
+
+def _elastic(template: PodTemplate) -> bool:
+    return any(":" in options(container).get("nnodes", "") for container in template.trains)
+
+
+def _set(job: str, above: str = "") -> str:
+    pod = f"template: {{spec: {{containers: [{{{TORCHRUN}}}]}}}}"
+    spec = f"{{parallelism: 2, completions: 2, {job}{pod}}}"
+    return (
+        f"kind: JobSet\nspec: {{{above}replicatedJobs: [{{name: n, template: {{spec: {spec}}}}}]}}"
+    )
+
+
+J09 = Rule(
+    id="TW309",
+    name="partial-gang-restart",
+    severity=Severity.WARNING,
+    summary="A JobSet restarts its ranks together.",
+    effect="One lost pod is started again alone, and the others hang with the rank that is gone.",
+    remedy="Set backoffLimit: 0 on the job and failurePolicy.maxRestarts on the JobSet.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/retries"),
+    source=EXAMPLES,
+    run=_j09,
+    passing=Sample(_set("backoffLimit: 0, ", "failurePolicy: {maxRestarts: 3}, ")),
+    failing=Sample(_set("")),
+)
+
+_KINDS = (KIND.group_kind,)
+RULES: tuple[Rule, ...] = (
+    *about_jobs(_KINDS, _jobs, lambda subject: ((subject.spec, "/spec"),)),
+    *about_gangs(_KINDS, _jobs),
+    headless_service(_KINDS, _meet),
+    J09,
+)

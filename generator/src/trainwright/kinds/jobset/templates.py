@@ -1,0 +1,19 @@
+"""Where a JobSet has its pod templates, as anybody may have written it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.kinds.indexed_templates import replicated
+from trainwright.kinds.jobset import KIND
+from trainwright.model import Manifest
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import mapping
+
+
+def _jobset(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+    yield from replicated(mapping(manifest.body.get("spec")), "/spec")
+
+
+TEMPLATES = {KIND.group_kind: _jobset}

@@ -1,0 +1,150 @@
+"""The kind type: everything that is known of one workload kind, by the folder that says it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from trainwright.groupkind import GroupKind
+from trainwright.model import Manifest
+
+if TYPE_CHECKING:  # each part is imported when it is asked for: most verbs need few of them
+    from trainwright.kinds.health import Health
+    from trainwright.kinds.reading import Reader
+    from trainwright.kinds.state import Status
+    from trainwright.kinds.target import Target
+    from trainwright.objects.defaults import Default
+    from trainwright.objects.edit import Edit
+    from trainwright.objects.rule import Rule
+    from trainwright.objects.subject import Finder
+    from trainwright.objects.transition import Transition
+    from trainwright.pods.pod import Operator
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """An object that another one needs, and the pointer at which it is referred to."""
+
+    kind: GroupKind
+    name: str
+    pointer: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """One workload kind. What is short is said here, the rest in the modules of its `package`.
+
+    `plural` is its name in the API, empty for what no API server serves; `aliases` are other
+    identities of its objects. `container` is the one that trains, empty for the first. Fields are
+    JSON pointers, with * for any index: `suspend` where Kueue suspends a run, empty for what Kueue
+    does not know, and `placed` the pod templates of a run of ours, into which it writes where they
+    go; `filled` what webhooks fill in; `expires` a time to live; `processes` how many of them a
+    pod starts.
+
+    `written` and `written_by_kueue` are jq expressions of what others write into its lists.
+    `variables` begin the names that its controller declares in every container. `domains` are those
+    of labels and annotations that its controllers write; `name_labels` of its pods hold the name of
+    the object, `attempt_label` how often all pods were made anew. `carrier` is the label that names
+    the object on pods which may have none of git's labels: those of a runtime that is the
+    cluster's. `refers` names the objects without which it has no pods. `described` says whether
+    schemas/kinds has every field of it, `awaited` whether Argo CD and Flux know by
+    themselves when it is done, and wait for that.
+    """
+
+    package: str
+    api_version: str
+    kind: str
+    plural: str = ""
+    aliases: tuple[GroupKind, ...] = ()
+    container: str = ""
+    suspend: str = ""
+    placed: tuple[str, ...] = ()
+    filled: tuple[str, ...] = ()
+    expires: str = ""
+    processes: str = ""
+    variables: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    name_labels: tuple[str, ...] = ()
+    attempt_label: str = ""
+    carrier: str = ""
+    refers: Callable[[Manifest], tuple[Reference, ...]] | None = None
+    described: bool = False
+    awaited: bool = False
+    written: tuple[str, ...] = ()
+    written_by_kueue: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return self.kind
+
+    @property
+    def name(self) -> str:
+        """What it is called as a target."""
+        return self.package.rpartition(".")[2]
+
+    @property
+    def group(self) -> str:
+        return self.api_version.rpartition("/")[0]
+
+    @property
+    def group_kind(self) -> GroupKind:
+        return GroupKind(self.group, self.kind)
+
+    @property
+    def target(self) -> Target:
+        target: Target = self._part("target", "TARGET")
+        return target
+
+    @property
+    def operator(self) -> Operator:
+        operator: Operator = self._part("pods", "OPERATOR")
+        return operator
+
+    @property
+    def status(self) -> Status:
+        status: Status = self._part("status", "STATUS")
+        return status
+
+    @property
+    def reader(self) -> Reader:
+        """How its objects are imported."""
+        reader: Reader = self._part("import_", "READER")
+        return reader
+
+    @property
+    def templates(self) -> Mapping[GroupKind, Finder]:
+        """Where its objects, and those that they refer to, have their pod templates."""
+        templates: Mapping[GroupKind, Finder] = self._part("templates", "TEMPLATES")
+        return templates
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        rules: tuple[Rule, ...] = self._part("rules", "RULES")
+        return rules
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """What becomes of edits of its objects, and of those that they refer to."""
+        edits: tuple[Edit, ...] = self._part("changes", "EDITS")
+        return edits
+
+    @property
+    def defaults(self) -> Mapping[GroupKind, tuple[Default, ...]]:
+        """What servers write where those objects say nothing."""
+        defaults: Mapping[GroupKind, tuple[Default, ...]] = self._part("changes", "DEFAULTS")
+        return defaults
+
+    @property
+    def transitions(self) -> tuple[Transition, ...]:
+        """The rules that report such edits."""
+        transitions: tuple[Transition, ...] = self._part("changes", "TRANSITIONS")
+        return transitions
+
+    @property
+    def health(self) -> Health:
+        health: Health = self._part("health", "HEALTH")
+        return health
+
+    def _part(self, module: str, name: str) -> Any:
+        return getattr(import_module(f"{self.package}.{module}"), name)

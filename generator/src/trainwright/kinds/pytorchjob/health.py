@@ -1,0 +1,16 @@
+"""What the states of a PyTorchJob mean to Argo CD (Lua) and to Flux (CEL)."""
+
+from __future__ import annotations
+
+from trainwright.kinds.health import Expressions, Health, holds, script
+
+HEALTH = Health(
+    lua=script(__file__),
+    flux=Expressions(
+        in_progress="!has(status.conditions)",
+        failed=holds("status.conditions", "Failed"),
+        current=holds(
+            "status.conditions", "Created", "Running", "Restarting", "Suspended", "Succeeded"
+        ),
+    ),
+)

@@ -1,0 +1,81 @@
+"""PyTorchJobs in a Kueue queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.kinds.pytorchjob import KIND
+from trainwright.model import Severity
+from trainwright.objects.kueue import GROUP, QUEUE_LABEL, TOPOLOGY, sliced, version_of
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.pointer import Pointer, token
+
+
+def _k10(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates[1:]:
+        for name in TOPOLOGY[:2]:
+            level = template.annotations.get(name)
+            alone = GROUP not in template.annotations and not any(map(sliced, subject.templates))
+            if level and alone and subject.templates[0].annotations.get(name) == level:
+                message = f"{subject.templates[0].role} and {template.role} may get a {level} each"
+                yield Hit(f"{template.pointer}/metadata/annotations", message)
+
+
+_PAIR = "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: %s, Worker: %s}}"
+
+
+def _grouped(*annotations: str, replicas: int = 1) -> str:
+    written = ", ".join(f"kueue.x-k8s.io/podset-{annotation}" for annotation in annotations)
+    return f"{{replicas: {replicas}, template: {{metadata: {{annotations: {{{written}}}}}}}}}"
+
+
+_RACK, _RANKS = "required-topology: rack", "group-name: ranks"
+
+K10 = Rule(
+    id="TW610",
+    name="pod-sets-not-grouped",
+    severity=Severity.WARNING,
+    summary="Master and workers that request one topology domain are one group of pod sets.",
+    effect="Kueue places each pod set by itself: the ranks may talk from one rack to another.",
+    remedy=f"Annotate both pod templates with {GROUP} and one value.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/topology"),
+    source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",
+    run=_k10,
+    passing=Sample(_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS))),
+    failing=Sample(_PAIR % (_grouped(_RACK), _grouped(_RACK))),
+)
+
+
+def _k06(subject: Subject) -> Iterator[Hit]:
+    if QUEUE_LABEL in subject.labels and version_of(subject) >= (0, 20):
+        version = subject.environment.kueue_version
+        pointer = f"/metadata/labels/{token(QUEUE_LABEL)}"
+        yield Hit(pointer, f"Kueue {version} knows no PyTorchJob of Kubeflow Trainer v1")
+
+
+K06 = Rule(
+    id="TW606",
+    name="kind-not-managed-by-kueue",
+    severity=Severity.WARNING,
+    summary="A queued job is of a kind that the cluster's Kueue manages.",
+    effect="Nothing admits the job, or it starts past the queue: the integration goes with 0.20.",
+    remedy="Use target trainjob or jobset.",
+    by_hand="Use a TrainJob or a JobSet.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/target"),
+    source="kubernetes-sigs/kueue@v0.19.2:site/content/en/docs/tasks/run/kubeflow/pytorchjobs.md",
+    run=_k06,
+    passing=Sample(
+        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
+        environment='kueue: {version: "0.19"}',
+    ),
+    failing=Sample(
+        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
+        environment='kueue: {version: "0.20"}',
+    ),
+)
+
+
+RULES = (K06, K10)

@@ -1,0 +1,320 @@
+"""PyTorchJob v1: what the webhook refuses, and what it lets through and then never trains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from trainwright.kinds.pytorchjob import KIND
+from trainwright.model import Data, Environment, Severity
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container, PodTemplate
+from trainwright.objects.tolerant import count, dig, mapping, text
+from trainwright.pointer import Pointer, token
+
+ROLES = ("Master", "Worker")
+WEBHOOK = "kubeflow/trainer@v1.9.4:pkg/webhooks/pytorch/pytorchjob_webhook.go"
+ENVVAR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go"
+REPLICAS = "/spec/pytorchReplicaSpecs"
+_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+def replicas(subject: Subject) -> Mapping[str, Data]:
+    """The replica specs by role, whatever they are."""
+    return mapping(subject.spec.get("pytorchReplicaSpecs"))
+
+
+def hardened(environment: Environment) -> bool:
+    """Whether the operator's init container passes restricted pod security."""
+    options = environment.targets.get(KIND.name)
+    return options is not None and options.restricted_init_container
+
+
+def has(subject: Subject, role: str) -> bool:
+    """Whether there is a spec for a role."""
+    return isinstance(replicas(subject).get(role), dict)
+
+
+def elastic(subject: Subject) -> Mapping[str, Data] | None:
+    """The elastic policy, if there is one."""
+    policy = subject.spec.get("elasticPolicy")
+    return policy if isinstance(policy, dict) else None
+
+
+def _workers(subject: Subject) -> int:
+    """How many workers there may be at most."""
+    if not has(subject, "Worker"):
+        return 0
+    now = count(dig(replicas(subject), "Worker", "replicas"))
+    most = count((elastic(subject) or {}).get("maxReplicas"))
+    return max(1 if now is None else now, most or 0)
+
+
+def trainer(template: PodTemplate) -> Container | None:
+    """The container that the operator looks at."""
+    for container in template.trains:  # a generator would cost as much as a rule
+        if container.name == KIND.container:
+            return container
+    return None
+
+
+def _p01(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates:
+        if trainer(template) is None:
+            names = ", ".join(repr(c.name) for c in template.trains) or "none"
+            message = f"{template.role} has no container named pytorch (found: {names})"
+            yield Hit(template.pointer, message)
+
+
+P01 = Rule(
+    id="TW101",
+    name="missing-pytorch-container",
+    severity=Severity.ERROR,
+    summary="Every replica has a container named pytorch.",
+    effect="The operator's webhook refuses the object.",
+    remedy="Name the training container pytorch.",
+    kinds=(KIND.group_kind,),
+    source=WEBHOOK,
+    per_pod=True,
+    run=_p01,
+    passing=Sample(
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: "
+        "{template: {spec: {containers: [{name: pytorch}]}}}}}"
+    ),
+    failing=Sample(
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: "
+        "{template: {spec: {containers: [{name: main}]}}}}}"
+    ),
+)
+
+
+def _p02(subject: Subject) -> Iterator[Hit]:
+    if has(subject, "Master"):
+        number = dig(replicas(subject), "Master", "replicas")
+        if number != 1 or isinstance(number, bool):
+            found = "is left out" if number is None else f"is {number}"
+            yield Hit(f"{REPLICAS}/Master", f"Master.replicas {found}, it must be written as 1")
+
+
+P02 = Rule(
+    id="TW102",
+    name="master-replicas-not-one",
+    severity=Severity.ERROR,
+    summary="Master.replicas is written out, and is 1.",
+    effect="The operator's webhook refuses the object: it validates before it fills defaults.",
+    remedy="Write replicas: 1 under Master.",
+    kinds=(KIND.group_kind,),
+    source=WEBHOOK,
+    run=_p02,
+    passing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}"),
+    failing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {}}}}"),
+)
+
+
+def _p03(subject: Subject) -> Iterator[Hit]:
+    specs = replicas(subject)
+    if not specs:
+        yield Hit("/spec", "there are no pytorchReplicaSpecs")
+    for role, spec in specs.items():
+        if role not in ROLES:
+            message = f"the replica key is {role!r}, it must be Master or Worker"
+        elif not isinstance(spec, dict):
+            message = f"{role} has nothing under it"
+        else:
+            continue
+        yield Hit(f"{REPLICAS}/{token(str(role))}", message)
+
+
+P03 = Rule(
+    id="TW103",
+    name="invalid-replica-keys",
+    severity=Severity.ERROR,
+    summary="The replica keys are exactly Master and Worker, each with a spec.",
+    effect="The operator's webhook refuses the object, or fails on the empty key.",
+    remedy="Use the keys Master and Worker, and leave out the one that is not needed.",
+    kinds=(KIND.group_kind,),
+    source=WEBHOOK,
+    run=_p03,
+    passing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}"),
+    failing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {worker: {replicas: 1}}}"),
+)
+
+
+def _p04(subject: Subject) -> Iterator[Hit]:
+    name = text(subject.metadata.get("name"))
+    if not name:
+        return
+    if not _DNS_1035.fullmatch(name):
+        yield Hit("/metadata/name", f"the name {name!r} is not a DNS label starting with a letter")
+    workers = _workers(subject)
+    suffix = f"-worker-{workers - 1}" if workers > 0 else "-master-0"  # never shorter
+    over = len(name) + len(suffix) - 63
+    if over > 0:
+        message = f'"{name}{suffix}" has {len(name) + len(suffix)} characters, {over} over 63'
+        yield Hit("/metadata/name", message)
+
+
+P04 = Rule(
+    id="TW104",
+    name="pytorchjob-name-too-long",
+    severity=Severity.ERROR,
+    summary="The name is a DNS label that leaves room for -worker-<index>.",
+    effect="The pods are made, every Service is refused, and the ranks never meet.",
+    remedy="Shorten the name.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/name"),
+    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/util.go",
+    run=_p04,
+    passing=Sample(
+        f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
+        "spec: {pytorchReplicaSpecs: {Worker: {replicas: 10}}}"
+    ),
+    failing=Sample(
+        f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
+        "spec: {pytorchReplicaSpecs: {Worker: {replicas: 11}}}"
+    ),
+)
+
+
+_PROCESSES = re.compile("auto|cpu|gpu|[1-9][0-9]*")
+
+
+def _p05(subject: Subject) -> Iterator[Hit]:
+    value = subject.spec.get("nprocPerNode")
+    if value is None:
+        return
+    if not isinstance(value, str):
+        yield Hit("/spec/nprocPerNode", f"nprocPerNode is {value!r}, it must be a quoted string")
+    elif not _PROCESSES.fullmatch(value):
+        message = f"nprocPerNode is {value!r}, it must be auto, cpu, gpu or a number"
+        yield Hit("/spec/nprocPerNode", message)
+
+
+P05 = Rule(
+    id="TW105",
+    name="nproc-per-node-not-string",
+    severity=Severity.ERROR,
+    summary='nprocPerNode is a string: auto, cpu, gpu or a number such as "8".',
+    effect="The API server refuses an integer; the operator counts an unknown word as 1.",
+    remedy='Quote the number: nprocPerNode: "8".',
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/procsPerNode"),
+    source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_types.go",
+    run=_p05,
+    passing=Sample('kind: PyTorchJob\nspec: {nprocPerNode: "8"}'),
+    failing=Sample("kind: PyTorchJob\nspec: {nprocPerNode: 8}"),
+)
+
+
+def _p06(subject: Subject) -> Iterator[Hit]:
+    policy = elastic(subject) or {}
+    if "nProcPerNode" in policy:
+        both = "nprocPerNode" in subject.spec
+        what = "set twice, here and in spec" if both else "deprecated since 1.7"
+        yield Hit("/spec/elasticPolicy/nProcPerNode", f"elasticPolicy.nProcPerNode is {what}")
+
+
+P06 = Rule(
+    id="TW106",
+    name="nproc-per-node-set-twice",
+    severity=Severity.ERROR,
+    summary="Processes per node are set in spec.nprocPerNode only.",
+    effect="The operator's webhook refuses both together.",
+    remedy="Keep spec.nprocPerNode and remove elasticPolicy.nProcPerNode.",
+    kinds=(KIND.group_kind,),
+    source=WEBHOOK,
+    run=_p06,
+    passing=Sample('kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {}}'),
+    failing=Sample('kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {nProcPerNode: 2}}'),
+)
+
+
+def _p07(subject: Subject) -> Iterator[Hit]:
+    policy = elastic(subject)
+    if policy is None:
+        return
+    if not has(subject, "Worker"):
+        yield Hit("/spec/elasticPolicy", "elasticPolicy needs a Worker")
+        return
+    now = count(dig(replicas(subject), "Worker", "replicas"))
+    low, high = count(policy.get("minReplicas")), count(policy.get("maxReplicas"))
+    now = 1 if now is None else now
+    low, high = low if low is not None else now, high if high is not None else now
+    if not 1 <= low <= now <= high:
+        message = f"minReplicas {low} ≤ Worker.replicas {now} ≤ maxReplicas {high} does not hold"
+        yield Hit("/spec/elasticPolicy", message)
+
+
+P07 = Rule(
+    id="TW107",
+    name="invalid-elastic-range",
+    severity=Severity.ERROR,
+    summary="An elastic job has workers, as many as its range allows.",
+    effect="The webhook refuses the object, or the rendezvous never completes.",
+    remedy="Set elastic.minNodes ≤ nodes ≤ elastic.maxNodes.",
+    by_hand="Make minReplicas ≤ Worker.replicas ≤ maxReplicas hold.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/elastic"),
+    source=WEBHOOK,
+    run=_p07,
+    passing=Sample(
+        "kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
+        "pytorchReplicaSpecs: {Worker: {replicas: 2}}}"
+    ),
+    failing=Sample(
+        "kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
+        "pytorchReplicaSpecs: {Worker: {replicas: 4}}}"
+    ),
+)
+
+
+def _p08(subject: Subject) -> Iterator[Hit]:
+    if elastic(subject) is not None and has(subject, "Master"):
+        yield Hit(f"{REPLICAS}/Master", "an elastic job has a Master")
+
+
+P08 = Rule(
+    id="TW108",
+    name="elastic-with-master",
+    severity=Severity.WARNING,
+    summary="Elastic jobs have workers only.",
+    effect="The rendezvous points at worker 0 and counts workers only, while the master runs too.",
+    remedy="Leave the Master out of an elastic job.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/elastic"),
+    source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go",
+    run=_p08,
+    passing=Sample(
+        "kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Worker: {}}}"
+    ),
+    failing=Sample(
+        "kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: "
+        "{Master: {replicas: 1}, Worker: {}}}"
+    ),
+)
+
+
+def _p09(subject: Subject) -> Iterator[Hit]:
+    if elastic(subject) is None and not has(subject, "Master") and _workers(subject) > 1:
+        message = f"{_workers(subject)} workers, but neither a Master nor an elasticPolicy"
+        yield Hit(f"{REPLICAS}/Worker", message)
+
+
+P09 = Rule(
+    id="TW109",
+    name="missing-rendezvous",
+    severity=Severity.ERROR,
+    summary="Several pods have a Master or an elasticPolicy to meet through.",
+    effect="No pod gets MASTER_ADDR, RANK or WORLD_SIZE: each trains alone, or crashes.",
+    remedy="Add a Master with replicas: 1, or an elasticPolicy.",
+    kinds=(KIND.group_kind,),
+    source=ENVVAR,
+    run=_p09,
+    passing=Sample(
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, "
+        "Worker: {replicas: 2}}}"
+    ),
+    failing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2}}}"),
+)
+RULES: tuple[Rule, ...] = (P01, P02, P03, P04, P05, P06, P07, P08, P09)

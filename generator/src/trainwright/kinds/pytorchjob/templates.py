@@ -1,0 +1,29 @@
+"""Where a PyTorchJob has its pod templates, as anybody may have written it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.kinds.pytorchjob import KIND
+from trainwright.model import Manifest
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import amount, dig, mapping
+from trainwright.pointer import token
+
+
+def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+    spec = mapping(manifest.body.get("spec"))
+    limit = dig(spec, "runPolicy", "backoffLimit")
+    for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
+        if isinstance(replica, dict):
+            yield PodTemplate(
+                f"/spec/pytorchReplicaSpecs/{token(str(role))}/template",
+                mapping(replica.get("template")),
+                str(role),
+                amount(replica.get("replicas")),
+                retried=limit != 0 and replica.get("restartPolicy") != "Never",
+            )
+
+
+TEMPLATES = {KIND.group_kind: _pytorchjob}

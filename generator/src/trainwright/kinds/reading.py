@@ -1,0 +1,98 @@
+"""What each kind says of its objects where they are imported: which others it needs, what is left.
+
+Positions and names are those that people wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from trainwright.errors import TrainwrightError
+from trainwright.findings import credentials
+from trainwright.model import Data, Location, Manifest
+
+
+class ImportingError(TrainwrightError):
+    """Something cannot be imported at all; the message says why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotImported:
+    """A value that a job spec does not carry: what it was, where it stands, and why.
+
+    `value` is fit for people's eyes: nothing that looks like a credential is in it.
+    """
+
+    field: str
+    place: Location
+    value: str
+    why: str
+
+    def __str__(self) -> str:
+        value = f" {self.value}" if self.value else ""
+        return f"{self.place}: {self.field}{value}: {self.why}"
+
+
+def shown(name: str, value: Data) -> str:
+    """A value in a few words, with everything that looks like a credential hidden."""
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        named = [f"name: {shown('', value['name'])}"] if "name" in value else []
+        return f"{{{', '.join([*named, *(str(key) for key in value if key != 'name')])}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(shown(name, item) for item in value)}]"[:120]
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if credentials.kind(text) or credentials.named(name, text):
+        return credentials.HIDDEN
+    text = credentials.redact(text).replace("\n", "\\n")
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceObject:
+    """One object, with what its values are called where people wrote them, and their positions."""
+
+    body: Mapping[str, Data]
+    place: Callable[[str], Location]  # of a JSON pointer
+    called: Callable[[str], str] = str  # what people call it: the pointer itself, or an option
+    beside: bool = False  # no part of the workload, and there for it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """What a reader makes of an object: what to import, what else is in it, what is not there."""
+
+    parts: tuple[SourceObject, ...]
+    left: tuple[NotImported, ...] = ()
+    groups: tuple[NotImported, ...] = ()  # of pods, which no spec is made of
+    assumed: tuple[Manifest, ...] = ()
+
+
+def _none(_: SourceObject) -> tuple[tuple[str, SourceObject], ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """How objects of one kind are imported.
+
+    `read` takes the object and all others that were given with it. `reasons` are patterns of JSON
+    pointers and why what matches is left behind. `entrypoint` is the field of a container that
+    holds its command. Of a kind that no API server has, `is_file` knows a file of it, and `inside`
+    gives the objects that stand for its parts, each with the name of a job.
+    """
+
+    read: Callable[[SourceObject, Sequence[SourceObject]], Read] = lambda part, _: Read(
+        parts=(part,)
+    )
+    reasons: tuple[tuple[str, str], ...] = ()
+    entrypoint: str = "command"
+    is_file: Callable[[Mapping[str, Data]], bool] = lambda _: False
+    inside: Callable[[SourceObject], Iterable[tuple[str, SourceObject]]] = _none
+
+
+def mapping(value: Data) -> Mapping[str, Data]:
+    """A mapping wherever one should be; an empty one where something else stands."""
+    return value if isinstance(value, Mapping) else {}

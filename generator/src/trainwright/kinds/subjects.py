@@ -1,0 +1,29 @@
+"""Objects to be examined, with what their kinds know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from trainwright.kinds import KINDS
+from trainwright.model import Environment, Job, Manifest
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.subject import Subject
+from trainwright.objects.template import PodTemplate
+
+_FINDERS = {known: find for kind in KINDS.values() for known, find in kind.templates.items()}
+
+
+def subject_of(
+    manifest: Manifest,
+    environment: Environment,
+    job: Job | None = None,
+    siblings: Sequence[Manifest] = (),
+) -> Subject:
+    """An object of any kind; `siblings` are those that are read together with it."""
+    return Subject(manifest, environment, job, siblings, finder=pod_templates)
+
+
+def pod_templates(manifest: Manifest, around: Bundle) -> tuple[PodTemplate, ...]:
+    """Every pod template of an object, whatever its kind; `around` are the objects beside it."""
+    finder = _FINDERS.get(manifest.group_kind)
+    return tuple(finder(manifest, around)) if finder else ()

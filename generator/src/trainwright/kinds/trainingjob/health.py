@@ -1,0 +1,20 @@
+"""What the states of a TrainingJob mean to Argo CD (Lua) and to Flux (CEL)."""
+
+from __future__ import annotations
+
+from trainwright.kinds.health import Expressions, Health, holds, script
+
+
+def _ended(kind: str) -> str:
+    return f"has(status.execStatus) && {holds('status.execStatus.conditions', kind)}"
+
+
+HEALTH = Health(
+    lua=script(__file__),
+    flux=Expressions(
+        in_progress="!has(status.stage) || status.stage == ''",
+        failed=f"status.stage in ['WrongConfiguration', 'Cancelled'] || {_ended('Failed')}",
+        current=f"status.stage in ['Waiting', 'Running', 'RequeueCooldown'] || "
+        f"{_ended('Succeeded')}",
+    ),
+)

@@ -1,0 +1,15 @@
+"""What the states of a TrainJob mean to Argo CD (Lua) and to Flux (CEL)."""
+
+from __future__ import annotations
+
+from trainwright.kinds.health import Expressions, Health, holds, script
+
+HEALTH = Health(
+    lua=script(__file__),
+    flux=Expressions(
+        in_progress="!has(status.conditions) && !has(status.jobsStatus)",
+        failed=holds("status.conditions", "Failed"),
+        current=f"has(status.jobsStatus) || "
+        f"({holds('status.conditions', 'Suspended', 'Complete')})",
+    ),
+)

@@ -1,0 +1,56 @@
+"""TrainJobs in a Kueue queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.groupkind import APPLICATION
+from trainwright.kinds.trainjob import KIND
+from trainwright.model import Severity
+from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.sync import sync_options
+from trainwright.objects.tolerant import dig, sequence
+from trainwright.pointer import Pointer
+
+
+def _k05(subject: Subject) -> Iterator[Hit]:
+    """Flux always applies on the server's side; an Application's own options are not known."""
+    if QUEUE_LABEL not in subject.labels or not sequence(subject.spec.get("runtimePatches")):
+        return
+    applied = "ServerSideApply=true"
+    whole = any(
+        applied in sequence(dig(app.body, "spec", "syncPolicy", "syncOptions"))
+        for app in subject.around.by_kind.get(APPLICATION, ())
+    )
+    argocd = subject.environment.gitops.engine == "argocd"
+    if argocd and not whole and applied not in sync_options(subject.annotations):
+        message = "Kueue adds an entry to runtimePatches, and a client-side apply drops it"
+        yield Hit("/spec/runtimePatches", message)
+
+
+K05 = Rule(
+    id="TW605",
+    name="queued-patches-need-server-side-apply",
+    severity=Severity.WARNING,
+    summary="A queued TrainJob with patches of its own is applied on the server's side.",
+    effect="Kueue's node selectors are lost, or Trainer's webhook refuses every later sync.",
+    remedy="Annotate it with argocd.argoproj.io/sync-options: ServerSideApply=true.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/annotations"),
+    source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
+    run=_k05,
+    passing=Sample(
+        "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}, annotations: "
+        "{argocd.argoproj.io/sync-options: ServerSideApply=true}}\n"
+        "spec: {runtimePatches: [{manager: a.example.com/b}]}"
+    ),
+    failing=Sample(
+        "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\n"
+        "spec: {runtimePatches: [{manager: a.example.com/b}]}"
+    ),
+)
+
+
+RULES = (K05,)

@@ -1,0 +1,49 @@
+"""Which runtime a TrainJob refers to, and what it changes in its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.groupkind import CLUSTERTRAININGRUNTIME, GroupKind
+from trainwright.kinds.kind import Reference
+from trainwright.model import Data, Manifest
+from trainwright.objects.tolerant import dig, mapping, mappings, text
+
+
+def runtime_of(trainjob: Manifest) -> tuple[GroupKind, str]:
+    """Kind and name of the runtime that a TrainJob refers to, defaults filled in."""
+    reference = mapping(mapping(trainjob.body.get("spec")).get("runtimeRef"))
+    given = CLUSTERTRAININGRUNTIME
+    group = text(reference.get("apiGroup")) or given.group
+    kind = GroupKind(group, text(reference.get("kind")) or given.kind)
+    return kind, text(reference.get("name"))
+
+
+def references(trainjob: Manifest) -> tuple[Reference, ...]:
+    """The runtime, without which there are no pods."""
+    return (Reference(*runtime_of(trainjob), "/spec/runtimeRef"),)
+
+
+def patches(trainjob: Mapping[str, Data]) -> Iterator[tuple[str, str, Mapping[str, Data]]]:
+    """What a TrainJob changes in its runtime's pods: pointer, replicated job ("" for all), pod.
+
+    Each minor version of Kubeflow Trainer spells it in its own way: podSpecOverrides (2.0),
+    podTemplateOverrides (2.1), runtimePatches (2.2).
+    """
+    for field, is_template in (("podSpecOverrides", False), ("podTemplateOverrides", True)):
+        for index, override in enumerate(mappings(trainjob.get(field))):
+            pointer = f"/spec/{field}/{index}"
+            pod = override if is_template else {"spec": override}
+            for name in _targets(override):
+                yield pointer, name, pod
+    for index, patch in enumerate(mappings(trainjob.get("runtimePatches"))):
+        jobs = dig(patch, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
+        for at, group in enumerate(mappings(jobs)):
+            inside = "trainingRuntimeSpec/template/spec/replicatedJobs"
+            pointer = f"/spec/runtimePatches/{index}/{inside}/{at}"
+            pod = mapping(dig(group, "template", "spec", "template"))
+            yield pointer, text(group.get("name")), pod
+
+
+def _targets(override: Mapping[str, Data]) -> list[str]:
+    return [text(job.get("name")) for job in mappings(override.get("targetJobs"))] or [""]

@@ -1,0 +1,325 @@
+"""TrainJob: what the minor version of Kubeflow Trainer accepts, and what never trains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trainwright.kinds.trainjob import KIND
+from trainwright.kinds.trainjob.runtime import patches, runtime_of
+from trainwright.model import Environment, Manifest, Severity
+from trainwright.objects.launching import launches
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.tolerant import dig, integer, mapping, mappings, text
+from trainwright.pointer import Pointer
+
+_TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"
+_TORCH = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/torch/torch.go"
+_BELOW = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
+_EVERY = frozenset(range(4))
+# The minors of Kubeflow Trainer 2 that know a field; those not named are known to all of them.
+_MINORS = {
+    "podSpecOverrides": frozenset({0}),
+    "podTemplateOverrides": frozenset({1}),
+    "labels": frozenset({0, 1}),
+    "annotations": frozenset({0, 1}),
+    "runtimePatches": frozenset({2, 3}),
+    "activeDeadlineSeconds": frozenset({2, 3}),
+}
+_ALWAYS = frozenset({"runtimeRef", "initializer", "trainer", "suspend", "managedBy"})
+
+
+def installed_minor(environment: Environment) -> int | None:
+    """The y of the cluster's Kubeflow Trainer 2.y, or None when the environment does not say."""
+    options = environment.targets.get(KIND.name)
+    parts = options.version.split(".") if options else []
+    return int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else None
+
+
+def _fields_with_minors(subject: Subject) -> list[str]:
+    return [field for field in subject.spec if field in _MINORS]
+
+
+def minors(subject: Subject) -> frozenset[int]:
+    """The minors that the object can be for: the environment's, else those that know its fields."""
+    installed = installed_minor(subject.environment)
+    if installed is not None:
+        return frozenset({installed})
+    return _EVERY.intersection(*(_MINORS[field] for field in _fields_with_minors(subject)))
+
+
+def _versions(numbers: frozenset[int]) -> str:
+    return " and ".join(f"2.{number}" for number in sorted(numbers))
+
+
+def _t01(subject: Subject) -> Iterator[Hit]:
+    installed = installed_minor(subject.environment)
+    fields = _fields_with_minors(subject)
+    if installed is not None:
+        for field in fields:
+            if installed not in _MINORS[field]:
+                known = _versions(_MINORS[field])
+                message = f"{field} is a field of Trainer {known}, the cluster has 2.{installed}"
+                yield Hit(f"/spec/{field}", message)
+    elif not minors(subject):
+        said = ", ".join(f"{field} ({_versions(_MINORS[field])})" for field in fields)
+        yield Hit(f"/spec/{fields[-1]}", f"no version of Trainer knows all of {said}")
+
+
+T01 = Rule(
+    id="TW201",
+    name="field-of-other-trainer-version",
+    severity=Severity.ERROR,
+    summary="The fields of a TrainJob are those of the Kubeflow Trainer that is installed.",
+    effect="The API server refuses the field, or drops it and the pods run without it.",
+    remedy="Use podSpecOverrides with 2.0, podTemplateOverrides with 2.1, runtimePatches from 2.2 "
+    "on; set targets.trainjob.version in environment.yaml to what is installed.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/target"),
+    source=_TYPES,
+    run=_t01,
+    passing=Sample(
+        "kind: TrainJob\nspec: {trainer: {}, runtimePatches: []}",
+        environment='targets: {trainjob: {version: "2.2"}}',
+    ),
+    failing=Sample(
+        "kind: TrainJob\nspec: {trainer: {}, podTemplateOverrides: []}",
+        environment='targets: {trainjob: {version: "2.2"}}',
+    ),
+)
+
+
+def _t02(subject: Subject) -> Iterator[Hit]:
+    number = dig(subject.spec, "trainer", "numProcPerNode")
+    if number is None or integer(number) is not None:
+        return
+    possible = minors(subject)
+    word = isinstance(number, str) and re.fullmatch("auto|cpu|gpu|[1-9][0-9]*", number)
+    if not word or (possible and possible <= {2, 3}):
+        message = f"numProcPerNode is {number!r}, it must be a whole number"
+        yield Hit("/spec/trainer/numProcPerNode", message)
+
+
+T02 = Rule(
+    id="TW202",
+    name="num-proc-per-node-not-number",
+    severity=Severity.ERROR,
+    summary="Processes per node are a whole number; Kubeflow Trainer 2.2 and later take no word.",
+    effect="The API server refuses the object.",
+    remedy="Write numProcPerNode without quotes, or leave it out: it is then the number of GPUs.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/procsPerNode"),
+    source=_TYPES,
+    run=_t02,
+    passing=Sample("kind: TrainJob\nspec: {trainer: {numProcPerNode: 8}, runtimePatches: []}"),
+    failing=Sample("kind: TrainJob\nspec: {trainer: {numProcPerNode: auto}, runtimePatches: []}"),
+)
+
+
+def runtime(subject: Subject) -> Manifest | None:
+    """The runtime that a TrainJob refers to, if it is among the objects."""
+    return subject.around.named(*runtime_of(subject.manifest), subject.manifest.namespace)
+
+
+# What the runtimes of other frameworks than PyTorch are called, upstream and by most.
+_OTHER_FRAMEWORKS = frozenset({"mpi", "deepspeed", "mlx", "flux", "jax", "xgboost", "horovod"})
+
+
+def _by_torch(subject: Subject) -> bool:
+    """Whether Trainer tells the ranks their places by PET_*, which it does for torch alone.
+
+    A runtime that is not among the objects is one for torch, unless its name says otherwise.
+    """
+    found = runtime(subject)
+    if found is not None:
+        return "torch" in mapping(dig(found.body, "spec", "mlPolicy"))
+    name = runtime_of(subject.manifest)[1]
+    return _OTHER_FRAMEWORKS.isdisjoint(re.split(r"[-.]", name))
+
+
+def _t03(subject: Subject) -> Iterator[Hit]:
+    if subject.spec.get("trainer") is None and _by_torch(subject):
+        yield Hit("/spec", "there is no trainer, so no variable of torchrun is set")
+
+
+T03 = Rule(
+    id="TW203",
+    name="missing-trainer",
+    severity=Severity.ERROR,
+    summary="A TrainJob has spec.trainer.",
+    effect="Trainer sets PET_* only for jobs with that block: every pod trains alone.",
+    remedy="Add trainer, with numNodes at least.",
+    kinds=(KIND.group_kind,),
+    source=_TORCH,
+    run=_t03,
+    passing=Sample("kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {numNodes: 2}}"),
+    failing=Sample("kind: TrainJob\nspec: {runtimeRef: {name: torch}}"),
+)
+
+
+def _t04(subject: Subject) -> Iterator[Hit]:
+    name = text(subject.metadata.get("name"))
+    nodes = max((template.replicas for template in subject.templates), default=1)
+    longest = f"{name}-node-0-{max(nodes - 1, 0)}-abcde"
+    over = len(longest) - 63
+    if name and over > 0:
+        message = f'the pod "{longest}" would have {len(longest)} characters, {over} over 63'
+        yield Hit("/metadata/name", message)
+
+
+T04 = Rule(
+    id="TW204",
+    name="trainjob-name-too-long",
+    severity=Severity.ERROR,
+    summary="The name leaves room for -node-0-<index> and five random characters.",
+    effect="JobSet's webhook refuses what Trainer makes, and the TrainJob stays without pods.",
+    remedy="Shorten the name to 48 characters for up to 10 nodes, 47 for up to 100.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/name"),
+    source="kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go",
+    run=_t04,
+    passing=Sample(
+        f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 10}}}}"
+    ),
+    failing=Sample(
+        f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 11}}}}"
+    ),
+)
+
+
+_RESERVED = frozenset(
+    f"PET_{name}"
+    for name in ("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
+)
+_OWNED = frozenset({"node", "dataset-initializer", "model-initializer"})
+
+
+def _t06(subject: Subject) -> Iterator[Hit]:
+    by_torch = _by_torch(subject)
+    for index, entry in enumerate(mappings(dig(subject.spec, "trainer", "env"))):
+        name = text(entry.get("name"))
+        if name in _RESERVED and by_torch:
+            yield Hit(f"/spec/trainer/env/{index}", f"{name} is set", spec=Pointer.of("env", name))
+    for pointer, _, pod in patches(subject.spec):
+        for container in mappings(dig(pod, "spec", "containers")):
+            if text(container.get("name")) in _OWNED and container.get("env"):
+                yield Hit(pointer, f"variables of the container {container['name']} are patched")
+
+
+T06 = Rule(
+    id="TW206",
+    name="reserved-trainer-variable",
+    severity=Severity.ERROR,
+    summary="torchrun's variables are left to Trainer, and its containers' to spec.trainer.",
+    effect="Trainer's webhook refuses the object.",
+    remedy="Remove PET_*; set other variables in trainer.env or initializer.*.env.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/env"),
+    source=_TORCH,
+    run=_t06,
+    passing=Sample("kind: TrainJob\nspec: {trainer: {env: [{name: NCCL_DEBUG, value: INFO}]}}"),
+    failing=Sample('kind: TrainJob\nspec: {trainer: {env: [{name: PET_NNODES, value: "2"}]}}'),
+)
+
+_ELSEWHERE = {
+    "podGroupPolicy": "it belongs to the runtime",
+    "mlPolicy": "it belongs to the runtime",
+    "failurePolicy": "it belongs to template.spec of the runtime",
+    "successPolicy": "it belongs to template.spec of the runtime",
+    "ttlSecondsAfterFinished": "no version has it yet",
+    "backoffLimit": "it belongs to the jobs of the runtime",
+    "template": "it belongs to the runtime",
+    "image": "it belongs under trainer",
+    "command": "it belongs under trainer",
+    "args": "it belongs under trainer",
+    "env": "it belongs under trainer",
+    "numNodes": "it belongs under trainer",
+}
+
+
+def _t10(subject: Subject) -> Iterator[Hit]:
+    for field in subject.spec:
+        if field not in _ALWAYS and field not in _MINORS:
+            where = _ELSEWHERE.get(str(field), "pods are changed by runtimePatches")
+            yield Hit(f"/spec/{field}", f"unknown field {field} in a TrainJob: {where}")
+
+
+T10 = Rule(
+    id="TW210",
+    name="runtime-field-in-trainjob",
+    severity=Severity.ERROR,
+    summary="A TrainJob has no field that belongs to its runtime.",
+    effect="The field is unknown: refused, or dropped without a word.",
+    remedy="Move the field to the runtime, under trainer, or into runtimePatches.",
+    kinds=(KIND.group_kind,),
+    source=_TYPES,
+    run=_t10,
+    passing=Sample("kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {}}"),
+    failing=Sample("kind: TrainJob\nspec: {trainer: {}, podGroupPolicy: {volcano: {}}}"),
+)
+
+
+def _t13(subject: Subject) -> Iterator[Hit]:
+    if not _by_torch(subject):
+        return
+    for template in subject.templates:
+        processes = integer(dig(subject.spec, "trainer", "numProcPerNode")) or 1
+        container = next((c for c in template.trains if c.name == "node"), None)
+        if container is None or template.replicas * processes < 2:
+            continue
+        words, names = container.command_line, container.variables
+        if words and not launches(words) and not {"RANK", "WORLD_SIZE"} <= set(names):
+            message = f"{words[0]!r} gets only PET_*, which torchrun reads"
+            yield Hit("/spec/trainer", message)
+
+
+T13 = Rule(
+    id="TW213",
+    name="missing-trainjob-launcher",
+    severity=Severity.WARNING,
+    summary="Ranks of a TrainJob are started by torchrun, or get their rank from the manifest.",
+    effect="Trainer sets no RANK, WORLD_SIZE or MASTER_ADDR: each pod trains alone, or crashes.",
+    remedy="Start the script by torchrun, or set launcher: trainwright.",
+    by_hand="Start the script by torchrun.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/launcher"),
+    source=_TORCH,
+    run=_t13,
+    passing=Sample("kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [torchrun, train.py]}}"),
+    failing=Sample("kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [python, train.py]}}"),
+)
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
+
+
+def _t14(subject: Subject) -> Iterator[Hit]:
+    if minors(subject) != {3}:
+        return
+    for which in ("dataset", "model"):
+        uri = dig(subject.spec, "initializer", which, "storageUri")
+        if isinstance(uri, str) and uri and not _URI.fullmatch(uri):
+            pointer = f"/spec/initializer/{which}/storageUri"
+            yield Hit(pointer, f"storageUri of the {which} has no scheme")
+
+
+T14 = Rule(
+    id="TW214",
+    name="invalid-storage-uri",
+    severity=Severity.ERROR,
+    summary="Storage URIs of initializers start with a scheme, such as hf:// or s3://.",
+    effect="The API server refuses the object from Kubeflow Trainer 2.3 on.",
+    remedy="Write the URI with its scheme.",
+    kinds=(KIND.group_kind,),
+    source=_TYPES,
+    run=_t14,
+    passing=Sample(
+        "kind: TrainJob\nspec: {initializer: {dataset: {storageUri: 'hf://ylecun/mnist'}}}",
+        environment='targets: {trainjob: {version: "2.3"}}',
+    ),
+    failing=Sample(
+        "kind: TrainJob\nspec: {initializer: {dataset: {storageUri: ylecun/mnist}}}",
+        environment='targets: {trainjob: {version: "2.3"}}',
+    ),
+)
+RULES = (T01, T02, T03, T04, T06, T10, T13, T14)

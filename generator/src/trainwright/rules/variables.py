@@ -1,0 +1,67 @@
+"""Variables in command lines: whether there are any of these names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from trainwright.kinds import SERVED, TRAINING
+from trainwright.model import Severity
+from trainwright.objects.launching import SHELLS
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container
+from trainwright.objects.tolerant import sequence
+from trainwright.pointer import Pointer
+
+_REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
+_OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_.*)?|PORT(?:_.*)?)")
+
+
+def _j07(subject: Subject) -> Iterator[Hit]:
+    given = SERVED[subject.kind].variables
+    for template in subject.templates:
+        for container in template.containers:
+            if not any("$(" in word for word in container.command_line):
+                continue
+            if template.partial or sequence(container.body.get("envFrom")):
+                continue  # what is declared there cannot be seen
+            for name in dict.fromkeys(_referred(container)):
+                if name not in container.variables and not name.startswith(given):
+                    message = f"$({name}) names no variable of {container.name!r}"
+                    yield Hit(container.pointer, message)
+
+
+def _referred(container: Container) -> Iterator[str]:
+    """The variables in a command line, but for those in a shell's script: they are commands."""
+    words = container.command_line
+    shell = bool(words) and bool(SHELLS.fullmatch(words[0]))
+    for index, word in enumerate(words):
+        if shell and index and words[index - 1].startswith("-") and words[index - 1].endswith("c"):
+            continue
+        for match in _REFERENCE.finditer(word) if "$(" in word else ():
+            if not match.group().startswith("$$") and not _OF_SERVICES.fullmatch(match.group(1)):
+                yield match.group(1)
+
+
+_JOB = (
+    "kind: Job\nmetadata: {name: a}\n"
+    "spec: {template: {spec: {containers: [{command: [a, $(%s)]}]}}}"
+)
+
+J07 = Rule(
+    id="TW307",
+    name="undeclared-variable",
+    severity=Severity.WARNING,
+    summary="Variables in a command line are declared in the same container.",
+    effect="The kubelet passes the text on as it is: the program gets the word $(NAME).",
+    remedy="Declare the variable under env, or write $$(NAME) if the text is meant.",
+    kinds=TRAINING,
+    spec=Pointer("/entrypoint"),
+    source="https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/",
+    per_pod=True,
+    run=_j07,
+    passing=Sample(_JOB % "JOB_COMPLETION_INDEX"),
+    failing=Sample(_JOB % "MASTER_ADDR"),
+)
+RULES = (J07,)
