@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from repository import Repository
 from trainwright.cli.check import FORMATS as OFFERED
 from trainwright.cli.explain import LISTS
@@ -41,18 +39,6 @@ def test_the_shipped_environments_are_rendered_and_clean() -> None:
 def test_every_target_has_golden_cases() -> None:
     cases = {path.name.split("-")[0] for path in (ROOT / "tests/golden").iterdir()}
     assert set(TARGETS) <= cases
-
-
-@pytest.mark.parametrize("target", TARGETS)
-def test_only_a_target_s_own_module_and_the_registry_spell_its_name(target: str) -> None:
-    # Resolve and defaults read data that people wrote.
-    allowed = ("kinds/__init__.py", "rules/__init__.py")
-    # Every target makes a job: there the word counts only beside the word target.
-    beside = r"target[^\n]*" if target == "job" else ""
-    for path in SOURCE.rglob("*.py"):
-        name = path.relative_to(SOURCE).as_posix()
-        if name not in allowed and not name.startswith(f"kinds/{target}/"):
-            assert not re.search(rf"{beside}['\"]{target}['\"]", path.read_text()), name
 
 
 def test_choices_of_the_command_line_are_those_of_the_registries() -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -283,98 +280,3 @@ def test_differences_show_no_credential() -> None:
         assert "aB3" not in said
         assert said.endswith("*** became nothing")
     assert "hunter22x" not in str(Difference("pods.0.env.DB_PASSWORD", None, "hunter22x"))
-
-
-# --- removing a target ---------------------------------------------------------------------------
-
-SOURCE = ROOT / "generator/src/trainwright"
-# "job" is also what most things here are about, so that one can only be looked for as a module.
-NAMED = re.compile(
-    "|".join(
-        [rf"[\"']{name}[\"']" for name in TARGETS if name != "job"]
-        + [rf"\bkinds\.{name}\b" for name in TARGETS]
-    )
-)
-REGISTRIES = ("kinds/__init__.py", "kinds/predicted.py", "kinds/status.py")
-# Conditions on targets in templates of them all: true or idle once the target is gone.
-CONDITIONS = {
-    "NOTES.txt",
-    "_names.tpl",
-    "configmap.yaml",
-    "networkpolicy.yaml",
-    "persistentvolumeclaim.yaml",
-    "podgroup.yaml",
-    "podmonitor.yaml",
-}
-
-
-def _own(path: Path) -> bool:
-    """Whether a file is a target's own: its folder, its templates."""
-    if "kinds" in path.parts:
-        return path.parent.name in TARGETS
-    return path.stem.removeprefix("_").split("-")[0] in TARGETS
-
-
-def test_a_target_is_its_files_and_a_line_of_the_registry() -> None:
-    found = set()
-    for path in sorted(SOURCE.rglob("*.py")):
-        inside = path.relative_to(SOURCE).as_posix()
-        # Rules are about kinds of objects, which people write by hand too.
-        if _own(path) or inside in REGISTRIES or inside.startswith("rules/"):
-            continue
-        code = re.sub(r'""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
-        if NAMED.search(re.sub(r"^\s*#.*$", "", code, flags=re.MULTILINE)):
-            found.add(inside)
-    assert found == set()
-    shared = [path for path in (ROOT / "chart/templates").iterdir() if not _own(path)]
-    assert {p.name for p in shared if NAMED.search(p.read_text(encoding="utf-8"))} == CONDITIONS
-
-
-def _without(target: str, folder: Path) -> Path:
-    """A copy of the package in which the target never was."""
-    package = folder / "trainwright"
-    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__"))
-    for registry in REGISTRIES:
-        path = package / registry
-        kept = [
-            re.sub(rf"\b{target}, |, {target}\b", "", line)
-            if "import" in line or "for module in" in line
-            else line
-            for line in path.read_text(encoding="utf-8").splitlines(keepends=True)
-            if not re.search(
-                rf"kinds\.{target} import|\b(?:indexed_)?{target}\.(TARGET|KIND)\b", line
-            )
-        ]
-        path.write_text("".join(kept), encoding="utf-8")
-    shutil.rmtree(package / "kinds" / target)
-    for path in (package / "chart/templates").glob("*.yaml"):
-        if path.stem.split("-")[0] == target:
-            path.unlink()
-    return package
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS)
-def test_the_others_render_the_same_bytes_without_a_target(target: str, tmp_path: Path) -> None:
-    package = _without(target, tmp_path / "site")
-    listed = _command(package, "list", "targets")
-    assert target not in [line.split()[0] for line in listed.stdout.splitlines()]
-    for case in ("jobset-gpu-many-nodes-in-a-kueue-queue", "pytorchjob-one-node-cpu"):
-        if case.startswith(target + "-"):
-            continue
-        trees = []
-        for which in (SOURCE, package):
-            root = tmp_path / f"{case}-{len(trees)}"
-            shutil.copytree(ROOT / "tests/golden" / case / "input", root / "environments")
-            done = _command(which, "-C", str(root), "render", "--no-cache")
-            assert done.returncode == 0, done.stderr
-            trees.append({p.name: p.read_bytes() for p in root.glob("environments/*/rendered/*/*")})
-        assert trees[0] == trees[1] != {}
-
-
-def _command(package: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "trainwright", *arguments],
-        env={**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip

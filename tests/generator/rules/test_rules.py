@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from trainwright import rules
 from trainwright.findings import credentials
+from trainwright.kinds import KINDS as WORKLOADS
 from trainwright.kinds.subjects import subject_of
 from trainwright.model import Data, Environment, Manifest
-from trainwright.objects import finders as kinds
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Subject
@@ -339,8 +339,9 @@ def test_on_manifests_that_were_applied_to_a_real_server(
 
 # --- anything at all -----------------------------------------------------------------------------
 
+WITH_PODS = tuple(known for kind in WORKLOADS.values() for known in kind.templates)
 KINDS = (
-    *kinds.WITH_PODS,
+    *WITH_PODS,
     *("Application", "ApplicationSet", "HelmRelease", "Kustomization", "ConfigMap", "LocalQueue"),
     *("ClusterQueue", "ResourceFlavor", "ResourceQuota", "Service", "PersistentVolumeClaim"),
 )
@@ -527,7 +528,7 @@ def test_a_kind_of_another_group_is_not_the_kind_that_a_rule_is_about(rule: Rule
     environment = _environment(rule.failing.environment)
     for body in yaml.safe_load_all(rule.failing.manifest):
         known = Manifest(body=body).group_kind
-        if known in kinds.WITH_PODS and known in (rule.kinds or kinds.WITH_PODS):
+        if known in WITH_PODS and known in (rule.kinds or WITH_PODS):
             foreign = Manifest(body={**body, "apiVersion": "training.example.com/v1"})
             subject = subject_of(foreign, environment, None, Bundle([foreign]))
             assert not subject.templates

@@ -184,7 +184,6 @@ def _g13(subject: Subject) -> Iterator[Hit]:
             yield Hit("/data", f"there is no health check of a {kind}")
 
 
-_HEALTH = "resource.customizations.health.kubeflow.org_PyTorchJob"
 _SETTINGS = "kind: ConfigMap\nmetadata: {name: argocd-cm}\ndata: {%s}\n---\nkind: PyTorchJob"
 
 G13 = Rule(
@@ -197,7 +196,9 @@ G13 = Rule(
     kinds=(CONFIGMAP,),
     source="argoproj/argo-cd@v3.5.1:resource_customizations",
     run=_g13,
-    passing=Sample(_SETTINGS % f"{_HEALTH}: 'return hs'"),
+    passing=Sample(
+        _SETTINGS % "resource.customizations.health.kubeflow.org_PyTorchJob: 'return hs'"
+    ),
     failing=Sample(_SETTINGS % ""),
 )
 RULES = (G08, G09, G10, G13)
