@@ -68,6 +68,12 @@ world size     1 to 2, 1.62 in the mean
 restarts       1, after 1 kill
 trained again  1.8 s of steps that restarts took back
 goodput        0.600
+  scheduling   5 s (23.5%)
+  recovery     1.8 s (8.5%)
+  checkpoint   250 ms (1.2%)
+  stall        1.6 s (7.5%)
+  training     12.6 s (59.3%)
+ETTR           0.593
 checkpoints    1, stalled 250 ms, 250 ms at worst
 skipped        1 unreadable line
 written        {tmp_path}/rank-0.png

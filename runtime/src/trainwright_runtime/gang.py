@@ -6,6 +6,7 @@ import logging
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -28,6 +29,8 @@ from trainwright_runtime.processes import (
 from trainwright_runtime.rendezvous import wait_for
 
 _log = logging.getLogger(__name__)
+
+_LAUNCHED = time.time()  # the entrypoint's start, all but its imports
 
 RUN_ID = "trainwright"  # one job has one endpoint of its own, so the name need not be unique
 ROLE = "trainer"
@@ -107,6 +110,7 @@ def settings(layout: Layout, options: Options) -> dict[str, str]:
         "TRAINWRIGHT_BACKEND": layout.backend,
         "TRAINWRIGHT_GRACE_PERIOD": f"{options.grace_period:g}",
         "TRAINWRIGHT_LOG_FORMAT": options.log_format,
+        "TRAINWRIGHT_LAUNCHED_AT": f"{_LAUNCHED:.3f}",
     }
 
 

@@ -132,12 +132,20 @@ class Metrics:
     A context: leaving it by an exception records a `stop`, else an `end`. For one thread.
     """
 
-    def __init__(self, sinks: Sequence[Sink] = (), *, past: Past | None = None) -> None:
+    def __init__(
+        self,
+        sinks: Sequence[Sink] = (),
+        *,
+        past: Past | None = None,
+        launched: float | None = None,
+    ) -> None:
+        """`launched` is when the container was started, in Unix seconds."""
         past = past or Past()
         self._sinks = tuple(sinks)
         self._world_size = past.world_size
         self._stalled = 0.0
-        self.event("start" if past.started is None else "restart")
+        began = "start" if past.started is None else "restart"
+        self.event(began, **({"launched": launched} if launched else {}))
 
     @classmethod
     def from_environment(
@@ -169,7 +177,7 @@ class Metrics:
                     "no metrics port: cannot listen on TRAINWRIGHT_METRICS_PORT=%s + LOCAL_RANK=%s:"
                     " %s", port, local_rank, error,
                 )  # fmt: skip
-        return cls(sinks, past=past)
+        return cls(sinks, past=past, launched=_launched(environ))
 
     def step(
         self,
@@ -255,6 +263,13 @@ class Metrics:
         else:
             self.event("stop", reason=kind.__name__)
         self.close()
+
+
+def _launched(environ: Mapping[str, str]) -> float | None:
+    try:
+        return float(environ["TRAINWRIGHT_LAUNCHED_AT"])
+    except (KeyError, ValueError):
+        return None
 
 
 def worker_name(rank: int | None, environ: Mapping[str, str]) -> str:

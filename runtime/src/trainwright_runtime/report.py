@@ -6,15 +6,18 @@ Each file is what one worker noted (`journal.py`). Several are one job: their th
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from itertools import chain, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright_runtime.goodput import PARTS, Split, split
 from trainwright_runtime.journal import Event, Past, Record, Steps, read
 
 if TYPE_CHECKING:
@@ -82,7 +85,11 @@ class Worker:
         """
         yield from (record for record in self.records if isinstance(record, Event))
         for life in self.lives[:-1]:
-            last = life[-1]
+            # The entrypoint notes a failure after the process has ended, by itself or not.
+            last = next(
+                (r for r in reversed(life) if not isinstance(r, Event) or r.name != "failure"),
+                life[-1],
+            )
             if not (isinstance(last, Event) and last.name in _LAST_WORDS):
                 yield Event(time=last.time, name="killed")
 
@@ -126,6 +133,37 @@ class Job:
     """The workers of a job on one axis of time: seconds since the first of them started."""
 
     workers: tuple[Worker, ...]
+    submitted: float | None = None  # Unix seconds
+    ideal_step: float | None = None  # seconds of a step at the hardware's best
+
+    @property
+    def program_goodput(self) -> float | None:
+        """The ideal time of a step over the mean one, where somebody says what is ideal."""
+        steps = sum(line.steps for line in self.steps)
+        seconds = sum(line.seconds for line in self.steps)
+        if self.ideal_step is None or not seconds:
+            return None
+        return min(1.0, self.ideal_step * steps / seconds)
+
+    @property
+    def mpg(self) -> float | None:
+        """Scheduling times runtime times program goodput."""
+        program = self.program_goodput
+        parts = self.split
+        if program is None:
+            return None
+        return parts.scheduling_goodput * parts.runtime_goodput * program
+
+    @cached_property
+    def failures(self) -> tuple[tuple[str, Event], ...]:
+        """Which worker failed first, each time, in order."""
+        found = [
+            (worker.name, event)
+            for worker in self.workers
+            for event in worker.events
+            if event.name == "failure"
+        ]
+        return tuple(sorted(found, key=lambda item: item[1].time))
 
     @cached_property
     def begin(self) -> float:
@@ -146,6 +184,12 @@ class Job:
         for event in chain.from_iterable(worker.events for worker in self.workers):
             times.setdefault(event.name, []).append(event.time - self.begin)
         return {name: sorted(found) for name, found in times.items() if found}
+
+    @cached_property
+    def split(self) -> Split:
+        """Where the time of all workers went."""
+        parts = (split(worker.lives, self.submitted) for worker in self.workers)
+        return sum(parts, Split())
 
     @cached_property
     def goodput(self) -> float:
@@ -225,11 +269,56 @@ def _summary(job: Job) -> Iterator[tuple[str, str]]:
         yield "restarts", f"{restarts}, after {kills}"
         yield "trained again", f"{_duration(seconds - useful)} of steps that restarts took back"
     yield "goodput", f"{job.goodput:.3f}"
+    yield from _goodput(job)
+    for worker, event in job.failures:
+        at = _duration(max(0.0, event.time - job.begin))
+        yield (
+            "failure",
+            f"{worker} after {at}: {event.fields.get('cause')}: " + str(event.fields.get("error")),
+        )
     if stalls:
         yield (
             "checkpoints",
             (f"{len(stalls)}, stalled {_duration(sum(stalls))}, {_duration(max(stalls))} at worst"),
         )
+
+
+def _goodput(job: Job) -> Iterator[tuple[str, str]]:
+    """The parts of the time of all workers that took any, and the ratios of the field."""
+    parts = job.split
+    for name in PARTS:
+        seconds = getattr(parts, name)
+        if seconds >= 0.0005:
+            yield f"  {name}", f"{_duration(seconds)} ({seconds / parts.wall:.1%})"
+    yield "ETTR", f"{parts.ettr:.3f}"
+    if job.mpg is not None:
+        yield (
+            "MPG",
+            f"{job.mpg:.3f} = {parts.scheduling_goodput:.3f} scheduling * "
+            f"{parts.runtime_goodput:.3f} runtime * {job.program_goodput:.3f} program",
+        )
+
+
+def data(job: Job) -> dict[str, object]:
+    """The same as data, for programs."""
+    parts = job.split
+    return {
+        "workers": [worker.name for worker in job.workers],
+        "seconds": job.duration,
+        "samples": sum(steps.samples for steps in job.steps),
+        "steps": sum(steps.steps for steps in job.steps),
+        "restarts": len(job.events.get("restart", ())),
+        "goodput": job.goodput,
+        "split": {name: getattr(parts, name) for name in PARTS},
+        "ettr": parts.ettr,
+        "scheduling_goodput": parts.scheduling_goodput,
+        "runtime_goodput": parts.runtime_goodput,
+        "program_goodput": job.program_goodput,
+        "mpg": job.mpg,
+        "failures": [
+            {"worker": worker, "time": event.time, **event.fields} for worker, event in job.failures
+        ],
+    }
 
 
 def _plural(count: int, noun: str) -> str:
@@ -263,7 +352,12 @@ def draw(job: Job, path: Path) -> None:
     unit, unit_name = next((size, name) for size, name, best in _UNITS if job.duration <= best)
     figure = Figure(figsize=(12, 7.5), dpi=100, layout="constrained")
     figure.suptitle(_title(job), x=0.01, ha="left")
-    panels = figure.subplots(3, sharex=True, height_ratios=(5, 2, 2.5))
+    rows = figure.add_gridspec(4, height_ratios=(5, 2, 2.5, 0.6))
+    first = figure.add_subplot(rows[0])
+    panels = [first, *(figure.add_subplot(rows[n], sharex=first) for n in (1, 2))]
+    for axes in panels[:-1]:
+        axes.tick_params(labelbottom=False)
+    _plot_split(figure.add_subplot(rows[3]), job)
     for axes, plot in zip(panels, (_plot_throughput, _plot_world_size, _plot_events), strict=True):
         plot(axes, job, unit)
         axes.grid(visible=True, color="0.92")
@@ -346,6 +440,21 @@ def _plot_events(axes: Axes, job: Job, unit: float) -> None:
     axes.set_ylabel("events")
 
 
+# Of the parts of a worker's time, in their order.
+_COLORS = ("0.8", "tab:olive", "tab:orange", "tab:green", "tab:purple", "tab:blue", "0.6")
+
+
+def _plot_split(axes: Axes, job: Job) -> None:
+    left = 0.0
+    for name, color in zip(PARTS, _COLORS, strict=True):
+        share = getattr(job.split, name) / (job.split.wall or 1.0)
+        axes.barh(0, share, left=left, color=color, label=f"{name} {share:.1%}")
+        left += share
+    axes.set_xlim(0, 1)
+    axes.set_axis_off()
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=len(PARTS), frameon=False)
+
+
 def main(argv: Sequence[str]) -> int:
     """The command `report`. Returns its exit code: 2 when something cannot be read or written."""
     parser = argparse.ArgumentParser(
@@ -360,14 +469,45 @@ def main(argv: Sequence[str]) -> int:
         metavar="run.png",
         help="the picture (the first file's name with .png)",
     )
+    parser.add_argument("--json", action="store_true", help="print data, and draw only with -o")
+    parser.add_argument(
+        "--submitted",
+        type=_moment,
+        metavar="TIME",
+        help="when the job was submitted (its creationTimestamp): what came before is scheduling",
+    )
+    parser.add_argument(
+        "--ideal-step",
+        type=float,
+        metavar="SECONDS",
+        help="of a step at the hardware's best, for MPG",
+    )
     options = parser.parse_args(argv)
     output = options.output or options.files[0].with_suffix(".png")
     try:
-        job = Job(workers=tuple(map(load, options.files)))
-        print(text(job), end="")
+        job = Job(
+            workers=tuple(map(load, options.files)),
+            submitted=options.submitted,
+            ideal_step=options.ideal_step,
+        )
+        if options.json:
+            print(json.dumps(data(job), indent=2))
+            if options.output is None:
+                return 0
+        else:
+            print(text(job), end="")
         draw(job, output)
     except ReportError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    print(f"{'written':<15}{output}")
+    if not options.json:
+        print(f"{'written':<15}{output}")
     return 0
+
+
+def _moment(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        message = f"{text!r} is not a time such as 2026-03-01T09:00:00Z"
+        raise argparse.ArgumentTypeError(message) from None
