@@ -22,6 +22,7 @@ from trainwright.specs.load import JobFile, LoadedJob, Reader
 from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document, parse
+from trainwright.workspace import resolved
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "targets.md"
 COMMAND = "python scripts/target_table.py"
@@ -354,10 +355,9 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
     broken = load.violations(schema.effective_job(), spec, str(_FILE))
     if broken:
         raise ValueError(f"{feature}: {broken[0].message}")
-    context = render.Context(
-        environment=resolve.environment("sample", place), document=place, engine=_ENGINE
-    )
-    return render.job(LoadedJob(_FILE, spec, (), (), ""), context)
+    environment = resolve.environment("sample", place)
+    found = resolved(LoadedJob(_FILE, spec, (), (), ""), place, environment)
+    return render.job(found, render.Context(engine=_ENGINE))
 
 
 def _targets(variant: Variant) -> str:

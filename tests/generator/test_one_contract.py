@@ -17,8 +17,9 @@ from schema_values import Drawing
 from trainwright import helm
 from trainwright.model import Finding
 from trainwright.render import job as render
-from trainwright.specs import load, resolve
+from trainwright.specs import load
 from trainwright.specs.tree import Edited, Folder
+from trainwright.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 TARGETS = "pytorchjob trainingjob trainjob jobset job compose".split()
@@ -73,13 +74,10 @@ def _findings(
         FILE.path: json.dumps(spec, ensure_ascii=False).encode(),
         load.environment_path("prod"): f"{ENVIRONMENT}{extra}".encode(),
     }
-    reader = load.Reader(Edited(tree, files))
-    environment = reader.environment("prod")
-    if environment.document is None:
-        return environment.findings
-    resolved = resolve.environment("prod", environment.document)
-    context = render.Context(environment=resolved, document=environment.document, engine=ENGINE)
-    return render.job(reader.job(FILE, environment), context).findings
+    workspace = Workspace(Edited(tree, files))
+    if workspace.sound("prod") is None:
+        return workspace.loaded("prod").findings
+    return render.job(workspace.resolve(FILE), render.Context(engine=ENGINE)).findings
 
 
 # --- specs, drawn from the schema ----------------------------------------------------------------

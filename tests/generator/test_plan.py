@@ -59,9 +59,9 @@ def test_a_change_judges_exactly_what_depends_on_it(
     rendered: set[str] = set()
     real = plan.render.job
 
-    def note(loaded, *rest):
-        rendered.add(str(loaded.file))
-        return real(loaded, *rest)
+    def note(found, *rest):
+        rendered.add(str(found.loaded.file))
+        return real(found, *rest)
 
     monkeypatch.setattr(plan.render, "job", note)
     repository.run("check")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache, cached_property
 
@@ -13,7 +13,7 @@ from trainwright.runs import adjust, identity, meaning
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
 from trainwright.runs.folder import RenderedFolder
-from trainwright.runs.record import Record, Recorded, RunFiles
+from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
 from trainwright.specs import ledger, resolve
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import (
@@ -28,16 +28,19 @@ from trainwright.specs.load import (
 )
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.tree import Tree
+from trainwright.specs.yamlio import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedJob:
     """A job as far as it can be known without rendering it.
 
-    `sources` and `decision` are None for a broken one. `record` is that of the run it has.
+    `sources` is None for a broken one, and `findings` say why. `record` is that of the run it has,
+    `decision` what becomes of that; None where nobody has asked.
     """
 
     loaded: LoadedJob
+    findings: tuple[Finding, ...] = ()
     sources: Sources | None = None
     record: Record | None = None
     decision: Decision | None = None
@@ -45,6 +48,24 @@ class ResolvedJob:
     @property
     def job(self) -> Job | None:
         return self.sources.job if self.sources else None
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run that it describes is over, by the ledger."""
+        return self.decision is not None and self.decision.finished
+
+
+def resolved(
+    loaded: LoadedJob, document: Document | None, environment: Environment | None
+) -> ResolvedJob:
+    """A job in its environment, whatever run it has."""
+    if loaded.spec is None or environment is None or document is None:
+        return ResolvedJob(loaded=loaded, findings=loaded.findings)
+    job = resolve.job(loaded.spec, environment, loaded.file.path)
+    if not isinstance(job, Job):
+        return ResolvedJob(loaded=loaded, findings=(*loaded.findings, *job))
+    sources = Sources(spec=loaded.spec, job=job, environment=environment, document=document)
+    return ResolvedJob(loaded=loaded, findings=loaded.findings, sources=sources)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +85,23 @@ class JobRun:
 class Workspace:
     """The specs of one folder or commit, each read once.
 
-    `earlier` is another one whose runs count where none is kept here.
+    `rendered` is where the runs are kept, if not beside the specs; those of `earlier`, another
+    workspace, count where none is kept there. `kubernetes` is a minor version instead of each
+    environment's own.
     """
 
-    def __init__(self, tree: Tree, earlier: Workspace | None = None):
+    def __init__(
+        self,
+        tree: Tree,
+        *,
+        rendered: Tree | None = None,
+        earlier: Workspace | None = None,
+        kubernetes: str = "",
+    ):
         self.tree = tree
         self.reader = Reader(tree)
+        self.kubernetes = kubernetes
+        self._rendered = rendered or tree
         self._earlier = earlier
         self._loaded: dict[str, LoadedEnvironment] = {}
         self._environments: dict[str, Environment | None] = {}
@@ -99,7 +131,10 @@ class Workspace:
     def sound(self, name: str) -> Environment | None:
         """An environment; None when its own file is not usable."""
         if name not in self._environments:
-            self._environments[name] = resolve.loaded(self.loaded(name))
+            found = resolve.loaded(self.loaded(name))
+            if found is not None and self.kubernetes:
+                found = replace(found, kubernetes_version=self.kubernetes)
+            self._environments[name] = found
         return self._environments[name]
 
     def environment(self, name: str) -> Environment:
@@ -137,7 +172,7 @@ class Workspace:
     def folder(self, environment: str) -> RenderedFolder:
         """The rendered files of an environment, and the records of its runs."""
         if environment not in self._folders:
-            self._folders[environment] = RenderedFolder(self.tree, environment)
+            self._folders[environment] = RenderedFolder(self._rendered, environment)
         return self._folders[environment]
 
     def job(self, file: JobFile) -> ResolvedJob:
@@ -159,26 +194,22 @@ class Workspace:
         """Every job of every environment."""
         return {file: self.job(file) for jobs in self.survey.jobs.values() for file in jobs}
 
-    def _resolved(self, file: JobFile) -> ResolvedJob:
+    def resolve(self, file: JobFile) -> ResolvedJob:
+        """A job merged and resolved, whatever run it has."""
         below = self.loaded(file.environment)
         loaded = self.reader.job(file, below)
-        environment = self.sound(file.environment)
-        record = self.folder(file.environment).record(file.name)
-        broken = ResolvedJob(loaded=loaded, record=record)
-        if loaded.spec is None or environment is None or below.document is None:
-            return broken
-        job = resolve.job(loaded.spec, environment, file.path)
-        if not isinstance(job, Job):
-            return broken
-        sources = Sources(
-            spec=loaded.spec, job=job, environment=environment, document=below.document
-        )
-        record = record or self._unrecorded(file, sources, loaded)
+        return resolved(loaded, below.document, self.sound(file.environment))
+
+    def _resolved(self, file: JobFile) -> ResolvedJob:
+        found, record = self.resolve(file), self.folder(file.environment).record(file.name)
+        if found.sources is None:
+            return replace(found, record=record)
+        record = record or self._unrecorded(file, found.sources, found.loaded)
         if record is not None and self._is_current(file, record):
             decision = unchanged(record)
         else:
-            decision = decide(sources, record, self.ledger(file.environment))
-        return ResolvedJob(loaded=loaded, sources=sources, record=record, decision=decision)
+            decision = decide(found.sources, record, self.ledger(file.environment))
+        return replace(found, record=record, decision=decision)
 
     def _unrecorded(self, file: JobFile, sources: Sources, loaded: LoadedJob) -> Record | None:
         """The run of a job that has no record here."""
@@ -259,19 +290,42 @@ class Workspace:
             return "cancelled"
         return "rendered" if rendered else "not rendered"
 
+    def stays(self, file: JobFile, run: Recorded) -> bool:
+        """Whether nothing is to be done for the run of a job: its own file says what it said, and
+        its state is what it was. False where that takes a closer look.
+        """
+        environment, record = self.sound(file.environment), run.record
+        held = environment is not None and environment.shared_changes == "hold"
+        at_hand = run.files.intact and run.files.here
+        if not (held and at_hand and self._says_the_same(file, record)):
+            return False
+        # What was cancelled or has finished stays so, whatever state others would give it.
+        if record.state in ENDED:
+            return True
+        own, below = record.job.get("state"), self._below(file.environment, record).get("state")
+        return bool(below) and record.state == (own if isinstance(own, str) else below)
+
+    def _says_the_same(self, file: JobFile, record: Record) -> bool:
+        """Whether a job's own file, and the ledger, are as when its run was recorded."""
+        if self.reader.source(file.path) != record.source:
+            return False
+        finished = bool(finished_as(record, file.name, self.ledger(file.environment)))
+        return finished == (record.state == "finished")
+
     def _is_current(self, file: JobFile, record: Record) -> bool:
         """Whether nothing that a run began with has changed since, in its own file or around it."""
         environment = self.sound(file.environment)
-        if environment is None or self.reader.source(file.path) != record.source:
+        if environment is None or not self._says_the_same(file, record):
             return False
-        finished = bool(finished_as(record, file.name, self.ledger(file.environment)))
-        if finished != (record.state == "finished"):
-            return False
-        below = self._inherited(file.environment, str(record.job.get("extends", "")))
+        below = self._below(file.environment, record)
         if below != record.inherited or record.target not in environment.targets:
             return False
         job = adjust.job_of(record, file, environment)
         return job is not None and identity.facts(job, environment) == record.environment
+
+    def _below(self, environment: str, record: Record) -> Mapping[str, Data]:
+        """Everything that lies below the own file of a recorded run's job, as it is now."""
+        return self._inherited(environment, str(record.job.get("extends") or ""))
 
     @cache  # noqa: B019 - a workspace lives as long as a command
     def _inherited(self, environment: str, extended: str) -> Mapping[str, Data]:

@@ -30,10 +30,10 @@ from sync_requests import Tree, jobs, own_path
 from trainwright.render import job as render
 from trainwright.render.history import History
 from trainwright.runs import adjust, decision
-from trainwright.runs.keeping import Keeper
 from trainwright.runs.record import Recorded
 from trainwright.specs.ledger import EMPTY
 from trainwright.specs.load import JobFile
+from trainwright.workspace import Workspace
 
 SEQUENCES = 10_000
 SHARDS = 8
@@ -130,17 +130,17 @@ def test_shared_changes_that_start_runs_are_noticed(versions: tuple[Tool, ...]) 
     assert _is_found("another run that nobody asked for", versions, start)
 
 
-def _stays_whatever_its_file_says(keeper: Keeper, file: JobFile, recorded: Recorded) -> bool:
-    known = replace(recorded.record, source=keeper._reader.source(file.path))
-    return _STAYS(keeper, file, replace(recorded, record=known))
+def _stays_whatever_its_file_says(workspace: Workspace, file: JobFile, recorded: Recorded) -> bool:
+    known = replace(recorded.record, source=workspace.reader.source(file.path))
+    return _STAYS(workspace, file, replace(recorded, record=known))
 
 
-_STAYS = Keeper.stays
+_STAYS = Workspace.stays
 _DECIDE = decision.decide
 # Each takes away one thing that the promise rests on: what is replaced, by what, and what is found.
 _WITHOUT: dict[str, tuple[object, str, object, str]] = {
     "the digest of a job's own file": (
-        Keeper,
+        Workspace,
         "stays",
         _stays_whatever_its_file_says,
         "was asked for another run, and has none",

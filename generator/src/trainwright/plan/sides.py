@@ -30,7 +30,7 @@ class Side(Workspace):
     def render(self, files: Sequence[JobFile], helm: str | None) -> dict[JobFile, Rendered]:
         """Some jobs, rendered and checked."""
         items = [batch.Item(file, self.known(file), judge=True) for file in files]
-        outcomes = batch.run(self.tree, items, batch.BatchOptions(helm=helm, new_runs=True))
+        outcomes = batch.run(self, items, batch.BatchOptions(helm=helm, new_runs=True))
         return {rendered.file: rendered for rendered, _ in outcomes}
 
     def committed(self, file: JobFile) -> Recorded | Unrecorded | None:
@@ -61,7 +61,7 @@ class Side(Workspace):
             own = self.applied(file)
             texts = own.files if own and own.object == decision.name else _files(before)
         run = self._run(self.job(file), decision.name, rendered.target, texts)
-        return replace(run, state=decision.state, retired=decision.state == "finished")
+        return replace(run, state=decision.state, retired=decision.finished)
 
     def _run(
         self, resolved: ResolvedJob, name: str, target: str, texts: Mapping[str, str]
@@ -73,7 +73,7 @@ class Side(Workspace):
             image=job.image.reference if job else "",
             queue=job.queue if job else "",
             state=job.state if job else "",
-            retired=bool(resolved.decision and resolved.decision.state == "finished"),
+            retired=resolved.finished,
             files=texts,
             demand=demand.demand_of_job(job) if job and texts else demand.NOTHING,
         )

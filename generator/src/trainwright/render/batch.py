@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from trainwright import helm
-from trainwright.model import Environment
 from trainwright.render import job as render
 from trainwright.render.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.runs import record as records
 from trainwright.runs.record import Recorded, Unrecorded
-from trainwright.specs import ledger, resolve
-from trainwright.specs.load import JobFile, LoadedEnvironment, Reader, environment_files
+from trainwright.specs import ledger
+from trainwright.specs.load import JobFile, environment_files
 from trainwright.specs.tree import Tree
+from trainwright.workspace import Workspace
 
 # Below this many jobs a second process costs more to start than it saves.
 _WORTH_A_PROCESS = 150
@@ -26,13 +26,11 @@ Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the states o
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
-    """How to render: `helm` names a binary to use instead of the embedded engine, `kubernetes` a
-    minor version instead of each environment's own; `new_runs` lets runs begin in place of those
-    of which nobody knows what they began with.
+    """How to render: `helm` names a binary to use instead of the embedded engine, and `new_runs`
+    lets runs begin in place of those of which nobody knows what they began with.
     """
 
     helm: str | None = None
-    kubernetes: str = ""
     new_runs: bool = False
 
 
@@ -49,13 +47,13 @@ class Item:
     judge: bool = True
 
 
-def run(tree: Tree, items: Sequence[Item], options: BatchOptions) -> Iterator[Outcome]:
+def run(workspace: Workspace, items: Sequence[Item], options: BatchOptions) -> Iterator[Outcome]:
     """Every job rendered, in order."""
     if not items:
         return
     processes = min(_MAX_PROCESSES, processors())
     if processes == 1 or len(items) < _WORTH_A_PROCESS:
-        renderer = Renderer(tree, options)
+        renderer = Renderer(workspace, options)
         yield from map(renderer.render, items)
         return
     from concurrent.futures import ProcessPoolExecutor  # 30 ms, and only large plans need it
@@ -63,7 +61,10 @@ def run(tree: Tree, items: Sequence[Item], options: BatchOptions) -> Iterator[Ou
 
     # Spawned, not forked: the Go runtime inside the Helm engine does not survive a fork.
     with ProcessPoolExecutor(
-        processes, get_context("spawn"), initializer=_start, initargs=(tree, options)
+        processes,
+        get_context("spawn"),
+        initializer=_start,
+        initargs=(workspace.tree, workspace.kubernetes, options),
     ) as pool:
         with starting_workers():
             outcomes = pool.map(_render_in_worker, items, chunksize=_CHUNK)
@@ -73,61 +74,43 @@ def run(tree: Tree, items: Sequence[Item], options: BatchOptions) -> Iterator[Ou
 class Renderer:
     """Renders job files, keeping the engine and the shared layers from one to the next."""
 
-    def __init__(self, tree: Tree, options: BatchOptions):
-        self._tree = tree
-        self._options = options
-        self._reader = Reader(tree)
+    def __init__(self, workspace: Workspace, options: BatchOptions):
+        self._workspace = workspace
+        self._new_runs = options.new_runs
         self._engine = helm.engine(options.helm)
-        self._environments: dict[str, tuple[LoadedEnvironment, Environment | None]] = {}
-        self._ledgers: dict[str, ledger.Ledger] = {}
 
     def render(self, item: Item) -> Outcome:
         """One job, and the state by path of each file that decided what it came to."""
-        file = item.file
-        loaded, environment = self._environment(file.environment)
-        if environment is None or loaded.document is None:  # it broke since the plan began
-            rendered = render.Rendered(file=file, usable=False, findings=loaded.findings)
+        file, workspace = item.file, self._workspace
+        if workspace.sound(file.environment) is None:  # it broke since the plan began
+            findings = workspace.loaded(file.environment).findings
+            rendered = render.Rendered(file=file, usable=False, findings=findings)
             return rendered, self._states(environment_files(file.environment))
         context = render.Context(
-            environment=environment,
-            document=loaded.document,
             engine=self._engine,
-            ledger=self._ledger(file.environment),
+            ledger=workspace.ledger(file.environment),
             judge=item.judge,
-            new_runs=self._options.new_runs,
+            new_runs=self._new_runs,
         )
         was = item.recorded or item.unrecorded
-        rendered = render.job(self._reader.job(file, loaded), context, was)
+        rendered = render.job(workspace.resolve(file), context, was)
         about = (ledger.path(file.environment), records.path(file.environment, file.name))
         inputs = self._states((*rendered.inputs, *about))
-        self._reader.forget(file.path)
+        workspace.reader.forget(file.path)
         return rendered, inputs
 
     def _states(self, paths: Iterable[str]) -> dict[str, str]:
-        return {path: self._reader.state(path) for path in sorted(paths)}
-
-    def _environment(self, name: str) -> tuple[LoadedEnvironment, Environment | None]:
-        if name not in self._environments:
-            loaded = self._reader.environment(name)
-            resolved = resolve.loaded(loaded)
-            if resolved is not None and self._options.kubernetes:
-                resolved = replace(resolved, kubernetes_version=self._options.kubernetes)
-            self._environments[name] = (loaded, resolved)
-        return self._environments[name]
-
-    def _ledger(self, name: str) -> ledger.Ledger:
-        if name not in self._ledgers:
-            self._ledgers[name] = ledger.read(self._tree, name)
-        return self._ledgers[name]
+        state = self._workspace.reader.state
+        return {path: state(path) for path in sorted(paths)}
 
 
 _worker: Renderer | None = None  # set once in each worker process, never in the main one
 
 
-def _start(tree: Tree, options: BatchOptions) -> None:
+def _start(tree: Tree, kubernetes: str, options: BatchOptions) -> None:
     global _worker  # noqa: PLW0603 - what an initializer is for
     exit_on_interrupt()
-    _worker = Renderer(tree, options)
+    _worker = Renderer(Workspace(tree, kubernetes=kubernetes), options)
 
 
 def _render_in_worker(item: Item) -> Outcome:

@@ -16,13 +16,11 @@ from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import collisions, kustomization
 from trainwright.runs import folder as index
 from trainwright.runs import record as records
-from trainwright.runs.folder import RenderedFolder
-from trainwright.runs.keeping import Keeper
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
-from trainwright.specs import filetree, ledger, redundant, resolve
+from trainwright.specs import filetree, ledger, redundant
 from trainwright.specs.filetree import Changes
-from trainwright.specs.load import JobFile, Reader, discover, state_of
+from trainwright.specs.load import JobFile, state_of
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder, Snapshot, Tree
 from trainwright.workspace import Workspace
@@ -100,27 +98,14 @@ def build(
     the runs are kept, if not on disk; `history` is what was kept there before, if not HEAD's.
     """
     tree = Snapshot(specs or Folder(root))
-    found = discover(tree)
-    reader = Reader(tree)
+    workspace = Workspace(tree, rendered=rendered or Folder(root), kubernetes=options.kubernetes)
+    found, reader = workspace.survey, workspace.reader
     nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
     selected = () if nothing else select(patterns, found.jobs)
-    ledgers = {s.environment: ledger.read(tree, s.environment) for s in selected}
-    runs = rendered or Folder(root)
     if options.recover and history is None:
         history = History(root, beside=rendered is None)
-    work = [
-        _Work(
-            root,
-            reader,
-            s,
-            ledgers[s.environment],
-            RenderedFolder(runs, s.environment),
-            history,
-            options,
-        )
-        for s in selected
-    ]
-    _render(tree, work, options)
+    work = [_Work(root, workspace, selection, history, options) for selection in selected]
+    _render(workspace, work, options)
     idle = {item.name: item.idle for item in work}
     shared = redundant.shared(idle, reader, whole=len(work) == len(found.jobs))
     environments = tuple(item.finished(shared[item.name]) for item in work)
@@ -135,13 +120,11 @@ def build(
     )
 
 
-def _render(tree: Tree, work: list[_Work], options: BuildOptions) -> None:
+def _render(workspace: Workspace, work: list[_Work], options: BuildOptions) -> None:
     """Render what is pending, of all environments together."""
     pending = [(environment, item) for environment in work for item in environment.pending()]
-    how = batch.BatchOptions(
-        helm=options.helm, kubernetes=options.kubernetes, new_runs=options.new_runs
-    )
-    outcomes = batch.run(tree, [item for _, item in pending], how)
+    how = batch.BatchOptions(helm=options.helm, new_runs=options.new_runs)
+    outcomes = batch.run(workspace, [item for _, item in pending], how)
     for (environment, item), outcome in zip(pending, outcomes, strict=True):
         environment.take(item, *outcome)
 
@@ -174,30 +157,27 @@ class _Work:
     def __init__(
         self,
         root: Path,
-        reader: Reader,
+        workspace: Workspace,
         selection: Selection,
-        known: ledger.Ledger,
-        folder: RenderedFolder,
         history: History | None,
         options: BuildOptions,
     ):
         self.name = selection.environment
-        self._reader = reader
+        self._workspace = workspace
         self._selection = selection
-        self._ledger = known
+        self._ledger = workspace.ledger(self.name)
         self._options = options
-        self._folder = folder
+        self._folder = workspace.folder(self.name)
         self._history = history
         self._unknown: tuple[JobFile, ...] = ()  # jobs that may have a run that nobody knows
         self._cache_path = cache.location(root, selection.environment)
         self._mark = cache.fingerprint(options.helm or cache.EMBEDDED)
-        self._loaded = reader.environment(selection.environment)
-        self.environment = resolve.loaded(self._loaded)
+        self.environment = workspace.sound(self.name)
         remembers = options.use_cache and options.judge
         self._remembered = cache.load(self._cache_path, self._mark) if remembers else {}
         self._judged: dict[str, Remembered] = {}
         self._known: dict[str, Remembered] = {}  # what a check of a job would come to from now on
-        self._runs: dict[str, Record] = dict(folder.records)
+        self._runs: dict[str, Record] = dict(self._folder.records)
         self._texts: dict[str, str] = {}
 
     def pending(self) -> Iterator[batch.Item]:
@@ -206,14 +186,13 @@ class _Work:
             return
         if self._history is not None:
             self._restore(self._history)
-        keeper = Keeper(self._reader, self._loaded, self.environment, self._ledger)
         for file, recorded in self._present().items():
             known = self._remembered.get(file.name)
             if known and self._still_true(known):
                 self._judged[file.name] = self._known[file.name] = known
             judge = self._options.judge and file.name not in self._judged
             here = file.name in self._runs  # not only in git's history
-            if judge or recorded is None or not (here and keeper.stays(file, recorded)):
+            if judge or recorded is None or not (here and self._workspace.stays(file, recorded)):
                 unrecorded = None if recorded else self._folder.unrecorded.get(file.name)
                 yield batch.Item(file, recorded, unrecorded, judge=judge)
 
@@ -223,7 +202,7 @@ class _Work:
         if self._history is None:
             found = {file: self._folder.recorded(file.name) for file in jobs}
         else:
-            found = dict(self._history.runs(jobs, Workspace(self._reader.tree), self._folder))
+            found = dict(self._history.runs(jobs, self._workspace, self._folder))
         self._unknown = tuple(file for file, run in found.items() if not run and self._lost(file))
         return found
 
@@ -244,7 +223,8 @@ class _Work:
         return cut_off or self._folder.is_unreadable(file.name)
 
     def _still_true(self, known: Remembered) -> bool:
-        return all(self._reader.state(path) == state for path, state in known.inputs.items())
+        reader = self._workspace.reader
+        return all(reader.state(path) == state for path, state in known.inputs.items())
 
     def take(self, item: batch.Item, rendered: render.Rendered, inputs: Mapping[str, str]) -> None:
         """Note what a job came to."""
@@ -310,7 +290,7 @@ class _Work:
 
     def _findings(self, shared: tuple[Finding, ...]) -> tuple[Finding, ...]:
         if self.environment is None:
-            return self._loaded.findings
+            return self._workspace.loaded(self.name).findings
         if self._ledger.findings:
             return self._ledger.findings
         judged = [
@@ -319,7 +299,9 @@ class _Work:
         ]
         judged.append(JobFindings("", shared, ()))
         judged.append(
-            JobFindings("", tuple(collisions.find(self.name, self._runs, self._reader)), ())
+            JobFindings(
+                "", tuple(collisions.find(self.name, self._runs, self._workspace.reader)), ()
+            )
         )
         if not self._options.new_runs:
             for file in self._unknown:

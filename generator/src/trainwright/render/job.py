@@ -23,12 +23,12 @@ from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Sources, Step, decide, next_name
 from trainwright.runs.record import Record, Recorded, Unrecorded
 from trainwright.specs import edit as editing
-from trainwright.specs import ledger, redundant, resolve, schema, schema_errors
+from trainwright.specs import ledger, redundant, schema, schema_errors
 from trainwright.specs.filetree import digest
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import BUILT_IN, JobFile, LoadedJob
 from trainwright.specs.merge import Layered, lookup
-from trainwright.specs.yamlio import Document
+from trainwright.workspace import ResolvedJob
 
 _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
 
@@ -64,7 +64,7 @@ class Rendered:
 
     @property
     def finished(self) -> bool:
-        return self.decision is not None and self.decision.state == "finished"
+        return self.decision is not None and self.decision.finished
 
     @property
     def is_judged(self) -> bool:
@@ -79,8 +79,6 @@ class Context:
     present one stays; `new_runs` lets runs begin in place of those that nobody knows.
     """
 
-    environment: Environment
-    document: Document  # of environment.yaml
     engine: Engine
     ledger: Ledger = EMPTY
     judge: bool = True
@@ -96,24 +94,20 @@ def header(file: JobFile) -> str:
 
 
 def job(
-    loaded: LoadedJob, context: Context, present: Recorded | Unrecorded | None = None
+    found: ResolvedJob, context: Context, present: Recorded | Unrecorded | None = None
 ) -> Rendered:
     """Everything that can be said about one job without looking at another.
 
     `present` is the run that it has, if any.
     """
+    loaded, sources = found.loaded, found.sources
     failed = Rendered(file=loaded.file, usable=False, findings=loaded.findings, inputs=loaded.files)
     if loaded.spec is None:
         return failed
     layers = redundant.read(loaded.spec)
     failed = replace(failed, idle=layers.idle())
-    environment = context.environment
-    resolved = resolve.job(loaded.spec, environment, loaded.file.path)
-    if not isinstance(resolved, Job):
-        return replace(failed, findings=_about(loaded.file, (*loaded.findings, *resolved)))
-    sources = Sources(
-        spec=loaded.spec, job=resolved, environment=environment, document=context.document
-    )
+    if sources is None:
+        return replace(failed, findings=_about(loaded.file, found.findings))
     if isinstance(present, Unrecorded):
         recorded = adopt(sources, present, loaded.source)
     else:
@@ -124,15 +118,15 @@ def job(
     work = _Work(sources, decision, context.engine, loaded.file, loaded.source)
     judged = _judged(work, loaded, layers) if _is_judged(decision, context) else None
     if judged is not None:
-        waivers = resolved.waivers
+        waivers = sources.job.waivers
         done = replace(done, usable=judged.usable, findings=judged.findings, waivers=waivers)
     if decision.step is Step.BEGIN and judged is not None:
         return _begun(done, judged, present, context)
     if decision.step is Step.END:
         findings = _about(loaded.file, tuple(_credentials(loaded.spec)))
         # What else is waived was not looked for: those waivers are not without effect.
-        found = {finding.rule for finding in findings}
-        waivers = tuple(waiver for waiver in resolved.waivers if waiver.rule in found)
+        broken = {finding.rule for finding in findings}
+        waivers = tuple(waiver for waiver in sources.job.waivers if waiver.rule in broken)
         done = replace(done, findings=findings, waivers=waivers)
     if recorded is None:
         return replace(done, record=_record(work, {}, ()))

@@ -11,7 +11,7 @@ from trainwright.pointer import Pointer
 from trainwright.runs import identity, meaning
 from trainwright.runs.adjust import CannotAdjust, began_in, recorded_job
 from trainwright.runs.fields import IN_PLACE
-from trainwright.runs.record import Record, State
+from trainwright.runs.record import ENDED, Record, State
 from trainwright.specs import resolve, schema
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import BUILT_IN
@@ -60,6 +60,11 @@ class Decision:
     record: Record | None
     held: tuple[Held, ...] = ()
     unasked: bool = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run is over, by the ledger."""
+        return self.state == "finished"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +128,7 @@ def _finished_before(sources: Sources, ledger: Ledger) -> str:
 
 def unchanged(record: Record) -> Decision:
     """What becomes of a job where nothing is written otherwise than when its run began."""
-    ended = record.state in ("cancelled", "finished")
-    step = Step.END if ended else Step.KEEP
+    step = Step.END if record.state in ENDED else Step.KEEP
     return Decision(step=step, name=record.object, state=record.state, record=record)
 
 
@@ -181,7 +185,7 @@ def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:
         state, name = "finished", finished
     elif record.state == "cancelled":
         state = "cancelled"  # its objects are gone: only its own file starts it again
-    if state in ("finished", "cancelled"):
+    if state in ENDED:
         return Decision(step=Step.END, name=name, state=state, record=record)
     held = tuple(_held(sources, record))
     extended = sources.own.get("maxDuration") != record.job.get("maxDuration")

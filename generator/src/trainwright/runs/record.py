@@ -21,6 +21,7 @@ API_VERSION = "trainwright.io/v1alpha1"
 _KIND = "Run"
 
 State = Literal["active", "suspended", "cancelled", "finished"]
+ENDED: tuple[State, ...] = ("cancelled", "finished")  # nothing is left to apply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
