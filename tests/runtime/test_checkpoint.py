@@ -174,6 +174,28 @@ def test_the_newest_are_kept_and_latest_names_the_last(tmp_path: Path) -> None:
         assert checkpoints.latest() == 5
 
 
+def test_the_old_go_by_their_age_but_for_the_newest(tmp_path: Path) -> None:
+    save(tmp_path, 1, 2, 3)
+    for step in (1, 3):
+        os.utime(tmp_path / f"step-{step:010}" / DIGESTS, (0, 0))
+    with Checkpoints(tmp_path, keep=9, max_age=3600) as checkpoints:
+        checkpoints.save(4, uniform(4))
+    assert visible(tmp_path) == [2, 4]
+    os.utime(tmp_path / f"step-{4:010}" / DIGESTS, (0, 0))
+    assert load(tmp_path) == 4
+
+
+def test_what_was_saved_says_how_long_it_took_and_how_large_it_is(tmp_path: Path) -> None:
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, uniform(1))
+        checkpoints.save(2, uniform(2), wait=True)
+        first, second = checkpoints.saved()
+        assert not checkpoints.saved()
+    assert (first.step, second.step) == (1, 2)
+    assert first.size > 8 * 300 * 50 * 4
+    assert first.seconds > 0
+
+
 def test_a_run_that_went_back_goes_on_from_where_it_went(tmp_path: Path) -> None:
     save(tmp_path, 10, 20, 30)
     save(tmp_path, 15)

@@ -233,6 +233,7 @@ def test_the_series_that_a_scrape_shows(tmp_path: Path) -> None:
         metrics.step(step=1, samples=64, seconds=0.5, data_wait=0.25, world_size=2)
         metrics.step(step=2, samples=32, seconds=1.5, data_wait=0.25, world_size=2)
         metrics.checkpoint(stall=0.125)
+        metrics.saved(step=2, seconds=1.5, size=1000)
         metrics.event("restart")
         scraped = _scrape(port)
     goodput = scraped.pop("trainwright_goodput_ratio")
@@ -245,6 +246,9 @@ def test_the_series_that_a_scrape_shows(tmp_path: Path) -> None:
         "trainwright_data_wait_seconds_total": 0.5,
         "trainwright_checkpoint_stall_seconds_count": 1,
         "trainwright_checkpoint_stall_seconds_sum": 0.125,
+        "trainwright_checkpoint_seconds_count": 1,
+        "trainwright_checkpoint_seconds_sum": 1.5,
+        "trainwright_checkpoint_bytes": 1000,
         "trainwright_restarts_total": 1,
         "trainwright_last_step": 2,
         "trainwright_world_size": 2,
@@ -268,7 +272,7 @@ def test_the_documentation_has_every_series() -> None:
         for f in families
         if not f.name.endswith("_created")
     }
-    assert len(names) == 10
+    assert len(names) == 12
     assert not {name for name in names if f"`{name}`" not in page}
 
 

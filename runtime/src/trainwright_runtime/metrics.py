@@ -71,6 +71,14 @@ class Exporter:
             "Time training stood still for a checkpoint.",
             registry=registry,
         )
+        self._saving = prometheus.Summary(
+            "trainwright_checkpoint_seconds",
+            "Time from asking for a checkpoint until it was on the disk.",
+            registry=registry,
+        )
+        self._size = prometheus.Gauge(
+            "trainwright_checkpoint_bytes", "Size of the last checkpoint.", registry=registry
+        )
         self._restarts = prometheus.Counter(
             "trainwright_restarts", "Starts of this worker after its first.", registry=registry
         )
@@ -119,6 +127,9 @@ class Exporter:
             self._restarts.inc()
         elif event.name == "checkpoint":
             self._stall.observe(float(event.fields.get("stall") or 0))
+        elif event.name == "saved":
+            self._saving.observe(float(event.fields.get("seconds") or 0))
+            self._size.set(float(event.fields.get("bytes") or 0))
 
     def close(self) -> None:
         self._server.shutdown()
@@ -205,6 +216,10 @@ class Metrics:
         """A checkpoint was taken, for which training stood still for `stall` seconds."""
         self._stalled += stall
         self.event("checkpoint", stall=stall)
+
+    def saved(self, *, step: int, seconds: float, size: int) -> None:
+        """A checkpoint is on the disk, so long after it was asked for; `size` in bytes."""
+        self.event("saved", step=step, seconds=round(seconds, 3), bytes=size)
 
     def event(self, name: str, /, **fields: Scalar) -> None:
         """Something happened now; written at once."""

@@ -9,9 +9,11 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial, reduce
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import NoReturn, Self
 
 import torch
@@ -27,8 +29,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.buffers import Buffers
+from trainwright_runtime.checkpoint.contents import FORMAT, STATE, read_document
 from trainwright_runtime.checkpoint.directory import (
     Directory,
+    Retention,
     defect,
     seal,
     step_of,
@@ -41,8 +45,6 @@ from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader, Writer
 from trainwright_runtime.checkpoint.tree import Json
 from trainwright_runtime.errors import EnvironmentMistake
 
-_STATE = "state.json"
-_FORMAT = 1  # of state.json; raised when older code would misread it
 _log = logging.getLogger(__name__)
 # torch tells every call and every failure here, as dicts that reach the root logger's handlers.
 logging.getLogger("c10d-NullHandler-dcp_logger").setLevel(logging.CRITICAL)
@@ -74,11 +76,14 @@ class Checkpoints:
         tolerate: int = 3,
         resume_from: str | os.PathLike[str] | None = None,
         collective: bool = True,
+        max_age: float | None = None,
     ) -> None:
         self._directory = None if directory is None else Directory(Path(directory))
         self._resume_from = None if resume_from is None else Path(resume_from)
         self._keep, self._every, self._tolerate = keep, every, tolerate
         self._asynchronous, self._collective = asynchronous, collective
+        self._max_age = max_age
+        self._saved: SimpleQueue[Saved] = SimpleQueue()
         self._broken: set[str] = set()
         self._failures = 0
         self._unsaved: _Unsaved | None = None
@@ -99,11 +104,12 @@ class Checkpoints:
         tolerate: int = 3,
         collective: bool = True,
     ) -> Self:
-        """As TRAINWRIGHT_CHECKPOINT_DIR, _EVERY and _KEEP and TRAINWRIGHT_RESUME_FROM say."""
+        """As TRAINWRIGHT_CHECKPOINT_* and TRAINWRIGHT_RESUME_FROM say."""
         return cls(
             environ.get("TRAINWRIGHT_CHECKPOINT_DIR") or None,
             every=_count(environ, "TRAINWRIGHT_CHECKPOINT_EVERY", 0, least=0),
             keep=_count(environ, "TRAINWRIGHT_CHECKPOINT_KEEP", 3, least=1),
+            max_age=_count(environ, "TRAINWRIGHT_CHECKPOINT_MAX_AGE", 0, least=0) or None,
             resume_from=environ.get("TRAINWRIGHT_RESUME_FROM") or None,
             asynchronous=asynchronous,
             tolerate=tolerate,
@@ -159,6 +165,14 @@ class Checkpoints:
         self._failures += 1
         if self._failures >= self._tolerate:
             self._refuse(f"{self._failures} saves in a row have failed")
+
+    def saved(self) -> list[Saved]:
+        """The checkpoints of this rank's directory that came to be since this was last asked."""
+        found = []
+        with suppress(Empty):
+            while True:
+                found.append(self._saved.get_nowait())
+        return found
 
     def load(self, state: MutableMapping[str, object]) -> int | None:
         """Fill the state from the newest checkpoint that is whole; returns its step.
@@ -292,9 +306,8 @@ class Checkpoints:
             folder = ranks.first(lambda: directory.begin(snapshot.step))
             try:
                 digests = _write_files(folder, ranks, snapshot)
-                ranks.first(
-                    lambda: directory.publish(folder, digests, keep=self._keep, broken=self._broken)
-                )
+                size = sum(path.stat().st_size for path in folder.iterdir())
+                ranks.first(lambda: directory.publish(folder, digests, self._retention()))
             finally:
                 if ranks.rank == 0:
                     directory.abandon(folder)  # nothing is there once it is published
@@ -307,11 +320,25 @@ class Checkpoints:
                 _log.error("%s", failure)
             return _Unsaved(snapshot.step, failure)
         if ranks.rank == 0:
+            seconds = time.perf_counter() - started
+            self._saved.put(Saved(snapshot.step, seconds, size))
             _log.info(
                 "saved the checkpoint of step %d in %s, %.2f s after it was asked for",
-                snapshot.step, directory.path, time.perf_counter() - started,
+                snapshot.step, directory.path, seconds,
             )  # fmt: skip
         return None
+
+    def _retention(self) -> Retention:
+        return Retention(self._keep, self._max_age, frozenset(self._broken))
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A checkpoint that is whole: how long it took since it was asked for, and its bytes."""
+
+    step: int
+    seconds: float
+    size: int
 
 
 class _ReplacedError(Exception):
@@ -395,14 +422,14 @@ def _write_files(folder: Path, ranks: Ranks, snapshot: _Snapshot) -> dict[str, s
         for key in {key: None for part in parts for key in part.values}
     }
     document = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "step": snapshot.step,
         "world_size": ranks.count,
         "torch": torch.__version__,
         "state": values,
     }
     text = json.dumps(document, indent=1)
-    digests[_STATE] = ranks.first(lambda: write_synced(folder / _STATE, text.encode()))
+    digests[STATE] = ranks.first(lambda: write_synced(folder / STATE, text.encode()))
     return digests
 
 
@@ -416,16 +443,11 @@ def _restore(checkpoint: Path, state: MutableMapping[str, object], ranks: Ranks)
     reader = Reader(checkpoint)
     try:
         text, metadata = ranks.first(
-            lambda: ((checkpoint / _STATE).read_text(), reader.read_metadata())
+            lambda: ((checkpoint / STATE).read_text(), reader.read_metadata())
         )
     except OSError as error:
         raise CheckpointError(f"{error.filename} cannot be read: {error.strerror}") from error
-    document = json.loads(text)
-    if document["format"] != _FORMAT:
-        raise CheckpointError(
-            f"{checkpoint} is of format {document['format']}, and this version reads "
-            f"{_FORMAT}: load it with the image that wrote it"
-        )
+    document = read_document(checkpoint, text)
     saved: dict[str, Json] = document["state"]
     if missing := [key for key in state if key not in saved]:
         raise CheckpointError(

@@ -18,7 +18,9 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 try:
@@ -59,6 +61,17 @@ def sync_tree(folder: Path) -> None:
     _sync(folder.parent)
 
 
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Which checkpoints stay when another one is saved, which itself always does."""
+
+    keep: int
+    max_age: float | None = None
+    """Seconds."""
+    broken: frozenset[str] = frozenset()
+    """Known to be unusable: these go first and do not count in `keep`."""
+
+
 class Directory:
     """Where checkpoints are kept. Any number of writers may share it, dead ones included."""
 
@@ -92,13 +105,10 @@ class Directory:
         folder.mkdir()
         return folder
 
-    def publish(
-        self, folder: Path, digests: Mapping[str, str], *, keep: int, broken: Collection[str]
-    ) -> Path:
+    def publish(self, folder: Path, digests: Mapping[str, str], retention: Retention) -> Path:
         """Make a folder from `begin` visible, all at once, then remove what is too old.
 
-        `digests` are those of its files, which are synced already; `broken` are the names of
-        checkpoints known to be unusable, which go first and do not count in `keep`.
+        `digests` are those of its files, which are synced already.
         """
         assert self._writer is not None, "a folder to publish comes from begin()"
         name = _hidden_step(folder)
@@ -116,7 +126,7 @@ class Directory:
         _sync(self.path)
         pointer.replace(self.path / _LATEST)
         _sync(self.path)
-        self._prune(name, keep, broken)
+        self._prune(name, retention)
         return target
 
     def abandon(self, folder: Path) -> None:
@@ -134,11 +144,23 @@ class Directory:
         except (OSError, UnicodeDecodeError):
             return None
 
-    def _prune(self, newest: str, keep: int, broken: Collection[str]) -> None:
+    def _prune(self, newest: str, retention: Retention) -> None:
         older = [name for name in self.steps() if (step_of(name) or 0) < (step_of(newest) or 0)]
-        usable = [name for name in older if name not in broken]
-        for name in sorted({*usable[max(keep, 1) - 1 :], *(set(older) - set(usable))}):
+        usable = [
+            name
+            for name in older
+            if name not in retention.broken and not self._expired(name, retention.max_age)
+        ]
+        for name in sorted({*usable[max(retention.keep, 1) - 1 :], *(set(older) - set(usable))}):
             self._hide(self.path / name)
+
+    def _expired(self, name: str, max_age: float | None) -> bool:
+        if max_age is None:
+            return False
+        try:
+            return (self.path / name / DIGESTS).stat().st_mtime < time.time() - max_age
+        except FileNotFoundError:
+            return False  # another writer removes it
 
     def _hide(self, checkpoint: Path) -> None:
         """Remove a checkpoint: first from sight, so that a kill leaves no half of one."""

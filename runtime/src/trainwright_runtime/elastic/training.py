@@ -187,6 +187,7 @@ class Training:
         self._averages = learner.averages(self._group)
         self._metrics = resources.enter_context(Metrics.from_environment())
         self._stop = resources.enter_context(StopSignal())
+        resources.callback(self._note_saved)  # once the last one is on the disk
         self._checkpoints = resources.enter_context(
             Checkpoints.from_environment(collective=self._group.together)
         )
@@ -347,6 +348,11 @@ class Training:
         self._audit.flush()
         with self._metrics.stall():
             self._checkpoints.save(self.step, self._parts(), wait=wait)
+        self._note_saved()
+
+    def _note_saved(self) -> None:
+        for saved in self._checkpoints.saved():
+            self._metrics.saved(step=saved.step, seconds=saved.seconds, size=saved.size)
 
     def _end(self) -> NoReturn:
         log.info("stopped by SIGTERM after step %d", self.step)

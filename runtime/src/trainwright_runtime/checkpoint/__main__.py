@@ -1,0 +1,216 @@
+"""python -m trainwright_runtime.checkpoint: look into checkpoints, compare and convert them."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import click
+import torch
+from torch import Tensor
+
+from trainwright_runtime.checkpoint import tree
+from trainwright_runtime.checkpoint.contents import Contents, Kind, open_checkpoint
+from trainwright_runtime.checkpoint.errors import CheckpointError
+
+_CHECKPOINT = click.Path(path_type=Path)
+
+
+class _Group(click.Group):
+    """Turns what is wrong with a checkpoint into one line."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except CheckpointError as error:
+            raise click.ClickException(str(error)) from error
+        except OSError as error:
+            raise click.ClickException(f"{error.filename}: {error.strerror}") from error
+
+
+@click.group(cls=_Group)
+def main() -> None:
+    """Inspect, compare and convert checkpoints.
+
+    A checkpoint is a folder step-…, or a folder of them, of which the newest is taken. Every file
+    is held against its digest first, and reading one runs no code that lies in it.
+    """
+    warnings.filterwarnings("ignore", "torch.distributed is (disabled|unavailable)")
+
+
+@main.command()
+@click.argument("checkpoint", type=_CHECKPOINT)
+@click.option("--tensors", is_flag=True, help="List every tensor.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+def inspect(checkpoint: Path, tensors: bool, output: str) -> None:
+    """Show what a checkpoint holds."""
+    contents = open_checkpoint(checkpoint)
+    if output == "json":
+        click.echo(json.dumps(_document(contents), indent=1))
+        return
+    size = sum(file.stat().st_size for file in contents.path.iterdir())
+    click.echo(
+        f"{contents.path}: step {contents.step}, {_size(size)}, whole, "
+        f"written by {contents.world_size} rank(s) with torch {contents.torch}"
+    )
+    for name in contents.state:
+        kinds = _tensors(contents, name)
+        elements = sum(kind.elements for kind in kinds.values())
+        total = _size(sum(kind.bytes for kind in kinds.values()))
+        dtypes = ", ".join(sorted({_dtype(kind) for kind in kinds.values()}))
+        found = f"{len(kinds)} tensors, {elements:,} elements, {total} ({dtypes})"
+        click.echo(f"  {name}: {found if kinds else 'values'}")
+        for tensor, kind in kinds.items() if tensors else ():
+            click.echo(f"    {tensor}: {_dtype(kind)} {list(kind.shape)}")
+
+
+@main.command()
+@click.argument("first", type=_CHECKPOINT)
+@click.argument("second", type=_CHECKPOINT)
+@click.option("--rtol", default=0.0, help="Relative difference that counts as none.")
+@click.option("--atol", default=0.0, help="Absolute difference that counts as none.")
+@click.option("--entry", help="Compare this entry only, for example model.")
+@click.pass_context
+def compare(
+    context: click.Context, first: Path, second: Path, rtol: float, atol: float, entry: str | None
+) -> None:
+    """List what differs between two checkpoints; exit code 1 if anything does."""
+    left, right = open_checkpoint(first), open_checkpoint(second)
+    found = list(_differences(left, right, entry, rtol, atol))
+    for line in found:
+        click.echo(line)
+    click.echo(f"{len(found)} differences" if found else "no differences")
+    context.exit(1 if found else 0)
+
+
+@main.command()
+@click.argument("checkpoint", type=_CHECKPOINT)
+@click.argument("target", type=_CHECKPOINT)
+@click.option("--entry", default="model", show_default=True, help="What to convert.")
+@click.option("--force", is_flag=True, help="Replace the target.")
+def convert(checkpoint: Path, target: Path, entry: str, force: bool) -> None:
+    """Write the tensors of one entry as TARGET, a .safetensors file."""
+    if target.suffix != ".safetensors":
+        raise click.UsageError(f"{target}: expected a name that ends in .safetensors")
+    if target.exists() and not force:
+        raise click.UsageError(f"{target} is there already: choose another name, or --force")
+    try:
+        from safetensors.torch import save_file
+    except ImportError as error:
+        raise click.ClickException("convert needs `pip install safetensors`") from error
+    contents = open_checkpoint(checkpoint)
+    tensors = _flat(contents, entry)
+    half = target.with_name(f".{target.name}.half")
+    try:
+        save_file(tensors, half, metadata={"format": "pt", "step": str(contents.step)})
+        half.replace(target)
+    finally:
+        half.unlink(missing_ok=True)
+    click.echo(f"{target}: {len(tensors)} tensors of {entry}, step {contents.step}")
+
+
+def _flat(contents: Contents, entry: str) -> dict[str, Tensor]:
+    """The tensors of an entry by the names that a model knows them by."""
+    value = contents.entry(entry)
+    if not isinstance(value, Mapping):
+        raise CheckpointError(f"{entry!r} of {contents.path} is not a mapping of tensors")
+    tensors = {name: item for name, item in value.items() if isinstance(item, Tensor)}
+    if other := [str(name) for name in value if name not in tensors]:
+        raise CheckpointError(
+            f"{entry!r} of {contents.path} holds more than tensors ({other[0]!r}), which a "
+            "safetensors file cannot"
+        )
+    return {str(name): tensor.contiguous() for name, tensor in tensors.items()}
+
+
+def _differences(
+    left: Contents, right: Contents, entry: str | None, rtol: float, atol: float
+) -> Iterator[str]:
+    names = [name for name in left.state | right.state if entry in (None, name)]
+    if not names:
+        raise CheckpointError(f"neither checkpoint has {entry!r}")
+    for name in names:
+        if name not in left.state or name not in right.state:
+            where = left if name in left.state else right
+            yield f"{name}: only in {where.path}"
+            continue
+        mine, theirs = _tensors(left, name), _tensors(right, name)
+        for tensor in mine | theirs:
+            if tensor not in mine or tensor not in theirs:
+                yield f"{tensor}: only in {(left if tensor in mine else right).path}"
+            elif mine[tensor] != theirs[tensor]:
+                one, other = (
+                    f"{_dtype(k)} {list(k.shape)}" for k in (mine[tensor], theirs[tensor])
+                )
+                yield f"{tensor}: {one}, {other}"
+            elif difference := _difference(left, right, tensor, rtol, atol):
+                yield f"{tensor}: {difference}"
+        yield from _values(name, left.state[name], right.state[name])
+
+
+def _difference(left: Contents, right: Contents, name: str, rtol: float, atol: float) -> str | None:
+    """One tensor at a time: two checkpoints need not fit into memory."""
+    one, other = (contents.read([name])[name] for contents in (left, right))
+    if torch.equal(one, other):
+        return None
+    wide = torch.complex128 if one.is_complex() else torch.float64
+    one, other = one.to(wide), other.to(wide)
+    if torch.allclose(one, other, rtol=rtol, atol=atol, equal_nan=True):
+        return None
+    apart = (one - other).abs()
+    count = int((one != other).sum())
+    return f"{count} of {one.numel()} elements, at most {apart.max().item():.3g} apart"
+
+
+def _values(name: str, one: tree.Json, other: tree.Json) -> Iterator[str]:
+    """What differs between two values of `state.json`, by its place."""
+    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
+        for key in one:
+            below = name if key in ("dict", "tuple", "items", "tensor") else f"{name}/{key}"
+            yield from _values(below, one[key], other[key])
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (mine, theirs) in enumerate(zip(one, other, strict=True)):
+            yield from _values(f"{name}/{index}", mine, theirs)
+    elif one != other:
+        yield f"{name}: {_short(one)}, {_short(other)}"
+
+
+def _tensors(contents: Contents, entry: str) -> dict[str, Kind]:
+    return {name: contents.tensors[name] for name in sorted(tree.names(contents.state[entry]))}
+
+
+def _document(contents: Contents) -> dict[str, object]:
+    return {
+        "path": str(contents.path),
+        "step": contents.step,
+        "world_size": contents.world_size,
+        "torch": contents.torch,
+        "entries": list(contents.state),
+        "tensors": {
+            name: {"dtype": _dtype(kind), "shape": list(kind.shape), "bytes": kind.bytes}
+            for name, kind in contents.tensors.items()
+        },
+    }
+
+
+def _dtype(kind: Kind) -> str:
+    return str(kind.dtype).removeprefix("torch.")
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _size(count: float) -> str:
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            break
+        count /= 1000
+    return f"{count:.3g} {unit}" if unit != "bytes" else f"{count:.0f} bytes"
+
+
+if __name__ == "__main__":
+    main(prog_name="python -m trainwright_runtime.checkpoint")

@@ -1,0 +1,112 @@
+"""What lies in a checkpoint, for whoever has no model to load it into."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.state_dict_loader import load
+
+from trainwright_runtime.checkpoint import tree
+from trainwright_runtime.checkpoint.directory import Directory, defect, step_of
+from trainwright_runtime.checkpoint.errors import CheckpointError
+from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader
+from trainwright_runtime.checkpoint.tree import Json
+
+STATE = "state.json"
+FORMAT = 1  # of state.json; raised when older code would misread it
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """Of a tensor: what is known of it without reading it."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def elements(self) -> int:
+        return torch.Size(self.shape).numel()
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.itemsize
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A checkpoint whose files are whole. Reading it runs no code that lies in it."""
+
+    path: Path
+    step: int
+    world_size: int
+    torch: str
+    state: dict[str, Json]
+    tensors: dict[str, Kind]
+
+    def read(self, names: Iterable[str]) -> dict[str, Tensor]:
+        """Tensors by their names, from whichever ranks have written them."""
+        targets = {
+            name: torch.empty(self.tensors[name].shape, dtype=self.tensors[name].dtype)
+            for name in names
+        }
+        load(
+            targets,
+            storage_reader=Reader(self.path),
+            planner=LoadPlanner(flatten_state_dict=False),
+            no_dist=True,
+        )
+        return targets
+
+    def entry(self, name: str) -> object:
+        """What was saved under a name, with its tensors."""
+        if name not in self.state:
+            raise CheckpointError(f"{self.path} has no {name!r}, only {', '.join(self.state)}")
+        held = self.read(tree.names(self.state[name]))
+        return tree.decode(self.state[name], held.__getitem__)
+
+
+def open_checkpoint(path: Path) -> Contents:
+    """A checkpoint, or the newest one of a folder of them. Raises CheckpointError."""
+    if step_of(path.name) is None:
+        names = Directory(path).steps()
+        if not names:
+            raise CheckpointError(
+                f"{path} is not a checkpoint and holds none (a folder called step-…)"
+            )
+        path = path / names[0]
+    if problem := defect(path):
+        raise CheckpointError(f"{path} is damaged: {problem}")
+    document = read_document(path)
+    metadata = Reader(path).read_metadata()
+    tensors = {
+        name: Kind(tuple(entry.size), entry.properties.dtype)
+        for name, entry in metadata.state_dict_metadata.items()
+        if isinstance(entry, TensorStorageMetadata)
+    }
+    return Contents(
+        path=path,
+        step=int(document["step"]),
+        world_size=int(document["world_size"]),
+        torch=str(document["torch"]),
+        state=document["state"],
+        tensors=tensors,
+    )
+
+
+def read_document(checkpoint: Path, text: str | None = None) -> dict[str, Any]:
+    """`state.json`. Raises CheckpointError for one of another format."""
+    document = json.loads((checkpoint / STATE).read_text() if text is None else text)
+    if document["format"] != FORMAT:
+        raise CheckpointError(
+            f"{checkpoint} is of format {document['format']}, and this version reads "
+            f"{FORMAT}: load it with the image that wrote it"
+        )
+    found: dict[str, Any] = document
+    return found
