@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 GIT = """\
 [commit]
@@ -40,11 +42,21 @@ def test_tools_have_the_settings_of_a_fresh_machine() -> None:
     assert os.environ["PIP_CONSTRAINT"] == os.devnull
 
 
-def test_tests_pass_in_a_hostile_home(tmp_path: Path) -> None:
+IMAGE = "tests/runtime/test_image.py::test_a_requirement_that_would_replace_torch_is_refused"
+
+
+@pytest.mark.parametrize("tests", [TESTS, pytest.param((IMAGE,), marks=pytest.mark.slow)])
+def test_tests_pass_in_a_hostile_home(tests: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / ".gitconfig").write_text(GIT)
+    (tmp_path / ".npmrc").write_text("json=true\ndry-run=true\n")
     (tmp_path / "constraints.txt").write_text("torch==0.0.1\n")
+    (tmp_path / ".config/pip").mkdir(parents=True)
+    (tmp_path / ".config/pip/pip.conf").write_text(
+        f"[global]\nconstraint = {tmp_path}/constraints.txt\n"
+    )
     hostile = {
         "HOME": str(tmp_path),
+        "XDG_CONFIG_HOME": str(tmp_path / ".config"),
         "GIT_DIR": str(tmp_path / "nowhere"),
         "HELM_NAMESPACE": "elsewhere",
         "HELM_KUBECONTEXT": "nowhere",
@@ -53,7 +65,7 @@ def test_tests_pass_in_a_hostile_home(tmp_path: Path) -> None:
     removed = {"GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM"}  # which guard this process
     environment = {k: v for k, v in os.environ.items() if k not in removed}
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *TESTS],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests],
         cwd=ROOT,
         env={**environment, **hostile},
         capture_output=True,

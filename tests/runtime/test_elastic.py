@@ -367,6 +367,7 @@ def test_averages_of_a_layer_follow_all_workers_records(tmp_path: Path) -> None:
         assert group.logs().count("mean 3.5") == 2
 
 
+@pytest.mark.slow
 def test_the_audit_sees_what_is_missing_and_what_is_repeated(tmp_path: Path, capsys: Any) -> None:
     _alone(tmp_path, 2, TRAINWRIGHT_AUDIT_DIR=str(tmp_path / "audit"))
     (path,) = (tmp_path / "audit").glob("*.jsonl")
