@@ -75,7 +75,7 @@ wave as the job when "wave" is empty.
 name: {{ quote .name }}
 namespace: {{ quote .root.Release.Namespace }}
 labels:
-  {{- include "training-job.labels" (dict "root" .root "labels" dict "chart" $plain) | trim | nindent 2 }}
+  {{- include "training-job.labels" (dict "root" .root "labels" (default dict .labels) "chart" $plain) | trim | nindent 2 }}
 {{- with $annotations }}
 annotations:
   {{- include "training-job.strings" . | trim | nindent 2 }}
