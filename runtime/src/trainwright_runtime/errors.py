@@ -26,6 +26,7 @@ PEER_LOST = 171
 PREFLIGHT = 172
 NODE_FAULT = 173
 OVERTAKEN = 174
+FENCED = 175
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,6 +92,11 @@ EXIT_CODES = (
         codes="174",
         first=OVERTAKEN,
         summary="The other workers have finished this one's epoch: it starts again to join them.",
+    ),
+    ExitCode(
+        codes="175",
+        first=FENCED,
+        summary="Training went on without this worker's steps, and only a new process can join it.",
     ),
 )
 

@@ -2,6 +2,9 @@
 
 For scripts on `trainwright_runtime.elastic`: ranks and world size come from the quorum that the
 coordinator leads, so none are set here. Node 0 runs the coordinator, which may die too.
+
+An exit code of 0 does not end the job: a worker ends well once every epoch is committed, which it
+notes in a file of its own (`coordination.ending`). One that ends with 0 before is a lost one.
 """
 
 from __future__ import annotations
@@ -9,12 +12,16 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from queue import Empty
 
 from trainwright_runtime import coordinator, errors, failure, gang, logs
+from trainwright_runtime.coordination import ending
+from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.diagnosis import failure_of
 from trainwright_runtime.errors import EnvironmentMistake, Unreachable
 from trainwright_runtime.failure import Node
@@ -38,15 +45,23 @@ _log = logging.getLogger(__name__)
 _QUICK = 10.0  # seconds: who ends sooner after its start has not got to work
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds before a start, doubled with each quick end
 _COORDINATOR_TRIES = 5  # quick ends of the coordinator before giving up
-_FINISH = 2.0  # grace periods that the others get once the first worker has finished
+_FINISH = 2.0  # grace periods that the others get once training is over
+_OTHER_NODES = 15.0  # seconds for their workers to find a coordinator that is on a new node
+
+_EARLY = "exit code 0 before training was over; run.finish() ends it early"
 
 # Ranks of a fixed world would be wrong here, and so would an agent's store.
 _RANKS = ("RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
-    """Train until the first worker is done and the others have followed."""
+    """Train until every epoch is committed, its end was run and all workers have followed."""
     Timeouts.of(environ)  # a mistake is told once, not by each worker and each new coordinator
+    with tempfile.TemporaryDirectory(prefix="trainwright-") as notes:
+        return _run(layout, options, environ, Path(notes))
+
+
+def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Path) -> int:
     where = layout.placement
     port = options.coordinator_port or (
         coordinator.DEFAULT_PORT if where.master_port else free_port()
@@ -59,13 +74,13 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     )
     with signals_to(team.events):
         if where.hosts:
-            team.coordinator = _coordinator(port, _min_replicas(layout, environ), environ)
+            team.coordinator = _coordinator(port, layout, options, environ)
             team.start(team.coordinator)
         else:
             gang.watch(where.master_addr, port, options.rendezvous_timeout, team.events)
         # The host reaches its own coordinator before DNS knows its name.
         address = f"{'127.0.0.1' if where.hosts else where.master_addr}:{port}"
-        for child in _workers(layout, options, environ, address):
+        for child in _workers(layout, options, environ, address, notes):
             team.workers.append(child)
             team.start(child)
         try:
@@ -88,8 +103,14 @@ def _min_replicas(layout: Layout, environ: Mapping[str, str]) -> int:
     return (layout.nodes.low - 1) * layout.nproc + 1
 
 
+def _max_replicas(layout: Layout) -> int:
+    if layout.placement.per_process:
+        return layout.placement.world_size or 1
+    return layout.nodes.high * layout.nproc
+
+
 def _workers(
-    layout: Layout, options: Options, environ: Mapping[str, str], coordinator: str
+    layout: Layout, options: Options, environ: Mapping[str, str], coordinator: str, notes: Path
 ) -> list[_Child]:
     inherited = {
         name: value
@@ -106,18 +127,27 @@ def _workers(
             "TRAINWRIGHT_COORDINATOR": coordinator,
             "TRAINWRIGHT_REPLICA": replica,
             "TRAINWRIGHT_MIN_REPLICAS": str(_min_replicas(layout, environ)),
+            ending.VARIABLE: str(notes / str(local_rank)),
         }
         children.append(
-            _Child(argv=gang.argv(options), environ=variables, label={"replica": replica})
+            _Child(
+                argv=gang.argv(options),
+                environ=variables,
+                label={"replica": replica},
+                notes=notes / str(local_rank),
+            )
         )
     return children
 
 
-def _coordinator(port: int, min_replicas: int, environ: Mapping[str, str]) -> _Child:
+def _coordinator(port: int, layout: Layout, options: Options, environ: Mapping[str, str]) -> _Child:
     # As a training process, so that it does not outlive a killed entrypoint and keep the port.
     argv = [sys.executable, "-u", "-m", "trainwright_runtime.process", "-m", "trainwright_runtime"]
-    argv += ["coordinator", f"--port={port}", f"--min-replicas={min_replicas}"]
-    variables = {**environ, "TRAINWRIGHT_SUPERVISED": "1"}
+    argv += ["coordinator", f"--port={port}", f"--min-replicas={_min_replicas(layout, environ)}"]
+    argv += [f"--max-replicas={_max_replicas(layout)}"]
+    if layout.nodes.high > 1:
+        argv += [f"--recovery={_OTHER_NODES:g}"]
+    variables = {**environ, **gang.settings(layout, options), "TRAINWRIGHT_SUPERVISED": "1"}
     return _Child(argv=argv, environ=variables, label={"coordinator": port})
 
 
@@ -128,18 +158,34 @@ class _Child:
     argv: list[str]
     environ: Mapping[str, str]
     label: logs.Label
+    notes: Path | None = None
+    """Where a worker notes how far it has come."""
     process: Process | None = None
     started_at: float = 0.0
     due: float | None = None  # when to start it again, on the monotonic clock
-    restarts: int = 0
+    restarts: int = 0  # since it last came further than in the life before
+    step: int = -1  # the first that it committed in the last life that committed any
     quick_ends: int = 0  # in a row
+    done: bool = False
+
+    @property
+    def life(self) -> Life:
+        return Life() if self.notes is None else ending.read(self.notes)
+
+    def count(self) -> None:
+        """Count a restart; anew when training has moved on since: a node that is taken away now
+        and then is no reason to give up, a program that dies at the same step is.
+        """
+        if (step := self.life.step) > self.step >= 0:
+            self.restarts = 0
+        self.step = max(self.step, step)
+        self.restarts += 1
 
     def schedule(self) -> None:
         """Have it started again, later each time that it ended right after its start."""
         now = time.monotonic()
         self.quick_ends = self.quick_ends + 1 if now - self.started_at < _QUICK else 0
         self.due = now + min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(self.quick_ends, 10))
-        self.restarts += 1
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,17 +193,20 @@ class _Team:
     """The workers of this node, and the coordinator where this node runs it."""
 
     options: Options
-    max_restarts: int  # of each worker
+    max_restarts: int  # of each worker, while training does not move on
     node: Node
     environ: Mapping[str, str]
     workers: list[_Child] = field(default_factory=list)
     coordinator: _Child | None = None
     events: Events = field(default_factory=Events)
-    finish_by: float | None = None  # set when the first worker is done: training is over
+    finish_by: float | None = None  # set when training is over
+    elastic: bool = False  # a worker has entered `elastic.training`
 
     def start(self, child: _Child) -> None:
         """Start it now."""
         child.due = None
+        if child.notes is not None:
+            child.notes.unlink(missing_ok=True)
         child.started_at = time.monotonic()
         child.process = Process(
             child.argv,
@@ -183,8 +232,8 @@ class _Team:
                         return code
                 case None:
                     self._start_what_is_due()
-            if self.finish_by is not None and self._all_followed(self.finish_by):
-                return errors.DONE
+            if self._ended():
+                return self._after_the_end()
 
     def end(self) -> None:
         """Stop what still runs: workers first, so that they can say goodbye to the coordinator."""
@@ -223,32 +272,77 @@ class _Team:
     def _worker_ended(self, process: Process) -> int | None:
         """The exit code if training cannot go on, else None."""
         child = next(child for child in self.workers if child.process is process)
-        code = process.exit_code
+        life, code = child.life, process.exit_code
+        if code == errors.DONE and self._ended_well(child, life):
+            return None
         if self.finish_by is not None:
-            if code != errors.DONE:
-                how = process.how_it_ended()
-                _log.warning("%s lost (%s) once training was over", process.name, how)
+            how = process.how_it_ended()
+            _log.warning("%s lost (%s) once training was over", process.name, how)
             return None
-        if code == errors.DONE:
-            self.finish_by = time.monotonic() + _FINISH * self.options.grace_period
-            for other in self.workers:
-                other.due = None  # the lost ones are not needed any more
-            return None
+        child.count()
         limit = self.max_restarts
-        if code < errors.RETRY or child.restarts >= limit:
-            return failure.report(failure_of(process, self.node), self.environ)
+        if errors.DONE < code < errors.RETRY or child.restarts > limit:
+            return failure.report(failure_of(process, self.node), self.environ) or errors.FAILED
         child.schedule()
-        how = process.how_it_ended()
+        how = _EARLY if code == errors.DONE else process.how_it_ended()
         _log.warning("%s lost (%s), restart %d of %d", process.name, how, child.restarts, limit)
         return None
 
-    def _all_followed(self, finish_by: float) -> bool:
+    def _ended_well(self, child: _Child, life: Life) -> bool:
+        """Whether a worker that ended with 0 has done its part; training is over when it led."""
+        other_program = not self._is_elastic()  # whose 0 is all there is to know
+        child.done = other_program or life.stage in (Stage.COMPLETE, Stage.OVER)
+        if other_program or life.leads or life.stage is Stage.OVER:
+            self._over()
+        return child.done
+
+    def _over(self) -> None:
+        if self.finish_by is None:
+            self.finish_by = time.monotonic() + _FINISH * self.options.grace_period
+        for other in self.workers:
+            other.due = None  # the lost ones are not needed any more
+
+    def _is_elastic(self) -> bool:
+        """Whether any of the workers has ever entered `elastic.training`."""
+        stages = {child.life.stage for child in self.workers}
+        self.elastic = self.elastic or stages != {Stage.NONE}
+        return self.elastic
+
+    def _ended(self) -> bool:
+        """Whether all workers have done their part, or have had the time to follow."""
         running = self._running(self.workers)
-        if running and time.monotonic() >= finish_by:
-            names = ", ".join(process.name for process in running)
-            _log.warning("training is over, stopping what has not ended: %s", names)
+        if self.finish_by is not None and not self.elastic and self._is_elastic():
+            self._go_on()
+        if self.finish_by is None:
+            return not running and all(child.done for child in self.workers)
+        if not running:
             return True
-        return not running
+        if time.monotonic() < self.finish_by:
+            return False
+        names = ", ".join(process.name for process in running)
+        _log.warning("training is over, stopping what has not ended: %s", names)
+        return True
+
+    def _go_on(self) -> None:
+        """A program that seemed to know nothing of elastic training was only early to end."""
+        self.finish_by = None
+        for child in self.workers:
+            if child.done or child.process not in self._running([child]):
+                child.done = False
+                child.count()
+                child.schedule()
+
+    def _after_the_end(self) -> int:
+        """Keep the coordinator while workers of other nodes need it, as it knows itself."""
+        if self.coordinator is None or not self.elastic:
+            return errors.DONE
+        for process in self._running([self.coordinator]):
+            process.send(signal.SIGTERM)
+            while not process.done.is_set():
+                match self.events.get():
+                    case Signalled(number):
+                        return self._stopped(number)
+        return errors.DONE
 
     def _stopped(self, number: int) -> int:
         grace = self.options.grace_period

@@ -29,6 +29,7 @@ from types import TracebackType
 from typing import NoReturn
 
 from trainwright_runtime import causes, cgroup, errors, failure, logs, metrics, stacks
+from trainwright_runtime.coordination import guard
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +53,8 @@ def main(argv: Sequence[str]) -> NoReturn:
     _hide_from_children(os.environ)
     logs.configure(os.environ.get("TRAINWRIGHT_LOG_FORMAT", "text"), logs.label_of(os.environ))
     _tell_ranks(os.environ)
+    if "TRAINWRIGHT_COORDINATOR" in os.environ:
+        guard.refuse_other_programs()
     oom_kills = cgroup.oom_kills()
     try:
         _run(argv)
@@ -221,6 +224,8 @@ def _trimmed(trace: TracebackType | None) -> TracebackType | None:
 
 def _leave(code: int) -> NoReturn:
     """What the interpreter would do at its end, without taking itself apart."""
+    if ending := sys.modules.get("trainwright_runtime.coordination.ending"):
+        ending.program_ended(code)
     if code == errors.DONE:  # a failed script waits for no thread
         # Ends the idle threads of executors, then joins what is no daemon; multiprocessing does
         # the same: multiprocessing/process.py, BaseProcess._bootstrap.

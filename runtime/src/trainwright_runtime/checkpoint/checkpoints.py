@@ -116,6 +116,11 @@ class Checkpoints:
             collective=collective,
         )
 
+    @property
+    def every(self) -> int:
+        """Steps between two checkpoints; 0 where none are to be saved."""
+        return 0 if self._directory is None else self._every
+
     def due(self, step: int) -> bool:
         """Whether a checkpoint is to be saved after this step, counted from 1."""
         return self._every > 0 and step > 0 and step % self._every == 0

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.coordination.protocol import generation
+from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.source import Share
 
 VERSION = 1
@@ -70,6 +71,11 @@ class AuditLog:
     def commit(self, line: Line) -> None:
         self._add({"kind": "commit", **line})
 
+    def end(self, lineage: str, step: int, epochs: int) -> None:
+        """Every epoch is committed, and this is the lineage that counts."""
+        self._add({"kind": "end", "lineage": lineage, "step": step, "epochs": epochs})
+        self.flush()
+
     def flush(self) -> None:
         """One write, since a kill between two may leave half a line."""
         if self._file is not None:
@@ -100,13 +106,15 @@ class Verdict:
     records: int = 0
     abandoned: int = 0
     """Commits that are in nobody's weights."""
+    lost: list[str] = field(default_factory=list)
+    """Where training began again without what had been committed before."""
     epochs: dict[str, int] = field(default_factory=dict)
     """Dataset -> epochs that are complete."""
     problems: list[str] = field(default_factory=list)
 
 
 def verify(directory: Path) -> Verdict:
-    """Follow the lineage of the last commit and count every record of every epoch on it."""
+    """Follow the lineage that lives and count every record of every epoch on it."""
     lines = list(_read(directory))
     verdict = Verdict()
     commits = {line["lineage"]: line for line in lines if line["kind"] == "commit"}
@@ -114,8 +122,9 @@ def verify(directory: Path) -> Verdict:
     if not commits or not starts:
         verdict.problems.append(f"{directory}: no committed step in any *.jsonl")
         return verdict
-    lineage = _lineage(commits, verdict)
+    lineage = _lineage(_last(lines, commits, verdict), commits, verdict)
     verdict.steps = len(lineage)
+    verdict.lost = list(_lost(lineage, commits.values()))
     verdict.abandoned = len(commits) - len(lineage)
     shares = _shares(lines)
     counted: dict[tuple[str, int], dict[str, list[Line]]] = defaultdict(lambda: defaultdict(list))
@@ -140,9 +149,42 @@ def _read(directory: Path) -> Iterator[Line]:
             yield json.loads(text)
 
 
-def _lineage(commits: Mapping[str, Line], verdict: Verdict) -> list[Line]:
-    """The chain that ends in the last step, oldest first."""
-    at: Line | None = max(commits.values(), key=lambda commit: commit["step"])
+def _last(lines: Iterable[Line], commits: Mapping[str, Line], verdict: Verdict) -> Line:
+    """The commit that training ended with, or has come to: not always the one of most steps.
+
+    Of those that were given up, one may be longer.
+    """
+    ends = {line["lineage"] for line in lines if line["kind"] == "end"}
+    if len(ends) > 1:
+        verdict.problems.append(f"training ended {len(ends)} times: {', '.join(sorted(ends))}")
+    for lineage in ends - commits.keys():
+        verdict.problems.append(f"training ended with commit {lineage}, which is in no file")
+    candidates = [commits[lineage] for lineage in ends & commits.keys()] or commits.values()
+    return max(candidates, key=lambda commit: (_generation(commit), commit["step"]))
+
+
+def _generation(commit: Line) -> int:
+    return generation(commit.get("generation", ""))
+
+
+def _lost(chain: Sequence[Line], commits: Iterable[Line]) -> Iterator[str]:
+    """What had been committed where a later generation of the chain began."""
+    steps: dict[int, int] = {}
+    for commit in commits:
+        steps[_generation(commit)] = max(steps.get(_generation(commit), -1), commit["step"])
+    before = 0
+    for commit in chain:
+        now = _generation(commit)
+        # The checkpoint that it began from may hold all that there was.
+        most = max((steps[g] + 1 for g in steps if before <= g < now), default=0)
+        if now != before and most > commit["step"]:
+            yield f"{most - commit['step']} steps after step {commit['step']}"
+        before = now
+
+
+def _lineage(last: Line, commits: Mapping[str, Line], verdict: Verdict) -> list[Line]:
+    """The chain that ends in this commit, oldest first."""
+    at: Line | None = last
     chain = []
     while at is not None:
         chain.append(at)
@@ -239,6 +281,8 @@ def main(argv: Sequence[str]) -> int:
             verdict.problems.append(f"{dataset}: {epochs} complete epochs of {options.epochs}")
     for problem in verdict.problems:
         print(f"audit: {problem}")
+    for lost in verdict.lost:
+        print(f"audit: the state of all workers was lost: {lost} were trained again")
     complete = ", ".join(f"{epochs} of {name}" for name, epochs in verdict.epochs.items()) or "none"
     print(
         f"audit: {verdict.records} records in {verdict.steps} committed steps; complete epochs: "

@@ -26,7 +26,7 @@ from trainwright_runtime.elastic.loading import (
     Span,
     ThreadReader,
 )
-from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.source import Batching, Piece, Share
 
 

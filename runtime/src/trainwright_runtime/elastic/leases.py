@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Self
 
-from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.prefetch import Prefetcher
 from trainwright_runtime.elastic.source import Batching, Piece, Share
 

@@ -1,7 +1,8 @@
 """How a training process is part of a group, for the three ways to be started.
 
-`Alone` and `Gang` let an elastic script run where there is no coordinator: one process on a laptop,
-or a world of fixed size under any launcher, which a failure ends and a checkpoint brings back.
+`SingleProcess` and `FixedWorld` let an elastic script run where there is no coordinator: one
+process on a laptop, or a world of fixed size under any launcher, which a failure ends and a
+checkpoint brings back.
 """
 
 from __future__ import annotations
@@ -9,47 +10,34 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
 
+from trainwright_runtime.elastic.errors import StoppedWaiting
+from trainwright_runtime.elastic.members import Members, State, Work
 from trainwright_runtime.timeouts import Timeouts
 
-State = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
-    """Who takes this step: `names[rank]` is this worker, `quorum` changes when anybody does."""
-
-    quorum: int
-    rank: int
-    names: tuple[str, ...]
-
-    @property
-    def world(self) -> int:
-        return len(self.names)
-
-
-class StoppedWaiting(Exception):
-    """The worker was told to stop while it waited for others."""
-
-
-class Work(Protocol):
-    def wait(self) -> Any: ...
+__all__ = ["FixedWorld", "Members", "Membership", "SingleProcess", "StoppedWaiting", "membership"]
 
 
 class Membership(Protocol):
-    together: bool
+    fixed_world: bool
     """Everybody is there from the first step to the last, or nobody is."""
+
+    @property
+    def lineage(self) -> str:
+        """The line of committed steps that this worker's state comes from."""
+
+    def resume(self, lineage: str) -> None:
+        """The state comes from a checkpoint of this lineage."""
 
     def join(self) -> Members:
         """Wait until it is settled who takes the next step.
 
         The state of the others is loaded before it returns if they are ahead. Raises StoppedWaiting
-        when the worker was told to stop meanwhile.
+        when the worker was told to stop meanwhile, TrainingOver when there is nothing left to do.
         """
 
     def reduce(self, tensor: torch.Tensor) -> Work:
@@ -61,36 +49,80 @@ class Membership(Protocol):
     def abandon(self) -> None:
         """Let the step that was joined not count."""
 
+    def complete(self) -> bool | None:
+        """Every epoch is committed: whether this worker runs the program's end as rank 0.
+
+        None when it turns out that the steps of this worker do not count.
+        """
+
+    @property
+    def leads(self) -> bool:
+        """Whether this worker runs the program's end as rank 0."""
+
+    def lead(self) -> None:
+        """What the program's end needs is saved: nobody else has to stay for it."""
+
+    def confirm(self) -> bool:
+        """Whether the steps of this worker count, as far as can be known."""
+
+    def finish(self) -> None:
+        """The program of the worker that leads has ended well."""
+
     def leave(self) -> None:
         """End the membership."""
 
+    def close(self) -> None:
+        """Be heard of no more."""
 
-class Alone:
-    """One process."""
 
-    together = True
+class _Fixed:
+    """What is the same wherever nobody comes or goes."""
 
-    def __init__(self, name: str) -> None:
-        self._members = Members(quorum=0, rank=0, names=(name,))
+    fixed_world = True
+    lineage = ""
+    _members: Members
+
+    def resume(self, lineage: str) -> None: ...
 
     def join(self) -> Members:
         return self._members
-
-    def reduce(self, tensor: torch.Tensor) -> Work:
-        return _Done()
 
     def commit(self) -> bool:
         return True
 
     def abandon(self) -> None: ...
 
+    def complete(self) -> bool | None:
+        return self._members.rank == 0
+
+    def confirm(self) -> bool:
+        return True
+
+    @property
+    def leads(self) -> bool:
+        return self._members.rank == 0
+
+    def lead(self) -> None: ...
+
+    def finish(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class SingleProcess(_Fixed):
+    """One process."""
+
+    def __init__(self, name: str) -> None:
+        self._members = Members(quorum=0, rank=0, names=(name,))
+
+    def reduce(self, tensor: torch.Tensor) -> Work:
+        return _Done()
+
     def leave(self) -> None: ...
 
 
-class Gang:
+class FixedWorld(_Fixed):
     """A process group of fixed size: whoever fails ends everybody."""
-
-    together = True
 
     def __init__(self, backend: str) -> None:
         if not dist.is_initialized():
@@ -98,17 +130,9 @@ class Gang:
         names = tuple(f"rank-{rank}" for rank in range(dist.get_world_size()))
         self._members = Members(quorum=0, rank=dist.get_rank(), names=names)
 
-    def join(self) -> Members:
-        return self._members
-
     def reduce(self, tensor: torch.Tensor) -> Work:
         work: Work = dist.all_reduce(tensor, async_op=True)
         return work
-
-    def commit(self) -> bool:
-        return True
-
-    def abandon(self) -> None: ...
 
     def leave(self) -> None:
         dist.destroy_process_group()
@@ -145,8 +169,8 @@ def membership(
         )
         return Replica(address, dump=dump, load=load, stopping=stopping)
     if int(environ.get("WORLD_SIZE", "1")) > 1:
-        return Gang(backend)
-    return Alone(worker_name(environ))
+        return FixedWorld(backend)
+    return SingleProcess(worker_name(environ))
 
 
 def worker_name(environ: Mapping[str, str]) -> str:

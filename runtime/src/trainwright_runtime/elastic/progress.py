@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trainwright_runtime.elastic.audit import descend
-from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.source import Source
 
 
@@ -25,6 +25,11 @@ class Progress:
         self.ended = False
         """The program came to the end of the epoch: what it does there is done."""
         self.lineage = ""
+        """A digest of every committed step."""
+        self.generation = ""
+        """Which beginning of the training they come from: see `protocol`."""
+        self.finished = False
+        """The program wants no further epoch."""
         self._names = tuple(totals)
         self._sums = {name: [0.0] * len(totals) for name in sources}
 
@@ -40,9 +45,9 @@ class Progress:
 
     def begin(self, epoch: int) -> None:
         self.epoch, self.ended = epoch, False
-        for name, source in self.sources.items():
+        self._sums = {name: [0.0] * len(self._names) for name in self.sources}
+        for source in self.sources.values():
             source.begin(epoch)
-            self._sums[name] = [0.0] * len(self._names)
 
     def commit(
         self,
@@ -63,6 +68,7 @@ class Progress:
             "dataset": dataset,
             "epoch": self.epoch,
             "records": records,
+            "generation": self.generation,
             "parent": parent,
             "lineage": self.lineage,
         }
@@ -76,6 +82,8 @@ class Progress:
             "epoch": self.epoch,
             "ended": self.ended,
             "lineage": self.lineage,
+            "generation": self.generation,
+            "finished": self.finished,
             "sums": {name: list(sums) for name, sums in self._sums.items()},
             "sources": {name: source.state_dict() for name, source in self.sources.items()},
         }
@@ -88,6 +96,8 @@ class Progress:
             )
         self.step, self.epoch, self.lineage = state["step"], state["epoch"], state["lineage"]
         self.ended = state.get("ended", False)
+        self.generation = state.get("generation", "")
+        self.finished = state.get("finished", False)
         for name, source in self.sources.items():
             self._sums[name] = list(state["sums"][name])
             source.load_state_dict(state["sources"][name])

@@ -1,38 +1,49 @@
-"""One worker's membership in an elastic training, by torchft: who takes part in this step.
+"""One worker's membership in an elastic training: who takes part in this step.
 
-torchft has the quorum, the recovery in place and the transfer of state to newcomers. What is added
-here is what it leaves open: a coordinator that dies and comes back is survived, addresses are IPs
-(a pod's host name need not resolve for its peers), and the members of a quorum know each other's
-names.
+torchft has the coordinator that makes quorums, the heartbeats, the process groups and the server
+that newcomers get their state from. What is done with a quorum is decided here: only workers of the
+lineage that counts, or on their way into it, take a step together (docs/elastic-protocol.md); a
+coordinator that dies and comes back is survived; addresses are IPs, since a pod's host name need
+not resolve for its peers.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import logging
 import socket
 import time
 import uuid
 import warnings
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch._C._distributed_c10d import TCPStore
-from torchft import Manager, ProcessGroupGloo, ProcessGroupNCCL
-from torchft.checkpointing.http_transport import HTTPTransport
+from torchft import ProcessGroupGloo, ProcessGroupNCCL
+from torchft.coordination import LighthouseClient, ManagerServer
 from torchft.process_group import ProcessGroup, create_store_client
 
+from trainwright_runtime.coordination.protocol import Answer, generation
 from trainwright_runtime.elastic import sockets
-from trainwright_runtime.elastic.membership import Members, State, StoppedWaiting, Work
+from trainwright_runtime.elastic.errors import Fenced, StoppedWaiting, TrainingOver
+from trainwright_runtime.elastic.members import Members, State, Work
+from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.elastic.sockets import Socket
+from trainwright_runtime.elastic.transport import Transport
 from trainwright_runtime.errors import Unreachable
 from trainwright_runtime.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
+
+_PAUSE = 0.1  # seconds before the registry or the coordinator is asked again
+_FAILURES = (TimeoutError, RuntimeError, OSError, dist.DistError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +61,7 @@ class Address:
 class Replica:
     """Joins quorums and reduces over them; see `membership` for the functions."""
 
-    together = False
+    fixed_world = False
 
     def __init__(
         self,
@@ -64,183 +75,371 @@ class Replica:
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
         self._dump, self._load, self._stopping = dump, load, stopping
-        # Committed in the company of others. A process that is new, or that comes from a
-        # checkpoint, begins at none: whoever is under way is ahead of it and gives it their state,
-        # since a checkpoint may hold a step that nobody else committed.
-        self._steps = 0
-        self._manager: Manager | None = None
-        self._group: Any = None
+        self._session = Session(address.coordinator, self._name, address.timeouts.quorum)
+        self._after = 0
+        # Steps in the company of others: 0 for whoever has to take the state of somebody else,
+        # also when it comes from a checkpoint, which may hold a step that nobody else committed.
+        self._step = 0
+        self._links: _Links | None = None
+        self._group: _Named | None = None
+        self._transport: Transport | None = None
+        self._token = 0  # of the group that is formed; 0 when it is not to be used any more
+        self._formed = 0
+        self._members: Members | None = None
+        self._error: Exception | None = None
         _quieten()
+
+    @property
+    def lineage(self) -> str:
+        return "" if self._session.behind else self._session.lineage
+
+    def resume(self, lineage: str) -> None:
+        """What this worker holds comes from a checkpoint of this lineage."""
+        self._after = generation(lineage)
 
     def join(self) -> Members:
         """Raises Unreachable when there is no coordinator for longer than the address says."""
-        patience = self._address.timeouts.coordinator
-        deadline = time.monotonic() + patience
+        timeouts = self._address.timeouts
+        began = answered = time.monotonic()
         told = False
         while True:
             try:
-                manager = self._manager or self._connect()
-                manager.start_quorum()
-            except (TimeoutError, RuntimeError, dist.DistError) as error:
-                self.leave()
-                if self._stopping():
-                    raise StoppedWaiting from None
-                if time.monotonic() > deadline:
+                members = self._try()
+                if members is not None:
+                    return members
+                answered = time.monotonic()
+                # Others may be about to come; a step with them leaves nothing to be saved alone.
+                patient = answered - began < timeouts.quorum
+            except _FAILURES as error:
+                patient = False
+                if time.monotonic() - answered > timeouts.coordinator:
                     raise Unreachable(
                         f"no quorum at coordinator {self._address.coordinator} within "
-                        f"{patience:g} s: {_first_line(error)}"
+                        f"{timeouts.coordinator:g} s: {_first_line(error)}"
                     ) from None
                 if not told:
                     log.warning("no quorum yet, asking on: %s", _first_line(error))
                     told = True
-                time.sleep(0.2)
-                continue
-            if manager.errored() is None and self._group.members is not None:
-                members: Members = self._group.members
-                return members
-            # The group could not be formed or the state not fetched, for a peer died meanwhile.
-            self.commit()
+                self._disconnect()
+            self._pause(patient=patient)
 
     def reduce(self, tensor: torch.Tensor) -> Work:
-        assert self._manager is not None
-        return _Reduction(self._manager, self._group, tensor)
+        return _Reduction(self, tensor)
+
+    def report(self, error: Exception) -> None:
+        """Let the step under way not count."""
+        self._error = self._error or error
 
     def abandon(self) -> None:
-        assert self._manager is not None
-        self._manager.report_error(RuntimeError("the training loop left this step"))
+        self.report(RuntimeError("the training loop left this step"))
         self.commit()
 
     def commit(self) -> bool:
-        assert self._manager is not None
+        assert self._group is not None
+        assert self._transport is not None
         try:
-            committed: bool = self._manager.should_commit()
-        except (TimeoutError, RuntimeError) as error:
-            log.warning("step not committed: %s", _first_line(error))
-            committed = False
-        if not committed:
-            self._group.sever()
-        return committed
+            error = self._error or self._group.errored()
+        except _FAILURES as raised:
+            error = raised
+        self._transport.disallow_checkpoint()
+        if error is None:
+            self._step += 1
+            return True
+        if not isinstance(error, (TimeoutError, RuntimeError)):
+            raise error
+        self._give_up()
+        return False
+
+    def complete(self) -> bool | None:
+        """Every epoch is committed: whether this worker leads the program's end.
+
+        None when the coordinator does not know this lineage as the one that counts: training goes
+        on with the next `join`.
+        """
+        patience = self._address.timeouts.coordinator
+        first = self._members.names[0] if self._members else self._name
+        while self._session.behind:  # its state is a checkpoint's
+            admitted = self._persist(self._admitted, patience)
+            if admitted and not self._session.holds:
+                return None
+            if not admitted:
+                self._pause()
+        self._disconnect()
+        while True:
+            answer = self._persist(partial(self._session.complete, first), patience)
+            if answer is not Answer.WAIT:
+                return bool(answer is Answer.LEAD)
+            if self._session.behind:
+                self._step = 0
+                return None
+            self._pause()
+
+    @property
+    def leads(self) -> bool:
+        return self._session.leads
+
+    def lead(self) -> None:
+        self._persist(self._session.lead, self._address.timeouts.coordinator)
+
+    def confirm(self) -> bool:
+        try:
+            return self._session.confirm()
+        except (OSError, ValueError):
+            return False
+
+    def finish(self) -> None:
+        try:
+            self._persist(self._session.finish, self._address.timeouts.quorum)
+        except Unreachable as error:
+            log.warning("nobody could be told that training is over: %s", error)
 
     def leave(self) -> None:
-        if self._manager is not None:
-            self._steps = self._manager.current_step()
-            self._manager.shutdown(wait=False)
-        self._manager = None
+        self._disconnect()
+        if self._transport is not None:
+            self._transport.shutdown(wait=False)
+            self._transport = None
 
-    def _connect(self) -> Manager:
+    def close(self) -> None:
+        self._session.close()
+
+    def _pause(self, *, patient: bool = False) -> None:
+        if self._stopping() and not patient:
+            raise StoppedWaiting
+        time.sleep(_PAUSE)
+
+    def _try(self) -> Members | None:
+        """The members of the next step; None when it is to be asked again in a moment."""
+        if not self._session.holds and not self._admitted():
+            return None
+        links = self._links or self._connect()
+        quorum = links.ask(self._question(), newcomer=not self._session.holds)
+        members = sorted(quorum.participants, key=lambda member: str(member.replica_id))
+        lineages = {member.data["lineage"] for member in members if member.data} - {""}
+        if lineages != {self._session.lineage}:
+            self._admitted()  # the lineage may be a new one
+            return None
+        if not self._same_group(members):
+            if self._session.holds and not self._admitted():
+                return None
+            self._form(members, quorum.quorum_id)
+        self._heal(members)
+        return self._members
+
+    def _admitted(self) -> bool:
+        """Whether this worker may take part, by what the registry answers."""
+        held = self._session.holds
+        answer = self._session.ask(self._after)
+        if answer is Answer.OVER:
+            raise TrainingOver
+        if answer is Answer.RESTART:
+            raise Fenced
+        if answer is Answer.FOUND:
+            self._step = 1
+            log.info("beginning training as its first worker, generation %s", self.lineage)
+        elif not self._session.holds:
+            if held:
+                log.warning("others went on without this worker: its steps since do not count")
+            self._step = 0
+        return answer is not Answer.WAIT
+
+    def _question(self) -> dict[str, Any]:
+        """What the members of the next step have to know of this worker."""
+        assert self._transport is not None
+        return {
+            "replica_id": self._name,
+            "step": self._step,
+            "store_address": self._links.store_address if self._links else "",
+            "data": {
+                "lineage": self.lineage,
+                "group": self._token,
+                "formed": self._formed,
+                "state": self._transport.metadata(),
+            },
+        }
+
+    def _same_group(self, members: Sequence[Any]) -> bool:
+        """Whether all of them are still in the group that this worker is in."""
+        names = tuple(member.replica_id for member in members)
+        tokens = {member.data["group"] if member.data else 0 for member in members}
+        return (
+            self._members is not None and self._members.names == names and tokens == {self._token}
+        ) and self._token != 0
+
+    def _form(self, members: Sequence[Any], quorum: int) -> None:
+        """Connect with the members of a quorum."""
+        assert self._group is not None
+        names = tuple(str(member.replica_id) for member in members)
+        # No two groups may meet under the same name: not in one life of a coordinator, nor in two.
+        formed = [(m.replica_id, m.data["formed"] if m.data else 0) for m in members]
+        token = zlib.crc32(json.dumps([quorum, formed]).encode()) or 1
+        first = max(members, key=lambda member: int(member.step))
+        before, self._members, self._token = self._members, None, 0
+        self._formed += 1
+        if torch.accelerator.is_available():
+            torch.accelerator.synchronize()
+        address = f"{first.store_address}/trainwright/{token}"
+        rank, world = names.index(self._name), len(names)
+        self._group.configure(address, self._name, rank, world, token, 0, 1, list(range(world)))
+        self._error = None
+        self._token = token
+        self._members = Members(quorum=token, rank=rank, names=names)
+        if rank == 0:
+            _log_change(before.names if before else (), names)
+
+    def _heal(self, members: Sequence[Any]) -> None:
+        """Give the state to members that are behind; take it from one that is ahead."""
+        assert self._transport is not None
+        step = max(int(member.step) for member in members)
+        ahead = [m for m in members if m.step == step]
+        behind = [m for m in members if m.step != step]
+        self._error = None
+        try:
+            sources = [ahead[index % len(ahead)] for index in range(len(behind))]
+            if self._name in {source.replica_id for source in sources}:
+                self._transport.send_checkpoint([], step, self._dump(), self._patience)
+            for member, source in zip(behind, sources, strict=True):
+                if member.replica_id == self._name:
+                    url = source.data["state"]
+                    state = self._transport.recv_checkpoint(0, url, step, self._patience)
+                    self._load(state)
+                    self._step = step
+                    self._session.hold()
+        except _FAILURES:
+            self._give_up()
+            raise
+
+    def _give_up(self) -> None:
+        """Let nobody wait for this worker in a step that does not count here."""
+        self._token = 0
+        if self._group is not None:
+            self._group.sever()
+
+    @property
+    def _patience(self) -> timedelta:
+        return timedelta(seconds=self._address.timeouts.collective)
+
+    def _connect(self) -> _Links:
         address = self._address
         host = _own_address(address.coordinator)
-        store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
-        collective = timedelta(seconds=address.timeouts.collective)
-        quorum = timedelta(seconds=address.timeouts.quorum)
-        self._group = _GROUPS[address.backend](self._name, collective)
-        manager = Manager(
-            pg=self._group,
-            load_state_dict=self._load,
-            state_dict=self._dump,
-            min_replica_size=address.min_replicas,
-            # The slice of a step depends on who takes part: the quorum comes first. It costs about
-            # two milliseconds while nobody comes or goes.
-            use_async_quorum=False,
-            timeout=collective,
-            quorum_timeout=quorum,
-            connect_timeout=quorum,
-            heartbeat_interval=timedelta(seconds=address.timeouts.heartbeat / 3),
-            rank=0,
+        if self._transport is None:
+            self._transport = Transport(host, self._patience)
+            self._group = _GROUPS[address.backend](self._patience)
+        _wait_for(address.coordinator)
+        self._links = _Links(address, self._name, host)
+        return self._links
+
+    def _disconnect(self) -> None:
+        """Be no member any more; what is held stays."""
+        if self._links is not None:
+            self._links.close()
+            self._links = None
+        if self._token:
+            self._give_up()
+
+    def _persist(self, tell: Callable[[], Any], patience: float) -> Any:
+        """Tell the registry something that must not be lost."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return tell()
+            except (OSError, ValueError) as error:
+                if time.monotonic() > deadline:
+                    raise Unreachable(
+                        f"no coordinator at {self._address.coordinator}: {_first_line(error)}"
+                    ) from None
+                time.sleep(_PAUSE)
+
+
+class _Links:
+    """What connects a worker with the coordinator: its heartbeats, and the way to ask."""
+
+    def __init__(self, address: Address, name: str, host: str) -> None:
+        timeouts = address.timeouts
+        self._quorum = timedelta(seconds=timeouts.quorum)
+        self._newcomer = timedelta(seconds=timeouts.newcomer)
+        shown = f"[{host}]" if ":" in host else host
+        # The store ends with its last reference.
+        self._store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
+        self.store_address = f"{shown}:{self._store.port}"
+        lighthouse = f"http://{address.coordinator}"
+        # Its heartbeats come from a thread that needs no Python lock; more is not asked of it.
+        self._heart = ManagerServer(
+            replica_id=name,
+            lighthouse_addr=lighthouse,
+            hostname=shown,
+            bind="[::]:0",
+            store_addr=self.store_address,
             world_size=1,
-            store_addr=host,
-            store_port=store.port,
-            lighthouse_addr=f"http://{address.coordinator}",
-            replica_id=self._name,
-            hostname=f"[{host}]" if ":" in host else host,
-            checkpoint_transport=_Transport(host, collective),
+            heartbeat_interval=timedelta(seconds=timeouts.heartbeat / 3),
+            connect_timeout=self._quorum,
+            quorum_retries=0,
         )
-        manager.load_state_dict({"step": self._steps, "batches_committed": 0})
-        newcomer = timedelta(seconds=address.timeouts.newcomer)
-        manager._client = _Client(manager._client, newcomer)
-        self._store, self._manager = store, manager  # the store ends with its last reference
-        return manager
+        self._client = LighthouseClient(lighthouse, self._quorum)
+
+    def ask(self, question: dict[str, Any], *, newcomer: bool) -> Any:
+        """Who takes the next step; as a newcomer again and again: see `Timeouts.join`."""
+        timeout = self._newcomer if newcomer else self._quorum
+        try:
+            return self._client.quorum(timeout=timeout, world_size=1, **question)
+        except TimeoutError:
+            if not newcomer:
+                raise
+            return _NOBODY
+
+    def close(self) -> None:
+        self._heart.shutdown()
+
+
+class _Nobody:
+    """The answer to a newcomer for whom no step has begun yet."""
+
+    participants: Sequence[Any] = ()
+    quorum_id = 0
+
+
+_NOBODY = _Nobody()
 
 
 class _Reduction:
-    """A sum under way; what fails is told to the manager, so that the step is not committed.
+    """A sum under way; what fails is told to the replica, so that the step is not committed."""
 
-    torchft's `Manager.allreduce` does the same and more: it sets a timer in another thread for each
-    tensor, though the groups have time-outs of their own, and scales the result.
-    """
-
-    def __init__(self, manager: Manager, group: ProcessGroup, tensor: torch.Tensor) -> None:
-        self._manager = manager
+    def __init__(self, replica: Replica, tensor: torch.Tensor) -> None:
+        self._replica = replica
         self._work: Any = None
-        if manager.errored() is None:
+        if replica._error is None and replica._group is not None:
             options = dist.AllreduceOptions()
             options.reduceOp = dist.ReduceOp(dist.ReduceOp.SUM)
             try:
-                self._work = group.allreduce([tensor], options)
+                self._work = replica._group.allreduce([tensor], options)
             except (TimeoutError, RuntimeError) as error:
-                manager.report_error(error)
+                replica.report(error)
 
     def wait(self) -> None:
         try:
             if self._work is not None:
                 self._work.wait()
         except (TimeoutError, RuntimeError) as error:
-            self._manager.report_error(error)
-
-
-class _Client:
-    """torchft's client of a replica's own server, where the replica is one process."""
-
-    def __init__(self, client: Any, newcomer: timedelta) -> None:
-        self._client = client
-        self._newcomer = newcomer
-        self._member = False
-
-    def _quorum(self, *, timeout: timedelta, **question: Any) -> Any:
-        """Ask who takes the next step, as a newcomer again and again: see `Timeouts.join`."""
-        while not self._member and timeout > self._newcomer:
-            try:
-                return self._ask(self._newcomer, question)
-            except TimeoutError:
-                timeout -= self._newcomer
-        return self._ask(timeout, question)
-
-    def _ask(self, timeout: timedelta, question: dict[str, Any]) -> Any:
-        answer = self._client._quorum(timeout=timeout, **question)
-        self._member = True
-        return answer
-
-    def should_commit(self, rank: int, step: int, vote: bool, timeout: timedelta) -> bool:
-        """A step counts when all processes of the replica say so.
-
-        torchft asks its server for that: 0.6 ms a step to hear one's own answer.
-        """
-        return vote
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._client, name)
+            self._replica.report(error)
 
 
 class _Named(ProcessGroup):
-    """Lets the members of a group tell each other their names when it is formed."""
+    """A group that knows its own connections, and can end them."""
 
-    def __init__(self, name: str, timeout: timedelta) -> None:
+    def __init__(self, timeout: timedelta) -> None:
         super().__init__(timeout)
-        self._name, self._patience = name, timeout
+        self._patience = timeout
         self._sockets: frozenset[Socket] = frozenset()
-        self.members: Members | None = None
 
     def configure(
         self, store_addr: str, replica_id: str, rank: int, world_size: int, *rest: Any
     ) -> None:
-        self.members = None
         before = sockets.connected()
         super().configure(store_addr, replica_id, rank, world_size, *rest)
-        self._sockets = sockets.connected() - before
+        opened = sockets.connected() - before
         store = create_store_client(store_addr, timeout=self._patience)
-        store.set(f"name/{rank}", self._name)
-        names = tuple(store.get(f"name/{other}").decode() for other in range(world_size))
-        self.members = Members(quorum=rest[0], rank=rank, names=names)
+        store.set(f"sockets/{rank}", json.dumps([item.ends for item in opened]))
+        others = [json.loads(store.get(f"sockets/{other}")) for other in range(world_size)]
+        self._sockets = sockets.between(opened, [pair for pairs in others for pair in pairs])
 
     def sever(self) -> None:
         """Let nobody wait for this worker in a step that it gave up.
@@ -264,22 +463,6 @@ class _Nccl(_Named, ProcessGroupNCCL):
 _GROUPS = {"gloo": _Gloo, "nccl": _Nccl}
 
 
-class _Transport(HTTPTransport[State]):
-    """Serves state to newcomers under an address that they can reach: torchft gives a host name."""
-
-    def __init__(self, host: str, timeout: timedelta) -> None:
-        self._host = f"[{host}]" if ":" in host else host
-        super().__init__(timeout, num_chunks=0)
-        # http.server writes a line to stderr for each request.
-        self._server.RequestHandlerClass.log_message = _unlogged
-
-    def address(self) -> str:
-        return f"http://{self._host}:{self._server.socket.getsockname()[1]}/checkpoint/"
-
-
-def _unlogged(handler: Any, message: str, *values: Any) -> None: ...
-
-
 def _own_address(peer: str) -> str:
     """The IP address of this machine that others who see `peer` ("host:port") can reach.
 
@@ -299,6 +482,26 @@ def _own_address(peer: str) -> str:
         return socket.gethostbyname(socket.gethostname())
     except OSError:
         return address
+
+
+def _wait_for(address: str) -> None:
+    """Fail at once where nothing listens: torchft would look for it less and less often."""
+    host, _, port = address.rpartition(":")
+    socket.create_connection((host.strip("[]"), int(port)), 2.0).close()
+
+
+def _log_change(before: Sequence[str], after: Sequence[str]) -> None:
+    """One line for whoever joins or leaves."""
+    joined = [_short(name) for name in after if name not in before]
+    left = [_short(name) for name in before if name not in after]
+    changes = [f"{' and '.join(joined)} joined"] if joined else []
+    changes += [f"{' and '.join(left)} left"] if left else []
+    number = f"{len(after)} worker{'' if len(after) == 1 else 's'}"
+    log.info("%s: %s", number, ", ".join(changes) or "connected anew")
+
+
+def _short(name: str) -> str:
+    return name.rpartition("-")[0]
 
 
 def _quieten() -> None:

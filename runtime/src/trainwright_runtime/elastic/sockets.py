@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ class Socket:
 
     descriptor: int
     inode: int
+    ends: tuple[tuple[str, int], tuple[str, int]]
+    """The addresses of this side and of the other."""
 
 
 def connected() -> frozenset[Socket]:
@@ -27,6 +29,14 @@ def connected() -> frozenset[Socket]:
         return frozenset()
     found = (_socket(int(name)) for name in os.listdir(_DESCRIPTORS))  # noqa: PTH208 - in a step
     return frozenset(item for item in found if item is not None)
+
+
+def between(
+    mine: Iterable[Socket], others: Iterable[Sequence[Sequence[object]]]
+) -> frozenset[Socket]:
+    """Those of mine that lead to one whose `ends` are among the others'."""
+    led = {(tuple(there), tuple(here)) for here, there in others}
+    return frozenset(item for item in mine if item.ends in led)
 
 
 def shut(sockets: Iterable[Socket]) -> None:
@@ -48,10 +58,10 @@ def _socket(descriptor: int) -> Socket | None:
         with closing(_own(descriptor)) as connection:
             if connection.family not in (socket.AF_INET, socket.AF_INET6):
                 return None
-            connection.getpeername()
+            ends = connection.getsockname()[:2], connection.getpeername()[:2]
     except OSError:
         return None
-    return Socket(descriptor, status.st_ino)
+    return Socket(descriptor, status.st_ino, ends)
 
 
 def _own(descriptor: int) -> socket.socket:

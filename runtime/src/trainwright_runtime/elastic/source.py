@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from trainwright_runtime.elastic.membership import Members
+from trainwright_runtime.elastic.members import Members
 
 Collate = Callable[[list[Any]], Any]
 Piece = tuple[int, Any]

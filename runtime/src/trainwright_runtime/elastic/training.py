@@ -21,18 +21,16 @@ from torch.utils.data import DataLoader, IterableDataset, default_collate
 
 from trainwright_runtime import errors
 from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
+from trainwright_runtime.coordination import ending
+from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.elastic.audit import AuditLog
 from trainwright_runtime.elastic.cursor import Sampler, cursors
+from trainwright_runtime.elastic.errors import StoppedWaiting, TrainingOver
 from trainwright_runtime.elastic.learner import Learner, load, named, own_states
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.loading import LoaderOptions, MapDataset
-from trainwright_runtime.elastic.membership import (
-    Members,
-    State,
-    StoppedWaiting,
-    membership,
-    worker_name,
-)
+from trainwright_runtime.elastic.members import Members, State
+from trainwright_runtime.elastic.membership import membership, worker_name
 from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.source import Batching, Collate, Piece, Share, Source
 from trainwright_runtime.metrics import Metrics
@@ -179,21 +177,26 @@ class Training:
         self._sums = dict.fromkeys(progress.totals(self._trained), 0.0)
         self._members: Members | None = None
         self._last: Members | None = None
+        self._leads: bool | None = None  # once every epoch is committed
+        self._life = Life(stage=Stage.ENTERED)
+        ending.note(self._life)
         self._group = membership(
             os.environ, dump=self._dump, load=self._load, stopping=lambda: self._stop.noted
         )
         resources.callback(self._group.leave)
+        self._leave_if_recorded()
         self._gradients = learner.gradients(self._group)
         self._averages = learner.averages(self._group)
         self._metrics = resources.enter_context(Metrics.from_environment())
         self._stop = resources.enter_context(StopSignal())
         resources.callback(self._note_saved)  # once the last one is on the disk
         self._checkpoints = resources.enter_context(
-            Checkpoints.from_environment(collective=self._group.together)
+            Checkpoints.from_environment(collective=self._group.fixed_world)
         )
         step = self._checkpoints.load(self._parts())
         if step is not None:
             log.info("going on from the checkpoint of step %d", step)
+        self._group.resume(progress.generation)
         self._audit = AuditLog(_path("TRAINWRIGHT_AUDIT_DIR"), worker_name(os.environ))
         resources.callback(self._audit.close)
         self._audit.start({name: s.describe() for name, s in progress.sources.items()})
@@ -205,8 +208,13 @@ class Training:
 
     @property
     def rank(self) -> int:
-        """Of this worker in its last step; it changes with the world."""
-        return (self._last or self._join()).rank
+        """Of this worker in its last step; it changes with the world.
+
+        After the last epoch it is 0 in one worker alone, whoever comes back late.
+        """
+        if self._leads is None:
+            return (self._last or self._join()).rank
+        return 0 if self._group.leads else max(self._last.rank if self._last else 1, 1)
 
     @property
     def world_size(self) -> int:
@@ -223,14 +231,24 @@ class Training:
         progress = self._progress
         while True:
             progress.ended = progress.ended or self._left_the_end()
-            if not self._over:
-                self._join()
-            if self._over:
+            if self._over and self._complete():
                 return
+            self._join()
+            if self._over:
+                continue
             if progress.ended:
                 progress.begin(progress.epoch + 1)
             self._epoch = progress.epoch
             yield self._epoch
+
+    def finish(self) -> None:
+        """Let this epoch be the last, as when the model has learned enough.
+
+        To be called where the epoch ends, by all workers: decide by what is the same in all of
+        them, such as `totals`.
+        """
+        if self._left_the_end():
+            self._progress.finished = True
 
     def batches(self, dataset: str | None = None) -> Iterator[Any]:
         """This worker's pieces of what is left of a dataset in this epoch, the first by default.
@@ -310,7 +328,11 @@ class Training:
         if not self._group.commit():
             return False
         batch = self._steps.records(members.world)
+        self._progress.generation = self._group.lineage
         line = self._progress.commit(members, batch, name, [int(n) for n in reports], sums)
+        if self._life.stage is Stage.ENTERED:
+            self._life = Life(stage=Stage.COMMITTED, step=line["step"])
+            ending.note(self._life)
         if trained and line["records"]:
             self._gradients.divide(line["records"] / batch)
             self._gradients.forget_unused(*used)
@@ -336,15 +358,61 @@ class Training:
         told to stop goes alone. Whoever goes last is the first of its quorum: nothing is lost.
         """
         stopping = self._stop.agreed()
-        if stopping and not self._group.together:
+        if stopping and not self._group.fixed_world:
             self._group.leave()  # the others do not wait while this one saves
-        one_of_them = self._group.together or members.rank == 0
+        one_of_them = self._group.fixed_world or members.rank == 0
         if one_of_them and (stopping or self._checkpoints.due(self.step)):
             self._write(wait=stopping)
         if stopping:
             self._end()
 
+    def _complete(self) -> bool:
+        """The program has left the last epoch: settle who runs what follows as rank 0.
+
+        That worker saves first: when it is lost, another one goes on from the checkpoint. False
+        when it turns out that training went on without this worker.
+        """
+        if self._leads is None:
+            with self._waiting():
+                self._leads = self._group.complete()
+            self._members = None
+        if self._leads is None:
+            return False
+        self._life = Life(stage=Stage.COMPLETE, step=self._life.step, leads=self._leads)
+        if self._leads:
+            self._audit.end(self._progress.lineage, self.step, self._progress.epoch + 1)
+            recovers = self._checkpoints.every and not self._group.fixed_world
+            if recovers and (self._checkpoints.latest() or 0) != self.step:
+                self._write(wait=True)
+            self._group.lead()
+        ending.note(self._life)
+        ending.when_ended_well(self._ended_well)
+        return True
+
+    def _ended_well(self) -> None:
+        """The program is through: what it had to do is done."""
+        if self._leads and self._group.leads and not self._group.fixed_world:
+            if folder := _path("TRAINWRIGHT_CHECKPOINT_DIR"):
+                ending.record(folder, self._steps.epochs, self.step)
+            self._group.finish()
+            ending.note(Life(stage=Stage.OVER, step=self._life.step, leads=True))
+
+    def _leave_if_recorded(self) -> None:
+        """A worker that comes late ends well, also where nobody is left who could tell it."""
+        folder = _path("TRAINWRIGHT_CHECKPOINT_DIR")
+        if folder and not self._group.fixed_world:
+            epochs = ending.recorded_epochs(folder)
+            if epochs >= self._steps.epochs:
+                self._leave(f"as {folder} says: delete finished.json there to train again")
+
+    def _leave(self, why: str) -> NoReturn:
+        log.info("training of %d epochs is over, %s", self._steps.epochs, why)
+        ending.note(Life(stage=Stage.OVER))
+        sys.exit(0)
+
     def _write(self, *, wait: bool) -> None:
+        if not self._group.confirm():
+            return  # others went on without this worker: its state is not the one to go on from
         self._audit.flush()
         with self._metrics.stall():
             self._checkpoints.save(self.step, self._parts(), wait=wait)
@@ -365,19 +433,28 @@ class Training:
         it was: `epochs` and `batches` look where the training is before they go on.
         """
         if self._members is None:
-            try:
+            with self._waiting():
                 self._members = self._last = self._group.join()
-            except StoppedWaiting:
-                # All are told to stop some seconds apart: those who went first made the others
-                # wait for them, and were not the first of their quorum, who saves.
-                if self._last is not None and self.step > (self._checkpoints.latest() or 0):
-                    self._write(wait=True)
-                self._end()
         return self._members
+
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Wait for others, and leave when there is nothing to wait for."""
+        try:
+            yield
+        except TrainingOver:
+            self._leave("and another worker has run its end")
+        except StoppedWaiting:
+            # All are told to stop some seconds apart: those who went first made the others wait
+            # for them, and were not the first of their quorum, who saves.
+            if self._last is not None and self.step > (self._checkpoints.latest() or 0):
+                self._write(wait=True)
+            self._end()
 
     @property
     def _over(self) -> bool:
-        return self._progress.ended and self._progress.epoch + 1 >= self._steps.epochs
+        progress = self._progress
+        return progress.ended and (progress.finished or progress.epoch + 1 >= self._steps.epochs)
 
     def _left_the_end(self) -> bool:
         """Whether the program came to the end of the epoch that training is in."""
@@ -416,7 +493,7 @@ class Training:
     def _parts(self) -> dict[str, Any]:
         parts = {**self._learner.parts(), "progress": self._progress}
         # Newcomers to an elastic world must not draw what the one before them drew.
-        return {**parts, "rng": RngState()} if self._group.together else parts
+        return {**parts, "rng": RngState()} if self._group.fixed_world else parts
 
     def _dump(self) -> State:
         return {name: part.state_dict() for name, part in self._parts().items()}

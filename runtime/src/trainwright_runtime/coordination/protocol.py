@@ -1,0 +1,188 @@
+"""Which lineage of a training counts, who may take its steps, and when it is over: rules alone.
+
+docs/elastic-protocol.md explains them, tests/runtime/test_elastic_protocol.py searches every order
+of events for one that breaks them. `registry` keeps a `Run` in the coordinator, `session` is a
+worker's view of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """What a worker says of itself."""
+
+    NEW = "new"
+    """It holds no state of this training but what a checkpoint, or its program, gave it."""
+    STALE = "stale"
+    """It holds state of a lineage that does not count, and cannot begin one."""
+    HOLDS = "holds"
+    """It holds the state of its lineage, up to the last committed step or the one before."""
+    COMPLETE = "complete"
+    """Its program has left the last epoch."""
+    LEADS = "leads"
+    """It was let to run the program's end as rank 0."""
+    ENDING = "ending"
+    """It runs that end as another rank."""
+
+
+class Answer(StrEnum):
+    """What a worker may do."""
+
+    TRAIN = "train"
+    """Take the next step."""
+    FOLLOW = "follow"
+    """Take the state of those who train, then steps with them."""
+    FOUND = "found"
+    """Begin a lineage, from a checkpoint or from the first step: nobody holds any state."""
+    LEAD = "lead"
+    """Every epoch is committed: be the one worker that runs the program's end as rank 0."""
+    WAIT = "wait"
+    """Ask again in a moment."""
+    RESTART = "restart"
+    """End, and be started anew: nobody has the state that would replace yours."""
+    OVER = "over"
+    """End well: training is over, and its end was run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What the coordinator knows of a training."""
+
+    lineage: str = ""
+    """The one that counts: its generation and its founder, as "3/w0-1f2e"; empty when none does."""
+    holders: frozenset[str] = frozenset()
+    """Connected workers that hold its state and still have steps to take."""
+    behind: frozenset[str] = frozenset()
+    """Holders that did not see the last step committed, which others saw."""
+    completed: frozenset[str] = frozenset()
+    """Connected workers that hold its last state, and wait for one to run the program's end."""
+    newcomers: frozenset[str] = frozenset()
+    """Other connected workers."""
+    claims: frozenset[tuple[str, str]] = frozenset()
+    """Workers and their lineages that were out of touch, and count if no other lineage does."""
+    leader: str = ""
+    """The worker that is to run the program's end."""
+    leading: bool = False
+    """It has come to that end, and has left behind what another one would need."""
+    finished: bool = False
+    """The leader's program has ended well."""
+    recovering: bool = True
+    """Workers may hold a lineage that this coordinator, new or back, has not heard of yet."""
+    most: int = 0
+    """Workers that there can be; 0 when that is not known."""
+
+
+def enter(
+    run: Run, worker: str, lineage: str, phase: Phase, *, sure: bool = True
+) -> tuple[Run, Phase]:
+    """A worker says what it holds. Answers its phase, which is STALE for another lineage.
+
+    It is `sure` unless it was out of touch for so long that it may have been taken for lost, and
+    another lineage begun: then it waits until those had the time to come back who would know.
+    """
+    if phase in (Phase.NEW, Phase.STALE):
+        run = replace(_without(run, worker), newcomers=run.newcomers | {worker})
+        if run.most and len(run.newcomers) >= run.most:
+            run = replace(run, recovering=False)  # nobody is left who could hold anything
+        return run, phase
+    if run.lineage not in ("", lineage):
+        return replace(_without(run, worker), newcomers=run.newcomers | {worker}), Phase.STALE
+    if not sure and not run.lineage and run.recovering:
+        phase = Phase.ENDING if phase is Phase.LEADS else phase
+        return replace(run, claims=run.claims | {(worker, lineage)}), phase
+    run = replace(run, lineage=lineage, newcomers=run.newcomers - {worker})
+    if phase is Phase.HOLDS:
+        run = replace(run, holders=run.holders | {worker})
+    if phase is Phase.COMPLETE:
+        run = replace(run, completed=run.completed | {worker})
+    if phase is Phase.LEADS:
+        run = replace(run, leader=run.leader or worker)
+        phase = Phase.LEADS if run.leader == worker else Phase.ENDING
+    return run, phase
+
+
+def ask(run: Run, worker: str, phase: Phase, after: int = 0) -> tuple[Run, Answer]:
+    """A worker that has entered wants to take a step; `after` is its checkpoint's generation."""
+    if run.finished:
+        return run, Answer.OVER
+    if run.leader or run.completed:
+        behind = run.behind | ({worker} & run.holders)
+        leader = "" if run.leader in behind else run.leader
+        return replace(run, behind=behind, leader=leader), Answer.WAIT
+    if run.holders:
+        run = replace(run, behind=run.behind - {worker})
+        return run, Answer.TRAIN if worker in run.holders else Answer.FOLLOW
+    if run.recovering:
+        return run, Answer.WAIT
+    if phase is Phase.STALE:
+        return run, Answer.RESTART
+    lineage = f"{max(generation(run.lineage), after) + 1}/{worker}"
+    holders = frozenset({worker})
+    return replace(
+        run, lineage=lineage, holders=holders, newcomers=run.newcomers - holders
+    ), Answer.FOUND
+
+
+def complete(
+    run: Run, worker: str, lineage: str, first: str, *, sure: bool = True
+) -> tuple[Run, Phase, Answer]:
+    """A worker's program has left the last epoch, `first` being rank 0 of the last step.
+
+    That one leads, unless it is lost: then whoever is there. The others wait until it has come as
+    far, since they hold what it takes to do it in its place.
+    """
+    run, phase = enter(run, worker, lineage, Phase.COMPLETE, sure=sure)
+    if phase is Phase.STALE or run.lineage != lineage:
+        return run, phase, Answer.OVER if run.finished else Answer.WAIT
+    leader = run.leader or (first if first in run.holders - run.behind else worker)
+    run = replace(run, holders=run.holders - {worker}, behind=run.behind - {worker}, leader=leader)
+    if leader != worker and not run.leading and not run.finished:
+        return run, phase, Answer.WAIT
+    run = replace(run, completed=run.completed - {worker})
+    return run, phase, Answer.LEAD if leader == worker else Answer.OVER
+
+
+def lead(run: Run, worker: str) -> Run:
+    """The leader has left behind what another one would need."""
+    return replace(run, leading=run.leading or run.leader == worker)
+
+
+def finish(run: Run, worker: str) -> Run:
+    """A worker's program has ended well."""
+    return replace(run, finished=run.finished or run.leader == worker)
+
+
+def leave(run: Run, worker: str) -> Run:
+    """A worker's connection has ended, or it was silent for too long."""
+    return _without(run, worker)
+
+
+def recovered(run: Run) -> Run:
+    """Whoever holds a lineage has had the time to say so."""
+    if run.recovering and not run.lineage and run.claims:
+        lineage = max((claim for _, claim in run.claims), key=generation)
+        holders = frozenset(worker for worker, claim in run.claims if claim == lineage)
+        run = replace(run, lineage=lineage, holders=holders)
+    return replace(run, recovering=False, claims=frozenset())
+
+
+def generation(lineage: str) -> int:
+    """How many times training has begun before, in this lineage's own count."""
+    return int(lineage.partition("/")[0] or 0)
+
+
+def _without(run: Run, worker: str) -> Run:
+    lost = run.leader == worker and not run.finished
+    return replace(
+        run,
+        holders=run.holders - {worker},
+        behind=run.behind - {worker},
+        completed=run.completed - {worker},
+        newcomers=run.newcomers - {worker},
+        claims=frozenset(claim for claim in run.claims if claim[0] != worker),
+        leader="" if lost else run.leader,
+        leading=run.leading and not lost,
+    )

@@ -1,0 +1,172 @@
+"""Who holds which state of a training, kept in the coordinator and told by the workers themselves.
+
+One connection for each worker, a JSON object a line in each direction. It closes when the worker
+ends: nobody is taken for alive that is dead. Nothing is stored: a coordinator that comes back asks
+anew, and lets nobody begin a training before those who have one had the time to say so.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from trainwright_runtime.coordination import protocol
+from trainwright_runtime.coordination.protocol import Answer, Phase, Run
+
+log = logging.getLogger(__name__)
+
+PORTS = range(1, 9)
+"""Above the coordinator's own port: the first that is free."""
+_LONGEST = 1 << 16
+
+
+class Registry:
+    """Answers the workers' `session`s until it is closed."""
+
+    def __init__(self, port: int, *, recovery: float, silence: float, most: int = 0) -> None:
+        """`port` is the coordinator's; `most` is how many workers there can be, 0 if unknown.
+
+        For `recovery` seconds nobody begins a training; who is silent for `silence` seconds while
+        connected is taken for lost.
+        """
+        self._run = Run(most=most)
+        self._lock = threading.Lock()
+        self._connections: dict[str, object] = {}  # worker -> the one that speaks for it
+        self._ended: set[str] = set()
+        self._missing: set[str] = set()
+        self._recovery = time.monotonic() + recovery
+        self._silence = silence
+        self._server = _bound(port, self._serve)
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def leader(self) -> str:
+        """The worker that runs the program's end; empty before and after."""
+        with self._lock:
+            return "" if self._run.finished else _name(self._run.leader)
+
+    def missing(self) -> list[str]:
+        """Workers that were lost and do not know yet that training is over, once it is."""
+        with self._lock:
+            return sorted(self._missing) if self._run.finished else []
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    def _serve(self, connection: socket.socket, port: int) -> None:
+        """One worker's connection, in a thread of its own."""
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(self._silence)
+        worker = ""
+        lines = Lines(connection)
+        try:
+            lines.write({"registry": port})
+            while True:
+                try:
+                    message = lines.read()
+                except TimeoutError:  # paused, or its network is lost
+                    self._leave(worker, connection)
+                    continue
+                worker = message["worker"]
+                lines.write(self._answer(message, connection))
+        except (OSError, ValueError, KeyError):
+            pass  # it has ended, or is not a worker
+        finally:
+            self._leave(worker, connection)
+            connection.close()
+
+    def _answer(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
+        worker, lineage, phase = message["worker"], message["lineage"], Phase(message["phase"])
+        sure = message["sure"]
+        with self._lock:
+            self._connections[worker] = connection
+            if time.monotonic() >= self._recovery:
+                self._run = protocol.recovered(self._run)
+            answer = ""
+            if message["do"] != "complete":
+                self._run, phase = protocol.enter(self._run, worker, lineage, phase, sure=sure)
+            match message["do"]:
+                case "ask":
+                    self._run, answer = protocol.ask(self._run, worker, phase, message["after"])
+                case "complete":
+                    self._run, phase, answer = protocol.complete(
+                        self._run, worker, lineage, message["first"], sure=sure
+                    )
+                case "lead":
+                    self._run = protocol.lead(self._run, worker)
+                case "finish":
+                    self._run = protocol.finish(self._run, worker)
+            self._missing.discard(_name(worker))
+            if answer in (Answer.OVER, Answer.LEAD):
+                self._ended.add(worker)
+            return {"phase": phase, "answer": answer, "lineage": self._run.lineage}
+
+    def _leave(self, worker: str, connection: object) -> None:
+        with self._lock:
+            if self._connections.get(worker) is not connection:
+                return  # it speaks through another one by now
+            del self._connections[worker]
+            if worker not in self._ended:
+                self._missing.add(_name(worker))
+            self._run = protocol.leave(self._run, worker)
+
+
+def _bound(port: int, serve: Callable[[socket.socket, int], None]) -> _Server:
+    for offset in PORTS:
+        try:
+            return _Server(port + offset, lambda connection: serve(connection, port))
+        except OSError as error:
+            failure = error
+    raise failure
+
+
+def _name(worker: str) -> str:
+    """What a worker is called in each of its lives."""
+    return worker.rpartition("-")[0]
+
+
+class Lines:
+    """JSON objects, one a line, in both directions of a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._rest = b""
+
+    def write(self, message: Mapping[str, Any]) -> None:
+        self._connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def read(self) -> dict[str, Any]:
+        """Raises OSError when the connection has ended, TimeoutError when nothing came in time."""
+        while b"\n" not in self._rest:
+            more = self._connection.recv(65536)
+            if not more:
+                raise ConnectionResetError("closed by the other side")
+            self._rest += more
+            if len(self._rest) > _LONGEST:
+                raise ValueError("a line without an end")
+        line, _, self._rest = self._rest.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    address_family = socket.AF_INET6
+    allow_reuse_address = True
+    daemon_threads = True
+
+    def __init__(self, port: int, serve: Callable[[socket.socket], None]) -> None:
+        class Handler(socketserver.BaseRequestHandler):
+            def handle(self) -> None:
+                serve(self.request)
+
+        super().__init__(("::", port), Handler)

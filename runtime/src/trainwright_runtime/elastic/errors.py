@@ -1,0 +1,22 @@
+"""What ends a worker's wait for its next step."""
+
+from __future__ import annotations
+
+from trainwright_runtime import errors
+
+
+class StoppedWaiting(Exception):
+    """The worker was told to stop while it waited for others."""
+
+
+class TrainingOver(Exception):
+    """Every epoch is committed, and another worker has run the program's end."""
+
+
+class Fenced(errors.RuntimeFailure):
+    """Nobody has the state that would replace this worker's: only a new process can begin."""
+
+    exit_code = errors.FENCED
+
+    def __init__(self) -> None:
+        super().__init__("training went on without the steps that this worker holds: start it anew")

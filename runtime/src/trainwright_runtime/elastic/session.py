@@ -1,0 +1,185 @@
+"""A worker's connection to the coordinator's `registry`: what it holds, and what it may do."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+import weakref
+from contextlib import suppress
+from typing import Any
+
+from trainwright_runtime.coordination.protocol import Answer, Phase
+from trainwright_runtime.coordination.registry import PORTS, Lines
+
+_BEAT = 0.5  # seconds between two signs of life
+_RETRY = 0.1  # seconds before a coordinator that is gone is looked for again
+_CONNECT = 1.0  # seconds to reach a port
+_REPLY = 5.0  # seconds for an answer
+
+
+_AFTER = {Answer.LEAD: Phase.LEADS, Answer.OVER: Phase.ENDING}
+
+
+class Session:
+    """Says what this worker holds, again to each coordinator that comes back.
+
+    Every method that asks raises OSError while there is none.
+    """
+
+    def __init__(self, coordinator: str, worker: str, silence: float) -> None:
+        """Who is silent for `silence` seconds may be taken for lost."""
+        host, _, port = coordinator.rpartition(":")
+        self._host, self._port = host.strip("[]"), int(port)
+        self._worker = worker
+        self.lineage, self.phase = "", Phase.NEW
+        self._silence = silence
+        self._heard = time.monotonic()
+        self._lock = threading.RLock()
+        self._lines: Lines | None = None
+        self._connection: socket.socket | None = None
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+        _not_for_children(self)
+
+    @property
+    def holds(self) -> bool:
+        """Whether this worker holds the lineage's state, and is to take steps with it."""
+        return self.phase is Phase.HOLDS
+
+    @property
+    def behind(self) -> bool:
+        """Whether this worker has to get the state first."""
+        return self.phase in (Phase.NEW, Phase.STALE)
+
+    def ask(self, after: int) -> Answer:
+        """What this worker may do; FOUND makes it the first that holds a lineage."""
+        with self._lock:
+            reply = self._request("ask", after=after)
+            answer = Answer(reply["answer"])
+            if answer is Answer.FOUND:
+                self.lineage, self.phase = reply["lineage"], Phase.HOLDS
+            elif self.behind:
+                self.lineage = reply["lineage"]  # the one to follow
+            self._live()
+            return answer
+
+    def hold(self) -> None:
+        """The state of the lineage that was to be followed is here."""
+        with self._lock:
+            self.phase = Phase.HOLDS
+            self._request("enter")
+
+    def confirm(self) -> bool:
+        """Whether what this worker holds still counts."""
+        with self._lock:
+            self._request("enter")
+            return not self.behind
+
+    def complete(self, first: str) -> Answer:
+        """The last epoch is committed: LEAD, OVER (another one leads) or WAIT."""
+        with self._lock:
+            self.phase = Phase.COMPLETE
+            answer = Answer(self._request("complete", first=first)["answer"])
+            if answer in _AFTER:
+                self.phase = _AFTER[answer]
+            return answer
+
+    @property
+    def leads(self) -> bool:
+        """Whether this worker still is the one that runs the program's end."""
+        with self._lock, suppress(OSError, ValueError):
+            if self.phase is Phase.LEADS and time.monotonic() - self._heard > 2 * _BEAT:
+                self._request("enter")  # it was paused, or very busy
+        return self.phase is Phase.LEADS
+
+    def lead(self) -> None:
+        """What another one would need to lead is left behind."""
+        with self._lock:
+            self._request("lead")
+
+    def finish(self) -> None:
+        """The program has ended well."""
+        with self._lock:
+            self._request("finish")
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._lock:
+            self._disconnect()
+
+    def _request(self, do: str, **more: Any) -> dict[str, str]:
+        try:
+            lines = self._lines or self._connect()
+            now = time.monotonic()
+            sure = now - self._heard < self._silence
+            said = {"do": do, "worker": self._worker, "phase": self.phase, "sure": sure, **more}
+            said["lineage"] = ""
+            if self.phase not in (Phase.NEW, Phase.STALE):
+                said["lineage"] = self.lineage
+            lines.write(said)
+            reply: dict[str, str] = lines.read()
+        except (OSError, ValueError):
+            self._disconnect()
+            raise
+        self.phase = Phase(reply["phase"])
+        if sure or self.lineage == reply["lineage"]:
+            self._heard = now
+        return reply
+
+    def _connect(self) -> Lines:
+        """The registry is at one of the ports above the coordinator's, and says whose it is."""
+        failure: Exception = ConnectionRefusedError(f"no registry above port {self._port}")
+        for offset in PORTS:
+            address = self._host, self._port + offset
+            try:
+                connection = socket.create_connection(address, _CONNECT)
+            except ConnectionRefusedError as error:
+                failure = error
+                continue
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            lines = Lines(connection)
+            try:
+                if lines.read() == {"registry": self._port}:
+                    connection.settimeout(_REPLY)
+                    self._connection, self._lines = connection, lines
+                    return lines
+            except (OSError, ValueError) as error:
+                failure = error
+            connection.close()
+        raise ConnectionRefusedError(str(failure))
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = self._lines = None
+
+    def _live(self) -> None:
+        """Be heard of from now on, whatever the program does."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._beat, daemon=True, name="session")
+            self._thread.start()
+
+    def _beat(self) -> None:
+        pause = _BEAT
+        while not self._closed.wait(pause):
+            try:
+                with self._lock:
+                    if not self._closed.is_set():
+                        self._request("enter")
+                pause = _BEAT
+            except (OSError, ValueError):
+                pause = _RETRY
+
+
+def _not_for_children(session: Session) -> None:
+    """A forked loader process must not keep the connection of a killed worker open."""
+    weak = weakref.ref(session)
+
+    def close() -> None:
+        forked = weak()
+        if forked is not None and forked._connection is not None:
+            os.close(forked._connection.detach())
+
+    os.register_at_fork(after_in_child=close)

@@ -1,0 +1,427 @@
+"""How a training ends: with 0 when every epoch is committed and its end was run, and only then."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from containers import Entrypoint
+from workers import SCRIPT, digits, workers
+
+from trainwright_runtime.coordination import ending
+from trainwright_runtime.coordination.ending import Life, Stage
+from trainwright_runtime.coordination.protocol import Answer, Phase
+from trainwright_runtime.coordination.registry import Registry
+from trainwright_runtime.elastic import audit
+from trainwright_runtime.elastic.session import Session
+from trainwright_runtime.machine import free_port
+
+# --- the registry, as workers see it -------------------------------------------------------------
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def registries(port: int) -> Iterator[Callable[..., Registry]]:
+    opened = []
+
+    def start(recovery: float = 0) -> Registry:
+        opened.append(Registry(port, recovery=recovery, silence=60))
+        return opened[-1]
+
+    yield start
+    for registry in opened:
+        registry.close()
+
+
+@pytest.fixture
+def session(port: int) -> Iterator[Callable[..., Session]]:
+    opened = []
+
+    def connect(name: str) -> Session:
+        opened.append(Session(f"127.0.0.1:{port}", f"{name}-1", silence=60))
+        return opened[-1]
+
+    yield connect
+    for one in opened:
+        one.close()
+
+
+def _until(happens: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_one_worker_begins_and_the_others_follow_it(
+    registries: Callable[..., Registry], session: Callable[[str], Session]
+) -> None:
+    registries()
+    first, second = session("a"), session("b")
+    assert first.ask(0) is Answer.FOUND
+    assert second.ask(0) is Answer.FOLLOW
+    assert second.lineage == first.lineage == "1/a-1"
+    assert second.behind
+    second.hold()
+    first.close()
+    _until(lambda: second.ask(0) is Answer.TRAIN)
+
+
+def test_nobody_begins_while_a_worker_may_come_back_to_a_new_coordinator(
+    registries: Callable[..., Registry], session: Callable[[str], Session]
+) -> None:
+    lost = registries()
+    worker = session("a")
+    assert worker.ask(0) is Answer.FOUND
+    lost.close()
+    worker._disconnect()  # as when its process had died
+    registries(recovery=60)
+    newcomer = session("b")
+    _until(lambda: newcomer.ask(0) is Answer.FOLLOW)  # the worker says what it holds by itself
+    assert newcomer.lineage == worker.lineage
+
+
+def test_a_generation_comes_after_that_of_the_checkpoint(
+    registries: Callable[..., Registry], session: Callable[[str], Session]
+) -> None:
+    registries()
+    worker = session("a")
+    assert worker.ask(6) is Answer.FOUND
+    assert worker.lineage == "7/a-1"
+
+
+def test_a_latecomer_hears_that_training_is_over_once_its_end_was_run(
+    registries: Callable[..., Registry], session: Callable[[str], Session]
+) -> None:
+    registry = registries()
+    worker, other, late = (session(name) for name in "abc")
+    assert worker.ask(0) is Answer.FOUND
+    assert other.ask(0) is Answer.FOLLOW
+    other.hold()
+    assert other.complete("a-1") is Answer.WAIT  # the first of the quorum leads, when it gets there
+    assert worker.complete("a-1") is Answer.LEAD
+    assert late.ask(0) is Answer.WAIT
+    worker.lead()
+    assert other.complete("a-1") is Answer.OVER
+    other.close()
+    assert registry.leader() == "a"
+    worker.finish()
+    worker.close()
+    assert late.ask(0) is Answer.OVER
+    assert registry.missing() == []
+
+
+def test_the_end_is_run_by_another_when_its_worker_is_lost(
+    registries: Callable[..., Registry], session: Callable[[str], Session]
+) -> None:
+    registries()
+    worker, other = session("a"), session("b")
+    assert worker.ask(0) is Answer.FOUND
+    assert other.ask(0) is Answer.FOLLOW
+    other.hold()
+    assert worker.complete("a-1") is Answer.LEAD
+    assert other.complete("a-1") is Answer.WAIT
+    worker.close()
+    _until(lambda: other.complete("a-1") is Answer.LEAD)
+    assert other.leads
+
+
+def test_who_was_lost_before_the_end_is_missing_until_it_comes_back(
+    registries: Callable[..., Registry], session: Callable[[str], Session]
+) -> None:
+    registry = registries()
+    worker, lost = session("a"), session("b")
+    assert worker.ask(0) is Answer.FOUND
+    assert lost.ask(0) is Answer.FOLLOW
+    lost.close()
+    assert worker.complete("a-1") is Answer.LEAD
+    worker.finish()
+    _until(lambda: registry.missing() == ["b"])
+    back = session("b")
+    assert back.ask(0) is Answer.OVER
+    assert registry.missing() == []
+
+
+def test_a_worker_that_was_replaced_cannot_complete(
+    registries: Callable[..., Registry], session: Callable[[str], Session]
+) -> None:
+    registries()
+    old, new = session("a"), session("b")
+    assert old.ask(0) is Answer.FOUND
+    stale = old.lineage
+    old._disconnect()
+    _until(lambda: new.ask(0) is Answer.FOUND)
+    assert not old.confirm()
+    old.lineage, old.phase = stale, Phase.HOLDS
+    assert old.complete("a-1") is Answer.WAIT
+    assert old.behind
+
+
+# --- what a worker leaves behind -----------------------------------------------------------------
+
+
+def test_a_life_is_read_as_it_was_noted(tmp_path: Path) -> None:
+    environ = {ending.VARIABLE: str(tmp_path / "life")}
+    assert ending.read(tmp_path / "life") == Life()
+    for life in (Life(stage=Stage.COMMITTED, step=7), Life(stage=Stage.OVER, leads=True)):
+        ending.note(life, environ)
+        assert ending.read(tmp_path / "life") == life
+
+
+def test_the_record_of_the_end_is_whole_or_not_there(tmp_path: Path) -> None:
+    assert ending.recorded_epochs(tmp_path) == 0
+    (tmp_path / "finished.json").write_text('{"epochs": 3')
+    assert ending.recorded_epochs(tmp_path) == 0
+    ending.record(tmp_path, epochs=3, step=87)
+    assert ending.recorded_epochs(tmp_path) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["finished.json"]
+
+
+def _worker(folder: Path, epochs: int, **environ: str) -> subprocess.CompletedProcess[str]:
+    digits(folder)
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), str(epochs), "0"],
+        cwd=folder,
+        env={**os.environ, **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_a_latecomer_ends_with_0_where_nobody_is_left_to_ask(tmp_path: Path) -> None:
+    ending.record(tmp_path / "checkpoints", epochs=2, step=58)
+    ended = _worker(
+        tmp_path,
+        2,
+        TRAINWRIGHT_CHECKPOINT_DIR=str(tmp_path / "checkpoints"),
+        TRAINWRIGHT_COORDINATOR=f"127.0.0.1:{free_port()}",
+        TRAINWRIGHT_BACKEND="gloo",
+        TRAINWRIGHT_LIFE_FILE=str(tmp_path / "life"),
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "training of 2 epochs is over" in ended.stderr
+    assert ended.stdout == ""  # its program's end is not run again
+    assert ending.read(tmp_path / "life").stage is Stage.OVER
+
+
+# --- whole trainings -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_worker_that_comes_back_after_the_end_does_not_train_again(tmp_path: Path) -> None:
+    with workers(tmp_path, "w0 w1", "3", "0.02") as group:
+        group.wait_for_commit(5, workers=2)
+        group.processes["w1"].kill()
+        group.processes["w1"].wait()
+        group.hurry()
+        assert group.processes["w0"].wait(120) == 0, group.logs()
+        group.start("w1")
+        assert group.processes["w1"].wait(120) == 0, group.logs()
+        assert len(group.reports()) == 1
+        assert "training of 3 epochs is over" in group.logs()
+        assert audit.main([str(group.audit), "--epochs=3"]) == 0
+
+
+@pytest.mark.slow
+def test_a_newcomer_to_a_coordinator_that_came_back_joins_those_who_train(tmp_path: Path) -> None:
+    with workers(tmp_path, "w0 w1", "60", "0.05") as group:
+        group.wait_for_commit(10, workers=2)
+        assert group.coordinator is not None
+        for number in range(3):
+            group.coordinator.kill()
+            group.coordinator.wait()
+            group.start(f"n{number}")
+            time.sleep(1)  # it is about to look for the coordinator when that is back
+            group.start_coordinator()
+            last = max(group.commits().values())
+            group.wait_for_commit(last + 3, workers=3 + number)
+        group.hurry()
+        assert set(group.wait().values()) == {0}, group.logs()
+        verdict = audit.verify(group.audit)
+        assert not verdict.problems
+        assert not verdict.lost
+        assert {line["generation"] for line in group.committed()} == {
+            group.committed()[0]["generation"]
+        }
+
+
+PROGRAM = """
+import os, pathlib, signal, sys, time
+import torch
+from trainwright_runtime import elastic
+torch.set_num_threads(1)
+replica = os.environ["TRAINWRIGHT_REPLICA"]
+note = pathlib.Path("starts-" + replica)
+with note.open("a") as file: file.write("|")
+starts = note.stat().st_size
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = torch.arange(64.0).reshape(64, 1)
+with elastic.training(model, optimizer, data, batch_size=4, epochs=4) as run:
+    for epoch in run.epochs():
+        for batch in run.batches():
+            run.backward(model(batch).square().mean() * 1e-4)
+            time.sleep(0.02)
+            {step}
+        {epoch}
+if run.rank == 0:
+    pathlib.Path("model.pt").write_text(str(run.step))
+    {end}
+print("end", replica, run.step, flush=True)
+"""
+
+
+def _run(entrypoint: Entrypoint, *options: str, **code: str) -> subprocess.CompletedProcess[str]:
+    text = PROGRAM.format(**{"step": "", "epoch": "", "end": "", **code})
+    script = entrypoint.script("train.py", text)
+    audit_folder = str(entrypoint.folder / "audit")
+    argv = ["--recovery=live", "--nproc-per-node=2", "--grace-period=20", *options, "--", script]
+    environ = {"HOSTNAME": "host", "TRAINWRIGHT_AUDIT_DIR": audit_folder}
+    return entrypoint.run(*argv, env=environ)
+
+
+def _starts(entrypoint: Entrypoint, replica: str) -> int:
+    return (entrypoint.folder / f"starts-{replica}").stat().st_size
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("leave", ["sys.exit(0)", "os._exit(0)"])
+def test_a_worker_that_ends_early_with_0_is_a_lost_one(entrypoint: Entrypoint, leave: str) -> None:
+    done = _run(entrypoint, step=f"if run.step == 20 and starts == 1 and run.rank == 1: {leave}")
+    assert done.returncode == 0, done.stderr
+    assert "exit code 0 before training was over" in done.stderr
+    assert (entrypoint.folder / "model.pt").read_text() == "64"
+    assert audit.main([str(entrypoint.folder / "audit"), "--epochs=4"]) == 0
+
+
+@pytest.mark.slow
+def test_a_program_that_always_ends_early_with_0_fails(entrypoint: Entrypoint) -> None:
+    done = _run(entrypoint, "--max-restarts=1", step="if run.step == 5: sys.exit(0)")
+    assert done.returncode == 1, done.stderr
+    assert not (entrypoint.folder / "model.pt").exists()
+
+
+@pytest.mark.slow
+def test_training_that_has_learned_enough_ends_early_with_0(entrypoint: Entrypoint) -> None:
+    done = _run(entrypoint, epoch="if epoch == 1: run.finish()")
+    assert done.returncode == 0, done.stderr
+    assert (entrypoint.folder / "model.pt").read_text() == "32"
+    assert "lost" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_killed_in_the_program_s_end_runs_it_again(
+    entrypoint: Entrypoint, tmp_path: Path
+) -> None:
+    end = "if starts == 1: pathlib.Path('model.pt').unlink(); os.kill(os.getpid(), 9)"
+    checkpoints = {
+        "TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path / "ckpt"),
+        "TRAINWRIGHT_CHECKPOINT_EVERY": "1000",
+    }
+    os.environ.update(checkpoints)
+    try:
+        script = entrypoint.script("train.py", PROGRAM.format(step="", epoch="", end=end))
+        argv = ["--recovery=live", "--nproc-per-node=2", "--grace-period=20", "--", script]
+        done = entrypoint.run(*argv, env={"HOSTNAME": "host", **checkpoints})
+    finally:
+        for name in checkpoints:
+            del os.environ[name]
+    assert done.returncode == 0, done.stderr
+    assert (entrypoint.folder / "model.pt").read_text() == "64"
+    assert json.loads((tmp_path / "ckpt" / "finished.json").read_text())["epochs"] == 4
+
+
+@pytest.mark.slow
+def test_restarts_do_not_add_up_while_training_moves_on(entrypoint: Entrypoint) -> None:
+    die = "if run.rank == 1 and starts <= 3 and run.step >= 8 * starts: os.kill(os.getpid(), 9)"
+    done = _run(entrypoint, "--max-restarts=1", step=die)
+    assert done.returncode == 0, done.stderr
+    assert (entrypoint.folder / "model.pt").read_text() == "64"
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_at_the_same_step_is_given_up(entrypoint: Entrypoint) -> None:
+    done = _run(entrypoint, "--max-restarts=2", step="if run.step == 5: os.kill(os.getpid(), 9)")
+    assert done.returncode == 137, done.stderr
+
+
+PLAIN = """
+import os, torch
+rank = int(os.environ.get("RANK", 0))
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+model(torch.ones(1, 1)).sum().backward()
+optimizer.step()
+open("model.pt", "w").close()
+"""
+
+
+@pytest.mark.slow
+def test_a_program_that_trains_without_elastic_is_refused(entrypoint: Entrypoint) -> None:
+    script = entrypoint.script("train.py", PLAIN)
+    done = entrypoint.run("--recovery=live", "--nproc-per-node=2", "--", script)
+    assert done.returncode == 2, done.stderr
+    assert "--recovery=live" in done.stderr
+    assert "elastic.training" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (entrypoint.folder / "model.pt").exists()
+
+
+# --- the audit -----------------------------------------------------------------------------------
+
+
+def _commit(step: int, lineage: str, parent: str, generation: str) -> dict[str, Any]:
+    return {
+        "kind": "commit", "step": step, "quorum": 1, "world": 1, "dataset": "train", "epoch": 0,
+        "records": 2, "generation": generation, "parent": parent, "lineage": lineage,
+    }  # fmt: skip
+
+
+def _share(step: int, first: int) -> dict[str, Any]:
+    digest = 0
+    return {
+        "kind": "share", "step": step, "quorum": 1, "rank": 0, "world": 1, "unit": "s",
+        "first": first, "last": first + 2, "ended": first == 4, "digest": digest,
+    }  # fmt: skip
+
+
+def test_the_audit_follows_the_lineage_that_lives_and_says_what_was_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    datasets = {"train": {"shards": ["s"], "seed": 0, "shuffle": False}}
+    lines = [
+        {"kind": "start", "version": 1, "datasets": datasets},
+        *(
+            _commit(step, f"old{step}", f"old{step - 1}" if step else "", "1/a")
+            for step in range(9)
+        ),
+        *(_share(step, 2 * step) for step in range(3)),
+        *(
+            _commit(step, f"new{step}", f"new{step - 1}" if step else "", "2/b")
+            for step in range(3)
+        ),
+        {"kind": "end", "lineage": "new2", "step": 3, "epochs": 1},
+    ]
+    path = tmp_path / "w0.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    verdict = audit.verify(tmp_path)
+    assert not verdict.problems
+    assert (verdict.steps, verdict.epochs) == (3, {"train": 1})
+    assert audit.main([str(tmp_path)]) == 0
+    assert "the state of all workers was lost: 9 steps after step 0" in capsys.readouterr().out
+    with path.open("a") as file:
+        file.write(json.dumps({"kind": "end", "lineage": "old8", "step": 9, "epochs": 1}) + "\n")
+    assert any("training ended 2 times" in problem for problem in audit.verify(tmp_path).problems)
