@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -68,18 +69,40 @@ def resolved(
     return ResolvedJob(loaded=loaded, findings=loaded.findings, sources=sources)
 
 
+class RunState(enum.StrEnum):
+    """How a run stands in git; "active" and "suspended" are what a rendered one may be."""
+
+    RENDERED = "rendered"
+    ACTIVE = "active"
+    SUSPENDED = "suspended"
+    NOT_RENDERED = "not rendered"
+    CANCELLED = "cancelled"
+    RETIRED = "retired"
+    NOT_IN_GIT = "not in git"  # only the cluster has it
+
+    @property
+    def is_over(self) -> bool:
+        """Whether git wants nothing of it in the cluster any more."""
+        return self in (RunState.CANCELLED, RunState.RETIRED)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
     """The run of a job as it stands in git, and what it is behind.
 
-    `status` is "rendered", "not rendered", "cancelled", or "retired: " and the outcome. `object`
-    and `target` are empty where there never was a run.
+    `outcome` is that of a retired one. `object` and `target` are empty where there never was a run.
     """
 
     object: str
     target: str
-    status: str
+    state: RunState
+    outcome: str = ""
     held: tuple[Held, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """Its state for people."""
+        return f"{self.state}: {self.outcome}" if self.outcome else self.state
 
 
 class Workspace:
@@ -256,39 +279,38 @@ class Workspace:
 
     def run(self, file: JobFile) -> JobRun:
         """The run of a job. One that is behind nothing costs no more than reading its files."""
-        record = self.folder(file.environment).record(file.name)
+        folder = self.folder(file.environment)
+        record = folder.record(file.name)
         if record is not None and self._is_current(file, record):
-            return JobRun(
-                object=record.object,
-                target=record.target,
-                status=self._status(file, record.object, record.state, rendered=True),
-            )
+            return self._job_run(file, record.object, record.state, record)
         resolved = self.job(file)
         record, decision = resolved.record, resolved.decision
-        listed = self.folder(file.environment).unrecorded.get(file.name)
+        listed = folder.unrecorded.get(file.name)
         if record is None and listed is not None:  # from sources that have moved on since
-            return JobRun(object=listed.object, target=listed.target, status="rendered")
+            return JobRun(object=listed.object, target=listed.target, state=RunState.RENDERED)
         if decision is None:
-            status = "rendered" if record and record.files else "not rendered"
-            object_ = record.object if record else ""
-            return JobRun(object=object_, target=record.target if record else "", status=status)
-        rendered = record is not None and bool(record.files)
-        status = self._status(file, decision.name, decision.state, rendered=rendered)
-        named = rendered or status.startswith("retired")
-        return JobRun(
-            object=(record.object if record and rendered else decision.name) if named else "",
-            target=record.target if record and rendered else "",
-            status=status,
+            there = RunState.RENDERED if record and record.files else RunState.NOT_RENDERED
+            object_, target = (record.object, record.target) if record else ("", "")
+            return JobRun(object=object_, target=target, state=there)
+        rendered = record if record and record.files else None
+        run = self._job_run(file, decision.name, decision.state, rendered)
+        named = rendered or run.state is RunState.RETIRED
+        return replace(
+            run,
+            object=(rendered.object if rendered else decision.name) if named else "",
+            target=rendered.target if rendered else "",
             held=decision.held,
         )
 
-    def _status(self, file: JobFile, name: str, state: str, *, rendered: bool) -> str:
-        finished = self.ledger(file.environment).runs.get(name)
-        if finished:
-            return f"retired: {finished.outcome}"
-        if state == "cancelled":
-            return "cancelled"
-        return "rendered" if rendered else "not rendered"
+    def _job_run(self, file: JobFile, name: str, state: str, rendered: Record | None) -> JobRun:
+        """A run by the name of its object, of which there may be rendered files."""
+        target = rendered.target if rendered else ""
+        if finished := self.ledger(file.environment).runs.get(name):
+            over, outcome = RunState.RETIRED, finished.outcome
+            return JobRun(object=name, target=target, state=over, outcome=outcome)
+        there = RunState.RENDERED if rendered else RunState.NOT_RENDERED
+        there = RunState.CANCELLED if state == "cancelled" else there
+        return JobRun(object=name, target=target, state=there)
 
     def stays(self, file: JobFile, run: Recorded) -> bool:
         """Whether nothing is to be done for the run of a job: its own file says what it said, and

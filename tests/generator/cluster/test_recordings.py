@@ -20,6 +20,7 @@ from trainwright.kinds.predicted import find
 from trainwright.kinds.state import Phase
 from trainwright.model import Data, Manifest
 from trainwright.specs.load import JobFile
+from trainwright.workspace import RunState
 
 Shared = Callable[[str], Path]
 Recorded = Callable[[str], status.RunStatus]
@@ -117,7 +118,7 @@ def recorded(rendered: Repository, api: ApiServer, tmp_path: Path, shared: Share
             api.put({"apiVersion": "v1", "kind": "Pod", **_dated(made)})
         labels = main.body["metadata"]["labels"]
         job = JobFile(labels["trainwright.io/environment"], labels["app.kubernetes.io/name"])
-        wanted = DesiredRun(job=job, wish="active", manifest=main, beside=applied)
+        wanted = DesiredRun(job=job, desired=RunState.ACTIVE, manifest=main, beside=applied)
         environment = replace(place.environment, name=job.environment)
         here = replace(place, environment=environment, intents=(wanted,), whole=False)
         (run,) = status.run_statuses(cluster, here, main.namespace)

@@ -177,11 +177,11 @@ def logs(  # noqa: PLR0913 - an option each
     if follow and previous:
         raise click.UsageError("--previous has ended and cannot be followed")
     with errors():
-        place, wish = intent.desired_run(context.root, job)
+        place, desired = intent.desired_run(context.root, job)
         cluster, where = Reach(kubeconfig, kube_context, namespace)(
-            place.environment, wish.namespace
+            place.environment, desired.namespace
         )
-        session = sessions.Session(cluster, place, wish, where, object_ or "")
+        session = sessions.Session(cluster, place, desired, where, object_ or "")
         wanted = LogOptions(previous=previous, since=since, tail=tail)
         _print(context, session.logs(wanted, rank=rank, follow=follow))
 
@@ -230,11 +230,11 @@ def wait(
     from trainwright.cluster import intent, sessions
 
     with errors():
-        place, wish = intent.desired_run(context.root, job)
+        place, desired = intent.desired_run(context.root, job)
         cluster, where = Reach(kubeconfig, kube_context, namespace)(
-            place.environment, wish.namespace
+            place.environment, desired.namespace
         )
-        session = sessions.Session(cluster, place, wish, where)
+        session = sessions.Session(cluster, place, desired, where)
         reached, said = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
         click.echo(said)
         sys.exit(OK if reached else FINDINGS)

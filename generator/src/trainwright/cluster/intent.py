@@ -17,23 +17,19 @@ from trainwright.specs import yamlio
 from trainwright.specs.load import JobFile
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
-
-CANCELLED = "cancelled"
-RETIRED = "retired"
-NOT_IN_GIT = "not in git"
+from trainwright.workspace import RunState, Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DesiredRun:
-    """One job as git has it. `wish` is active, suspended, cancelled, retired or "not rendered".
+    """One job as git has it. `desired` is its state, active or suspended where it is rendered.
 
     `manifest` is the object that an operator makes pods of, `beside` all that is rendered with it;
     None and empty when nothing is. `held` is what the run is behind.
     """
 
     job: JobFile
-    wish: str
+    desired: RunState
     manifest: Manifest | None = None
     beside: tuple[Manifest, ...] = ()
     held: tuple[Held, ...] = ()
@@ -125,7 +121,7 @@ def _intents(workspace: Workspace, selection: Selection) -> Iterator[DesiredRun]
         recorded = folder.recorded(file.name) or folder.unrecorded.get(file.name)
         run = workspace.run(file)
         if recorded is None or not recorded.files.sums:
-            yield DesiredRun(job=file, wish=run.status.partition(":")[0])
+            yield DesiredRun(job=file, desired=run.state)
         elif not TARGETS[recorded.target].envelope:  # what no cluster runs has no state in one
             yield _rendered(file, recorded.files, run.held)
 
@@ -136,7 +132,7 @@ def _rendered(file: JobFile, files: RunFiles, held: tuple[Held, ...]) -> Desired
     suspended = manifest is not None and _suspends(manifest)
     return DesiredRun(
         job=file,
-        wish="suspended" if suspended else "active",
+        desired=RunState.SUSPENDED if suspended else RunState.ACTIVE,
         manifest=manifest,
         beside=manifests,
         held=held,

@@ -34,7 +34,8 @@ class Session:
             return self.object
         if self.intent.manifest is None:
             raise ClusterError(
-                f"{self.intent.job} is {self.intent.wish}: git has no object of it{self._others()}"
+                f"{self.intent.job} is {self.intent.desired}: git has no object of it"
+                f"{self._others()}"
             )
         return self.intent.manifest.name
 

@@ -9,7 +9,7 @@ from trainwright.cluster import kueue, observe
 from trainwright.cluster.client import EVENTS, PODS, Cluster, Resource
 from trainwright.cluster.drift import drift
 from trainwright.cluster.errors import ClusterError, NoKind, Unknown
-from trainwright.cluster.intent import CANCELLED, NOT_IN_GIT, RETIRED, DesiredRun, DesiredState
+from trainwright.cluster.intent import DesiredRun, DesiredState
 from trainwright.cluster.logs import GONE
 from trainwright.cluster.observe import POD_GROUP, Notice, Observation, current, is_unexplained
 from trainwright.cluster.pods import RUN_LABEL, LivePod, assign_slots, clean, pod_slots, read
@@ -19,9 +19,9 @@ from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
 from trainwright.model import Data, Manifest
 from trainwright.runs.decision import Held
+from trainwright.workspace import RunState
 
 JOB_LABEL = "app.kubernetes.io/name"
-_DONE = (CANCELLED, RETIRED)
 BROKEN = (Phase.FAILED, Phase.RESTARTING)
 _LAST_LINES = 10
 _NAMES = 100  # in one selector, which is part of a URL
@@ -32,7 +32,7 @@ _OURS = "app.kubernetes.io/managed-by=trainwright,trainwright.io/environment="
 class RunStatus:
     """One run: what git wants of it, what became of it, and where the two differ.
 
-    `wish` is git's word; "retired" or "not in git" for a run that only the cluster has.
+    `desired` is its state in git: retired or not in it for a run that only the cluster has.
     `drift` are JSON pointers of values that the object has otherwise than git, `held` what git's
     own run is behind.
     """
@@ -41,7 +41,7 @@ class RunStatus:
     job: str
     object: str
     kind: str
-    wish: str
+    desired: RunState
     state: State
     drift: tuple[str, ...] = ()
     pods: tuple[LivePod, ...] = ()
@@ -312,8 +312,8 @@ def _run(
             job=intent.job.name,
             object=manifest.name if manifest else "",
             kind=manifest.kind if manifest else "",
-            wish=intent.wish,
-            state=State(phase=Phase.DELETED if intent.wish in _DONE else Phase.ABSENT),
+            desired=intent.desired,
+            state=State(phase=Phase.DELETED if intent.desired.is_over else Phase.ABSENT),
             held=intent.held,
         )
     return RunStatus(
@@ -321,7 +321,7 @@ def _run(
         job=one.job,
         object=one.name,
         kind=one.kind.kind,
-        wish=_wish(place, intent, one),
+        desired=_desired(place, intent, one),
         state=observe.judge(one.kind, sight),
         drift=drift(_placed(manifest, one), one.body) if manifest else (),
         pods=sight.pods,
@@ -329,10 +329,10 @@ def _run(
     )
 
 
-def _wish(place: DesiredState, intent: DesiredRun | None, one: LiveObject) -> str:
+def _desired(place: DesiredState, intent: DesiredRun | None, one: LiveObject) -> RunState:
     if intent is not None:
-        return intent.wish
-    return RETIRED if one.name in place.retired else NOT_IN_GIT
+        return intent.desired
+    return RunState.RETIRED if one.name in place.retired else RunState.NOT_IN_GIT
 
 
 def _placed(manifest: Manifest, one: LiveObject) -> dict[str, Data]:

@@ -21,7 +21,7 @@ def table(runs: Sequence[RunStatus], *, color: bool) -> str:
         (
             str(run),
             run.object or "-",
-            run.wish,
+            run.desired,
             run.state.phase.value,
             _ready(run.state),
             str(run.state.restarts or "-"),
@@ -113,7 +113,7 @@ def items(runs: Sequence[RunStatus]) -> list[Data]:
             "job": str(run),
             "object": run.object,
             "kind": run.kind,
-            "git": run.wish,
+            "git": run.desired,
             "cluster": run.state.phase.value,
             "reason": run.state.reason,
             "message": run.state.message,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from trainwright.errors import SourceError
-from trainwright.model import Data, Environment, Job
+from trainwright.model import Data, Environment
 from trainwright.render.history import History
 from trainwright.runs.decision import Decision, Sources, asks, decide
 from trainwright.runs.record import Record
-from trainwright.specs import resolve
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.load import JobFile, one_job, read_spec, unusable
+from trainwright.specs.load import JobFile, LoadedJob, one_job, read_spec, unusable
 from trainwright.specs.merge import Layer, Layered, lookup, stack
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
-from trainwright.workspace import Workspace
+from trainwright.workspace import ResolvedJob, Workspace, resolved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Step:
     for_the_run: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """One job: `raw` is its own file, `spec` what that comes to with all it inherits.
 
@@ -44,15 +44,24 @@ class Subject:
     is none.
     """
 
+    workspace: Workspace
     file: JobFile
-    tree: Tree
     raw: bytes
     spec: Layered
-    environment: Environment
-    document: Document  # of environment.yaml
-    ledger: Ledger
     present: Record | None
     committed: Record | None
+
+    @property
+    def tree(self) -> Tree:
+        return self.workspace.tree
+
+    @property
+    def environment(self) -> Environment:
+        return self.workspace.environment(self.file.environment)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.workspace.ledger(self.file.environment)
 
     def value(self, pointer: str) -> Data:
         """The effective value, or None."""
@@ -70,15 +79,17 @@ class Subject:
         spec = stack((*self.spec.layers[:-1], Layer("job", document)))
         return replace(self, raw=raw, spec=spec)
 
+    @cached_property
+    def _resolved(self) -> ResolvedJob:
+        document = self.workspace.loaded(self.file.environment).document
+        return resolved(LoadedJob(self.file, self.spec, (), (), ""), document, self.environment)
+
     @property
     def sources(self) -> Sources:
         """What is written about the job. Raises SourceError when it is not valid."""
-        job = resolve.job(self.spec, self.environment, self.file.path)
-        if not isinstance(job, Job):
-            raise unusable(job, self.file)
-        return Sources(
-            spec=self.spec, job=job, environment=self.environment, document=self.document
-        )
+        if self._resolved.sources is None:
+            raise unusable(self._resolved.findings, self.file)
+        return self._resolved.sources
 
     @property
     def record(self) -> Record | None:
@@ -89,7 +100,7 @@ class Subject:
     @property
     def valid(self) -> bool:
         """Whether there is a resolved job, which is not needed to edit a file."""
-        return isinstance(resolve.job(self.spec, self.environment, self.file.path), Job)
+        return self._resolved.sources is not None
 
     @property
     def decision(self) -> Decision:
@@ -105,7 +116,7 @@ class Subject:
     @property
     def finished(self) -> bool:
         """Whether the run that the spec describes has finished, by the ledger."""
-        return bool(self.ledger.runs) and self.decision.state == "finished"
+        return bool(self.ledger.runs) and self.decision.finished
 
 
 def load(tree: Tree, file: JobFile, history: History | None, *, begun: bool = False) -> Subject:
@@ -114,25 +125,19 @@ def load(tree: Tree, file: JobFile, history: History | None, *, begun: bool = Fa
     A run that the tree does not have is looked for in `history`, as rendering does.
     """
     workspace = Workspace(tree)
-    loaded = workspace.loaded(file.environment)
-    document = loaded.document
-    if document is None:
+    below, known = workspace.loaded(file.environment), workspace.ledger(file.environment)
+    for findings in (below.findings, known.findings):
+        if findings:
+            raise unusable(findings, file)
+    loaded = workspace.job(file).loaded
+    if loaded.spec is None and not begun:
         raise unusable(loaded.findings, file)
-    known = workspace.ledger(file.environment)
-    if known.findings:
-        raise unusable(known.findings, file)
-    resolved = workspace.job(file)
-    if resolved.loaded.spec is None and not begun:
-        raise unusable(resolved.loaded.findings, file)
     present = _present(workspace, file, history)
     return Subject(
+        workspace=workspace,
         file=file,
-        tree=tree,
         raw=tree.read(file.path),
-        spec=resolved.loaded.spec or one_job(tree, str(file)),
-        environment=workspace.environment(file.environment),
-        document=document,
-        ledger=known,
+        spec=loaded.spec or one_job(tree, str(file)),
         present=present,
         committed=_committed(file, present, history),
     )
@@ -143,7 +148,7 @@ def _present(workspace: Workspace, file: JobFile, history: History | None) -> Re
     here = workspace.job(file).record
     if here is not None or history is None:
         return here
-    found = history.runs((file,), workspace, workspace.folder(file.environment))[file]
+    found = history.runs((file,), workspace)[file]
     return found.record if found else None
 
 

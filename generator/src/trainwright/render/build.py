@@ -202,7 +202,7 @@ class _Work:
         if self._history is None:
             found = {file: self._folder.recorded(file.name) for file in jobs}
         else:
-            found = dict(self._history.runs(jobs, self._workspace, self._folder))
+            found = dict(self._history.runs(jobs, self._workspace))
         self._unknown = tuple(file for file, run in found.items() if not run and self._lost(file))
         return found
 

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 
 from trainwright.runs.decision import asks
-from trainwright.runs.folder import INDEX_FILE, RenderedFolder, folder_of
+from trainwright.runs.folder import INDEX_FILE, folder_of
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
 from trainwright.specs import git
 from trainwright.specs.git import GitError, Repository
@@ -49,17 +49,15 @@ class History:
         return self._at("HEAD").tree.kind(folder_of(environment)) != "folder"
 
     def runs(
-        self, files: Collection[JobFile], workspace: Workspace, rendered: RenderedFolder
+        self, files: Collection[JobFile], workspace: Workspace
     ) -> Mapping[JobFile, Recorded | None]:
-        """The run of each job of an environment: as it is recorded, or else as git knows it.
-
-        `workspace` has what is written about the jobs, `rendered` their runs.
-        """
-        found = {file: rendered.recorded(file.name) for file in files}
+        """The run of each job: as it is recorded, or else as git knows it."""
+        found = {file: workspace.folder(file.environment).recorded(file.name) for file in files}
         listed = {
-            file: rendered.unrecorded[file.name]
-            for file in files
-            if not found[file] and file.name in rendered.unrecorded
+            file: unrecorded
+            for file, run in found.items()
+            if not run
+            and (unrecorded := workspace.folder(file.environment).unrecorded.get(file.name))
         }
         merged = {
             file: side
