@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, WeightedRandomSampler
 from workers import workers
@@ -213,6 +216,20 @@ def test_names_of_states_are_their_own() -> None:
             _open(model, optimizer, states={name: {}})
     with pytest.raises(TypeError, match=r"states\['steps'\] is a int: expected an object with"):
         _open(model, optimizer, states={"steps": 3})
+
+
+def test_a_model_that_is_sharded_or_wrapped_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    dist.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
+    try:
+        for wrap, words in (
+            (fully_shard, "the model is sharded .* --recovery=restart"),
+            (DistributedDataParallel, "wrapped in DistributedDataParallel, .* the model itself"),
+        ):
+            model = wrap(torch.nn.Linear(1, 1))
+            with pytest.raises(TypeError, match=words):
+                _open(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    finally:
+        dist.destroy_process_group()
 
 
 def _open(model: Any, optimizer: Any, data: Any = None, **options: Any) -> None:

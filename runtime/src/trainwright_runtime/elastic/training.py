@@ -15,6 +15,8 @@ from typing import Any, Literal, NoReturn
 
 import torch
 from torch.amp.grad_scaler import GradScaler
+from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader, IterableDataset, default_collate
@@ -103,6 +105,7 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     Without a coordinator in the environment it trains alone, or in the fixed world that RANK and
     WORLD_SIZE describe. Checkpoints, metrics and the audit log follow TRAINWRIGHT_* variables.
     """
+    _require_whole(model)
     optimizers, schedulers = named("optimizer", optimizer), named("scheduler", scheduler)
     taken = {**optimizers, **schedulers, **({} if scaler is None else {"scaler": scaler})}
     learner = Learner(
@@ -144,6 +147,21 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
             resources.callback(source.close)
         progress = Progress({name: sources[name] for name in given}, totals)
         yield Training(learner, progress, steps, resources)
+
+
+def _require_whole(model: torch.nn.Module) -> None:
+    """Raises TypeError for a model that lies on several processes, or that wraps another."""
+    if isinstance(model, DistributedDataParallel):
+        raise TypeError(
+            "the model is wrapped in DistributedDataParallel, which is made for one world: pass "
+            "the model itself, whose gradients elastic.training() sums over whoever is there"
+        )
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+        raise TypeError(
+            "the model is sharded (fully_shard, parallelize_module), and a replica of elastic "
+            "training is one process: train it with --recovery=restart and "
+            "trainwright_runtime.checkpoint, which loads it in any world size"
+        )
 
 
 def _require_positions(name: str, dataset: object) -> None:

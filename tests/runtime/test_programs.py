@@ -1,0 +1,40 @@
+"""Programs that people have, unchanged, under the entrypoint: the table of docs/programs.md."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+from containers import Entrypoint
+
+PROGRAMS = Path(__file__).parent / "programs"
+PAGE = Path(__file__).parents[2] / "docs/programs.md"
+NEEDS = {
+    "accelerated": "accelerate",
+    "hf_trainer": "transformers",
+    "lightning_fit": "lightning",
+}
+PROCESSES = {"mesh": 4, "hsdp": 4}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", sorted(path.stem for path in PROGRAMS.glob("*.py")))
+def test_a_program_trains_unchanged(program: str, entrypoint: Entrypoint) -> None:
+    if (package := NEEDS.get(program)) and not importlib.util.find_spec(package):
+        pytest.skip(f"{package} is not installed")
+    processes = PROCESSES.get(program, 2)
+    done = entrypoint.run(
+        "--backend=gloo", f"--nproc-per-node={processes}", "--", str(PROGRAMS / f"{program}.py"),
+        env={"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    results = re.findall(r"^\[rank (\d)\] trained (\S+)$", done.stdout, re.MULTILINE)
+    assert sorted(int(rank) for rank, _ in results) == list(range(processes)), done.stdout
+    assert len({result for _, result in results}) == 1, done.stdout  # they trained together
+
+
+def test_the_page_has_each_program() -> None:
+    named = set(re.findall(r"\.\./tests/runtime/programs/(\w+)\.py", PAGE.read_text()))
+    assert named == {path.stem for path in PROGRAMS.glob("*.py")}
