@@ -16,7 +16,7 @@ $(BIN)/trainwright: generator/pyproject.toml
 
 $(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt runtime/pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable "runtime[elastic,report,workloads]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable "runtime[elastic,report,checkpoint,workloads]"
 	@touch $@
 
 render: $(BIN)/trainwright ## validate and render the shipped environments
