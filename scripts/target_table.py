@@ -306,6 +306,11 @@ FEATURES = (
         spec="preflight: {shm: 1Gi}",
         shows=("--preflight=shm=1Gi,disk,checkpoint",),
     ),
+    Feature(
+        name="experiment tracking",
+        spec="tracking: {project: vision}",
+        shows=("WANDB_PROJECT",),
+    ),
     Feature(name="Lattice's settings", spec="lattice: {priority: 5}", shows=("priority: 5",)),
 )
 

@@ -436,6 +436,14 @@ class Metrics:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tracking:
+    """Where experiment trackers file what the script logs, and of which code."""
+
+    project: str
+    commit: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lattice:
     """What only BreezeML Lattice reads."""
 
@@ -510,6 +518,7 @@ class Job:
     metrics: Metrics | None = None
     # Checks of the entrypoint: whether, or the minimum of each.
     preflight: Mapping[str, Data] = field(default_factory=dict)
+    tracking: Tracking | None = None
     security: Security = field(default=Security(), metadata=written(derived=True))
     lattice: Lattice = field(default=Lattice(), metadata=written(derived=True))
     waivers: tuple[Waiver, ...] = field(default=(), metadata=written(identity=False))

@@ -145,6 +145,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "network": ("isolated", {}, PLACE),
     "metrics": ({"port": 9090}, {}, PLACE),
     "preflight": ({"shm": "8Gi"}, {}, PLACE),
+    "tracking": ({"project": "llm"}, {}, PLACE),
     "security": ({"runAsUser": 1000}, {}, PLACE),
     "lattice": ({"priority": 5}, {"target": "trainingjob"}, PLACE),
     "waivers": ({"TW111": {"reason": "because", "until": "2030-01-01"}}, {}, PLACE),

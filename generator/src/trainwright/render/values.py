@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from posixpath import join
 
@@ -180,7 +181,7 @@ def _image(job: Job) -> dict[str, Data]:
 
 
 def _variables(job: Job, name: str) -> dict[str, str]:
-    return dict(_of_the_runtime(job, name))
+    return {**dict(_of_the_runtime(job, name)), **_of_trackers(job, name)}
 
 
 def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
@@ -198,6 +199,33 @@ def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
         yield "TRAINWRIGHT_CHECKPOINT_KEEP", str(checkpoint.keep)
     if checkpoint.resume_from:
         yield "TRAINWRIGHT_RESUME_FROM", join(mount, checkpoint.resume_from)
+
+
+def _of_trackers(job: Job, name: str) -> dict[str, str]:
+    """What trackers read by themselves, so that the script need not know of it.
+
+    https://docs.wandb.ai/guides/track/environment-variables
+    https://mlflow.org/docs/latest/api_reference/python_api/mlflow.environment_variables.html
+    https://huggingface.co/docs/trackio/environment_variables
+    """
+    tracking = job.tracking
+    if tracking is None:
+        return {}
+    tags = {
+        "trainwright.environment": job.environment,
+        "trainwright.job": job.name,
+        "trainwright.run": name,
+        **({"mlflow.source.git.commit": tracking.commit} if tracking.commit else {}),
+    }
+    return {
+        "WANDB_PROJECT": tracking.project,
+        "WANDB_RUN_GROUP": name,  # a group, since each rank may log a run of its own
+        "WANDB_TAGS": f"{job.environment},{job.name}",
+        **({"WANDB_GIT_COMMIT": tracking.commit} if tracking.commit else {}),
+        "MLFLOW_EXPERIMENT_NAME": tracking.project,
+        "MLFLOW_RUN_CONTEXT": json.dumps(tags, sort_keys=True),
+        "TRACKIO_PROJECT": tracking.project,
+    }
 
 
 def _resources(job: Job) -> dict[str, Data]:
