@@ -47,18 +47,23 @@ def multiply(root: Path, count: int) -> None:
         HERE / "environments", root / "environments", ignore=shutil.ignore_patterns("rendered")
     )
     for folder in sorted((root / "environments").glob("*/environment.yaml")):
-        jobs = folder.parent / "jobs"
-        originals = {path.stem: path.read_text() for path in sorted(jobs.glob("*.yaml"))}
-        for path in jobs.glob("*.yaml"):
-            path.unlink()
-        for number in range(count):
-            stem = list(originals)[number % len(originals)]
-            name = f"{stem[:24].rstrip('-')}-{number:04}"
-            text = re.sub(rf"^name: {stem}$", f"name: {name}", originals[stem], flags=re.M)
-            (jobs / f"{name}.yaml").write_text(text)
-        # Pools are finite, and a thousand jobs would not fit; fitting is not what is measured.
-        text = re.sub(r"^\s+capacity: .*\n", "", folder.read_text(), flags=re.M)
-        folder.write_text(text)
+        copies(folder.parent, folder.parent, count)
+
+
+def copies(original: Path, folder: Path, count: int) -> None:
+    """Fill an environment with numbered copies of the jobs of another, or of its own."""
+    specs = {path.stem: path.read_text() for path in sorted((original / "jobs").glob("*.yaml"))}
+    # Pools are finite, and a thousand jobs would not fit; fitting is not what is measured.
+    text = (original / "environment.yaml").read_text()
+    text = re.sub(r"^\s+capacity: .*\n", "", text, flags=re.M)
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "jobs").mkdir(parents=True)
+    (folder / "environment.yaml").write_text(text)
+    for number in range(count):
+        stem = list(specs)[number % len(specs)]
+        name = f"{stem[:24].rstrip('-')}-{number:04}"
+        text = re.sub(rf"^name: {stem}$", f"name: {name}", specs[stem], flags=re.M)
+        (folder / "jobs" / f"{name}.yaml").write_text(text)
 
 
 def timed(work: Callable[[], object], runs: int, before: Callable[[], object] = int) -> float:
