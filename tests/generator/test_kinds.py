@@ -12,10 +12,13 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from trainwright.kinds import KINDS, SERVED, TARGETS
 from trainwright.kinds.health import Health
@@ -158,24 +161,27 @@ def _registered(package: Path, change: tuple[str, str]) -> None:
     registry.write_text(text.replace(*change), encoding="utf-8")
 
 
-def _enumerated(package: Path, target: str, *, there: bool, like: str = "pytorchjob") -> None:
-    """Put a target into the two schemas of what people write, or take it out."""
-    path = package / "schemas/job.schema.json"
+@contextmanager
+def _schema(path: Path) -> Iterator[Any]:
+    """A schema that is written again with whatever has been changed in it."""
     schema = json.loads(path.read_text(encoding="utf-8"))
-    names = schema["$defs"]["fields"]["properties"]["target"]["enum"]
-    names.append(target) if there else names.remove(target)
-    path.write_text(json.dumps(schema), encoding="utf-8")
-    path = package / "schemas/environment.schema.json"
-    schema = json.loads(path.read_text(encoding="utf-8"))
-    options = _holder(schema, like)
-    if there:
-        options[target] = {"type": "object", "additionalProperties": False}
-    else:
-        del options[target]
+    yield schema
     path.write_text(json.dumps(schema), encoding="utf-8")
 
 
-def _holder(schema: object, key: str) -> dict[str, object]:
+def _targets(package: Path, change: Callable[[list[str], dict[str, Any]], None]) -> None:
+    """Change the list of targets, and their options, in the schemas of what people write."""
+    with (
+        _schema(package / "schemas/job.schema.json") as job,
+        _schema(package / "schemas/environment.schema.json") as environment,
+        _schema(package / "chart/values.schema.json") as values,
+    ):
+        options = _holder(environment, "pytorchjob")
+        change(job["$defs"]["fields"]["properties"]["target"]["enum"], options)
+        change(values["properties"]["target"]["enum"], {})
+
+
+def _holder(schema: object, key: str) -> dict[str, Any]:
     """The mapping in a schema that has a key of this name."""
     if isinstance(schema, dict):
         if key in schema:
@@ -192,7 +198,12 @@ def _without(kind: Kind, folder: Path) -> Path:
     _registered(package, (f'    "{kind.name}",\n', ""))
     shutil.rmtree(package / "kinds" / kind.name)
     (package / f"schemas/kinds/{kind.kind.lower()}.schema.json").unlink()
-    _enumerated(package, kind.name, there=False, like=kind.name)
+
+    def forget(names: list[str], options: dict[str, Any]) -> None:
+        names.remove(kind.name)
+        options.pop(kind.name, None)
+
+    _targets(package, forget)
     for path in (package / "chart/templates").iterdir():
         if _owner(path) == kind.name:
             path.unlink()
@@ -239,7 +250,9 @@ def _others(name: str) -> list[Path]:
     cases = sorted(path for path in GOLDEN.iterdir() if path.is_dir())
     first = {path.name.split("-")[0]: path for path in reversed(cases)}
     queued = {path.name.split("-")[0]: path for path in cases if "kueue" in path.name}
-    return [path for by in (first, queued) for target, path in sorted(by.items()) if target != name]
+    others = [other for other in NAMES if other != name]
+    chosen = [by[other] for by in (first, queued) for other in others if other in by]
+    return list(dict.fromkeys(chosen))
 
 
 @pytest.mark.slow
@@ -263,8 +276,89 @@ def test_the_product_does_without_it(reduced: tuple[Kind, Path], tmp_path: Path)
         for path in rendered:
             there = tmp_path / case.name / "environments" / path.relative_to(case / "expected")
             assert there.read_bytes() == path.read_bytes(), path
-        _command(package, "check", "--manifests", *map(str, _objects(rendered)))
+        given = [word for path in _objects(rendered) for word in ("--manifests", str(path))]
+        if given:
+            checks = [
+                _run(each, "-m", "trainwright", "check", *given) for each in (SOURCE, package)
+            ]
+            assert len({(done.returncode, done.stdout, done.stderr) for done in checks}) == 1
 
 
 def _objects(paths: list[Path]) -> list[Path]:
     return [path for path in paths if path.name not in ("values.yaml", "compose.yaml")]
+
+
+# --- adding one from outside ---------------------------------------------------------------------
+
+TOY = Path(__file__).parent / "toy_kind"
+ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+targets: {toy: {}}
+gitops: {engine: argocd, repository: {url: "https://git.example.com/a.git"}}
+"""
+JOB = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: blocks
+target: toy
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint: {script: train.py}
+resources: {cpu: "1", memory: 1Gi}
+nodes: 2
+"""
+STATE = """\
+import sys, yaml
+from trainwright.kinds import KINDS
+body = yaml.safe_load(open(sys.argv[1]))
+state = KINDS["toys.example.com", "Toy"].status.judge({**body, "status": {"ready": 1}})
+print(state.phase, state.ready, state.total)
+"""
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The package with a kind more: its folder, template and schema, and its lines."""
+    package = _package(tmp_path_factory.mktemp("toys"))
+    shutil.copytree(TOY, package, dirs_exist_ok=True)
+    _registered(package, ('    "compose",\n', '    "compose",\n    "toy",\n'))
+
+    def add(names: list[str], options: dict[str, Any]) -> None:
+        names.append("toy")
+        options["toy"] = {"type": "object", "additionalProperties": False, "properties": {}}
+
+    _targets(package, add)
+    return package
+
+
+@pytest.mark.slow
+def test_a_kind_is_added_from_outside(toys: Path, tmp_path: Path) -> None:
+    environments = tmp_path / "environments"
+    (environments / "play/jobs").mkdir(parents=True)
+    (environments / "play/environment.yaml").write_text(ENVIRONMENT, encoding="utf-8")
+    (environments / "play/jobs/blocks.yaml").write_text(JOB, encoding="utf-8")
+    root = ("-C", str(tmp_path))
+    assert _command(toys, "list", "targets").splitlines()[-1].split()[:2] == ["toy", "Toy"]
+
+    _command(toys, *root, "render")
+    (written,) = environments.glob("play/rendered/blocks/toy.yaml")
+    body = yaml.safe_load(written.read_text(encoding="utf-8"))
+    assert body["kind"] == "Toy"
+    assert body["spec"]["size"] == 2
+
+    _command(toys, "check", "--manifests", str(written))
+    red = tmp_path / "red.yaml"
+    red.write_text(yaml.safe_dump({**body, "spec": {**body["spec"], "color": "red"}}))
+    done = _run(toys, "-m", "trainwright", "check", "--manifests", str(red))
+    assert done.returncode == 1
+    assert "the toy is red" in done.stdout + done.stderr
+
+    assert _run(toys, "-c", STATE, str(written)).stdout.split() == ["running", "1", "2"]
+    imported = _command(toys, *root, "import", str(written), "--env", "play", "--dry-run")
+    assert yaml.safe_load(imported)["target"] == "toy"
+    assert "resources: [toys]" in _command(toys, "status", "--print-rbac", "read")
+    wired = _command(toys, *root, "wire", "play", "--out", str(tmp_path / "wiring"))
+    settings = (tmp_path / "wiring/argocd-cm.yaml").read_text(encoding="utf-8")
+    assert "health.toys.example.com_Toy" in settings, wired

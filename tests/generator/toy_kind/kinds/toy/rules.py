@@ -1,0 +1,28 @@
+"""The rules about Toys."""
+
+from collections.abc import Iterator
+
+from trainwright.kinds.toy import KIND
+from trainwright.model import Severity
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+
+
+def _y01(subject: Subject) -> Iterator[Hit]:
+    if subject.spec.get("color") == "red":
+        yield Hit("/spec/color", "the toy is red")
+
+
+Y01 = Rule(
+    id="TW801",
+    name="red-toy",
+    severity=Severity.ERROR,
+    summary="Toys are of any color but red.",
+    effect="They are not seen in the dark.",
+    remedy="Paint it blue.",
+    kinds=(KIND.group_kind,),
+    run=_y01,
+    passing=Sample("apiVersion: toys.example.com/v1\nkind: Toy\nspec: {color: blue}"),
+    failing=Sample("apiVersion: toys.example.com/v1\nkind: Toy\nspec: {color: red}"),
+)
+RULES = (Y01,)

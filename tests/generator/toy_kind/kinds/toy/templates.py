@@ -1,0 +1,18 @@
+"""Where a Toy has its pod template."""
+
+from collections.abc import Iterator
+
+from trainwright.kinds.toy import KIND
+from trainwright.model import Manifest
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import amount, mapping
+
+
+def _toy(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+    spec = mapping(manifest.body.get("spec"))
+    pod = mapping(spec.get("template"))
+    yield PodTemplate("/spec/template", pod, "Toy", amount(spec.get("size")))
+
+
+TEMPLATES = {KIND.group_kind: _toy}
