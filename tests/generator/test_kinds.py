@@ -145,6 +145,21 @@ def _owner(path: Path) -> str:
     return path.stem.removeprefix("_").split("-")[0]
 
 
+def test_the_guide_names_every_place() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = guide.split("## Add a kind\n")[1].split("\n## ")[0]
+    places = re.findall(r"^\d\. (.*)$", section, re.MULTILINE)
+    assert len(places) <= 8
+    named = {path for place in places for path in re.findall(r"`([\w./<>]+/[\w./<>]*)`", place)}
+    assert "generator/src/trainwright/kinds/<kind>/" in named
+    for name in NAMES:
+        served = name in {kind.name for kind in SERVED.values()}
+        for path in named:
+            inside = (ROOT / path.partition("/")[0]).is_dir()  # and not a path below the package
+            if inside and (served or "states/" not in path):
+                assert (ROOT / path.replace("<kind>", name)).exists(), path
+
+
 # --- taking one out ------------------------------------------------------------------------------
 
 
