@@ -151,10 +151,10 @@ def test_what_is_no_chart_is_said_in_one_line(chart: Path, tmp_path: Path) -> No
     (tmp_path / "text.tgz").write_text("no archive")
     (chart / "secret").symlink_to("/etc/passwd")
     for arguments, said in (
-        (("package", empty), "is no chart: it has no Chart.yaml"),
+        (("package", empty), "is not a chart: it has no Chart.yaml"),
         (("package", chart), "secret in"),
-        (("push", tmp_path / "text.tgz", "oci://127.0.0.1:1/x"), "is no packaged chart"),
-        (("verify", tmp_path / "text.tgz", "--source", CHART), "is no packaged chart"),
+        (("push", tmp_path / "text.tgz", "oci://127.0.0.1:1/x"), "is not a packaged chart"),
+        (("verify", tmp_path / "text.tgz", "--source", CHART), "is not a packaged chart"),
     ):
         done = run(*arguments)
         assert done.exit_code == 2, done.output
@@ -227,7 +227,10 @@ def test_versions_with_build_metadata(chart: Path, registry: Registry) -> None:
 
 def test_a_registry_that_cannot_be_reached(chart: Path) -> None:
     made = packages.package(chart, chart.parent / "dist")
-    for remote, said in (("oci://127.0.0.1:1/charts", "refused"), ("charts", "is no OCI registry")):
+    for remote, said in (
+        ("oci://127.0.0.1:1/charts", "refused"),
+        ("charts", "is not an OCI registry"),
+    ):
         done = run("push", made.path, remote, "--plain-http")
         assert done.exit_code == 2
         assert said in done.stderr

@@ -29,7 +29,7 @@ def test_an_environment_is_a_folder_with_an_environment_file(repository: Reposit
 def test_an_environment_needs_a_name_that_labels_can_have(repository: Repository) -> None:
     repository.environment("My Env")
     (found,) = _findings(repository)
-    assert found.startswith('TW008 environments/My Env: "My Env" is no name')
+    assert found.startswith('TW008 environments/My Env: "My Env" is not a valid name')
 
 
 def test_a_file_has_to_say_its_own_name(repository: Repository) -> None:

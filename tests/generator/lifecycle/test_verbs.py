@@ -382,8 +382,8 @@ def test_extend(before: str, by: str, after: str, repository: Repository) -> Non
 
 def test_extend_never_shortens_and_reads_only_durations(repository: Repository) -> None:
     assert "may run 2h, which is more than 1h" in refused(repository, "extend", "prod/llm", "1h")
-    assert "is no duration" in refused(repository, "extend", "prod/llm", "tomorrow")
-    assert "is no duration" in refused(repository, "extend", "prod/llm", "+-1h")
+    assert "is not a duration" in refused(repository, "extend", "prod/llm", "tomorrow")
+    assert "is not a duration" in refused(repository, "extend", "prod/llm", "+-1h")
     repository.job("prod/llm", "").write_text(
         spec(repository, "prod/llm").read_text().replace("maxDuration: 2h\n", "")
     )

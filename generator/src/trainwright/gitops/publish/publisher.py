@@ -313,5 +313,5 @@ def _filled(text: str, environment: str) -> str:
     """The text with the environment put in; any other name in braces is a slip of the pen."""
     filled = text.replace("{env}", environment)
     if unknown := re.search(r"\{[^{}]*\}", filled):
-        raise PublishError(f'"{unknown[0]}" stands for nothing: write {{env}}')
+        raise PublishError(f'"{unknown[0]}" is not a placeholder: write {{env}}')
     return filled
