@@ -153,6 +153,25 @@ def test_who_was_lost_before_the_end_is_missing_until_it_comes_back(
     assert registry.missing() == []
 
 
+def test_who_is_in_a_step_while_others_wait_is_found(
+    registries: Callable[..., Registry], session: Callable[[str], Session], port: int
+) -> None:
+    registry = registries()
+    registry._stall = 0
+    waits, hangs = session("a"), session("b")
+    assert waits.ask(0) is Answer.FOUND
+    assert hangs.ask(0) is Answer.FOLLOW
+    hangs.hold()
+    said = {"worker": "b-1", "lineage": hangs.lineage, "phase": "holds", "sure": True}
+    said = {"do": "enter", "doing": "step", **said}
+    assert registry._answer(said, None)["waiting"] == ""
+    waits.doing = "waiting"
+    waits.confirm()
+    assert registry._answer(said, None)["waiting"] == "a"
+    waits.confirm()
+    assert waits.late == "b"
+
+
 def test_a_worker_that_was_replaced_cannot_complete(
     registries: Callable[..., Registry], session: Callable[[str], Session]
 ) -> None:
@@ -289,7 +308,11 @@ def _run(entrypoint: Entrypoint, *options: str, **code: str) -> subprocess.Compl
     script = entrypoint.script("train.py", text)
     audit_folder = str(entrypoint.folder / "audit")
     argv = ["--recovery=live", "--nproc-per-node=2", "--grace-period=20", *options, "--", script]
-    environ = {"HOSTNAME": "host", "TRAINWRIGHT_AUDIT_DIR": audit_folder}
+    environ = {
+        "HOSTNAME": "host",
+        "TRAINWRIGHT_AUDIT_DIR": audit_folder,
+        "TRAINWRIGHT_MIN_REPLICAS": "2",  # else one may be through before the other is there
+    }
     return entrypoint.run(*argv, env=environ)
 
 
@@ -300,7 +323,7 @@ def _starts(entrypoint: Entrypoint, replica: str) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize("leave", ["sys.exit(0)", "os._exit(0)"])
 def test_a_worker_that_ends_early_with_0_is_a_lost_one(entrypoint: Entrypoint, leave: str) -> None:
-    done = _run(entrypoint, step=f"if run.step == 20 and starts == 1 and run.rank == 1: {leave}")
+    done = _run(entrypoint, step=f"if run.step >= 20 and starts == 1 and run.rank == 1: {leave}")
     assert done.returncode == 0, done.stderr
     assert "exit code 0 before training was over" in done.stderr
     assert (entrypoint.folder / "model.pt").read_text() == "64"
@@ -356,6 +379,26 @@ def test_restarts_do_not_add_up_while_training_moves_on(entrypoint: Entrypoint) 
 def test_a_worker_that_dies_at_the_same_step_is_given_up(entrypoint: Entrypoint) -> None:
     done = _run(entrypoint, "--max-restarts=2", step="if run.step == 5: os.kill(os.getpid(), 9)")
     assert done.returncode == 137, done.stderr
+
+
+@pytest.mark.slow
+def test_a_worker_that_hangs_is_named_and_started_again(
+    entrypoint: Entrypoint,
+) -> None:
+    """Half of the workers: the others are not the more, and cannot go on without it."""
+    hang = "while run.step >= 20 and starts == 1 and run.rank == 1: time.sleep(0.1)"
+    script = entrypoint.script("train.py", PROGRAM.format(step=hang, epoch="", end=""))
+    argv = ["--recovery=live", "--nproc-per-node=2", "--grace-period=20", "--", script]
+    environ = {
+        "HOSTNAME": "host",
+        "TRAINWRIGHT_MIN_REPLICAS": "2",
+        "TRAINWRIGHT_STALL_TIMEOUT": "3",
+    }
+    done = entrypoint.run(*argv, env=environ)
+    assert done.returncode == 0, done.stderr
+    assert "hangs in a step while host-" in done.stderr
+    assert 'train.py", line' in done.stderr
+    assert (entrypoint.folder / "model.pt").read_text() == "64"
 
 
 PLAIN = """

@@ -44,7 +44,9 @@ def serve(
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    registry = Registry(port, recovery=recovery, silence=timeouts.quorum, most=most)
+    registry = Registry(
+        port, recovery=recovery, silence=timeouts.quorum, stall=timeouts.stall, most=most
+    )
     lighthouse = _lighthouse(
         bind=f"[::]:{port}",
         min_replicas=min_replicas,

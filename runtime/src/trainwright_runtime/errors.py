@@ -27,6 +27,7 @@ PREFLIGHT = 172
 NODE_FAULT = 173
 OVERTAKEN = 174
 FENCED = 175
+STALLED = 176
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,11 @@ EXIT_CODES = (
         codes="175",
         first=FENCED,
         summary="Training went on without this worker's steps, and only a new process can join it.",
+    ),
+    ExitCode(
+        codes="176",
+        first=STALLED,
+        summary="This worker hung in a step while others waited; its stacks are in the log.",
     ),
 )
 

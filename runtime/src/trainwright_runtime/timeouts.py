@@ -20,6 +20,9 @@ class Timeouts:
     """A peer that hangs in a step without dying (a lost network) costs this long."""
     quorum: float = 15
     """Without an answer for so long the coordinator is taken for gone and is looked for again."""
+    stall: float = 60
+    """A worker that is in one step for so long while others wait for the next hangs: it is ended,
+    with its stacks in the log, and started again."""
     coordinator: float = 600
     """A coordinator that stays away for so long ends the worker with a retryable exit code."""
 

@@ -25,16 +25,23 @@ PORTS = range(1, 9)
 """Above the coordinator's own port: the first that is free."""
 _LONGEST = 1 << 16
 
+WAITING, IN_STEP, IN_PROGRAM = "waiting", "step", "program"
+"""What a worker does: waits for the next step, is in one, or runs what comes between."""
+
 
 class Registry:
     """Answers the workers' `session`s until it is closed."""
 
-    def __init__(self, port: int, *, recovery: float, silence: float, most: int = 0) -> None:
+    def __init__(
+        self, port: int, *, recovery: float, silence: float, stall: float = 60, most: int = 0
+    ) -> None:
         """`port` is the coordinator's; `most` is how many workers there can be, 0 if unknown.
 
         For `recovery` seconds nobody begins a training; who is silent for `silence` seconds while
-        connected is taken for lost.
+        connected is taken for lost; who is in a step for `stall` seconds while others wait hangs.
         """
+        self._doing: dict[str, tuple[str, float]] = {}  # worker -> what, and since when
+        self._stall = stall
         self._run = Run(most=most)
         self._lock = threading.Lock()
         self._connections: dict[str, object] = {}  # worker -> the one that speaks for it
@@ -109,13 +116,37 @@ class Registry:
             self._missing.discard(_name(worker))
             if answer in (Answer.OVER, Answer.LEAD):
                 self._ended.add(worker)
-            return {"phase": phase, "answer": answer, "lineage": self._run.lineage}
+            return {
+                "phase": phase,
+                "answer": answer,
+                "lineage": self._run.lineage,
+                "waiting": self._stalled(worker, message.get("doing", "")),
+                "late": self._late(worker),
+            }
+
+    def _stalled(self, worker: str, doing: str) -> str:
+        """Who waits for this worker, where it has been in one step for too long."""
+        now = time.monotonic()
+        if self._doing.get(worker, ("", 0.0))[0] != doing:
+            self._doing[worker] = doing, now
+        if doing != IN_STEP or now - self._doing[worker][1] < self._stall:
+            return ""
+        return self._names(worker, WAITING)
+
+    def _late(self, worker: str) -> str:
+        """Who is still in a step, or in what its program does between steps."""
+        return self._names(worker, IN_STEP, IN_PROGRAM)
+
+    def _names(self, worker: str, *doing: str) -> str:
+        others = [w for w, (what, _) in self._doing.items() if w != worker and what in doing]
+        return ", ".join(sorted(_name(other) for other in others if other in self._run.holders))
 
     def _leave(self, worker: str, connection: object) -> None:
         with self._lock:
             if self._connections.get(worker) is not connection:
                 return  # it speaks through another one by now
             del self._connections[worker]
+            self._doing.pop(worker, None)
             if worker not in self._ended:
                 self._missing.add(_name(worker))
             self._run = protocol.leave(self._run, worker)

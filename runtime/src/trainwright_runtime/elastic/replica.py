@@ -31,6 +31,7 @@ from torchft.coordination import LighthouseClient, ManagerServer
 from torchft.process_group import ProcessGroup, create_store_client
 
 from trainwright_runtime.coordination.protocol import Answer, generation
+from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP, WAITING
 from trainwright_runtime.elastic import sockets
 from trainwright_runtime.elastic.errors import Fenced, StoppedWaiting, TrainingOver
 from trainwright_runtime.elastic.members import Members, State, Work
@@ -102,10 +103,12 @@ class Replica:
         timeouts = self._address.timeouts
         began = answered = time.monotonic()
         told = False
+        self._session.doing = WAITING
         while True:
             try:
                 members = self._try()
                 if members is not None:
+                    self._session.doing = IN_STEP
                     return members
                 answered = time.monotonic()
                 # Others may be about to come; a step with them leaves nothing to be saved alone.
@@ -118,7 +121,8 @@ class Replica:
                         f"{timeouts.coordinator:g} s: {_first_line(error)}"
                     ) from None
                 if not told:
-                    log.warning("no quorum yet, asking on: %s", _first_line(error))
+                    late = f", waiting for {self._session.late}" if self._session.late else ""
+                    log.warning("no quorum yet%s, asking on: %s", late, _first_line(error))
                     told = True
                 self._disconnect()
             self._pause(patient=patient)
@@ -137,6 +141,7 @@ class Replica:
     def commit(self) -> bool:
         assert self._group is not None
         assert self._transport is not None
+        self._session.doing = IN_PROGRAM
         try:
             error = self._error or self._group.errored()
         except _FAILURES as raised:

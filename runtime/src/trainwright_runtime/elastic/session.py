@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import faulthandler
+import logging
 import os
 import socket
+import sys
 import threading
 import time
 import weakref
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
+from trainwright_runtime import errors
 from trainwright_runtime.coordination.protocol import Answer, Phase
-from trainwright_runtime.coordination.registry import PORTS, Lines
+from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP, PORTS, Lines
+
+log = logging.getLogger(__name__)
 
 _BEAT = 0.5  # seconds between two signs of life
 _RETRY = 0.1  # seconds before a coordinator that is gone is looked for again
@@ -34,6 +40,9 @@ class Session:
         self._host, self._port = host.strip("[]"), int(port)
         self._worker = worker
         self.lineage, self.phase = "", Phase.NEW
+        self.doing = IN_PROGRAM
+        self.late = ""
+        """Other workers that the next step waits for."""
         self._silence = silence
         self._heard = time.monotonic()
         self._lock = threading.RLock()
@@ -115,7 +124,7 @@ class Session:
             now = time.monotonic()
             sure = now - self._heard < self._silence
             said = {"do": do, "worker": self._worker, "phase": self.phase, "sure": sure, **more}
-            said["lineage"] = ""
+            said["lineage"], said["doing"] = "", self.doing
             if self.phase not in (Phase.NEW, Phase.STALE):
                 said["lineage"] = self.lineage
             lines.write(said)
@@ -123,7 +132,9 @@ class Session:
         except (OSError, ValueError):
             self._disconnect()
             raise
-        self.phase = Phase(reply["phase"])
+        self.phase, self.late = Phase(reply["phase"]), reply["late"]
+        if reply["waiting"] and self.doing == IN_STEP:
+            _end_stalled(reply["waiting"])
         if sure or self.lineage == reply["lineage"]:
             self._heard = now
         return reply
@@ -171,6 +182,15 @@ class Session:
                 pause = _BEAT
             except (OSError, ValueError):
                 pause = _RETRY
+
+
+def _end_stalled(waiting: str) -> NoReturn:
+    """A step that hangs cannot be interrupted from another thread: the process is ended."""
+    log.error("this worker hangs in a step while %s wait for it: its stacks follow", waiting)
+    with suppress(OSError, ValueError):
+        faulthandler.dump_traceback(all_threads=True)
+        sys.stderr.flush()
+    os._exit(errors.STALLED)
 
 
 def _not_for_children(session: Session) -> None:
