@@ -339,6 +339,25 @@ raise KeyError("second")
     assert (told["rank"], told["error"]) == (1, "ValueError: first"), done.stderr
 
 
+def test_of_two_errors_ten_milliseconds_apart_the_first_is_reported(
+    entrypoint: Entrypoint,
+) -> None:
+    text = """
+import os, time
+rank = int(os.environ["RANK"])
+open(f"ready-{rank}", "w").close()
+while not all(os.path.exists(f"ready-{n}") for n in range(3)): time.sleep(0.001)
+time.sleep(0.2 if rank == 2 else 0.21)
+open(f"failed-{rank}", "w").write(str(time.monotonic()))
+raise ValueError(f"of rank {rank}")
+"""
+    _, told = _fails(entrypoint, text, "--nproc-per-node=3")
+    paths = sorted(entrypoint.folder.glob("failed-*"))
+    moments = {int(path.name[-1]): float(path.read_text() or "inf") for path in paths}
+    # A busy machine may let any of them be the first: it is the one that is reported.
+    assert moments[int(str(told["rank"]))] - min(moments.values()) < 0.005
+
+
 @pytest.mark.parametrize(("number", "name"), [(11, "Segmentation fault"), (7, "Bus error")])
 def test_a_crash_is_told_by_its_place_and_not_by_the_modules_that_were_loaded(
     entrypoint: Entrypoint, number: int, name: str
@@ -573,6 +592,23 @@ def test_under_another_agent_the_training_process_reports_itself(entrypoint: Ent
     told = _message(log)
     assert (told["rank"], told["cause"]) == (1, "data-missing")
     assert str(told["message"]) in done.stderr
+
+
+@pytest.mark.slow
+def test_torchrun_s_summary_has_the_error(entrypoint: Entrypoint) -> None:
+    script = entrypoint.script("train.py", "import torch; raise ValueError('boom')")
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=1",
+            "-m", "trainwright_runtime", "--backend=gloo", "--", script,
+        ],
+        cwd=entrypoint.folder, env=clean_environment() | {"OMP_NUM_THREADS": "1"},
+        capture_output=True, text=True, timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 1
+    summary = done.stderr.partition("Root Cause")[2]
+    assert "ValueError: boom" in summary, done.stderr
+    assert "<N/A>" not in summary
 
 
 # --- documentation -------------------------------------------------------------------------------

@@ -128,6 +128,7 @@ def _exit_code(end: SystemExit) -> int:
 
 def _failed(error: BaseException, *, oom_killed: bool) -> int:
     """Print a script's exception once; give the exit code that says whether a retry can help."""
+    at = time.monotonic()  # before the cause is looked for: that may take a lookup of a name
     cause = _cause(error, oom_killed=oom_killed)
     line = failure.error_line(error)
     if isinstance(error, errors.RuntimeFailure):
@@ -135,9 +136,10 @@ def _failed(error: BaseException, *, oom_killed: bool) -> int:
         line = line.partition(": ")[2]
     else:
         code = errors.FAILED if cause is None or cause.exit_code is None else cause.exit_code
-    _record(code, line, cause)
+    _record(code, line, cause, at)
     _print(error, cause)
     if "TRAINWRIGHT_SUPERVISED" not in os.environ:  # no entrypoint of ours is there to do it
+        _record_for_torchrun(error)
         failure.report(_own_failure(code, line, cause), os.environ)
     return code
 
@@ -171,6 +173,18 @@ def _print(error: BaseException, cause: causes.Cause | None) -> None:
         hook(type(error), error, trace)
 
 
+def _record_for_torchrun(error: BaseException) -> None:
+    """Leave the error where torchrun looks for it; its summary says "error_file: <N/A>" else.
+
+    https://docs.pytorch.org/docs/stable/elastic/errors.html
+    """
+    if "TORCHELASTIC_ERROR_FILE" in os.environ and "torch" in sys.modules:
+        from torch.distributed.elastic.multiprocessing.errors import get_error_handler
+
+        with suppress(OSError):
+            get_error_handler().record_exception(error)
+
+
 def _own_failure(code: int, line: str, cause: causes.Cause | None) -> failure.Failure:
     rank, node = (os.environ.get(name, "") for name in ("RANK", "GROUP_RANK"))
     return failure.Failure(
@@ -189,10 +203,12 @@ def _own_failure(code: int, line: str, cause: causes.Cause | None) -> failure.Fa
     )
 
 
-def _record(exit_code: int, line: str = "", cause: causes.Cause | None = None) -> None:
+def _record(
+    exit_code: int, line: str = "", cause: causes.Cause | None = None, at: float | None = None
+) -> None:
     """Note the error before anything is taken apart: ends come in another order than errors."""
     record = failure.Record(
-        at=time.monotonic(),
+        at=time.monotonic() if at is None else at,
         error=line,
         exit_code=exit_code,
         cause=cause.name if cause else "",

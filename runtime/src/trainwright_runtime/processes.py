@@ -29,6 +29,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 _CHUNK = 1 << 16  # bytes read at once, and the longest line that is kept whole
 _DRAIN = 5.0  # seconds for the last output of a process that has ended
+_EARLIER = 0.1  # seconds in which a rank that failed before has noted it too
 _FOLLOW = 1.0  # seconds in which the cause of a lost rank shows itself
 _KILLED = 10.0  # seconds for the kernel to end what got SIGKILL
 
@@ -302,9 +303,11 @@ def first_failure(processes: Iterable[Process]) -> Process | None:
     no other fails within a moment: the lost one may be on another node, or still be dying.
     """
     processes = list(processes)
-    deadline = time.monotonic() + _FOLLOW
-    while (cause := _earliest(processes)) and cause.lost_a_peer:
-        if all(process.done.is_set() for process in processes) or time.monotonic() > deadline:
+    began = time.monotonic()
+    while cause := _earliest(processes):
+        waited = time.monotonic() - began
+        over = waited > (_FOLLOW if cause.lost_a_peer else _EARLIER)
+        if over or all(process.done.is_set() for process in processes):
             break
         time.sleep(0.01)
     return cause
