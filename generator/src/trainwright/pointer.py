@@ -16,7 +16,7 @@ _BRACKETS = re.compile(
 )
 
 
-def token(key: str) -> str:
+def _token(key: str) -> str:
     """A key as one reference token of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
 
@@ -38,7 +38,7 @@ class Pointer(str):
     @classmethod
     def of(cls, *keys: str | int) -> Pointer:
         """The pointer that goes through these keys and indexes."""
-        return cls("".join(f"/{token(str(key))}" for key in keys))
+        return cls("".join(f"/{_token(str(key))}" for key in keys))
 
     @classmethod
     def parse(cls, text: str) -> Pointer:
@@ -48,7 +48,7 @@ class Pointer(str):
         return cls(text)
 
     def __truediv__(self, key: str | int) -> Pointer:
-        return Pointer(f"{self}/{token(str(key))}")
+        return Pointer(f"{self}/{_token(str(key))}")
 
     @property
     def parts(self) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ class Account:
     """
 
     part: int
-    pointer: str
+    pointer: Pointer
     value: Data
     fate: Fate
     changed: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ _IDENTITY = frozenset(
 def _fate(
     source: Source,
     index: int,
-    pointer: str,
+    pointer: Pointer,
     before: Mapping[str, Data],
     rendered: Mapping[str, Data],
 ) -> tuple[Fate, _Touched]:
@@ -160,33 +160,35 @@ def _others(value: Data) -> tuple[Data, ...]:
     return ()
 
 
-def leaves(body: Data, pointer: str = "") -> Iterator[tuple[str, Data]]:
+_ROOT = Pointer()
+
+
+def leaves(body: Data, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Data]]:
     """Every scalar and every empty collection by JSON pointer, lists item by item."""
     if isinstance(body, Mapping) and body:
         for key, item in body.items():
-            yield from leaves(item, Pointer(pointer) / str(key))
+            yield from leaves(item, pointer / str(key))
     elif isinstance(body, list) and body:
         for index, item in enumerate(body):
-            yield from leaves(item, f"{pointer}/{index}")
+            yield from leaves(item, pointer / index)
     else:
         yield pointer, body
 
 
-def _without(body: Data, pointer: str) -> Data:
+def _without(body: Data, pointer: Pointer) -> Data:
     copied = copy.deepcopy(body)
     parent, key = _parent(copied, pointer)
     parent.pop(key)
     return copied
 
 
-def _with(body: Data, pointer: str, value: Data) -> Data:
+def _with(body: Data, pointer: Pointer, value: Data) -> Data:
     copied = copy.deepcopy(body)
     parent, key = _parent(copied, pointer)
     parent[key] = value
     return copied
 
 
-def _parent(body: Data, pointer: str) -> tuple[Data, Data]:
-    at = Pointer(pointer)
-    parent = lookup(body, at.parent)
-    return parent, int(at.last) if isinstance(parent, list) else at.last
+def _parent(body: Data, pointer: Pointer) -> tuple[Data, Data]:
+    parent = lookup(body, pointer.parent)
+    return parent, int(pointer.last) if isinstance(parent, list) else pointer.last

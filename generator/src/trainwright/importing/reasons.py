@@ -139,7 +139,7 @@ class Reasons:
             own = {a.pointer: a for a in accounts if a.part == index}
             why = {p: self._why(a) for p, a in own.items() if self._is_left(a)}
             for pointer in _branches(why, list(own)):
-                reason = next(r for p, r in why.items() if _within(p, pointer))
+                reason = next(r for p, r in why.items() if p.within(pointer))
                 value = lookup(part.body, pointer)
                 yield NotImported(
                     field=part.called(pointer),
@@ -215,8 +215,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(found.replace(r"\*", "[^/]*"))
 
 
-def _generated(pointer: str) -> Iterator[str]:
-    at = Pointer(pointer)
+def _generated(at: Pointer) -> Iterator[str]:
     if len(at.parts) > 1 and at.parts[-2] in ("labels", "annotations", "matchLabels"):
         if at.last.startswith("kubectl"):
             yield "kubectl writes it"
@@ -228,11 +227,11 @@ def _matching(reasons: tuple[tuple[str, str], ...], pointer: str) -> Iterator[st
     return (why for pattern, why in reasons if _pattern(pattern).fullmatch(pointer))
 
 
-def _is_secret(body: Mapping[str, Data], pointer: str) -> bool:
+def _is_secret(body: Mapping[str, Data], pointer: Pointer) -> bool:
     """Whether a value looks like a credential, or is part of a variable whose value does."""
     entry = _ENV.fullmatch(pointer)
     if entry:
-        pointer = f"{entry[1]}/value"
+        pointer = Pointer(entry[1]) / "value"
     text, name = lookup(body, pointer), _name(body, pointer)
     if not isinstance(text, str):
         return False
@@ -240,31 +239,26 @@ def _is_secret(body: Mapping[str, Data], pointer: str) -> bool:
     return hidden or bool(credentials.kind(text)) or credentials.named(name, text)
 
 
-def _name(body: Mapping[str, Data], pointer: str) -> str:
+def _name(body: Mapping[str, Data], at: Pointer) -> str:
     """What a value is called: an entry of env has its name beside it."""
-    at = Pointer(pointer)
     holder = lookup(body, at.parent)
     if at.last == "value" and isinstance(holder, Mapping):
         return str(holder.get("name", at.last))
     return at.last
 
 
-def _within(pointer: str, above: str) -> bool:
-    return pointer == above or pointer.startswith(f"{above}/")
-
-
-def _branches(left: Mapping[str, str], everything: list[str]) -> Iterator[str]:
+def _branches(left: Mapping[Pointer, str], everything: list[Pointer]) -> Iterator[Pointer]:
     """The highest pointers below which all values are left for one reason, in order."""
-    said: list[str] = []
+    said: list[Pointer] = []
     for pointer in left:
-        if any(_within(pointer, above) for above in said):
+        if any(pointer.within(above) for above in said):
             continue
         chosen = pointer
-        above = pointer.rpartition("/")[0]
+        above = pointer.parent
         while above.count("/") > 1:
-            inside = [p for p in everything if _within(p, above)]
+            inside = [p for p in everything if p.within(above)]
             if any(p not in left or left[p] != left[pointer] for p in inside):
                 break
-            chosen, above = above, above.rpartition("/")[0]
+            chosen, above = above, above.parent
         said.append(chosen)
         yield chosen

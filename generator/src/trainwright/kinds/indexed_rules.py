@@ -17,7 +17,7 @@ from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
 from trainwright.objects.tolerant import dig, integer, mapping, mappings, sequence, text
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 EXAMPLES = "kubernetes-sigs/jobset@v0.12.0:site/static/examples/pytorch"
@@ -391,7 +391,7 @@ def _selected(job: BatchJob) -> Iterator[Hit]:
     own = job.owner if job.alone else ""
     for label, value in job.template.labels.items():
         if label in _UID or (label in _NAME and value != own):
-            pointer = f"{job.template.pointer}/metadata/labels/{token(label)}"
+            pointer = Pointer(f"{job.template.pointer}/metadata/labels") / label
             yield Hit(pointer, f"{label} is set to {value!r}")
 
 

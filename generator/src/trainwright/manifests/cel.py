@@ -17,7 +17,7 @@ from trainwright.manifests import celfunctions, celvalues
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.structural import Structural
 from trainwright.model import Data
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 
 _RULES = "x-kubernetes-validations"
 _OLD = re.compile(r"\boldSelf\b")
@@ -50,7 +50,7 @@ def creation(crd: Crd, body: Mapping[str, Data]) -> tuple[Outcome, ...]:
     """What the rules say about an object that is new, so without those that compare."""
     if not _has_rules(crd.root):
         return ()
-    return tuple(_Walk(changing=False).value(crd.root, crd.prepared(body), _NOTHING, ""))
+    return tuple(_Walk(changing=False).value(crd.root, crd.prepared(body), _NOTHING, Pointer()))
 
 
 def transition(crd: Crd, old: Mapping[str, Data], new: Mapping[str, Data]) -> tuple[Outcome, ...]:
@@ -62,7 +62,7 @@ def transition(crd: Crd, old: Mapping[str, Data], new: Mapping[str, Data]) -> tu
     if not _has_rules(crd.root):
         return ()
     walk = _Walk(changing=True)
-    return tuple(walk.value(crd.root, crd.prepared(new), crd.prepared(old), ""))
+    return tuple(walk.value(crd.root, crd.prepared(new), crd.prepared(old), Pointer()))
 
 
 def compares(crd: Crd) -> bool:
@@ -106,7 +106,9 @@ class _Walk:
 
     changing: bool
 
-    def value(self, schema: Structural, value: Data, old: Data, pointer: str) -> Iterator[Outcome]:
+    def value(
+        self, schema: Structural, value: Data, old: Data, pointer: Pointer
+    ) -> Iterator[Outcome]:
         if value is None or not _has_rules(schema):
             return
         for rule in schema.get(_RULES, ()):
@@ -116,12 +118,12 @@ class _Walk:
                 child = schema.get("properties", {}).get(key, schema.get("additionalProperties"))
                 if isinstance(child, Mapping):
                     before = old.get(key, _NOTHING) if isinstance(old, Mapping) else _NOTHING
-                    yield from self.value(child, item, before, f"{pointer}/{token(str(key))}")
+                    yield from self.value(child, item, before, pointer / str(key))
         elif isinstance(value, list) and isinstance(schema.get("items"), Mapping):
             paired = _by_key(schema, old)
             for index, item in enumerate(value):
                 before = paired.get(celvalues.key(schema, item), _NOTHING)
-                yield from self.value(schema["items"], item, before, f"{pointer}/{index}")
+                yield from self.value(schema["items"], item, before, pointer / index)
 
     def _asked(
         self, rule: Mapping[str, Data], schema: Structural, value: Data, old: Data, pointer: str

@@ -14,7 +14,7 @@ from functools import cache
 from trainwright.groupkind import GroupKind
 from trainwright.kinds import SERVED
 from trainwright.model import Data, Finding, Severity
-from trainwright.pointer import token
+from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup
 
 UNLESS = "unless the webhook fills it"
@@ -33,6 +33,9 @@ def _fields(kind: GroupKind) -> tuple[str, ...]:
 def _pattern(kind: GroupKind) -> re.Pattern[str]:
     fields = (re.escape(field).replace(r"\*", "[^/]+") for field in _fields(kind))
     return re.compile("|".join(fields) or r"(?!)")
+
+
+_ROOT = Pointer()
 
 
 def fills(kind: GroupKind, pointer: str) -> bool:
@@ -59,19 +62,19 @@ def unless(finding: Finding) -> Finding:
     return replace(finding, severity=softer, message=f"{finding.message}, {UNLESS}")
 
 
-def completed(kind: GroupKind, body: Data, like: Data, pointer: str = "") -> Data:
+def completed(kind: GroupKind, body: Data, like: Data, pointer: Pointer = _ROOT) -> Data:
     """A body with every field that a webhook fills in and that only the other body has.
 
     Whatever differs between two bodies that complete each other, no webhook can make equal.
     """
     if isinstance(body, Mapping) and isinstance(like, Mapping):
-        filled = {k: v for k, v in like.items() if fills(kind, f"{pointer}/{token(str(k))}")}
+        filled = {k: v for k, v in like.items() if fills(kind, pointer / str(k))}
         own = {
-            key: completed(kind, value, like.get(key), f"{pointer}/{token(str(key))}")
+            key: completed(kind, value, like.get(key), pointer / str(key))
             for key, value in body.items()
         }
         return {**filled, **own}
     if isinstance(body, list) and isinstance(like, list) and len(body) == len(like):
         pairs = enumerate(zip(body, like, strict=True))
-        return [completed(kind, one, two, f"{pointer}/{index}") for index, (one, two) in pairs]
+        return [completed(kind, one, two, pointer / index) for index, (one, two) in pairs]
     return body

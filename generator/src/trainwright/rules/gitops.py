@@ -21,7 +21,7 @@ from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.sync import OPTIONS, sync_options
 from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 
 _WAVE = "argocd.argoproj.io/sync-wave"
 
@@ -96,10 +96,10 @@ def _g03(subject: Subject) -> Iterator[Hit]:
     asked = sync_options(subject.annotations)
     for option in ("Force=true", "Replace=true"):
         if option in asked:
-            yield Hit(f"/metadata/annotations/{token(OPTIONS)}", f"{option} is set")
+            yield Hit(Pointer.of("metadata", "annotations", OPTIONS), f"{option} is set")
     for field, given in (("annotations", subject.annotations), ("labels", subject.labels)):
         if given.get(_FORCE) == "enabled":
-            yield Hit(f"/metadata/{field}/{token(_FORCE)}", f"{_FORCE} is enabled")
+            yield Hit(Pointer.of("metadata", field, _FORCE), f"{_FORCE} is enabled")
 
 
 G03 = Rule(
@@ -211,7 +211,7 @@ def _needed(subject: Subject) -> Iterator[tuple[GroupKind, str, str]]:
     yield (
         LOCALQUEUE,
         text(subject.labels.get(QUEUE_LABEL)),
-        f"/metadata/labels/{token(QUEUE_LABEL)}",
+        Pointer.of("metadata", "labels", QUEUE_LABEL),
     )
     for template in subject.templates:
         pointer = f"{template.pointer}/spec"

@@ -21,7 +21,7 @@ from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
 from trainwright.objects.tolerant import mapping, text
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OBJECTS = (
@@ -38,7 +38,7 @@ def _k01(subject: Subject) -> Iterator[Hit]:
     labels = mapping(subject.metadata.get("labels"))
     if QUEUE_LABEL not in labels:
         return
-    pointer = f"/metadata/labels/{token(QUEUE_LABEL)}"
+    pointer = Pointer.of("metadata", "labels", QUEUE_LABEL)
     queue = text(labels[QUEUE_LABEL])
     known = subject.environment.queues
     if not _SUBDOMAIN.fullmatch(queue) or len(queue) > 253:
@@ -72,7 +72,7 @@ def _k03(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         for label in mapping(template.metadata.get("labels")):
             if label in (QUEUE_LABEL, PRIORITY_LABEL):
-                pointer = f"{template.pointer}/metadata/labels/{token(label)}"
+                pointer = Pointer(f"{template.pointer}/metadata/labels") / label
                 yield Hit(pointer, f"{label} is on the pod template of {template.role}")
 
 

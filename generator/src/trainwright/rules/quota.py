@@ -13,7 +13,7 @@ from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
 from trainwright.objects.tolerant import count, dig, mapping, mappings, text
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 from trainwright.specs.demand import shortage
 
 _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
@@ -178,7 +178,7 @@ def _k09(subject: Subject) -> Iterator[Hit]:
         if missing:
             has = f"{queue.name} has {max(known)}"
             message = f"needs {number} {resource}, {has}: short by {missing}"
-            yield Hit(f"/metadata/labels/{token(QUEUE_LABEL)}", message)
+            yield Hit(Pointer.of("metadata", "labels", QUEUE_LABEL), message)
 
 
 def _most(quota: Mapping[str, Data], cohort: bool) -> int | None:

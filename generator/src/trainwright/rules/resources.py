@@ -13,7 +13,7 @@ from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
 from trainwright.objects.tolerant import count, dig, extended, mapping, mappings
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 
@@ -24,12 +24,13 @@ def _d01(subject: Subject) -> Iterator[Hit]:
             limit = container.limits.get(name)
             if quantity.read(limit) != quantity.read(amount):
                 found = "no limit" if limit is None else f"limit {limit}"
-                pointer = f"{container.pointer}/resources/requests/{token(name)}"
+                pointer = Pointer(f"{container.pointer}/resources/requests") / name
                 yield Hit(pointer, f"{name}: request {amount}, {found}")
         for name, amount in container.extended.items():
             if count(amount) is None:
-                pointer = f"{container.pointer}/resources"
-                yield Hit(pointer, f"{name}: {amount!r} is not a whole number")
+                yield Hit(
+                    f"{container.pointer}/resources", f"{name}: {amount!r} is not a whole number"
+                )
 
 
 D01 = Rule(

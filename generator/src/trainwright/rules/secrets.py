@@ -15,7 +15,7 @@ from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import Container
 from trainwright.objects.tolerant import dig, mapping, mappings, text
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 from trainwright.specs.merge import leaves
 
 CREDENTIAL = "TW710"
@@ -58,7 +58,7 @@ def _in_metadata(subject: Subject) -> Iterator[Hit]:
                 found = kind(text(value))
                 if found or _given_away(subject, str(key), text(value)):
                     said = f"the {what} {key} holds {f'a {found}' if found else _BY_NAME}"
-                    pointer = f"{above}/{field}/{token(str(key))}"
+                    pointer = Pointer(f"{above}/{field}") / str(key)
                     yield Hit(pointer, said, spec=Pointer.of(field, key))
 
 
@@ -103,7 +103,7 @@ def _in_files(subject: Subject) -> Iterator[Hit]:
     for name, value in mapping(subject.body.get("data")).items():
         found = kind(text(value))
         if found and found != RANDOM:
-            pointer = f"/data/{token(str(name))}"
+            pointer = Pointer.of("data", str(name))
             yield Hit(pointer, f"{name} holds a {found}", spec=Pointer("/entrypoint/inline"))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from trainwright.kinds import SERVED
 from trainwright.model import Environment, Manifest
 from trainwright.objects.transition import Change, Transition, Verdict
-from trainwright.pointer import token
+from trainwright.pointer import Pointer
 from trainwright.rules import edits, mutability
 
 TRANSITIONS: dict[str, Transition] = {
@@ -59,7 +59,7 @@ def judge(
     for path in change.paths:
         row = edits.of(change, path)
         transition = TRANSITIONS[row.rule]
-        pointer = "".join(f"/{token(key)}" for key in path)
+        pointer = Pointer.of(*path)
         judgement = Judgement(
             transition=transition, pointer=pointer, why=row.why, source=row.source
         )

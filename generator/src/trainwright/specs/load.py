@@ -14,7 +14,7 @@ from pathlib import Path
 from trainwright.errors import SelectionError, SourceError
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Data, Finding, Location
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 from trainwright.specs import schema
 from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
 from trainwright.specs.schema_errors import Violation, show
@@ -264,14 +264,14 @@ def read_spec(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
     document = parse(file, raw)
     if not isinstance(document, Document) or not document.written:
         return document
-    return replace(document, data=_numbers(document.data, "", document.written))
+    return replace(document, data=_numbers(document.data, Pointer(), document.written))
 
 
-def _numbers(value: Data, pointer: str, written: Mapping[str, str]) -> Data:
+def _numbers(value: Data, pointer: Pointer, written: Mapping[str, str]) -> Data:
     if isinstance(value, dict):
-        return {key: _numbers(v, f"{pointer}/{token(key)}", written) for key, v in value.items()}
+        return {key: _numbers(v, pointer / key, written) for key, v in value.items()}
     if isinstance(value, list):
-        return [_numbers(v, f"{pointer}/{index}", written) for index, v in enumerate(value)]
+        return [_numbers(v, pointer / index, written) for index, v in enumerate(value)]
     if pointer not in written:
         return value
     if _FLAG.match(pointer):

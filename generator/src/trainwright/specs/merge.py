@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from trainwright.model import Data, Location
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 from trainwright.specs.yamlio import Document
 
 
@@ -87,7 +87,7 @@ class Layered:
             for layer in reversed(self.layers):
                 if layer.wrote(pointer):
                     return layer, pointer
-            pointer = pointer.rpartition("/")[0]
+            pointer = Pointer(pointer).parent
         return self.layers[-1], ""
 
 
@@ -109,12 +109,13 @@ def lookup(data: Data, pointer: str) -> Data:
 
 
 _INDEX = re.compile("0|[1-9][0-9]{0,8}")
+_ROOT = Pointer()
 
 
-def leaves(data: Data, pointer: str = "") -> Iterator[tuple[Pointer, Data]]:
+def leaves(data: Data, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Data]]:
     """Every scalar, list and empty mapping of merged data with its pointer, in order."""
     if isinstance(data, Mapping) and data:
         for key, value in data.items():
-            yield from leaves(value, f"{pointer}/{token(key)}")
+            yield from leaves(value, pointer / key)
     else:
-        yield Pointer(pointer), data
+        yield pointer, data

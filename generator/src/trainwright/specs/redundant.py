@@ -86,8 +86,8 @@ class WrittenLayers:
 
 def read(spec: Layered) -> WrittenLayers:
     """Find out who writes what over whom. One pass: this is done for every job."""
-    current: dict[str, _Written] = {}  # by pointer, of the layers so far
-    mappings: dict[str, Layer] = {}  # where one of them has a mapping
+    current: dict[Pointer, _Written] = {}  # by pointer, of the layers so far
+    mappings: dict[Pointer, Layer] = {}  # where one of them has a mapping
     written: list[_Written] = []
     for layer in spec.layers:
         if layer.label != BUILT_IN:
@@ -97,7 +97,9 @@ def read(spec: Layered) -> WrittenLayers:
     return WrittenLayers(spec, tuple(written))
 
 
-def _over(current: dict[str, _Written], mappings: dict[str, Layer], one: _Written) -> _Written:
+def _over(
+    current: dict[Pointer, _Written], mappings: dict[Pointer, Layer], one: _Written
+) -> _Written:
     """Lay one value over what the layers so far have written."""
     pointer = one.pointer
     before = current.get(pointer)
@@ -105,10 +107,10 @@ def _over(current: dict[str, _Written], mappings: dict[str, Layer], one: _Writte
         one.inherited, one.source = {}, mappings[pointer]
         if one.value != {}:
             for inner, hidden in list(current.items()):
-                if inner.startswith(f"{pointer}/"):
+                if inner != pointer and inner.within(pointer):
                     hidden.hidden = True
                     del current[inner]
-            for inside in [m for m in mappings if f"{m}/".startswith(f"{pointer}/")]:
+            for inside in [mapping for mapping in mappings if mapping.within(pointer)]:
                 del mappings[inside]
     elif before is not None:
         # A mapping leaves away what was removed or replaced below it, even an empty one.
@@ -116,10 +118,10 @@ def _over(current: dict[str, _Written], mappings: dict[str, Layer], one: _Writte
         if before.value is not None:
             one.inherited, one.source = before.value, before.layer
     current[pointer] = one
-    above = pointer.rpartition("/")[0]
+    above = pointer.parent
     while above and above not in mappings:
         mappings[above] = one.layer
-        above = above.rpartition("/")[0]
+        above = above.parent
     return one
 
 

@@ -14,7 +14,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Data, Finding, Location
-from trainwright.pointer import token
+from trainwright.pointer import Pointer
 from trainwright.specs.yamltext import HalfCharacterError, Masked, masked
 
 MAX_BYTES = 256 * 1024  # a job spec is some 2 kB; the largest inlined script people have shown, 60
@@ -45,7 +45,7 @@ class Document:
     def place(self, pointer: str) -> Location:
         """Where the value is, or the nearest mapping around it that was written."""
         while pointer and pointer not in self.places:
-            pointer = pointer.rpartition("/")[0]
+            pointer = Pointer(pointer).parent
         line, column = self.places.get(pointer, (0, 0))
         return Location(self.file, self.above + line + 1, column + 1)
 
@@ -154,7 +154,7 @@ def documents(
 
 def _built(file: str, node: Node, builder: _Builder) -> Document | tuple[Finding, ...]:
     try:
-        data = builder.build(node, "", 0)
+        data = builder.build(node, Pointer(), 0)
     except _Refusal as refusal:
         return (refusal.finding(file, builder.above),)
     if builder.duplicates:
@@ -281,7 +281,7 @@ class _Builder:
         self._dialect = dialect
         self._constructor = SafeConstructor()
 
-    def build(self, node: Node, pointer: str, depth: int) -> Data:
+    def build(self, node: Node, pointer: Pointer, depth: int) -> Data:
         mark = node.start_mark
         self.places[pointer] = (mark.line, mark.column)
         self.count += 1
@@ -299,7 +299,7 @@ class _Builder:
             return self._mapping(node, pointer, depth + 1)
         if isinstance(node, SequenceNode) and node.tag == _SEQ:
             return [
-                self.build(item, f"{pointer}/{index}", depth + 1)
+                self.build(item, pointer / index, depth + 1)
                 for index, item in enumerate(node.value)
             ]
         raise _custom_tag(node)
@@ -319,7 +319,7 @@ class _Builder:
             raise _Refusal(dx.SYNTAX, f"{node.value} is not a finite number", _position(node))
         return value
 
-    def _mapping(self, node: MappingNode, pointer: str, depth: int) -> dict[str, Data]:
+    def _mapping(self, node: MappingNode, pointer: Pointer, depth: int) -> dict[str, Data]:
         pairs = node.value
         if any(key.tag == _MERGE for key, _ in pairs):
             own = [(key, value) for key, value in pairs if key.tag != _MERGE]
@@ -328,7 +328,7 @@ class _Builder:
         data: dict[str, Data] = {}
         for key_node, value_node in pairs:
             key = self._key(key_node)
-            child = f"{pointer}/{token(key)}"
+            child = pointer / key
             if key in data and pairs is node.value:
                 self.duplicates.append(self._duplicate(key_node, key, self.keys[child]))
                 continue

@@ -9,7 +9,7 @@ from trainwright.model import Data, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.template import PodTemplate
 from trainwright.objects.tolerant import mapping, sequence, text
-from trainwright.pointer import token
+from trainwright.pointer import Pointer
 
 
 def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
@@ -17,7 +17,7 @@ def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     for name, service in mapping(mapping(manifest.body.get("spec")).get("services")).items():
         container, spec = _service(str(name), mapping(service))
         pod: dict[str, Data] = {**spec, "containers": [container]}
-        pointer = f"/spec/services/{token(str(name))}"
+        pointer = Pointer.of("spec", "services", str(name))
         body = mapping(service)
         metadata = {"labels": body.get("labels"), "annotations": body.get("annotations")}
         # Docker starts a container again on the same machine, with the files that it has.

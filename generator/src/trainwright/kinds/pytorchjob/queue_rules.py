@@ -9,7 +9,7 @@ from trainwright.model import Severity
 from trainwright.objects.kueue import GROUP, QUEUE_LABEL, TOPOLOGY, sliced, version_of
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 
 
 def _k10(subject: Subject) -> Iterator[Hit]:
@@ -51,7 +51,7 @@ K10 = Rule(
 def _k06(subject: Subject) -> Iterator[Hit]:
     if QUEUE_LABEL in subject.labels and version_of(subject) >= (0, 20):
         version = subject.environment.kueue_version
-        pointer = f"/metadata/labels/{token(QUEUE_LABEL)}"
+        pointer = Pointer.of("metadata", "labels", QUEUE_LABEL)
         yield Hit(pointer, f"Kueue {version} knows no PyTorchJob of Kubeflow Trainer v1")
 
 

@@ -21,7 +21,7 @@ from trainwright.objects.launching import launches
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.tolerant import count, dig, mapping, mappings, text
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 
 
 def _p10(subject: Subject) -> Iterator[Hit]:
@@ -175,7 +175,7 @@ def _p15(subject: Subject) -> Iterator[Hit]:
         restart = mapping(spec).get("restartPolicy", "OnFailure")
         if restart in ("OnFailure", "Always") and isinstance(spec, dict):
             message = f"{role} restarts ({restart}) without a backoffLimit or a deadline"
-            yield Hit(f"{REPLICAS}/{token(str(role))}", message)
+            yield Hit(Pointer(REPLICAS) / str(role), message)
 
 
 P15 = Rule(
@@ -204,11 +204,11 @@ def _p16(subject: Subject) -> Iterator[Hit]:
     for role, spec in replicas(subject).items():
         restart = mapping(spec).get("restartPolicy")
         if restart not in (None, "Always", "OnFailure", "Never", "ExitCode"):
-            pointer = f"{REPLICAS}/{token(str(role))}/restartPolicy"
+            pointer = Pointer(REPLICAS) / str(role) / "restartPolicy"
             yield Hit(pointer, f"restartPolicy is {restart!r}: Always, OnFailure, Never, ExitCode")
     clean = dig(subject.spec, "runPolicy", "cleanPodPolicy")
     if clean not in (None, "All", "Running", "None"):
-        pointer = "/spec/runPolicy/cleanPodPolicy"
+        pointer = Pointer("/spec/runPolicy/cleanPodPolicy")
         yield Hit(pointer, f"cleanPodPolicy is {clean!r}: it must be All, Running or None")
 
 

@@ -11,7 +11,7 @@ from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import Container, PodTemplate
 from trainwright.objects.tolerant import count, dig, mapping, text
-from trainwright.pointer import Pointer, token
+from trainwright.pointer import Pointer
 
 ROLES = ("Master", "Worker")
 WEBHOOK = "kubeflow/trainer@v1.9.4:pkg/webhooks/pytorch/pytorchjob_webhook.go"
@@ -123,7 +123,7 @@ def _p03(subject: Subject) -> Iterator[Hit]:
             message = f"{role} has nothing under it"
         else:
             continue
-        yield Hit(f"{REPLICAS}/{token(str(role))}", message)
+        yield Hit(Pointer(REPLICAS) / str(role), message)
 
 
 P03 = Rule(

@@ -9,7 +9,7 @@ from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.template import PodTemplate
 from trainwright.objects.tolerant import amount, dig, mapping
-from trainwright.pointer import token
+from trainwright.pointer import Pointer
 
 
 def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
@@ -18,7 +18,7 @@ def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
         if isinstance(replica, dict):
             yield PodTemplate(
-                f"/spec/pytorchReplicaSpecs/{token(str(role))}/template",
+                Pointer.of("spec", "pytorchReplicaSpecs", str(role), "template"),
                 mapping(replica.get("template")),
                 str(role),
                 amount(replica.get("replicas")),
