@@ -15,8 +15,6 @@ from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.contents import Contents, Kind, open_checkpoint
 from trainwright_runtime.checkpoint.errors import CheckpointError
 
-_CHECKPOINT = click.Path(path_type=Path)
-
 
 class _Group(click.Group):
     """Turns what is wrong with a checkpoint into one line."""
@@ -34,25 +32,25 @@ class _Group(click.Group):
 def main() -> None:
     """Inspect, compare and convert checkpoints.
 
-    A checkpoint is a folder step-…, or a folder of them, of which the newest is taken. Every file
+    A checkpoint is a folder or URL step-…, or one of them, of which the newest is taken. Every file
     is held against its digest first, and reading one runs no code that lies in it.
     """
     warnings.filterwarnings("ignore", "torch.distributed is (disabled|unavailable)")
 
 
 @main.command()
-@click.argument("checkpoint", type=_CHECKPOINT)
+@click.argument("checkpoint")
 @click.option("--tensors", is_flag=True, help="List every tensor.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
-def inspect(checkpoint: Path, tensors: bool, output: str) -> None:
+def inspect(checkpoint: str, tensors: bool, output: str) -> None:
     """Show what a checkpoint holds."""
     contents = open_checkpoint(checkpoint)
     if output == "json":
         click.echo(json.dumps(_document(contents), indent=1))
         return
-    size = sum(file.stat().st_size for file in contents.path.iterdir())
+    size = sum(kind.bytes for kind in contents.tensors.values())
     click.echo(
-        f"{contents.path}: step {contents.step}, {_size(size)}, whole, "
+        f"{contents.path}: step {contents.step}, {_size(size)} of tensors, whole, "
         f"written by {contents.world_size} rank(s) with torch {contents.torch}"
     )
     for name in contents.state:
@@ -67,14 +65,14 @@ def inspect(checkpoint: Path, tensors: bool, output: str) -> None:
 
 
 @main.command()
-@click.argument("first", type=_CHECKPOINT)
-@click.argument("second", type=_CHECKPOINT)
+@click.argument("first")
+@click.argument("second")
 @click.option("--rtol", default=0.0, help="Relative difference that counts as none.")
 @click.option("--atol", default=0.0, help="Absolute difference that counts as none.")
 @click.option("--entry", help="Compare this entry only, for example model.")
 @click.pass_context
 def compare(
-    context: click.Context, first: Path, second: Path, rtol: float, atol: float, entry: str | None
+    context: click.Context, first: str, second: str, rtol: float, atol: float, entry: str | None
 ) -> None:
     """List what differs between two checkpoints; exit code 1 if anything does."""
     left, right = open_checkpoint(first), open_checkpoint(second)
@@ -86,11 +84,11 @@ def compare(
 
 
 @main.command()
-@click.argument("checkpoint", type=_CHECKPOINT)
-@click.argument("target", type=_CHECKPOINT)
+@click.argument("checkpoint")
+@click.argument("target", type=click.Path(path_type=Path))
 @click.option("--entry", default="model", show_default=True, help="What to convert.")
 @click.option("--force", is_flag=True, help="Replace the target.")
-def convert(checkpoint: Path, target: Path, entry: str, force: bool) -> None:
+def convert(checkpoint: str, target: Path, entry: str, force: bool) -> None:
     """Write the tensors of one entry as TARGET, a .safetensors file."""
     if target.suffix != ".safetensors":
         raise click.UsageError(f"{target}: expected a name that ends in .safetensors")

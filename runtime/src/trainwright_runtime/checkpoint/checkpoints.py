@@ -39,6 +39,7 @@ from trainwright_runtime.checkpoint.directory import (
     write_synced,
 )
 from trainwright_runtime.checkpoint.errors import CheckpointError
+from trainwright_runtime.checkpoint.objects import ObjectPath, Objects, split, store_of
 from trainwright_runtime.checkpoint.process import WORTH_IT, WriterProcess
 from trainwright_runtime.checkpoint.ranks import Ranks
 from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader, Writer
@@ -78,8 +79,8 @@ class Checkpoints:
         collective: bool = True,
         max_age: float | None = None,
     ) -> None:
-        self._directory = None if directory is None else Directory(Path(directory))
-        self._resume_from = None if resume_from is None else Path(resume_from)
+        self._directory = None if directory is None else store_of(directory)
+        self._resume_from = None if resume_from is None else str(resume_from)
         self._keep, self._every, self._tolerate = keep, every, tolerate
         self._asynchronous, self._collective = asynchronous, collective
         self._max_age = max_age
@@ -263,9 +264,11 @@ class Checkpoints:
         return self._ranks
 
     def _load(self, state: MutableMapping[str, object], ranks: Ranks) -> int | None:
-        candidates = ranks.first(lambda: [(path, seal(path)) for path in self._candidates()])
+        candidates = ranks.first(
+            lambda: [(path, seal(path), own) for path, own in self._candidates()]
+        )
         damaged: list[str] = []
-        for checkpoint, sealed in candidates:
+        for checkpoint, sealed, own in candidates:
             problems = ranks.every(defect(checkpoint, ranks.rank, ranks.count))
             problem = next(filter(None, problems), None)
             try:
@@ -275,7 +278,7 @@ class Checkpoints:
                 if ranks.first(partial(seal, checkpoint)) != sealed:
                     raise _ReplacedError
             damaged.append(f"{checkpoint}: {problem}")
-            if self._directory is not None and checkpoint.parent == self._directory.path:
+            if own:
                 self._broken.add(checkpoint.name)
             if ranks.rank == 0:
                 _log.warning("%s: passing over this checkpoint for the one before", damaged[-1])
@@ -286,36 +289,38 @@ class Checkpoints:
             )
         return None
 
-    def _candidates(self) -> Iterator[Path]:
+    def _candidates(self) -> Iterator[tuple[Path | ObjectPath, bool]]:
+        """What to try to load, in order, and whether it is of this run's own directory."""
         own = [] if self._directory is None else self._directory.steps()
         if self._directory is not None:
-            yield from (self._directory.path / name for name in own)
+            yield from ((self._directory.checkpoint(name), True) for name in own)
         if own or self._resume_from is None:
             return
-        if step_of(self._resume_from.name) is not None:
-            yield self._resume_from
+        parent, name = split(self._resume_from)
+        if step_of(name) is not None:
+            yield store_of(parent).checkpoint(name), False
             return
-        others = Directory(self._resume_from).steps()
-        if not others:
+        others = store_of(self._resume_from)
+        names = others.steps()
+        if not names:
             raise CheckpointError(
                 f"{self._resume_from} holds no checkpoint (a folder called step-…), and the run "
                 "is to resume from it: correct TRAINWRIGHT_RESUME_FROM or leave it out"
             )
-        yield from (self._resume_from / name for name in others)
+        yield from ((others.checkpoint(name), False) for name in names)
 
     def _write(
-        self, directory: Directory, ranks: Ranks, snapshot: _Snapshot, started: float
+        self, directory: Directory | Objects, ranks: Ranks, snapshot: _Snapshot, started: float
     ) -> _Unsaved | None:
         """Write a checkpoint; returns what the disk refused, the same on all ranks."""
         try:
             folder = ranks.first(lambda: directory.begin(snapshot.step))
             try:
-                digests = _write_files(folder, ranks, snapshot)
+                digests = _write_files(directory, folder, ranks, snapshot)
                 size = sum(path.stat().st_size for path in folder.iterdir())
                 ranks.first(lambda: directory.publish(folder, digests, self._retention()))
             finally:
-                if ranks.rank == 0:
-                    directory.abandon(folder)  # nothing is there once it is published
+                directory.abandon(folder)  # nothing is there once it is published
         except OSError as error:
             failure = (
                 f"the checkpoint of step {snapshot.step} could not be saved in "
@@ -400,7 +405,9 @@ def _content(value: object) -> object:
     return value.state_dict() if isinstance(value, Stateful) else value
 
 
-def _write_files(folder: Path, ranks: Ranks, snapshot: _Snapshot) -> dict[str, str]:
+def _write_files(
+    directory: Directory | Objects, folder: Path, ranks: Ranks, snapshot: _Snapshot
+) -> dict[str, str]:
     """Write and sync every file but the digests, which are returned: those of all ranks."""
     writer = Writer(folder, snapshot.writer)
     refused: OSError | None = None
@@ -416,6 +423,11 @@ def _write_files(folder: Path, ranks: Ranks, snapshot: _Snapshot) -> dict[str, s
     except CheckpointException as error:  # raised on all ranks when it is raised on one
         failed, cause = error, _cause(error)
         refused = writer.files.error or (cause if isinstance(cause, OSError) else None)
+    if failed is None:
+        try:
+            directory.collect(folder, writer.files.digests)
+        except OSError as error:
+            refused = error
     parts = ranks.every(_Part(snapshot.values, writer.files.digests, refused))
     if blame := next((part.refused for part in parts if part.refused), None):
         raise blame
@@ -443,7 +455,9 @@ def _cause(error: CheckpointException) -> BaseException:
     return next(iter(error.failures.values()))[0]
 
 
-def _restore(checkpoint: Path, state: MutableMapping[str, object], ranks: Ranks) -> int:
+def _restore(
+    checkpoint: Path | ObjectPath, state: MutableMapping[str, object], ranks: Ranks
+) -> int:
     """Fill the state from a checkpoint whose files are known to be whole; returns its step."""
     reader = Reader(checkpoint)
     try:

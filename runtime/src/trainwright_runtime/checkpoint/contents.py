@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,9 @@ from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 
 from trainwright_runtime.checkpoint import tree
-from trainwright_runtime.checkpoint.directory import Directory, defect, step_of
+from trainwright_runtime.checkpoint.directory import defect, step_of
 from trainwright_runtime.checkpoint.errors import CheckpointError
+from trainwright_runtime.checkpoint.objects import ObjectPath, split, store_of
 from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader
 from trainwright_runtime.checkpoint.tree import Json
 
@@ -43,7 +45,7 @@ class Kind:
 class Contents:
     """A checkpoint whose files are whole. Reading it runs no code that lies in it."""
 
-    path: Path
+    path: Path | ObjectPath
     step: int
     world_size: int
     torch: str
@@ -72,15 +74,19 @@ class Contents:
         return tree.decode(self.state[name], held.__getitem__)
 
 
-def open_checkpoint(path: Path) -> Contents:
-    """A checkpoint, or the newest one of a folder of them. Raises CheckpointError."""
-    if step_of(path.name) is None:
-        names = Directory(path).steps()
+def open_checkpoint(location: str | os.PathLike[str]) -> Contents:
+    """A checkpoint, or the newest one of a folder or URL of them. Raises CheckpointError."""
+    parent, name = split(location)
+    if step_of(name) is None:
+        store = store_of(location)
+        names = store.steps()
         if not names:
             raise CheckpointError(
-                f"{path} is not a checkpoint and holds none (a folder called step-…)"
+                f"{location} is not a checkpoint and holds none (a folder called step-…)"
             )
-        path = path / names[0]
+        path = store.checkpoint(names[0])
+    else:
+        path = store_of(parent).checkpoint(name)
     if problem := defect(path):
         raise CheckpointError(f"{path} is damaged: {problem}")
     document = read_document(path)
@@ -100,7 +106,7 @@ def open_checkpoint(path: Path) -> Contents:
     )
 
 
-def read_document(checkpoint: Path, text: str | None = None) -> dict[str, Any]:
+def read_document(checkpoint: Path | ObjectPath, text: str | None = None) -> dict[str, Any]:
     """`state.json`. Raises CheckpointError for one of another format."""
     document = json.loads((checkpoint / STATE).read_text() if text is None else text)
     if document["format"] != FORMAT:

@@ -19,9 +19,14 @@ import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trainwright_runtime.checkpoint.objects import ObjectPath
 
 try:
     import fcntl
@@ -30,8 +35,8 @@ except ImportError:  # Windows
 
 # Lines of "digest  name", so that `sha256sum -c SHA256SUMS` can be run by hand.
 DIGESTS = "SHA256SUMS"
-_LATEST = "latest"
-_STEP = re.compile(r"step-(\d{10,})")
+LATEST = "latest"
+_STEP = re.compile(r"step-(\d{10,})(\.[0-9a-f]{8})?")  # the end: of an attempt, in an object store
 _DIGEST_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _WRITER = re.compile(r"(\.writer-[0-9a-f]{8})(\.lock|-.*)")
 
@@ -72,6 +77,25 @@ class Retention:
     """Known to be unusable: these go first and do not count in `keep`."""
 
 
+def in_order(names: Iterable[str], pointed: str | None) -> list[str]:
+    """Checkpoints in the order in which to try them: `latest` first, then the highest step."""
+    return sorted(names, key=lambda name: (name == pointed, step_of(name)), reverse=True)
+
+
+def outdated(
+    names: Iterable[str], newest: str, retention: Retention, ages: Mapping[str, float]
+) -> list[str]:
+    """Checkpoints to remove once the newest is there. `ages` are needed where age decides."""
+    older = [name for name in names if (step_of(name) or 0) < (step_of(newest) or 0)]
+    limit = retention.max_age
+    usable = [
+        name
+        for name in older
+        if name not in retention.broken and (limit is None or ages[name] <= limit)
+    ]
+    return sorted({*usable[max(retention.keep, 1) - 1 :], *(set(older) - set(usable))})
+
+
 class Directory:
     """Where checkpoints are kept. Any number of writers may share it, dead ones included."""
 
@@ -89,8 +113,10 @@ class Directory:
             names = [path.name for path in self.path.iterdir() if _STEP.fullmatch(path.name)]
         except (FileNotFoundError, NotADirectoryError):
             return []
-        pointed = self._pointed()
-        return sorted(names, key=lambda name: (name == pointed, step_of(name)), reverse=True)
+        return in_order(names, self._pointed())
+
+    def checkpoint(self, name: str) -> Path:
+        return self.path / name
 
     def begin(self, step: int) -> Path:
         """A new hidden folder to write the checkpoint of a step into; OSError where it cannot be.
@@ -105,6 +131,9 @@ class Directory:
         folder.mkdir()
         return folder
 
+    def collect(self, folder: Path, names: Collection[str]) -> None:
+        """Each rank: bring files that it wrote in a folder from `begin` to where it is kept."""
+
     def publish(self, folder: Path, digests: Mapping[str, str], retention: Retention) -> Path:
         """Make a folder from `begin` visible, all at once, then remove what is too old.
 
@@ -117,14 +146,14 @@ class Directory:
         _sync(folder)
         # Everything that takes space happens before the first rename: a full disk must not leave
         # a checkpoint that is visible and yet counted as failed.
-        pointer = self._writer.hidden(_LATEST)
+        pointer = self._writer.hidden(LATEST)
         write_synced(pointer, f"{name}\n".encode())
         target = self.path / name
         if target.exists():  # the same step again, after going back to before it
             self._hide(target)
         folder.rename(target)
         _sync(self.path)
-        pointer.replace(self.path / _LATEST)
+        pointer.replace(self.path / LATEST)
         _sync(self.path)
         self._prune(name, retention)
         return target
@@ -140,27 +169,21 @@ class Directory:
 
     def _pointed(self) -> str | None:
         try:
-            return (self.path / _LATEST).read_text().strip()
+            return (self.path / LATEST).read_text().strip()
         except (OSError, UnicodeDecodeError):
             return None
 
     def _prune(self, newest: str, retention: Retention) -> None:
-        older = [name for name in self.steps() if (step_of(name) or 0) < (step_of(newest) or 0)]
-        usable = [
-            name
-            for name in older
-            if name not in retention.broken and not self._expired(name, retention.max_age)
-        ]
-        for name in sorted({*usable[max(retention.keep, 1) - 1 :], *(set(older) - set(usable))}):
+        names = self.steps()
+        ages = {name: self._age(name) for name in names} if retention.max_age else {}
+        for name in outdated(names, newest, retention, ages):
             self._hide(self.path / name)
 
-    def _expired(self, name: str, max_age: float | None) -> bool:
-        if max_age is None:
-            return False
+    def _age(self, name: str) -> float:
         try:
-            return (self.path / name / DIGESTS).stat().st_mtime < time.time() - max_age
+            return time.time() - (self.path / name / DIGESTS).stat().st_mtime
         except FileNotFoundError:
-            return False  # another writer removes it
+            return 0.0  # another writer removes it
 
     def _hide(self, checkpoint: Path) -> None:
         """Remove a checkpoint: first from sight, so that a kill leaves no half of one."""
@@ -259,19 +282,22 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def seal(checkpoint: Path) -> tuple[int, int] | None:
+def seal(checkpoint: Path | ObjectPath) -> tuple[int, int] | None:
     """What differs between two checkpoints of one name; None for one that is not there.
 
     The file and not its content: two writers of one state write the same digests.
     """
+    digests = checkpoint / DIGESTS
     try:
-        found = (checkpoint / DIGESTS).stat()
+        if not isinstance(digests, Path):
+            return zlib.crc32(digests.read_bytes()), 0  # of a name that is not used again
+        found = digests.stat()
     except OSError:
         return None
     return found.st_ino, found.st_mtime_ns
 
 
-def defect(checkpoint: Path, share: int = 0, shares: int = 1) -> str | None:
+def defect(checkpoint: Path | ObjectPath, share: int = 0, shares: int = 1) -> str | None:
     """What is wrong with a checkpoint's files, in words; None when they are as they were written.
 
     Digests are computed for every `shares`-th file only, so that ranks can divide the work.
@@ -292,7 +318,7 @@ def in_words(check: Callable[[], None]) -> str | None:
     return None
 
 
-def _check(checkpoint: Path, share: int, shares: int) -> None:
+def _check(checkpoint: Path | ObjectPath, share: int, shares: int) -> None:
     digests = _digests(checkpoint)
     present = {path.name for path in checkpoint.iterdir()} - {DIGESTS}
     if missing := sorted(digests.keys() - present):
@@ -305,7 +331,7 @@ def _check(checkpoint: Path, share: int, shares: int) -> None:
                 raise ValueError(f"{name} is not what was written: its SHA-256 differs")
 
 
-def _digests(checkpoint: Path) -> dict[str, str]:
+def _digests(checkpoint: Path | ObjectPath) -> dict[str, str]:
     digests = {}
     text = (checkpoint / DIGESTS).read_bytes().decode(errors="replace")
     for number, line in enumerate(text.splitlines(), 1):

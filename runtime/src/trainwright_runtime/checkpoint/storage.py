@@ -21,6 +21,7 @@ from torch.futures import Future
 from torch.utils.serialization import config as serialization_config
 
 from trainwright_runtime.checkpoint.errors import CheckpointError
+from trainwright_runtime.checkpoint.objects import ObjectFiles, ObjectPath
 from trainwright_runtime.checkpoint.process import WriterProcess
 
 _LARGE = 1024 * 1024  # bytes that are worth a second processor
@@ -128,13 +129,21 @@ class _Digest(io.IOBase):
 class Reader(filesystem.FileSystemReader):
     """Reads tensors with `weights_only`, as torch does, and the metadata no less carefully."""
 
+    def __init__(self, checkpoint: Path | ObjectPath) -> None:
+        super().__init__(str(checkpoint))
+        self._checkpoint = checkpoint
+        if isinstance(checkpoint, ObjectPath):
+            self.fs, self.path = ObjectFiles(checkpoint.fs), checkpoint.path  # type: ignore[assignment]
+
     def read_metadata(self, *_args: object, **_options: object) -> metadata.Metadata:
         # torch unpickles this file without restriction, which runs whatever is in it:
         # https://docs.python.org/3/library/pickle.html#restricting-globals
-        with (Path(self.path) / ".metadata").open("rb") as file:
+        with (self._checkpoint / ".metadata").open("rb") as file:
             found = _Unpickler(file).load()
         if not isinstance(found, metadata.Metadata):
-            raise CheckpointError(f"{self.path}/.metadata does not hold a checkpoint's metadata")
+            raise CheckpointError(
+                f"{self._checkpoint}/.metadata does not hold a checkpoint's metadata"
+            )
         return found
 
 

@@ -1,0 +1,150 @@
+"""Checkpoints in object storage: whole or invisible there too, wherever it ends."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from checkpoint_programs import step_of, uniform
+from click.testing import CliRunner
+from fsspec.implementations.memory import MemoryFileSystem
+
+from trainwright_runtime.checkpoint import CheckpointError, Checkpoints
+from trainwright_runtime.checkpoint.__main__ import main
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def url() -> str:
+    return f"memory://bucket-{next(_numbers)}/run"
+
+
+def files(url: str) -> list[str]:
+    fs, path = fsspec.core.url_to_fs(url)
+    return sorted(name.removeprefix(f"{path}/") for name in fs.find(path))
+
+
+def steps(url: str) -> list[int]:
+    names = [name for name in files(url) if name.endswith("SHA256SUMS")]
+    return sorted(int(name.split("-")[1].split(".")[0]) for name in names)
+
+
+def save(url: str, *numbers: int, **options: Any) -> None:
+    with Checkpoints(url, **{"keep": 2, **options}) as checkpoints:
+        for step in numbers:
+            checkpoints.save(step, uniform(step))
+
+
+def load(url: str) -> int | None:
+    state = uniform(0)
+    with Checkpoints(url) as checkpoints:
+        step = checkpoints.load(state)
+    assert step is None or step == step_of(state)
+    return step
+
+
+def test_the_newest_are_kept_and_found_again(url: str, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert load(url) is None
+    save(url, 1, 2, 3)
+    assert steps(url) == [2, 3]
+    assert load(url) == 3
+    save(url, 3)  # the same step again has another name, and replaces it
+    assert steps(url) == [2, 3]
+    assert len({name.split("/")[0] for name in files(url)} - {"latest"}) == 2
+    assert load(url) == 3
+    assert not list(tmp_path.iterdir())  # nothing of it stays on the disk
+
+
+def test_another_runs_checkpoints_are_where_a_fresh_run_starts(url: str, tmp_path: Path) -> None:
+    save(url, 4, 5)
+    state = uniform(0)
+    with Checkpoints(tmp_path, resume_from=url) as checkpoints:
+        assert checkpoints.load(state) == 5
+    first = next(name.split("/")[0] for name in files(url) if "-0000000004" in name)
+    with Checkpoints(tmp_path, resume_from=f"{url}/{first}") as checkpoints:
+        assert checkpoints.load(state) == step_of(state) == 4
+    with (
+        Checkpoints(tmp_path, resume_from=f"{url}/nothing") as checkpoints,
+        pytest.raises(CheckpointError, match="holds no checkpoint"),
+    ):
+        checkpoints.load(state)
+
+
+@pytest.mark.parametrize("name", ["__0_0.distcp", ".metadata", "state.json", "SHA256SUMS"])
+def test_what_is_damaged_or_gone_is_passed_over(name: str, url: str, caplog) -> None:
+    for damage in ("flip", "remove"):
+        save(url, 1, 2)
+        fs, path = fsspec.core.url_to_fs(url)
+        [found] = [f for f in fs.find(path) if "-0000000002" in f and f.endswith(f"/{name}")]
+        if damage == "remove":
+            fs.rm_file(found)
+        else:
+            content = bytearray(fs.cat_file(found))
+            content[len(content) // 2] ^= 0x10
+            fs.pipe_file(found, bytes(content))
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert load(url) == 1
+        hidden = (damage, name) == ("remove", "SHA256SUMS")  # as one that was never finished
+        assert hidden or "memory://" in caplog.text or "bucket" in caplog.text
+
+
+class Unreachable(Exception):
+    """As the libraries of object stores have them, which are no OSErrors."""
+
+
+def test_wherever_it_ends_the_one_before_is_whole(url: str, monkeypatch) -> None:
+    """The store refuses everything from the n-th change on, as after a kill."""
+    for last in range(1, 40):
+        place = f"{url}-{last}"
+        save(place, 1)
+        changes = itertools.count(1)
+
+        def counted(work: Any) -> Any:
+            def run(*arguments: Any, **options: Any) -> Any:
+                if next(changes) >= last:  # noqa: B023
+                    raise Unreachable("connection reset")
+                return work(*arguments, **options)
+
+            return run
+
+        with monkeypatch.context() as patch:
+            for name in ("put_file", "pipe_file", "rm_file", "rm"):
+                patch.setattr(MemoryFileSystem, name, counted(getattr(MemoryFileSystem, name)))
+            try:
+                with Checkpoints(place, keep=1) as checkpoints:
+                    checkpoints.save(2, uniform(2), wait=True)
+                ended = True
+            except CheckpointError as error:
+                assert "Unreachable: connection reset" in str(error)  # noqa: PT017
+                ended = False
+        assert load(place) in ((2,) if ended else (1, 2))
+        save(place, 3)
+        assert load(place) == 3
+        if ended and next(changes) < last:
+            assert last > 5, "the store was asked to change something"
+            return
+    pytest.fail("it never came to the end")
+
+
+def test_what_was_never_finished_is_swept_when_it_is_old(url: str, monkeypatch) -> None:
+    fs, path = fsspec.core.url_to_fs(url)
+    fs.pipe_file(f"{path}/step-0000000007.00000000/__0_0.distcp", b"half")
+    save(url, 1)
+    assert any("-0000000007" in name for name in files(url))  # it may be under way
+    monkeypatch.setattr("trainwright_runtime.checkpoint.objects._ABANDONED", -1.0)
+    save(url, 2)
+    assert not any("-0000000007" in name for name in files(url))
+
+
+def test_the_command_takes_urls(url: str) -> None:
+    save(url, 1, 2)
+    shown = CliRunner().invoke(main, ["inspect", url])
+    assert shown.exit_code == 0, shown.output
+    assert "step 2, " in shown.output
