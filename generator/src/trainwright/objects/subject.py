@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Job, Manifest
 from trainwright.objects.bundle import Bundle
+from trainwright.objects.core_templates import core_templates
 from trainwright.objects.lazy import cached_property
 from trainwright.objects.template import Container, PodTemplate
 from trainwright.objects.tolerant import mapping
@@ -87,6 +88,11 @@ class Subject:
     def templates(self) -> tuple[PodTemplate, ...]:
         """Every pod template of the object, whatever its kind."""
         return tuple(self.finder(self.manifest, self.around))
+
+    @cached_property
+    def pod_templates(self) -> tuple[PodTemplate, ...]:
+        """Every pod template, also of kinds of Kubernetes that train nothing, such as a Pod."""
+        return self.templates or tuple(core_templates(self.manifest))
 
     @cached_property
     def distinct(self) -> Subject:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trainwright.model import Data
@@ -114,14 +114,18 @@ class PodTemplate:
     @cached_property
     def containers(self) -> tuple[Container, ...]:
         """Main containers first, then init containers."""
-        found = []
-        for field_name, init in (("containers", False), ("initContainers", True)):
-            for index, item in enumerate(sequence(self.spec.get(field_name))):
-                body = mapping(item)
-                pointer = f"{self.pointer}/spec/{field_name}/{index}"
-                name = text(body.get("name"))
-                found.append(Container(self.placed.get(name, pointer), body, init))
-        return tuple(found)
+        return (*self._in("containers"), *self._in("initContainers", init=True))
+
+    @cached_property
+    def ephemeral(self) -> tuple[Container, ...]:
+        """The containers for debugging, which only Pods that run can have."""
+        return tuple(self._in("ephemeralContainers"))
+
+    def _in(self, field_name: str, *, init: bool = False) -> Iterator[Container]:
+        for index, item in enumerate(sequence(self.spec.get(field_name))):
+            body = mapping(item)
+            pointer = f"{self.pointer}/spec/{field_name}/{index}"
+            yield Container(self.placed.get(text(body.get("name")), pointer), body, init)
 
     @cached_property
     def trains(self) -> tuple[Container, ...]:

@@ -1,0 +1,32 @@
+"""Where the workloads of Kubernetes itself have their pod templates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.groupkind import GroupKind
+from trainwright.model import Manifest
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import amount, dig, mapping
+from trainwright.pointer import Pointer
+
+_TEMPLATE = Pointer("/spec/template")
+_AT: Mapping[GroupKind, Pointer] = {
+    GroupKind("", "Pod"): Pointer(),
+    GroupKind("", "PodTemplate"): Pointer("/template"),
+    GroupKind("", "ReplicationController"): _TEMPLATE,
+    GroupKind("apps", "DaemonSet"): _TEMPLATE,
+    GroupKind("apps", "Deployment"): _TEMPLATE,
+    GroupKind("apps", "ReplicaSet"): _TEMPLATE,
+    GroupKind("apps", "StatefulSet"): _TEMPLATE,
+    GroupKind("batch", "CronJob"): Pointer("/spec/jobTemplate/spec/template"),
+}
+
+
+def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
+    """The pod template of a Pod, or of what makes Pods; none of another kind."""
+    at = _AT.get(manifest.group_kind)
+    if at is not None:
+        body = mapping(dig(manifest.body, *at.parts))
+        replicas = amount(dig(manifest.body, "spec", "replicas"))
+        yield PodTemplate(at, body, replicas=replicas)

@@ -1,0 +1,425 @@
+"""The checks of the Pod Security Standards, by level and by minor version of Kubernetes.
+
+https://kubernetes.io/docs/concepts/security/pod-security-standards/, and by version
+https://github.com/kubernetes/pod-security-admission/tree/8f84a87/policy
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from trainwright.model import Data
+from trainwright.objects.subject import Hit
+from trainwright.objects.template import Container, PodTemplate
+from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
+from trainwright.pointer import Pointer
+
+BASELINE, RESTRICTED = "baseline", "restricted"
+_CAPABILITIES = Pointer("/security/capabilities")
+
+
+@dataclass(frozen=True)
+class _Context:
+    """A securityContext: that of the pod, or of one of its containers."""
+
+    pointer: str
+    body: Mapping[str, Data]
+    container: Container | None = None
+
+    def named(self, message: str) -> str:
+        return f"{self.container.name}: {message}" if self.container else message
+
+
+@dataclass(frozen=True)
+class _Pod:
+    """A pod as the checks see it, and the policy that it is held against."""
+
+    template: PodTemplate
+    level: str
+    minor: int
+
+    @property
+    def spec(self) -> Mapping[str, Data]:
+        return self.template.spec
+
+    @property
+    def pointer(self) -> str:
+        return f"{self.template.pointer}/spec"
+
+    @property
+    def containers(self) -> tuple[Container, ...]:
+        return (*self.template.containers, *self.template.ephemeral)
+
+    @property
+    def own(self) -> _Context:
+        """What is said for all containers."""
+        return _Context(f"{self.pointer}/securityContext", _security(self.spec))
+
+    @property
+    def contexts(self) -> Iterator[_Context]:
+        """What is said for each container."""
+        for container in self.containers:
+            pointer = f"{container.pointer}/securityContext"
+            yield _Context(pointer, _security(container.body), container)
+
+    def refused(self, what: str) -> str:
+        return f"{what} is refused by {self.level} pod security"
+
+
+def _security(body: Mapping[str, Data]) -> Mapping[str, Data]:
+    return mapping(body.get("securityContext"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One check: the minor versions that have it, and the pods that are exempt from it.
+
+    `demands` is true where a pod fails by what it lacks. Pods of Windows are exempt since the minor
+    `windows`, those in a user namespace since the minor `hostUsers`. A check of `restricted`
+    may take the place of one of `baseline`, in `overrides`.
+    """
+
+    id: str
+    level: str
+    run: Callable[[_Pod], Iterator[Hit]]
+    since: int = 0
+    demands: bool = False
+    windows: int | None = None
+    user_namespace: int | None = None
+    overrides: str = ""
+
+    def exempts(self, pod: _Pod) -> bool:
+        is_windows = dig(pod.spec, "os", "name") == "windows"
+        is_user_namespace = pod.spec.get("hostUsers") is False
+        return any(
+            applies and since is not None and pod.minor >= since
+            for applies, since in (
+                (is_windows, self.windows),
+                (is_user_namespace, self.user_namespace),
+            )
+        )
+
+
+def violations(template: PodTemplate, level: str, minor: int) -> Iterator[Hit]:
+    """Every field by which a namespace that enforces a level refuses the pods of a template.
+
+    Of a template that another object completes, nothing is said about what it lacks.
+    """
+    pod = _Pod(template, level, minor)
+    for check in _checks(level, minor, whole=not template.partial):
+        if not check.exempts(pod):
+            yield from check.run(pod)
+
+
+@lru_cache(maxsize=128)
+def _checks(level: str, minor: int, *, whole: bool) -> tuple[Check, ...]:
+    levels = {BASELINE: (BASELINE,), RESTRICTED: (BASELINE, RESTRICTED)}.get(level, ())
+    known = [
+        check
+        for check in CHECKS
+        if check.level in levels and check.since <= minor and (whole or not check.demands)
+    ]
+    overridden = {check.overrides for check in known}
+    return tuple(check for check in known if check.id not in overridden)
+
+
+# --- baseline -------------------------------------------------------------------------------------
+
+
+def _host_namespaces(pod: _Pod) -> Iterator[Hit]:
+    for field in ("hostNetwork", "hostPID", "hostIPC"):
+        if pod.spec.get(field) is True:
+            yield Hit(f"{pod.pointer}/{field}", pod.refused(field), Pointer.of(field))
+
+
+def _privileged(pod: _Pod) -> Iterator[Hit]:
+    for context in pod.contexts:
+        if context.body.get("privileged") is True:
+            yield Hit(f"{context.pointer}/privileged", pod.refused("privileged"))
+
+
+def _host_process(pod: _Pod) -> Iterator[Hit]:
+    for context in (pod.own, *pod.contexts):
+        if dig(context.body, "windowsOptions", "hostProcess") is True:
+            pointer = f"{context.pointer}/windowsOptions/hostProcess"
+            yield Hit(pointer, pod.refused("hostProcess"))
+
+
+def _host_paths(pod: _Pod) -> Iterator[Hit]:
+    yield from _volumes(pod, lambda source: source != "hostPath")
+
+
+def _host_ports(pod: _Pod) -> Iterator[Hit]:
+    for container in pod.containers:
+        for index, port in enumerate(mappings(container.body.get("ports"))):
+            if port.get("hostPort"):
+                pointer = f"{container.pointer}/ports/{index}/hostPort"
+                yield Hit(pointer, pod.refused("hostPort"))
+
+
+_HANDLERS = (
+    *("livenessProbe", "readinessProbe", "startupProbe"),
+    *("lifecycle/postStart", "lifecycle/preStop"),
+)
+
+
+def _handler_hosts(pod: _Pod) -> Iterator[Hit]:
+    """The kubelet sends what a probe or hook asks for, to any host that it names."""
+    for container in pod.containers:
+        for handler in _HANDLERS:
+            for way in ("httpGet", "tcpSocket"):
+                host = dig(container.body, *handler.split("/"), way, "host")
+                if host:
+                    pointer = f"{container.pointer}/{handler}/{way}/host"
+                    yield Hit(pointer, pod.refused(f"the host {host} of a probe or hook"))
+
+
+_ADDED = frozenset(
+    "AUDIT_WRITE CHOWN DAC_OVERRIDE FOWNER FSETID KILL MKNOD NET_BIND_SERVICE SETFCAP SETGID"
+    " SETPCAP SETUID SYS_CHROOT".split()
+)
+
+
+def _capabilities(pod: _Pod, allowed: frozenset[str] = _ADDED) -> Iterator[Hit]:
+    for context in pod.contexts:
+        for index, added in enumerate(sequence(dig(context.body, "capabilities", "add"))):
+            if text(added) not in allowed:
+                pointer = f"{context.pointer}/capabilities/add/{index}"
+                yield Hit(pointer, pod.refused(f"the capability {added}"), _CAPABILITIES)
+
+
+_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_PROFILES = ("RuntimeDefault", "Localhost")
+
+
+def _apparmor(pod: _Pod) -> Iterator[Hit]:
+    yield from _profiles(pod, "appArmorProfile", "the AppArmor profile")
+    for key, value in pod.template.annotations.items():
+        allowed = value in ("", "runtime/default") or text(value).startswith("localhost/")
+        if str(key).startswith(_APPARMOR) and not allowed:
+            yield _annotation(pod, key, f"the AppArmor profile {value}")
+
+
+def _profiles(pod: _Pod, field: str, what: str) -> Iterator[Hit]:
+    """The profiles of a field that are neither the runtime's own nor a file of the node."""
+    for context in (pod.own, *pod.contexts):
+        profile = context.body.get(field)
+        if isinstance(profile, dict) and profile.get("type") not in _PROFILES:
+            said = profile.get("type") or "without a type"
+            yield Hit(f"{context.pointer}/{field}", pod.refused(f"{what} {said}"))
+
+
+def _annotation(pod: _Pod, key: str, what: str) -> Hit:
+    at = Pointer(f"{pod.template.pointer}/metadata/annotations") / key
+    return Hit(at, pod.refused(what))
+
+
+_SECCOMP = "seccomp.security.alpha.kubernetes.io/pod"
+_CONTAINER_SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
+_SECCOMP_FIELD = 19  # annotations said it before this minor
+
+
+def _seccomp(pod: _Pod) -> Iterator[Hit]:
+    if pod.minor >= _SECCOMP_FIELD:
+        yield from _profiles(pod, "seccompProfile", "the seccomp profile")
+        return
+    keys = [_SECCOMP, *(f"{_CONTAINER_SECCOMP}{c.name}" for c in pod.containers)]
+    for key in keys:
+        value = pod.template.annotations.get(key)
+        allowed = value in (None, "runtime/default", "docker/default")
+        if not allowed and not text(value).startswith("localhost/"):
+            yield _annotation(pod, key, f"the seccomp profile {value}")
+
+
+def _proc_mount(pod: _Pod) -> Iterator[Hit]:
+    for context in pod.contexts:
+        mount = context.body.get("procMount")
+        if mount not in (None, "Default"):
+            yield Hit(f"{context.pointer}/procMount", pod.refused(f"procMount: {mount}"))
+
+
+_SELINUX_TYPES = {
+    0: ("", "container_t", "container_init_t", "container_kvm_t"),
+    31: ("container_engine_t",),
+}
+
+
+def _selinux(pod: _Pod) -> Iterator[Hit]:
+    allowed = _until(_SELINUX_TYPES, pod.minor)
+    for context in (pod.own, *pod.contexts):
+        options = mapping(context.body.get("seLinuxOptions"))
+        refused = [field for field in ("user", "role") if options.get(field)]
+        if (options.get("type") or "") not in allowed:
+            refused.append("type")
+        for field in refused:
+            said = f"the SELinux {field} {options[field]}"
+            yield Hit(f"{context.pointer}/seLinuxOptions/{field}", pod.refused(said))
+
+
+_SYSCTLS = {
+    0: (
+        "kernel.shm_rmid_forced",
+        "net.ipv4.ip_local_port_range",
+        "net.ipv4.tcp_syncookies",
+        "net.ipv4.ping_group_range",
+        "net.ipv4.ip_unprivileged_port_start",
+    ),
+    27: ("net.ipv4.ip_local_reserved_ports",),
+    29: (
+        "net.ipv4.tcp_keepalive_time",
+        "net.ipv4.tcp_fin_timeout",
+        "net.ipv4.tcp_keepalive_intvl",
+        "net.ipv4.tcp_keepalive_probes",
+    ),
+    32: ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
+    37: ("net.ipv4.tcp_slow_start_after_idle", "net.ipv4.tcp_notsent_lowat"),
+}
+
+
+def _sysctls(pod: _Pod) -> Iterator[Hit]:
+    allowed = _until(_SYSCTLS, pod.minor)
+    for index, sysctl in enumerate(mappings(pod.own.body.get("sysctls"))):
+        name = text(sysctl.get("name"))
+        if name not in allowed:
+            yield Hit(f"{pod.own.pointer}/sysctls/{index}", pod.refused(f"the sysctl {name}"))
+
+
+def _until(values: Mapping[int, tuple[str, ...]], minor: int) -> frozenset[str]:
+    """What a minor allows: what it added, and all before it."""
+    return frozenset(v for since, added in values.items() if since <= minor for v in added)
+
+
+# --- restricted -----------------------------------------------------------------------------------
+
+_SOURCES = frozenset(
+    "configMap csi downwardAPI emptyDir ephemeral image persistentVolumeClaim projected"
+    " secret".split()
+)
+
+
+def _restricted_volumes(pod: _Pod) -> Iterator[Hit]:
+    yield from _volumes(pod, _SOURCES.__contains__)
+
+
+def _volumes(pod: _Pod, allowed: Callable[[str], bool]) -> Iterator[Hit]:
+    """Volumes of refused kinds. One without a kind becomes an emptyDir before anybody asks."""
+    for pointer, volume in pod.template.volumes:
+        kinds = [key for key, source in volume.items() if key != "name" and source is not None]
+        if not any(map(allowed, kinds)):
+            spec = Pointer.of("volumes", text(volume.get("name")))
+            for kind in kinds:
+                yield Hit(Pointer(pointer) / kind, pod.refused(f"a volume of kind {kind}"), spec)
+
+
+def _privilege_escalation(pod: _Pod) -> Iterator[Hit]:
+    for context in pod.contexts:
+        if context.body.get("allowPrivilegeEscalation") is not False:
+            message = "allowPrivilegeEscalation must be false"
+            yield Hit(context.pointer, context.named(message))
+
+
+def _dropped(pod: _Pod) -> Iterator[Hit]:
+    for context in pod.contexts:
+        if "ALL" not in sequence(dig(context.body, "capabilities", "drop")):
+            yield Hit(context.pointer, context.named("all capabilities must be dropped"))
+
+
+def _restricted_capabilities(pod: _Pod) -> Iterator[Hit]:
+    yield from _capabilities(pod, frozenset({"NET_BIND_SERVICE"}))
+
+
+def _non_root(pod: _Pod) -> Iterator[Hit]:
+    whole = pod.own.body.get("runAsNonRoot")
+    for context in (pod.own, *pod.contexts):
+        value = context.body.get("runAsNonRoot")
+        if value is False:
+            message = context.named("runAsNonRoot must be true")
+            yield Hit(f"{context.pointer}/runAsNonRoot", message)
+        elif value is None and whole is None and context.container:
+            yield Hit(context.pointer, context.named("runAsNonRoot must be true"))
+
+
+def _non_root_user(pod: _Pod) -> Iterator[Hit]:
+    for context in (pod.own, *pod.contexts):
+        user = context.body.get("runAsUser")
+        if user == 0 and user is not False:
+            message = context.named("runAsUser must not be 0")
+            yield Hit(f"{context.pointer}/runAsUser", message, Pointer("/security/runAsUser"))
+
+
+def _has_seccomp(pod: _Pod) -> Iterator[Hit]:
+    whole = pod.own.body.get("seccompProfile")
+    for context in (pod.own, *pod.contexts):
+        profile = context.body.get("seccompProfile")
+        message = context.named("seccompProfile must be RuntimeDefault or Localhost")
+        if profile is not None and dig(profile, "type") not in _PROFILES:
+            yield Hit(f"{context.pointer}/seccompProfile", message)
+        elif profile is None and whole is None and context.container:
+            yield Hit(context.pointer, message)
+
+
+CHECKS = (
+    Check(id="hostNamespaces", level=BASELINE, run=_host_namespaces),
+    Check(id="privileged", level=BASELINE, run=_privileged),
+    Check(id="windowsHostProcess", level=BASELINE, run=_host_process),
+    Check(id="hostPathVolumes", level=BASELINE, run=_host_paths),
+    Check(id="hostPorts", level=BASELINE, run=_host_ports),
+    Check(id="hostProbesAndHostLifecycle", level=BASELINE, run=_handler_hosts, since=34),
+    Check(id="capabilities_baseline", level=BASELINE, run=_capabilities),
+    Check(id="appArmorProfile", level=BASELINE, run=_apparmor),
+    Check(id="seccompProfile_baseline", level=BASELINE, run=_seccomp),
+    Check(id="procMount", level=BASELINE, run=_proc_mount, user_namespace=35),
+    Check(id="seLinuxOptions", level=BASELINE, run=_selinux),
+    Check(id="sysctls", level=BASELINE, run=_sysctls),
+    Check(
+        id="restrictedVolumes",
+        level=RESTRICTED,
+        run=_restricted_volumes,
+        overrides="hostPathVolumes",
+    ),
+    Check(
+        id="allowPrivilegeEscalation",
+        level=RESTRICTED,
+        run=_privilege_escalation,
+        since=8,
+        demands=True,
+        windows=25,
+    ),
+    Check(
+        id="capabilities_restricted",
+        level=RESTRICTED,
+        run=_restricted_capabilities,
+        since=22,
+        windows=25,
+        overrides="capabilities_baseline",
+    ),
+    Check(
+        id="capabilities_dropped",  # upstream a part of the one before it
+        level=RESTRICTED,
+        run=_dropped,
+        since=22,
+        demands=True,
+        windows=25,
+    ),
+    Check(id="runAsNonRoot", level=RESTRICTED, run=_non_root, demands=True, user_namespace=35),
+    Check(id="runAsUser", level=RESTRICTED, run=_non_root_user, since=23, user_namespace=35),
+    Check(
+        id="seccompProfile_restricted",
+        level=RESTRICTED,
+        run=_has_seccomp,
+        since=_SECCOMP_FIELD,
+        demands=True,
+        windows=25,
+        overrides="seccompProfile_baseline",
+    ),
+    # Which alone is stricter than its baseline: it holds in user namespaces too.
+    Check(
+        id="procMount_restricted",
+        level=RESTRICTED,
+        run=_proc_mount,
+        since=35,
+        overrides="procMount",
+    ),
+)
