@@ -403,7 +403,7 @@ def test_a_script_on_a_volume_is_looked_for_there(repository: Repository, code: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--python", "no-such-python"), "--python no-such-python is no program"),
+        (("--python", "no-such-python"), "--python no-such-python is not a program"),
         (("--env", "=x"), '--env is "=x", expected NAME=VALUE or NAME'),
     ],
 )

@@ -318,9 +318,8 @@ class _Work:
         if not self._selection.whole:  # the others are as they were rendered, recorded or not
             listed = {**self._folder.unrecorded, **listed}
         present = self._folder.listed
-        as_before = kustomization.is_earlier(self.name, listed, present)
-        if self._options.writes or not as_before:
-            present = kustomization.written(self.name, listed, present)
+        if self._options.writes or not kustomization.is_right(self.name, listed, present):
+            present = kustomization.written(self.name, listed)
         wanted = {**self._texts, KUSTOMIZATION_FILE: present}
         selected = {file.name for file in self._selection.jobs}
         right = {

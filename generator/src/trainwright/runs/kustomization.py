@@ -2,16 +2,14 @@
 
 Without a list a GitOps engine would take every YAML file for an object, the values files too. In a
 plain list, a merge of two branches that change neighbouring lines keeps what one of them took out
-(`merge=union`), or stops. So the manifests of each job have comments around them, which stay when
-the job goes: two branches that add, retire, rename or delete different jobs change places that do
-not touch. At one place they can only both add, which a union gets right.
+(`merge=union`), or stops. So each recorded run has a line of its own above its manifests and an
+empty one below, which stay while the record does: a branch that retires a run and one that adds a
+job next to it change lines that do not touch. The list says nothing but what the records say.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from trainwright.kinds import TARGETS
 from trainwright.runs.record import VALUES_FILE, Record, Unrecorded
@@ -22,41 +20,38 @@ KUSTOMIZATION_FILE = "kustomization.yaml"
 
 Runs = Mapping[str, Record | Unrecorded]
 
-# No two lines are alike, so that git matches them. There are four of them, since it joins two
-# conflicts that are closer, and doubles what is between (xdl_simplify_non_conflicts in xmerge.c).
-_START = ("# {}: start", "# {}: manifests")
-_END = ("# {}: end", "# {}: these lines stay when the job goes")
-_MARK = re.compile(r"# ([0-9a-f]{12}): start")
-_OPEN, _CLOSE = "resources: [", "]"  # a list also where nothing is in it
 
+def written(environment: str, runs: Runs) -> str:
+    """Exactly the manifests, with the jobs in order.
 
-def written(environment: str, runs: Runs, present: str = "") -> str:
-    """Exactly the manifests, in the order of the present list, with new jobs where they belong.
-
-    What a target renders that is not a Kubernetes object is not for a GitOps engine either.
+    What a target renders that is not a Kubernetes object is not for a GitOps engine either. The
+    brackets are there since `resources:` with nothing below it is refused as empty.
     """
-    listed = _listed(runs)
-    entries: dict[str, list[str]] = {}
-    for job, manifests in listed.items():
-        entries.setdefault(_mark(job), []).extend(manifests)
     lines = [_head(environment), "apiVersion: kustomize.config.k8s.io/v1beta1\n"]
-    lines += ["kind: Kustomization\n", f"{_OPEN}\n"]
-    for mark in _order(present, listed):
-        manifests = entries.pop(mark, [])
-        lines += [f"{line.format(mark)}\n" for line in _START]
-        lines += [f"{path},\n" for path in manifests]
-        lines += [f"{line.format(mark)}\n" for line in _END]
-    return "".join((*lines, f"{_CLOSE}\n"))
+    lines += ["kind: Kustomization\n", "resources: [\n"]
+    for job, manifests in _listed(runs).items():
+        lines += [f"# {job}\n", *(f"{path},\n" for path in manifests), "\n"]
+    return "".join((*lines, "]\n"))
 
 
-def is_earlier(environment: str, runs: Runs, present: str) -> bool:
-    """Whether a list is right in the layout of earlier versions: a line for each manifest."""
+def is_right(environment: str, runs: Runs, present: str) -> bool:
+    """Whether a list names exactly the manifests, although it would be written differently.
+
+    Git puts the jobs that two branches add in any order, with one empty line for both, and earlier
+    versions wrote a line for each manifest and nothing else.
+    """
+    if _lines(present) == _lines(written(environment, runs)):
+        return True
     data = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
         "resources": [path for manifests in _listed(runs).values() for path in manifests],
     }
     return present == _head(environment) + yamlio.dump(data)
+
+
+def _lines(text: str) -> list[str]:
+    return sorted(filter(None, text.splitlines()))
 
 
 def _head(environment: str) -> str:
@@ -67,32 +62,10 @@ def _head(environment: str) -> str:
 
 
 def _listed(runs: Runs) -> dict[str, list[str]]:
-    """The manifests of each job that has any, by its name, in order."""
+    """The manifests of each run by the name of its job, in order: none of one that has ended."""
     found = {}
     for job, run in sorted(runs.items()):
         files = run.files if isinstance(run, Record) else run.files.sums
-        manifests = [f"{job}/{file}" for file in sorted(files) if file != VALUES_FILE]
-        if manifests and not TARGETS[run.target].envelope:
-            found[job] = manifests
+        if not TARGETS[run.target].envelope:
+            found[job] = [f"{job}/{file}" for file in sorted(files) if file != VALUES_FILE]
     return found
-
-
-def _mark(job: str) -> str:
-    """What the comments of a job have in common, which outlive it: not its name."""
-    return hashlib.sha256(job.encode()).hexdigest()[:12]
-
-
-def _order(present: str, jobs: Iterable[str]) -> Iterator[str]:
-    """The marks of the present list, in its order, and those of new jobs between them.
-
-    None is moved: a merge would take that for a removal and an addition.
-    """
-    marks = (_MARK.fullmatch(line) for line in present.splitlines())
-    there = dict.fromkeys(found[1] for found in marks if found)
-    names = {_mark(job): job for job in jobs}
-    new = [job for mark, job in names.items() if mark not in there]
-    for mark in there:
-        while new and mark in names and new[0] < names[mark]:
-            yield _mark(new.pop(0))
-        yield mark
-    yield from map(_mark, new)
