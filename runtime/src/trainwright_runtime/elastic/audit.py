@@ -37,13 +37,14 @@ class AuditLog:
     """
 
     def __init__(self, directory: Path | None, replica: str) -> None:
+        self._path: Path | None = None
         self._file = None
         self._waiting = b""
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
             # A new file for each life of a worker: the last line of a killed one may be half.
-            path = directory / f"{replica}-{os.getpid()}-{time.time_ns()}.jsonl"
-            self._file = path.open("ab", buffering=0)
+            self._path = directory / f"{replica}-{os.getpid()}-{time.time_ns()}.jsonl"
+            self._file = self._path.open("ab", buffering=0)
 
     def start(self, datasets: Mapping[str, Mapping[str, Any]]) -> None:
         """What the datasets are, by what their sources describe."""
@@ -72,9 +73,11 @@ class AuditLog:
         self._add({"kind": "commit", **line})
 
     def end(self, lineage: str, step: int, epochs: int) -> None:
-        """Every epoch is committed, and this is the lineage that counts."""
-        self._add({"kind": "end", "lineage": lineage, "step": step, "epochs": epochs})
-        self.flush()
+        """The program's end was run, and this is the lineage that counts; also after `close`."""
+        if self._path is not None:
+            line = {"kind": "end", "lineage": lineage, "step": step, "epochs": epochs}
+            with self._path.open("ab") as file:
+                file.write(_encode(line).encode() + b"\n")
 
     def flush(self) -> None:
         """One write, since a kill between two may leave half a line."""

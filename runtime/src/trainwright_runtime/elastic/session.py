@@ -132,8 +132,8 @@ class Session:
         except (OSError, ValueError):
             self._disconnect()
             raise
-        self.phase, self.late = Phase(reply["phase"]), reply["late"]
-        if reply["waiting"] and self.doing == IN_STEP:
+        self.phase, self.late = Phase(reply["phase"]), reply.get("late", "")
+        if reply.get("waiting") and self.doing == IN_STEP:
             _end_stalled(reply["waiting"])
         if sure or self.lineage == reply["lineage"]:
             self._heard = now

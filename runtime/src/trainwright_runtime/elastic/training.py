@@ -398,7 +398,6 @@ class Training:
             return False
         self._life = Life(stage=Stage.COMPLETE, step=self._life.step, leads=self._leads)
         if self._leads:
-            self._audit.end(self._progress.lineage, self.step, self._progress.epoch + 1)
             recovers = self._checkpoints.every and not self._group.fixed_world
             if recovers and (self._checkpoints.latest() or 0) != self.step:
                 self._write(wait=True)
@@ -409,6 +408,8 @@ class Training:
 
     def _ended_well(self) -> None:
         """The program is through: what it had to do is done."""
+        if self._leads and self._group.leads:
+            self._audit.end(self._progress.lineage, self.step, self._progress.epoch + 1)
         if self._leads and self._group.leads and not self._group.fixed_world:
             if folder := _path("TRAINWRIGHT_CHECKPOINT_DIR"):
                 ending.record(folder, self._steps.epochs, self.step)
