@@ -179,13 +179,16 @@ def _diff_live(
 ) -> int:
     """Differences to stdout, what the API server refuses to stderr; -1 lines mean names only."""
     from trainwright.cluster import live
+    from trainwright.specs.tree import Folder
+    from trainwright.workspace import Workspace
 
+    workspace = Workspace(Folder(context.root))
     findings, differ = [], False
     for environment in plan.environments:
         objects = list(live.rendered(context.root, environment))
         if not objects:
             continue
-        place = live.place(context.root, environment.name)
+        place = workspace.environment(environment.name)
         cluster, namespace = reach(place)
         for job, manifest in objects:
             where = reach.namespace or manifest.identity[2] or namespace

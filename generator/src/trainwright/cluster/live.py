@@ -12,14 +12,12 @@ from trainwright.findings.credentials import HIDDEN
 from trainwright.findings.diagnostics import REFUSED
 from trainwright.findings.redaction import unified_diff
 from trainwright.kinds import TARGETS
-from trainwright.model import Data, Environment, Finding, Location, Manifest
+from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.pointer import Pointer, typed
 from trainwright.render.build import EnvironmentBuild
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
 from trainwright.specs.load import JobFile
-from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
 
 # Who applies, by GitOps engine. As that manager the answer is what a sync would do, down to the
 # removal of fields that left git. https://kubernetes.io/docs/reference/using-api/server-side-apply/
@@ -59,11 +57,6 @@ class Comparison:
             new=f"git/{self.title}",
             context=context,
         )
-
-
-def place(root: Path, name: str) -> Environment:
-    """An environment by name. Raises SourceError when its own file is broken."""
-    return Workspace(Folder(root)).environment(name)
 
 
 def rendered(root: Path, planned: EnvironmentBuild) -> Iterator[tuple[JobFile, Manifest]]:
