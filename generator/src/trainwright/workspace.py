@@ -275,6 +275,21 @@ class Workspace:
         record = self.job(file).record
         return Recorded(record, listed.files) if record else None
 
+    def current_job(self, file: JobFile) -> Job | None:
+        """The job of a run that goes on and is behind nothing, waivers aside.
+
+        Its specs need not be parsed.
+        """
+        record, environment = self.folder(file.environment).record(file.name), None
+        if record is not None and record.state not in ENDED:
+            environment = self.sound(file.environment)
+        if record is None or environment is None:
+            return None
+        job = self._current(file, record)
+        spec = Layered(record.spec, self.loaded(file.environment).layers)
+        sound = job is not None and not any(resolve.problems(job, spec, environment))
+        return job if sound else None
+
     # --- runs as they stand --------------------------------------------------------------------
 
     def run(self, file: JobFile) -> JobRun:
@@ -336,14 +351,19 @@ class Workspace:
 
     def _is_current(self, file: JobFile, record: Record) -> bool:
         """Whether nothing that a run began with has changed since, in its own file or around it."""
+        return self._current(file, record) is not None
+
+    def _current(self, file: JobFile, record: Record) -> Job | None:
+        """The job of a run that is behind nothing; None for any other run."""
         environment = self.sound(file.environment)
         if environment is None or not self._says_the_same(file, record):
-            return False
+            return None
         below = self._below(file.environment, record)
         if below != record.inherited or record.target not in environment.targets:
-            return False
+            return None
         job = adjust.job_of(record, file, environment)
-        return job is not None and identity.facts(job, environment) == record.environment
+        same = job is not None and identity.facts(job, environment) == record.environment
+        return job if same else None
 
     def _below(self, environment: str, record: Record) -> Mapping[str, Data]:
         """Everything that lies below the own file of a recorded run's job, as it is now."""

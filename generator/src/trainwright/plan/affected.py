@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cache
 
 from trainwright.plan.sides import Side
 from trainwright.specs import ledger
-from trainwright.specs.load import RENDERED, JobFile
+from trainwright.specs.load import RENDERED, JobFile, Reader, environment_files
+
+# What may be the name of a spec, <folder>/<job>, wherever it stands in a file.
+_NAMED = re.compile(rb"([A-Za-z0-9-]+)/([A-Za-z0-9-]+)")
+_SPELT = re.compile(rb"[\\\xfe\xff]")  # escapes, and UTF-16, in which a name may look otherwise
 
 
 def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFile]:
@@ -20,14 +26,56 @@ def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFil
         for parts in (path.split("/") for path in changed)
         if len(parts) > 4 and parts[2] == RENDERED
     )
+    text = _Text(after.reader, changed)
     touched = {
         file
-        for file, known in after.jobs.items()
-        if (file.environment, file.name) in rendered or not changed.isdisjoint(known.loaded.files)
+        for file in _files(after)
+        if (file.environment, file.name) in rendered
+        or (text.may_decide(file) and not changed.isdisjoint(after.job(file).loaded.files))
     }
     touched |= {file for file in _retired(before, after, changed) if after.has(file)}
-    gone = {file for jobs in before.survey.jobs.values() for file in jobs if file not in after.jobs}
+    gone = {file for file in _files(before) if not after.has(file)}
     return frozenset(touched | gone)
+
+
+def _files(side: Side) -> Iterator[JobFile]:
+    return (file for jobs in side.survey.jobs.values() for file in jobs)
+
+
+class _Text:
+    """What the bytes of specs say of each other: thousands need not be parsed to rule them out."""
+
+    def __init__(self, reader: Reader, changed: frozenset[str]):
+        self._reader = reader
+        self._changed = changed
+        self._named = cache(self._names)
+
+    def may_decide(self, file: JobFile) -> bool:
+        """Whether a job may read a changed file. True where that takes parsing its specs."""
+        if not self._changed.isdisjoint(environment_files(file.environment)):
+            return True
+        ahead, seen = [file], set[JobFile]()
+        while ahead:
+            spec = ahead.pop()
+            if spec in seen:
+                continue
+            seen.add(spec)
+            if spec.path in self._changed:
+                return True
+            named = self._named(spec)
+            if named is None:
+                return True
+            ahead += named
+        return False
+
+    def _names(self, file: JobFile) -> frozenset[JobFile] | None:
+        """Every spec that a file may extend, and others; None where its text does not show it."""
+        raw = self._reader.raw(file.path)
+        if not isinstance(raw, bytes):
+            return frozenset()
+        if _SPELT.search(raw):
+            return None
+        return frozenset(JobFile(*map(bytes.decode, found)) for found in _NAMED.findall(raw))
 
 
 def _retired(before: Side, after: Side, changed: frozenset[str]) -> Iterator[JobFile]:

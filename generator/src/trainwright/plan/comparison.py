@@ -282,10 +282,8 @@ class _Comparison:
 
     def _demands(self, name: str) -> Iterator[tuple[Job, Demand]]:
         for file in self.after.survey.jobs.get(name, ()):
-            resolved = self.after.job(file)
-            job = self.after.running(resolved)
-            ended = resolved.decision is None or resolved.decision.step is Step.END
-            if job is not None and not ended:
+            job = self.after.active(file)
+            if job is not None:
                 yield job, demand.demand_of_job(job)
 
     def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:

@@ -78,6 +78,15 @@ class Side(Workspace):
             demand=demand.demand_of_job(job) if job and texts else demand.NOTHING,
         )
 
+    def active(self, file: JobFile) -> Job | None:
+        """A job that asks for resources, as its run has it."""
+        current = self.current_job(file)
+        if current is not None:
+            return current
+        resolved = self.job(file)
+        ended = resolved.decision is None or resolved.decision.step is Step.END
+        return None if ended else self.running(resolved)
+
     def running(self, resolved: ResolvedJob) -> Job | None:
         """The job as its run has it: as recorded, where that is behind what is written now."""
         sources, record, decision = resolved.sources, resolved.record, resolved.decision

@@ -75,7 +75,7 @@ def environment(
 def job(spec: Layered, environment: Environment, source: str) -> Job | tuple[Finding, ...]:
     """The job, or every reason why there can be none."""
     found = typed(spec, environment, source)
-    return tuple(_problems(found, spec, environment)) or found
+    return tuple(problems(found, spec, environment)) or found
 
 
 def typed(spec: Layered, environment: Environment, source: str) -> Job:
@@ -106,7 +106,8 @@ def typed(spec: Layered, environment: Environment, source: str) -> Job:
 # --- what no schema can see --------------------------------------------------------------------
 
 
-def _problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
+def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
+    """Everything in a job that contradicts itself or its environment."""
     yield from _references(job, spec, environment)
     yield from _queueing(job, spec, environment)
     yield from _elastic_range(job, spec)
