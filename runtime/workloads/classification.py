@@ -15,7 +15,7 @@ from torch.utils.data import DataLoader, DistributedSampler, Subset
 
 from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
 from trainwright_runtime.metrics import Metrics
-from workloads.datasets import DIGITS, DataError, Images, load
+from workloads.datasets import DIGITS, DataError, Images, available, load
 from workloads.distributed import BACKENDS, Place, process_group
 
 
@@ -37,8 +37,9 @@ def parser(
 
 def run(options: argparse.Namespace, name: str, network: Callable[[], nn.Module]) -> None:
     """Read the data and train; the dataset has the workload's name. Wrong data is one line."""
+    data = available(options.data)
     try:
-        train, test = (load(name, options.data, train=part) for part in (True, False))
+        train, test = (load(name, data, train=part) for part in (True, False))
     except DataError as error:
         sys.exit(f"error: {error}")
     torch.manual_seed(options.seed)

@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from trainwright_runtime import elastic
-from workloads.datasets import DIGITS, DataError, Images, load
+from workloads.datasets import DIGITS, DataError, Images, available, load
 from workloads.mnist import network
 
 
@@ -36,8 +36,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> None:
     options = parser().parse_args(argv)
+    data = available(options.data)
     try:
-        train, test = (load("mnist", options.data, train=part) for part in (True, False))
+        train, test = (load("mnist", data, train=part) for part in (True, False))
     except DataError as error:
         sys.exit(f"error: {error}")
     torch.manual_seed(options.seed)

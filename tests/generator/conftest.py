@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -24,3 +27,19 @@ def repository(tmp_path: Path) -> Repository:
     for name in ("dev/mnist", "prod/mnist", "prod/llm"):
         made.job(name)
     return made
+
+
+@pytest.fixture(scope="session")
+def only_torch(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter of a laptop: it has PyTorch, and nothing that is installed as editable."""
+    torch = importlib.util.find_spec("torch")
+    if torch is None or torch.origin is None:
+        pytest.skip("PyTorch is not installed")
+    folder = tmp_path_factory.mktemp("laptop")
+    venv.create(folder, symlinks=True)
+    python = folder / "bin/python"
+    vars_ = {"base": str(folder), "platbase": str(folder)}
+    packages = Path(sysconfig.get_path("purelib", "venv", vars_))
+    # Lines of .pth files in it are not followed, which is how editable packages are found.
+    (packages / "torch.pth").write_text(f"{Path(torch.origin).parents[1]}\n")
+    return str(python)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -77,6 +78,26 @@ def test_a_job_of_two_nodes_runs_in_it(target: str, tmp_path: Path) -> None:
     assert (done.exit_code, done.stdout) == (0, "no findings in 1 job\n"), done.output
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_its_example_needs_only_torch(target: str, tmp_path: Path, only_torch: str) -> None:
+    """Neither what is in the image nor a flag: a laptop with PyTorch rehearses it."""
+    assert init(tmp_path / "new", target=target).exit_code == 0
+    done = run(tmp_path / "new", "run", "dev/example", "--python", only_torch, "--dry-run")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.slow
+def test_its_example_trains(tmp_path: Path, only_torch: str) -> None:
+    assert init(tmp_path / "new").exit_code == 0
+    command = [str(Path(sys.executable).with_name("trainwright")), "run", "dev/example"]
+    done = subprocess.run(
+        [*command, "--python", only_torch],
+        cwd=tmp_path / "new", capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "2 processes, 100 steps: loss 0.0000" in done.stdout
+
+
 def test_its_workflows_are_lint_free(tmp_path: Path, npm_package: Callable[[str], Path]) -> None:
     init(tmp_path / "new", "--action", ACTION)
     workflows = sorted((tmp_path / "new/.github/workflows").iterdir())
@@ -91,13 +112,13 @@ def test_the_first_change_of_a_user_shows_in_the_plan(tmp_path: Path) -> None:
     init(folder)
     git.init(folder)
     git.commit(folder)
-    job = folder / "environments/dev/jobs/mnist.yaml"
-    job.write_text(job.read_text() + "flags: {epochs: 2}\n")
+    job = folder / "environments/dev/jobs/example.yaml"
+    job.write_text(job.read_text() + "flags: {steps: 2}\n")
     assert run(folder, "render").exit_code == 0
     plan = run(folder, "plan", "--against", "HEAD")
     assert plan.exit_code == 0, plan.output
-    assert "dev/mnist" in plan.stdout
-    assert "flags.epochs" in plan.stdout
+    assert "dev/example" in plan.stdout
+    assert "flags.steps" in plan.stdout
 
 
 def test_the_same_answers_give_the_same_bytes(tmp_path: Path) -> None:

@@ -14,15 +14,17 @@ from pathlib import Path
 
 import psutil
 import pytest
-from click.testing import Result
+from click.testing import CliRunner, Result
 
 from repository import Repository
+from trainwright.cli import main
 from trainwright.cli.run import run
 from trainwright.pods.pod import Mount, Pod, Port, Restart
 from trainwright.rehearsal import RehearsalError, processes, staging
 from trainwright.rehearsal.names import Names
 from trainwright.rehearsal.volumes import Volumes
 
+ROOT = Path(__file__).parents[2]
 PATIENCE = 120  # seconds: only to end a test that hangs
 
 # Ranks meet at MASTER_ADDR as torch would have them do, in a twentieth of the time. Each reports
@@ -362,7 +364,7 @@ def test_code_that_is_only_in_the_image_is_named_and_can_be_mapped(
     assert done.exit_code == 2
     assert _last(done) == (
         "trainwright: /srv/app/src/train.py is in the image, and this machine has no such file; "
-        "name the folder that holds the code with --root DIR"
+        f"name the folder that holds the code with --root {code}"
     )
     done = _run(repository, "--root", str(code))
     assert done.exit_code == 0, done.output
@@ -387,6 +389,60 @@ def test_modules_are_found_below_the_root_or_missed_at_once(
     (code / "sub/pkg/train.py").write_text(MEET)
     done = _run(repository, "--root", "code/sub")
     assert done.exit_code == 0, done.output
+
+
+def test_code_of_the_image_is_found_in_the_repository(repository: Repository, code: Path) -> None:
+    path = repository.job("dev/mnist", "launcher: python\n")
+    path.write_text(path.read_text().replace("{script: train.py}", "{module: pkg.train}"))
+    package = repository.root / "packages/trainer/src/pkg"
+    for folder in (package, repository.root / ".venv/pkg", repository.root / "env/lib/pkg"):
+        folder.mkdir(parents=True)
+        (folder / "train.py").write_text(MEET)
+    (repository.root / "env/pyvenv.cfg").touch()
+    done = _run(repository)
+    assert done.exit_code == 0, done.output
+    assert f"code: pkg.train is imported from {package.parent}" in done.stderr
+    (repository.root / "src/pkg/train").mkdir(parents=True)
+    (repository.root / "src/pkg/train/__init__.py").write_text(MEET)
+    done = _run(repository)
+    assert done.exit_code == 2
+    assert _last(done) == (
+        f"trainwright: pkg.train is in 2 folders of {repository.root}; choose one: "
+        f"--root {repository.root}/src or --root {package.parent}"
+    )
+
+
+@pytest.mark.parametrize("script", ["main.py", "/srv/app/main.py", "app/main.py"])
+def test_the_folder_of_a_script_is_named(script: str, repository: Repository, code: Path) -> None:
+    path = repository.job("dev/mnist", "launcher: python\n")
+    path.write_text(path.read_text().replace("train.py", script))
+    folder = repository.root / "trainer/src"
+    folder.mkdir(parents=True)
+    (folder / "main.py").write_text(MEET)
+    done = _run(repository)
+    assert done.exit_code == 2
+    assert _last(done).endswith(f"with --root {folder}")
+
+
+@pytest.mark.parametrize("job", ["mnist-gloo", "elastic-mnist"])
+def test_shipped_jobs_find_their_code(job: str, only_torch: str) -> None:
+    """From the root, by an interpreter that has nothing of the image but PyTorch."""
+    arguments = ["-C", str(ROOT), "run", f"dev/{job}", "--python", only_torch, "--dry-run"]
+    done = CliRunner().invoke(main, arguments)
+    assert done.exit_code == 0, done.output
+    assert f"code: trainwright_runtime is imported from {ROOT / 'runtime/src'}" in done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("job", ["mnist-gloo", "elastic-mnist"])
+def test_shipped_jobs_train_without_a_flag(job: str, only_torch: str) -> None:
+    command = [str(Path(sys.executable).with_name("trainwright")), "run", f"dev/{job}"]
+    done = subprocess.run(
+        [*command, "--python", only_torch], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "epoch 1: loss" in done.stdout
+    assert "training on the digits of scikit-learn" in done.stdout
 
 
 def test_a_script_on_a_volume_is_looked_for_there(repository: Repository, code: Path) -> None:

@@ -11,14 +11,14 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainwright.kinds import predicted
 from trainwright.pods import ranks
 from trainwright.pods.pod import Workload
 from trainwright.pods.ranks import Process
-from trainwright.rehearsal import RehearsalError, processes, rendering, reported, staging
+from trainwright.rehearsal import RehearsalError, packages, processes, rendering, reported, staging
 from trainwright.rehearsal.names import LOOPBACK
 from trainwright.rehearsal.processes import Audience, Outcome
 from trainwright.rehearsal.rendering import Rendering
@@ -117,11 +117,9 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
     operator, _ = predicted.find(rendered.manifests)
     workload = predicted.workload(rendered.manifests, rendered.size)
     with _work(options.keep) as work:
-        machine = _machine(options, work)
-        staged = staging.stage(
-            workload.pods, predicted.configs(rendered.manifests), machine, options.extra
+        machine, staged = _staged(
+            workload, predicted.configs(rendered.manifests), _machine(root, options, work), options
         )
-        _find_modules(staged, machine)
         yield Rehearsal(
             file=file,
             operator=operator.name,
@@ -132,6 +130,20 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
             code=machine.code,
             work=work,
         )
+
+
+def _staged(
+    workload: Workload,
+    configs: Mapping[str, Mapping[str, str]],
+    machine: Machine,
+    options: RehearsalOptions,
+) -> tuple[Machine, Staging]:
+    """The job's processes, which find the modules of the image in the repository."""
+    staged = staging.stage(workload.pods, configs, machine, options.extra)
+    if missing := _missing_modules(staged, machine):
+        machine = replace(machine, packages=_packages(missing, machine))
+        staged = staging.stage(workload.pods, configs, machine, options.extra)
+    return machine, staged
 
 
 @contextmanager
@@ -145,7 +157,7 @@ def _work(keep: Path | None) -> Iterator[Path]:
             yield Path(made)
 
 
-def _machine(options: RehearsalOptions, work: Path) -> Machine:
+def _machine(root: Path, options: RehearsalOptions, work: Path) -> Machine:
     python = _interpreter(options.python)
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     path = f"{Path(python).parent}{os.pathsep}{inherited.get('PATH', os.defpath)}"
@@ -154,6 +166,7 @@ def _machine(options: RehearsalOptions, work: Path) -> Machine:
         python=python,
         code=(options.code or options.here).absolute(),
         code_given=options.code is not None,
+        root=root,
         work=work,
         volumes=(options.volumes or work / "volumes").absolute(),
         inherited={**inherited, "PATH": path},
@@ -216,10 +229,10 @@ def _is_free(port: int) -> bool:
     return True
 
 
-def _find_modules(staged: Staging, machine: Machine) -> None:
-    """Say at once that a module is missing, instead of N times by traceback."""
+def _missing_modules(staged: Staging, machine: Machine) -> tuple[str, ...]:
+    """What the interpreter does not find, before N processes end in a traceback about it."""
     if not staged.modules:
-        return
+        return ()
     command = [machine.python, "-c", _FIND_MODULES, *staged.modules]
     env: Mapping[str, str] = staged.processes[0].env
     try:
@@ -237,9 +250,23 @@ def _find_modules(staged: Staging, machine: Machine) -> None:
     if done.returncode:
         reason = done.stderr.strip().rpartition("\n")[2]
         raise RehearsalError(f"{' and '.join(staged.modules)} cannot be imported: {reason}")
-    if missing := done.stdout.split():
+    return tuple(done.stdout.split())
+
+
+def _packages(missing: tuple[str, ...], machine: Machine) -> Mapping[str, Path]:
+    """The folder of the repository that each module is in, where there is exactly one."""
+    base = machine.code if machine.code_given else machine.root
+    found = {module: packages.with_module(base, module) for module in missing}
+    if nowhere := [module for module, folders in found.items() if not folders]:
         raise RehearsalError(
-            f"{machine.python} finds no module {' or '.join(missing)}; install it there, choose "
+            f"{machine.python} finds no module {' or '.join(nowhere)}; install it there, choose "
             f"another interpreter with --python, or name the folder it is in with --root DIR "
             f"(now {machine.code})"
         )
+    for module, folders in found.items():
+        if len(folders) > 1:
+            raise RehearsalError(
+                f"{module} is in {len(folders)} folders of {base}; choose one: "
+                + " or ".join(f"--root {folder}" for folder in folders)
+            )
+    return {module: folders[0] for module, folders in found.items()}

@@ -13,7 +13,7 @@ from trainwright.pods import command as commands
 from trainwright.pods import ranks
 from trainwright.pods.command import RUNTIME
 from trainwright.pods.pod import EnvVar, Pod
-from trainwright.rehearsal import RehearsalError
+from trainwright.rehearsal import RehearsalError, packages
 from trainwright.rehearsal.names import LOOPBACK, Names
 from trainwright.rehearsal.volumes import Volumes
 
@@ -29,7 +29,8 @@ _Item = TypeVar("_Item")
 class Machine:
     """What there is here instead of a cluster.
 
-    `code` stands for the folder of the image that the code lies in. `inherited` is the part of
+    `code` stands for the folder of the image that the code lies in, `packages` are folders of the
+    repository at `root` by the module that was found in them. `inherited` is the part of
     the caller's env that processes get, `given` what the command line adds. `token` is unlike
     that of any other rehearsal. `free_ports` finds the first of so many free ports in a row.
     """
@@ -37,6 +38,7 @@ class Machine:
     python: str
     code: Path
     code_given: bool
+    root: Path
     work: Path
     volumes: Path
     inherited: Mapping[str, str]
@@ -47,6 +49,7 @@ class Machine:
     token: str
     free_ports: Callable[[int], int]
     which: Callable[[str], str | None]
+    packages: Mapping[str, Path] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +105,7 @@ def stage(
         secrets=_distinct(_secrets(pods, machine.given)),
         notes=(
             *_distinct(note for one in staged for note in one.notes()),
+            *(f"code: {name} is imported from {at}" for name, at in machine.packages.items()),
             *names.notes(),
             *volumes.notes(),
         ),
@@ -163,7 +167,11 @@ class _Staged:
         env = self._names.env(self._pod, {**self._env, **added})
         env = {name: self._volumes.path(self._pod, value) for name, value in env.items()}
         hostname = self._names.hostname(self._pod, self._env)
-        path = [str(machine.code), env.get("PYTHONPATH"), machine.inherited.get("PYTHONPATH")]
+        path = [
+            *_distinct(map(str, (machine.code, *machine.packages.values()))),
+            env.get("PYTHONPATH"),
+            machine.inherited.get("PYTHONPATH"),
+        ]
         return LocalProcess(
             pod=self._pod.name,
             label=label,
@@ -245,12 +253,22 @@ class _Staged:
         code = self._machine.code
         if self._machine.code_given:
             return f"{script} of the image was not found in {code}, given with --root"
+        root = self._root_of(script)
         if Path(script).is_absolute():
             return (
                 f"{script} is in the image, and this machine has no such file; name the folder "
-                "that holds the code with --root DIR"
+                f"that holds the code with --root {root}"
             )
-        return f"{code / script} does not exist; name the folder that holds it with --root DIR"
+        return f"{code / script} does not exist; name the folder that holds it with --root {root}"
+
+    def _root_of(self, script: str) -> str:
+        """The one folder of the repository that holds the script, or a placeholder."""
+        parts = Path(script).parts[Path(script).is_absolute() :]
+        for start in range(len(parts)):
+            found = packages.with_file(self._machine.root, "/".join(parts[start:]))
+            if found:
+                return str(found[0]) if len(found) == 1 else "DIR"
+        return "DIR"
 
     def modules(self) -> Iterator[str]:
         """What the interpreter has to be able to import before anything is started."""
