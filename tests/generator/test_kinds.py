@@ -303,6 +303,36 @@ def _objects(paths: list[Path]) -> list[Path]:
     return [path for path in paths if path.name not in ("values.yaml", "compose.yaml")]
 
 
+OTHER_TESTS = (
+    *("rules/test_edges.py", "rules/test_edits.py", "rules/test_transitions.py"),
+    *("test_golden.py", "test_operators.py", "test_targets.py"),
+    *("cluster/test_states.py", "wiring/test_health.py"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("jobset", "jobset"), ("trainingjob", "trainingjob lattice custom-image")],
+)
+def test_tests_of_the_others_pass_without_it(name: str, words: str, tmp_path: Path) -> None:
+    here = Path(__file__).parent
+    package = _without(_kind(name), tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "about_kind", "-p", "no:cacheprovider"]
+        + ["-m", "not slow", *(str(here / file) for file in OTHER_TESTS)],
+        env={
+            **os.environ,
+            "ABOUT_KIND": words,
+            "PYTHONPATH": f"{package.parent}{os.pathsep}{here}",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-5000:] + done.stderr
+    assert int(re.search(r"(\d+) passed", done.stdout)[1]) > 500  # type: ignore[index]
+
+
 # --- adding one from outside ---------------------------------------------------------------------
 
 TOY = Path(__file__).parent / "toy_kind"

@@ -96,15 +96,25 @@ def test_elastic_jobs_are_told_where_they_can_run() -> None:
 
 # --- decisions -----------------------------------------------------------------------------------
 
-ENVIRONMENT = """\
+OPTIONS = {**dict.fromkeys(TARGETS, "{}"), "trainjob": '{version: "2.3"}'}
+
+
+def _environment(*without: str) -> str:
+    targets = ", ".join(
+        f"{name}: {given}" for name, given in OPTIONS.items() if name not in without
+    )
+    return f"""\
 apiVersion: trainwright.io/v1alpha1
 kind: Environment
 namespace: training
-kubernetes: {version: "1.34"}
-targets: {trainjob: {version: "2.3"}, jobset: {}, job: {}, compose: {}}
+kubernetes: {{version: "1.34"}}
+targets: {{{targets}}}
 podSecurity: baseline
 """
-ALL = ENVIRONMENT.replace("{trainjob", "{pytorchjob: {}, trainingjob: {}, trainjob")
+
+
+ENVIRONMENT = _environment("pytorchjob", "trainingjob")
+ALL = _environment()
 
 
 def _render(
