@@ -13,7 +13,6 @@ from trainwright.cluster.errors import NoKind
 from trainwright.cluster.pods import clean
 from trainwright.model import Data
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 # Kueue 0.14 and later store v1beta2; earlier ones have only v1beta1, of the same shape here.
 _VERSIONS = ("kueue.x-k8s.io/v1beta2", "kueue.x-k8s.io/v1beta1")
 

@@ -10,6 +10,7 @@ from trainwright.cluster.pods import UNSCHEDULED, LivePod, Termination, clean
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
 from trainwright.model import Data
+from trainwright.objects.kueue import QUEUE_LABEL
 
 # What keeps a pod from starting, the most telling first: of several pods one is shown.
 _TELLING = (
@@ -72,7 +73,7 @@ def judge(kind: Kind, sight: Observation) -> State:
 
 def _queued(told: State, sight: Observation) -> State:
     """Whoever has a queue was suspended by Kueue, and goes on by itself."""
-    queue = (sight.body["metadata"].get("labels") or {}).get(kueue.QUEUE_LABEL, "")
+    queue = (sight.body["metadata"].get("labels") or {}).get(QUEUE_LABEL, "")
     if not queue:
         return replace(told, ready=0)
     reason, message = kueue.reason(sight.workload, queue, sight.workloads)

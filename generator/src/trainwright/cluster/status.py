@@ -18,6 +18,7 @@ from trainwright.groupkind import GroupKind
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
 from trainwright.model import Data, Manifest
+from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.runs.decision import Held
 from trainwright.workspace import RunState
 
@@ -204,7 +205,7 @@ def _sights(
     if not live:
         return {}
     pods = _pods(cluster, namespace, selector, live)
-    queued = any(_label(one.body, kueue.QUEUE_LABEL) for one in live)
+    queued = any(_label(one.body, QUEUE_LABEL) for one in live)
     workloads = kueue.workloads(cluster, namespace) if queued else []
     beside = {i.manifest.name: i.beside for i in place.intents if i.manifest}
     sights = {}

@@ -16,6 +16,7 @@ from trainwright.equivalence.programs import Process, Program
 from trainwright.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
 from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
+from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods.pod import Pod as OperatedPod
 from trainwright.pods.pod import Restart as OperatedRestart
 from trainwright.pods.pod import Workload
@@ -102,14 +103,12 @@ class NormalForm:
 
 # What a workload's own operator reads, and so is already in the pods.
 _PART_OF_THE_WORKLOAD = frozenset((SERVICE, *PODGROUPS, *RUNTIMES))
-_QUEUE = "kueue.x-k8s.io/queue-name"
-_PRIORITY = "kueue.x-k8s.io/priority-class"
 # How pods say which group they start with or are placed with, which `gang` and the topology say.
 _MEMBERSHIP = frozenset(
     {
         "scheduling.k8s.io/group-name",
         "scheduling.x-k8s.io/pod-group",
-        "kueue.x-k8s.io/podset-group-name",
+        GROUP,
     }
 )
 
@@ -142,11 +141,11 @@ def normal_form(manifests: tuple[Manifest, ...], name: str = "") -> NormalForm:
         deadline=deadline.seconds if deadline else None,
         deadline_of=("attempt" if deadline.attempt else "run") if deadline else "",
         suspended=workload.suspended,
-        queue=labels.get(_QUEUE) or _scheduler_queue(workload),
-        queue_priority=labels.get(_PRIORITY, ""),
+        queue=labels.get(QUEUE_LABEL) or _scheduler_queue(workload),
+        queue_priority=labels.get(PRIORITY_LABEL, ""),
         gang=gang.members if gang else None,
         isolated=workload.isolated or any(m.group_kind == NETWORKPOLICY for m in manifests),
-        labels={k: value for k, value in labels.items() if k not in (_QUEUE, _PRIORITY)},
+        labels={k: value for k, value in labels.items() if k not in (QUEUE_LABEL, PRIORITY_LABEL)},
         annotations=metadata.get("annotations") or {},
         beside=dict(_beside(manifest, manifests, shown[0])),
         own=workload.own,

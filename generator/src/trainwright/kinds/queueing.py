@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO, GroupKind
 from trainwright.kinds.target import Deviation, Unsupported
 from trainwright.model import Data, Environment, Job
+from trainwright.objects.kueue import GROUP
 from trainwright.pointer import Pointer
 
 # The scheduler's name as each project's own chart installs it.
@@ -15,8 +16,7 @@ _POD_GROUPS = {"volcano": PODGROUP_OF_VOLCANO, "coscheduling": PODGROUP_OF_PLUGI
 
 # Kueue places each pod set by itself, and two of one group in one domain of the topology.
 # https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
-_GROUP_NAME = "kueue.x-k8s.io/podset-group-name"
-ONE_GROUP = {_GROUP_NAME: "ranks"}
+ONE_GROUP = {GROUP: "ranks"}
 _GROUPS_SINCE = (0, 13)
 
 
@@ -56,7 +56,7 @@ def ungroupable(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield Unsupported(
             Pointer("/topology"),
             f"Kueue {environment.kueue_version} places the master and the workers each by itself: "
-            f"{_GROUP_NAME} came with 0.13",
+            f"{GROUP} came with 0.13",
             "Use target trainjob or jobset, whose pods are one set, or a newer Kueue.",
         )
 

@@ -14,12 +14,13 @@ from functools import cache
 from trainwright.groupkind import GroupKind
 from trainwright.kinds import SERVED
 from trainwright.model import Data, Finding, Severity
+from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup
 
 UNLESS = "unless the webhook fills it"
 
-_QUEUE = "/metadata/labels/kueue.x-k8s.io~1queue-name"  # where a LocalQueue is named default
+_QUEUE = str(Pointer.of("metadata", "labels", QUEUE_LABEL))  # where a LocalQueue is named default
 
 
 def _fields(kind: GroupKind) -> tuple[str, ...]:

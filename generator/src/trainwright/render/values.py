@@ -10,6 +10,7 @@ from trainwright import quantity
 from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.model import POD_FIELDS, Data, Environment, Job, Volume
+from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import command
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import merge
@@ -109,9 +110,9 @@ def _own_labels(job: Job, name: str) -> dict[str, str]:
 def _object_labels(job: Job, environment: Environment) -> dict[str, str]:
     labels = {}
     if queueing.in_kueue(job, environment):
-        labels["kueue.x-k8s.io/queue-name"] = job.queue
+        labels[QUEUE_LABEL] = job.queue
         if job.queue_priority:
-            labels["kueue.x-k8s.io/priority-class"] = job.queue_priority
+            labels[PRIORITY_LABEL] = job.queue_priority
     return labels
 
 

@@ -11,6 +11,7 @@ from trainwright.gitops.wiring import kinds
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
 from trainwright.kinds.kind import Kind
 from trainwright.model import Data
+from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pointer import Pointer
 from trainwright.runs.record import RECORD_FILE, VALUES_FILE
 
@@ -201,7 +202,7 @@ def ignored_differences(site: Site) -> Iterator[dict[str, Data]]:
 
 
 def _written_by_kueue(kind: Kind) -> Iterator[str]:
-    guard = f'select(.metadata.labels["{kinds.QUEUE_LABEL}"])'
+    guard = f'select(.metadata.labels["{QUEUE_LABEL}"])'
     yield f"{guard} | {_jq(kind.suspend)}"
     placement = ", ".join(f".{field}" for field in kinds.PLACEMENT)
     workload = '.annotations["kueue.x-k8s.io/workload"]'

@@ -8,6 +8,7 @@ from trainwright.gitops.wiring import fluxcd, kinds
 from trainwright.gitops.wiring.naming import LABEL, bounded
 from trainwright.gitops.wiring.wiring import Files, InvalidSetting, Site, Wiring
 from trainwright.model import Data
+from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pointer import Pointer
 from trainwright.specs.yamlio import Block
 
@@ -116,7 +117,7 @@ def _ignored(site: Site) -> Iterator[dict[str, Data]]:
                 "target": {
                     "group": kind.group,
                     "kind": kind.kind,
-                    "labelSelector": kinds.QUEUE_LABEL,
+                    "labelSelector": QUEUE_LABEL,
                 },
                 "paths": [kind.suspend, *placed],
             }

@@ -8,8 +8,6 @@ from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
 from trainwright.model import Environment
 
-QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
-
 # Group and kind of what comes with a run of any target that is a Kubernetes object.
 _SUPPORTING = (
     ("", "ConfigMap"),
