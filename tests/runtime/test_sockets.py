@@ -72,3 +72,17 @@ def test_shutting_what_is_gone_is_no_error(pair: tuple[socket.socket, socket.soc
     for end in pair:
         end.close()
     sockets.shut(known)
+
+
+def test_only_connections_that_a_member_has_the_other_end_of_are_the_group_s(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    """A stream that a dataset opened meanwhile is left alone when a step is given up."""
+    one, other = pair
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stream = socket.create_connection(server.getsockname())
+        opened = sockets.connected()
+        theirs = [item.ends for item in opened if item.descriptor == other.fileno()]
+        kept = sockets.between(opened, theirs)
+        assert {item.descriptor for item in kept} == {one.fileno()}
+        stream.close()

@@ -30,6 +30,11 @@ class Transport(HTTPTransport[State]):
     def address(self) -> str:
         return f"http://{self._host}:{self._server.socket.getsockname()[1]}/checkpoint/"
 
+    def shutdown(self, wait: bool = True) -> None:
+        super().shutdown(wait)
+        if wait:
+            self._server.server_close()  # which torchft leaves to the end of the process
+
     def send_checkpoint(
         self, dst_ranks: list[int], step: int, state_dict: State, timeout: timedelta
     ) -> None:
@@ -51,7 +56,7 @@ def pack(state: State) -> State:
 
 
 def unpack(packed: Any) -> State:
-    """What was packed, in memory of its own."""
+    """What was packed. Its tensors lie in what was received, and are to be copied."""
     state = tree.decode(json.loads(packed["values"]), packed["tensors"].__getitem__)
     assert isinstance(state, dict), "a state is a dict"
     return state
