@@ -14,6 +14,9 @@ BACKOFF_LIMIT = 6  # the default of batch/v1
 def replicated(job_set: Mapping[str, Data], pointer: str) -> Iterator[PodTemplate]:
     """The pods of a JobSet's specification, which a TrainingRuntime contains too."""
     restarts = amount(dig(job_set, "failurePolicy", "maxRestarts"), 0)
+    policies = mappings(job_set.get("volumeClaimPolicies"))
+    claims = [claim for policy in policies for claim in mappings(policy.get("templates"))]
+    claimed = tuple(text(dig(claim, "metadata", "name")) for claim in claims)
     for index, group in enumerate(mappings(job_set.get("replicatedJobs"))):
         job = mapping(dig(group, "template", "spec"))
         yield PodTemplate(
@@ -22,4 +25,5 @@ def replicated(job_set: Mapping[str, Data], pointer: str) -> Iterator[PodTemplat
             text(group.get("name")),
             amount(group.get("replicas")) * amount(job.get("parallelism")),
             retried=restarts > 0 or amount(job.get("backoffLimit"), BACKOFF_LIMIT) != 0,
+            claimed=claimed,
         )

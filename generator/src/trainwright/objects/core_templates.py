@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from trainwright.groupkind import GroupKind
 from trainwright.model import Manifest
 from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import amount, dig, mapping
+from trainwright.objects.tolerant import amount, dig, mapping, mappings, text
 from trainwright.pointer import Pointer
 
 _TEMPLATE = Pointer("/spec/template")
@@ -29,4 +29,7 @@ def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
     if at is not None:
         body = mapping(dig(manifest.body, *at.parts))
         replicas = amount(dig(manifest.body, "spec", "replicas"))
-        yield PodTemplate(at, body, replicas=replicas)
+        # A StatefulSet makes a volume of each of its claim templates.
+        claims = mappings(dig(manifest.body, "spec", "volumeClaimTemplates"))
+        claimed = tuple(text(dig(claim, "metadata", "name")) for claim in claims)
+        yield PodTemplate(at, body, replicas=replicas, claimed=claimed)

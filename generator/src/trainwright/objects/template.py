@@ -76,7 +76,8 @@ class PodTemplate:
     `retried` says whether a pod that is lost or fails is replaced by a new one, as far as it is
     known. `placed` holds where a container of a name stands, when that is not in the template.
     A `partial` template is completed by an object that is not here, so that nothing follows from
-    what it lacks.
+    what it lacks. `claimed` are volumes beyond its own, of claims that the object makes for each
+    pod.
     """
 
     pointer: str
@@ -86,12 +87,14 @@ class PodTemplate:
     retried: bool | None = None
     placed: Mapping[str, str] = field(default_factory=dict)
     partial: bool = False
+    claimed: tuple[str, ...] = ()
 
     def alike(self, other: PodTemplate) -> bool:
         """Whether the pods differ in nothing but what the object calls them and how many."""
         return (
             self.body == other.body
-            and (self.retried, self.partial) == (other.retried, other.partial)
+            and (self.retried, self.partial, self.claimed)
+            == (other.retried, other.partial, other.claimed)
             and self.placed == other.placed
         )
 

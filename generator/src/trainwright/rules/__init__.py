@@ -20,6 +20,7 @@ from trainwright.rules import (
     secrets,
     security,
     variables,
+    volumes,
 )
 
 _GENERAL = (
@@ -33,6 +34,7 @@ _GENERAL = (
     pods.RULES,
     images.RULES,
     secrets.RULES,
+    volumes.RULES,
 )
 RULES: dict[str, Rule] = united(
     rule for family in (*(kind.rules for kind in SERVED.values()), *_GENERAL) for rule in family

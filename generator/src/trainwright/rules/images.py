@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.groupkind import TRAININGRUNTIME
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
@@ -108,4 +109,31 @@ D16 = Rule(
         environment="images: {registries: [registry.example.com/]}",
     ),
 )
-RULES = (D09, D15, D16)
+
+
+def _d27(subject: Subject) -> Iterator[Hit]:
+    if subject.kind.group == TRAININGRUNTIME.group:  # runtime and job complete each other
+        return
+    for template in subject.pod_templates:
+        for container in template.containers if not template.partial else ():
+            if not container.body.get("image"):
+                yield Hit(container.pointer, f"{container.name or 'a container'} has no image")
+
+
+D27 = Rule(
+    id="TW727",
+    name="missing-image",
+    severity=Severity.ERROR,
+    summary="Every container has an image.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Set image.",
+    by_hand="Set the image of the container.",
+    spec=Pointer("/image"),
+    source="https://kubernetes.io/docs/concepts/containers/images/",
+    per_pod=True,
+    run=_d27,
+    passing=Sample(pod("image: 'registry.example.com/ml/train:1'")),
+    failing=Sample(pod("command: [python, train.py]")),
+)
+RULES = (D09, D15, D16, D27)

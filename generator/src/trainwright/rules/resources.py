@@ -11,7 +11,7 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.launching import options
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
+from trainwright.objects.template import Container, PodTemplate
 from trainwright.objects.tolerant import count, dig, extended, mapping, mappings
 from trainwright.pointer import Pointer
 
@@ -205,6 +205,43 @@ D20 = Rule(
 )
 
 
+def _d24(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        whole = Container(f"{template.pointer}/spec", template.spec)
+        for asking in (whole, *template.containers):
+            for name, amount in asking.requests.items():
+                limit = asking.limits.get(name)
+                least, most = quantity.read(amount), quantity.read(limit)
+                # Of extended resources the two must be equal, which is another rule.
+                if least is None or most is None or least <= most or name in asking.extended:
+                    continue
+                pointer = Pointer(f"{asking.pointer}/resources/requests") / name
+                spec = "ephemeralStorage" if name == "ephemeral-storage" else name
+                yield Hit(
+                    pointer,
+                    f"{name}: request {amount}, limit {limit}",
+                    Pointer.of("resources", "limits", spec),
+                    also=(Pointer.of("resources", spec),),
+                )
+
+
+D24 = Rule(
+    id="TW724",
+    name="request-above-limit",
+    severity=Severity.ERROR,
+    summary="No container requests more than its limit.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Lower the request, or raise the limit.",
+    spec=Pointer("/resources"),
+    source="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
+    per_pod=True,
+    run=_d24,
+    passing=Sample(pod("resources: {requests: {memory: 1024Mi}, limits: {memory: 1Gi}}")),
+    failing=Sample(pod("resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}")),
+)
+
+
 def _d06(subject: Subject) -> Iterator[Hit]:
     for container in subject.containers:
         fabric = [name for name in container.extended if "rdma" in name or name.endswith("/efa")]
@@ -289,4 +326,4 @@ D05 = Rule(
         "[{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]}}",
     ),
 )
-RULES = (D01, D02, D03, D04, D05, D06, D20)
+RULES = (D01, D02, D03, D04, D05, D06, D20, D24)

@@ -49,6 +49,7 @@ def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
                 retried=template.retried,
                 placed={"node": "/spec/trainer"} if trainer else {},
                 partial=runtime is None,
+                claimed=template.claimed,
             )
 
 

@@ -1,0 +1,88 @@
+"""Volumes and their mounts: what is mounted is there, and what is there is mounted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.model import Severity
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container, PodTemplate
+from trainwright.objects.tolerant import mappings, text
+from trainwright.pointer import Pointer
+
+_VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
+_MOUNTING = ("volumeMounts", "volumeDevices")
+
+
+def _mounts(container: Container) -> Iterator[tuple[Pointer, str]]:
+    """The volume that each mount names, and where."""
+    for field in _MOUNTING:
+        for index, mount in enumerate(mappings(container.body.get(field))):
+            yield Pointer(container.pointer) / field / index, text(mount.get("name"))
+
+
+def _containers(template: PodTemplate) -> tuple[Container, ...]:
+    return (*template.containers, *template.ephemeral)
+
+
+def _d25(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        if template.partial:
+            continue
+        known = {*template.claimed} | {text(volume.get("name")) for _, volume in template.volumes}
+        for container in _containers(template):
+            for pointer, name in _mounts(container):
+                if name and name not in known:
+                    message = f'{container.name} mounts "{name}", there is no such volume'
+                    yield Hit(pointer, message, Pointer.of("volumes", name))
+
+
+D25 = Rule(
+    id="TW725",
+    name="mount-without-volume",
+    severity=Severity.ERROR,
+    summary="Every mount names a volume of the pod.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Add the volume, or correct the name of the mount.",
+    spec=Pointer("/volumes"),
+    source=_VOLUMES,
+    per_pod=True,
+    run=_d25,
+    passing=Sample(
+        pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]")
+    ),
+    failing=Sample(
+        pod("volumeMounts: [{name: dta, mountPath: /data}]", ", volumes: [{name: data}]")
+    ),
+)
+
+
+def _d26(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        mounted = {name for c in _containers(template) for _, name in _mounts(c)}
+        for pointer, volume in template.volumes if not template.partial else ():
+            name = text(volume.get("name"))
+            if name and name not in mounted:
+                message = f'no container mounts the volume "{name}"'
+                yield Hit(pointer, message, Pointer.of("volumes", name))
+
+
+D26 = Rule(
+    id="TW726",
+    name="unused-volume",
+    severity=Severity.WARNING,
+    summary="Every volume of a pod is mounted by a container.",
+    effect="What the volume holds is in no container, and the pod waits for it all the same.",
+    remedy="Mount it where it is needed, or remove it.",
+    spec=Pointer("/volumes"),
+    source=_VOLUMES,
+    per_pod=True,
+    run=_d26,
+    passing=Sample(
+        pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]")
+    ),
+    failing=Sample(pod("image: a", ", volumes: [{name: data}]")),
+)
+RULES = (D25, D26)
