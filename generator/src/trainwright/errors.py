@@ -5,12 +5,12 @@ TrainwrightError        exit 2: one line, no traceback
 ├── SelectionError      no environment or job matches what was asked for
 ├── EngineError         Helm could not be started, or the chart itself is broken
 ├── OutputError         rendered/ cannot be written
-│   └── publish.model.PublishError    rendered files cannot be published
-├── editing.EditError             a file cannot be edited in these lines alone
-├── images.ImageError             nobody says what an image tag stands for
-├── cluster.errors.ClusterError   a cluster cannot be asked, or does not answer
-├── operators.ManifestError       no operator makes pods of these manifests
-└── rehearsal.RehearsalError      a rendered job cannot be run on this machine
+│   └── gitops.publish.model.PublishError   rendered files cannot be published
+├── specs.edit.EditError                a file cannot be edited in these lines alone
+├── specs.image_lock.ImageError         the digest of an image tag is not to be had
+├── cluster.errors.ClusterError         a cluster cannot be asked, or does not answer
+├── pods.pod.ManifestError              no operator makes pods of these manifests
+└── rehearsal.RehearsalError            a rendered job cannot be run on this machine
 """
 
 INTERRUPTED = 130  # the exit code after Ctrl-C: 128 + SIGINT, as shells have it
