@@ -81,6 +81,7 @@ CONDITIONS = {
     "NOTES.txt",
     "_names.tpl",
     "configmap.yaml",
+    "dashboard.yaml",
     "networkpolicy.yaml",
     "persistentvolumeclaim.yaml",
     "podgroup.yaml",
