@@ -304,7 +304,7 @@ def _restricted_volumes(pod: _Pod) -> Iterator[Hit]:
 
 
 def _volumes(pod: _Pod, allowed: Callable[[str], bool]) -> Iterator[Hit]:
-    """Volumes of refused kinds. One without a kind becomes an emptyDir before anybody asks."""
+    """Volumes of refused kinds. One without a kind becomes an emptyDir before admission."""
     for pointer, volume in pod.template.volumes:
         kinds = [key for key, source in volume.items() if key != "name" and source is not None]
         if not any(map(allowed, kinds)):

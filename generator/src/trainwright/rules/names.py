@@ -1,0 +1,239 @@
+"""Names, labels and annotations as the API server takes them.
+
+https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trainwright.groupkind import SERVICE, GroupKind
+from trainwright.model import Data, Severity
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import dig, mappings, text
+from trainwright.pointer import Pointer
+
+_NAMES = "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"
+_LABELS = "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/"
+
+
+# What Helm or envsubst fill in before it is applied.
+_PLACEHOLDER = re.compile(r"\{\{.*\}\}|\$(?:[A-Z_][A-Z0-9_]*|\{\w+\})")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What names of one sort look like: what it is called, its characters, its length."""
+
+    called: str
+    pattern: re.Pattern[str]
+    longest: int
+
+    def problem(self, name: str) -> str:
+        """Why a text is not of this form; empty when it is."""
+        if _PLACEHOLDER.search(name):
+            return ""
+        if len(name) > self.longest:
+            return f"has {len(name)} characters, {len(name) - self.longest} over {self.longest}"
+        return "" if self.pattern.fullmatch(name) else f"is not {self.called}"
+
+
+_DNS = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_QUALIFIED = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+_SUBDOMAIN = Form(
+    "a DNS subdomain: lower case letters, digits, . and -",
+    re.compile(rf"{_DNS}(\.{_DNS})*"),
+    253,
+)
+_LABEL = Form("a DNS label: lower case letters, digits and -", re.compile(_DNS), 63)
+_LETTER_FIRST = Form(
+    "a DNS label that starts with a letter: lower case letters, digits and -",
+    re.compile("[a-z]([-a-z0-9]*[a-z0-9])?"),
+    63,
+)
+_SEGMENT = Form("a path segment: no / and no %", re.compile(r"(?!\.{1,2}\Z)[^/%]+"), 10**6)
+_PORT = Form(
+    "a name of a port: lower case letters, at least one, digits and single -",
+    re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?"),
+    15,
+)
+_KEY = Form("a qualified name: letters, digits, ., _ and -", re.compile(_QUALIFIED), 63)
+_VALUE = Form(
+    "the value of a label: letters, digits, ., _ and -, first and last a letter or digit",
+    re.compile(f"({_QUALIFIED})?"),
+    63,
+)
+
+_NAMED: Mapping[GroupKind, Form] = {
+    GroupKind("", "Namespace"): _LABEL,
+    # The CronJob adds eleven characters to the names of its Jobs.
+    GroupKind("batch", "CronJob"): Form(_SUBDOMAIN.called, _SUBDOMAIN.pattern, 52),
+}
+_FREE = (
+    *("rbac.authorization.k8s.io", "flowcontrol.apiserver.k8s.io"),
+    *("apiregistration.k8s.io", "internal.apiserver.k8s.io"),
+)
+# Of these, names have a form of their own, or a rule of their own says it.
+_OTHER = (
+    *(GroupKind("certificates.k8s.io", "ClusterTrustBundle"),),
+    *(GroupKind("networking.k8s.io", "IPAddress"), GroupKind("kubeflow.org", "PyTorchJob")),
+)
+_DIGIT_FIRST = 36  # https://github.com/kubernetes/enhancements/issues/5311
+
+
+def _form(subject: Subject) -> Form:
+    if subject.kind in _NAMED:
+        return _NAMED[subject.kind]
+    if subject.kind == SERVICE:
+        minor = int(subject.environment.kubernetes_version.split(".")[1])
+        return _LABEL if minor >= _DIGIT_FIRST else _LETTER_FIRST
+    return _SEGMENT if subject.kind.group in _FREE else _SUBDOMAIN
+
+
+def _named(form: Form, value: Data, at: str, what: str, spec: Pointer) -> Iterator[Hit]:
+    """What is wrong with one name; of what is not a text, the schema speaks."""
+    name = text(value)
+    problem = form.problem(name) if name else ""
+    if problem:
+        yield Hit(at, f'{what} "{name}" {problem}', spec)
+
+
+def _g16(subject: Subject) -> Iterator[Hit]:
+    metadata = subject.metadata
+    if subject.kind not in _OTHER and subject.manifest.api_version:
+        form = _form(subject)
+        yield from _named(form, metadata.get("name"), "/metadata/name", "the name", _NAME)
+        prefix = text(metadata.get("generateName")).removesuffix("-")
+        if not metadata.get("name"):
+            yield from _named(form, prefix, "/metadata/generateName", "the prefix", _NAME)
+    space = metadata.get("namespace")
+    yield from _named(_LABEL, space, "/metadata/namespace", "the namespace", _NAME)
+    yield from _plural_and_group(subject)
+    for template in subject.pod_templates:
+        yield from _in_pod(template)
+
+
+_NAME = Pointer("/name")
+_CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
+
+
+def _plural_and_group(subject: Subject) -> Iterator[Hit]:
+    if subject.kind == _CRD:
+        group, plural = subject.spec.get("group"), dig(subject.spec, "names", "plural")
+        expected, name = f"{plural}.{group}", subject.metadata.get("name")
+        if group and plural and name and name != expected:
+            yield Hit("/metadata/name", f'the name "{name}" is not plural and group: {expected}')
+
+
+_IN_POD: Mapping[str, Form] = {
+    "serviceAccountName": _SUBDOMAIN,
+    "priorityClassName": _SUBDOMAIN,
+    "runtimeClassName": _SUBDOMAIN,
+    "hostname": _LABEL,
+    "subdomain": _LABEL,
+}
+_IN_SPEC = {
+    "serviceAccountName": Pointer("/serviceAccount"),
+    "priorityClassName": Pointer("/priorityClass"),
+    "runtimeClassName": Pointer("/runtimeClass"),
+}
+
+
+def _in_pod(template: PodTemplate) -> Iterator[Hit]:
+    for field, form in _IN_POD.items():
+        at = f"{template.pointer}/spec/{field}"
+        spec = _IN_SPEC.get(field, _NAME)
+        yield from _named(form, template.spec.get(field), at, field, spec)
+    for pointer, volume in template.volumes:
+        name = volume.get("name")
+        spec = Pointer.of("volumes", text(name))
+        yield from _named(_LABEL, name, f"{pointer}/name", "the volume", spec)
+    for container in (*template.containers, *template.ephemeral):
+        at = f"{container.pointer}/name"
+        yield from _named(_LABEL, container.body.get("name"), at, "the container", _NAME)
+        for index, port in enumerate(mappings(container.body.get("ports"))):
+            at = f"{container.pointer}/ports/{index}/name"
+            yield from _named(_PORT, port.get("name"), at, "the port", _NAME)
+
+
+G16 = Rule(
+    id="TW516",
+    name="invalid-name",
+    severity=Severity.ERROR,
+    summary="Objects, and what is in their pods, have names that the API server accepts.",
+    effect="The API server refuses the object, or the pods that are made of it.",
+    remedy="Correct the name.",
+    spec=_NAME,
+    source=_NAMES,
+    run=_g16,
+    passing=Sample("{apiVersion: v1, kind: ConfigMap, metadata: {name: train.config}}"),
+    failing=Sample("{apiVersion: v1, kind: ConfigMap, metadata: {name: Train_Config}}"),
+)
+
+_ANNOTATIONS = 256 * 1024  # bytes of all keys and values
+
+
+def _g17(subject: Subject) -> Iterator[Hit]:
+    yield from _described(subject.metadata, "/metadata")
+    for template in subject.pod_templates:
+        if template.pointer:  # the metadata of a Pod is its own
+            yield from _described(template.metadata, f"{template.pointer}/metadata")
+        yield from _labelled(template.spec, f"{template.pointer}/spec", "nodeSelector")
+
+
+def _described(metadata: Mapping[str, Data], pointer: str) -> Iterator[Hit]:
+    yield from _labelled(metadata, pointer, "labels")
+    annotations = metadata.get("annotations")
+    if not isinstance(annotations, dict):
+        return
+    for key in annotations:
+        yield from _keyed(str(key).lower(), str(key), pointer, "annotations")
+    size = sum(len(f"{key}{text(value)}".encode()) for key, value in annotations.items())
+    if size > _ANNOTATIONS:
+        message = f"the annotations have {size} bytes, {size - _ANNOTATIONS} over {_ANNOTATIONS}"
+        yield Hit(f"{pointer}/annotations", message, Pointer("/annotations"))
+
+
+def _labelled(body: Mapping[str, Data], pointer: str, field: str) -> Iterator[Hit]:
+    labels = body.get(field)
+    for key, value in labels.items() if isinstance(labels, dict) else ():
+        yield from _keyed(str(key), str(key), pointer, field)
+        at = Pointer(pointer) / field / str(key)
+        problem = _VALUE.problem(text(value))
+        if problem:
+            spec = Pointer.of(field, str(key))
+            yield Hit(at, f'the value "{value}" of {key} {problem}', spec)
+
+
+def _keyed(read: str, key: str, pointer: str, field: str) -> Iterator[Hit]:
+    """What is wrong with a key: a name, after a domain and a slash if there is one."""
+    domain, slash, name = read.rpartition("/")
+    problem = _KEY.problem(name) or (_SUBDOMAIN.problem(domain) if slash else "")
+    if problem:
+        at, spec = Pointer(pointer) / field / key, Pointer.of(field, key)
+        yield Hit(at, f'the key "{key}" in {field} {problem}', spec)
+
+
+G17 = Rule(
+    id="TW517",
+    name="invalid-label",
+    severity=Severity.ERROR,
+    summary="Labels, annotations and node selectors have keys and values that the API server "
+    "accepts.",
+    effect="The API server refuses the object, or the pods that are made of it.",
+    remedy="Correct the key or the value.",
+    spec=Pointer("/labels"),
+    source=_LABELS,
+    run=_g17,
+    passing=Sample(
+        "{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a_b}}}"
+    ),
+    failing=Sample(
+        "{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a b}}}"
+    ),
+)
+RULES = (G16, G17)
