@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -22,7 +23,8 @@ from trainwright import helm
 from trainwright.errors import TrainwrightError
 from trainwright.render import build as plan
 from trainwright.specs import filetree
-from trainwright.specs.tree import Entry, Folder, Kind
+from trainwright.specs.memory import Observed
+from trainwright.specs.tree import Entry, Folder, Kind, Snapshot
 
 _HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
 _OPTIONS = plan.BuildOptions(today="2026-06-01")
@@ -80,7 +82,14 @@ RENDERED = (
     "prod/rendered/index.json",
     "prod/rendered/stray.yaml",
 )
-VERBS = (("check", "-o", "json"), ("check",), ("render", "--check"), ("diff",))
+VERBS = (
+    ("check", "-o", "json"),
+    ("check",),
+    ("list", "jobs", "-o", "json"),
+    ("list", "jobs"),
+    ("render", "--check"),
+    ("diff",),
+)
 SELECTIONS = ((), ("prod",), ("prod/a",), ("dev/*",))
 
 paths = st.sampled_from(sorted(CONTENTS))
@@ -250,8 +259,21 @@ class Edits(RuleBasedStateMachine):
     def race(self, edit: tuple[str, bytes | None], after: int, selection: tuple[str, ...]) -> None:
         """An edit while everything is being read, as by an editor that empties and rewrites."""
         racing = Racing(self.repository.root, after, lambda: self._write(*edit))
+        observed = Observed(Snapshot(racing))
         with suppress(TrainwrightError):
-            plan.build(self.repository.root, selection, _OPTIONS, specs=racing)
+            options = (self.repository.root, selection, _OPTIONS)
+            built = plan.build(*options, specs=observed, rendered=observed)
+            if Observed(racing.below).is_as(observed.seen):
+                assert built.findings == plan.build(*options).findings
+
+    @rule(selection=st.sampled_from(SELECTIONS), verb=st.sampled_from(VERBS[:4]))
+    def print_again(self, selection: tuple[str, ...], verb: tuple[str, ...]) -> None:
+        """What is remembered of a verb's output is what it prints."""
+        chosen = selection if verb[0] == "check" else ()
+        first, again = (self.repository.run(*verb, *chosen) for _ in range(2))
+        fresh = self.repository.run(*verb, *chosen, "--no-cache")
+        for result in (first, again):
+            assert (result.exit_code, result.output) == (fresh.exit_code, fresh.output)
 
     @rule(path=paths, after=st.integers(1, 40))
     def empty_and_rewrite(self, path: str, after: int) -> None:
@@ -367,6 +389,14 @@ def test_what_was_not_written_is_judged(inheriting: Repository, engine: Counting
     engine.asked = 0
     assert inheriting.run("check").exit_code == 0
     assert engine.asked > 0
+
+
+def test_what_another_process_looked_at_is_not_known(tmp_path: Path) -> None:
+    observed = Observed(Snapshot(Folder(tmp_path)))
+    assert observed.whole
+    elsewhere = pickle.loads(pickle.dumps(Snapshot(observed)))
+    assert elsewhere.entries("") == ()
+    assert not observed.whole
 
 
 # --- single mistakes ------------------------------------------------------------------------------

@@ -8,8 +8,21 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
-from trainwright.render import batch, cache
+from trainwright.render import batch
 from trainwright.render import build as plan
+from trainwright.specs import memory
+
+
+def _outputs(repository: Repository, verb: str) -> list[Path]:
+    """What is remembered of a verb's output."""
+    folder = memory.location(repository.root, "prod").parent
+    return sorted(folder.glob(f"_{verb}-*.json"))
+
+
+def _forget_output(repository: Repository) -> None:
+    """The next check looks at what is remembered of each job."""
+    for path in _outputs(repository, "check"):
+        path.unlink()
 
 
 def _options(**more) -> plan.BuildOptions:
@@ -17,7 +30,7 @@ def _options(**more) -> plan.BuildOptions:
 
 
 def _remembered(repository: Repository, environment: str) -> dict[str, object]:
-    path = cache.location(repository.root, environment)
+    path = memory.location(repository.root, environment)
     return json.loads(path.read_text())["jobs"]
 
 
@@ -81,8 +94,9 @@ OWN = {"prod/jobs/llm.yaml": "prod/llm"}
 def test_a_broken_cache_is_forgotten(repository: Repository, content: str) -> None:
     repository.run("render")
     assert repository.run("check").exit_code == 0
-    path = cache.location(repository.root, "prod")
-    path.write_text(content.replace('"x"', json.dumps(cache.fingerprint(cache.EMBEDDED))))
+    path = memory.location(repository.root, "prod")
+    path.write_text(content.replace('"x"', json.dumps(memory.fingerprint(memory.EMBEDDED))))
+    _forget_output(repository)
     assert repository.run("check").exit_code == 0
     assert set(_remembered(repository, "prod")) == {"llm", "mnist"}
 
@@ -93,27 +107,69 @@ def test_findings_are_remembered_whole(repository: Repository) -> None:
     assert "TW021" in first.stdout
     assert _remembered(repository, "prod")["llm"]
     assert repository.run("check", "-o", "json").stdout == first.stdout
+    _forget_output(repository)
+    assert repository.run("check", "-o", "json").stdout == first.stdout
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", '{"asked": 1}', "[" * 200_000, '{"asked": ASKED}', "TRUNCATED"]
+)
+def test_a_broken_output_is_forgotten(repository: Repository, content: str) -> None:
+    for verb in (("check",), ("list", "jobs")):
+        first = repository.run(*verb)
+        (path,) = _outputs(repository, verb[0])
+        whole = path.read_text()
+        known = content.replace("ASKED", json.dumps(json.loads(whole)["asked"]))
+        path.write_text(whole[:-20] if content == "TRUNCATED" else known)
+        again = repository.run(*verb)
+        assert (again.exit_code, again.output) == (first.exit_code, first.output)
+        assert json.loads(path.read_text())["text"] == first.stdout
+
+
+@pytest.mark.parametrize(
+    "other", [("-o", "json"), ("--fail-on", "note"), ("prod",)], ids=lambda words: words[0]
+)
+def test_what_was_asked_otherwise_has_another_output(
+    repository: Repository, other: tuple[str, ...]
+) -> None:
+    repository.job("prod/llm", "launcher: python\nprocsPerNode: 2\n")
+    for verb in (("check",), ("check", *other), ("check",)):
+        found, fresh = repository.run(*verb), repository.run(*verb, "--no-cache")
+        assert (found.exit_code, found.output) == (fresh.exit_code, fresh.output)
+
+
+def test_a_waiver_expires_although_no_file_changes(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.job("prod/llm", 'waivers: {TW717: {reason: known, until: "2026-06-30"}}\n')
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-06-30")
+    assert "expired" not in repository.run("check").stdout
+    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-07-01")
+    assert "expired" in repository.run("check").stdout
 
 
 def test_another_helm_in_the_same_place_has_another_memory(tmp_path: Path) -> None:
     binary = tmp_path / "helm"
     binary.write_text("one")
-    marks = {cache.fingerprint(str(binary))}
+    marks = {memory.fingerprint(str(binary))}
     binary.write_text("another")
-    cache.fingerprint.cache_clear()  # as in the next process
-    marks |= {cache.fingerprint(str(binary)), cache.fingerprint(cache.EMBEDDED)}
+    memory.fingerprint.cache_clear()  # as in the next process
+    marks |= {memory.fingerprint(str(binary)), memory.fingerprint(memory.EMBEDDED)}
     assert len(marks) == 3
 
 
 def test_what_did_not_change_is_not_written_again(repository: Repository) -> None:
     repository.run("render")
-    path = cache.location(repository.root, "prod")
+    path = memory.location(repository.root, "prod")
     repository.run("check")  # remembers what lies in rendered/ now
     before = path.stat()
     repository.run("check", "prod/llm")
     repository.run("render")
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-    assert [entry.name for entry in sorted(path.parent.iterdir())] == ["dev.json", "prod.json"]
+    known = [entry.name for entry in sorted(path.parent.iterdir())]
+    outputs = [entry.name for entry in _outputs(repository, "check")]
+    assert len(outputs) == 2  # of everything, and of prod/llm
+    assert known == sorted([*outputs, "dev.json", "prod.json"])
 
 
 def test_a_cache_that_cannot_be_written_is_no_failure(

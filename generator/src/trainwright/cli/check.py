@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +24,10 @@ from trainwright.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from trainwright.cli.memory import Printed
     from trainwright.manifests.run import ManifestOptions
     from trainwright.model import Finding
+    from trainwright.specs.tree import Tree
 
 FORMATS = ("text", "json", "sarif", "github", "junit", "markdown")
 VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, which costs an import
@@ -117,13 +119,48 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
                 need_schemas=not skip,
             )
             findings = _manifests(context, manifests, env, options, output)
+            sys.exit(FINDINGS if _at_least(findings, fail_on) else OK)
+        asked = {"output": output, "fail_on": fail_on, "helm": helm or ""}
+        # What was found out for another version must neither be read nor remembered.
+        if no_cache or kubernetes:
+            printed = _jobs(context, selections, asked, kubernetes=kubernetes or "")
         else:
-            # What was found out for another version must neither be read nor remembered.
-            planned = planning(helm, no_cache or bool(kubernetes))
-            plan = context.plan(selections, replace(planned, kubernetes=kubernetes or ""))
-            click.echo(report(context, plan, output, selections), nl=False)
-            findings = plan.findings
-        sys.exit(FINDINGS if _at_least(findings, fail_on) else OK)
+            printed = _remembered(context, selections, asked)
+        click.echo(printed.text, nl=False)
+        sys.exit(printed.code)
+
+
+def _remembered(context: Context, selections: tuple[str, ...], asked: Mapping[str, str]) -> Printed:
+    """What a check of specs prints, found out where something has changed since it last was."""
+    from trainwright.cli.memory import Memory
+    from trainwright.specs.memory import EMBEDDED
+
+    settings = {**asked, "today": today(), "color": str(context.color)}
+    engine = asked["helm"] or EMBEDDED
+    memory = Memory(context.root, "check", selections, settings, engine=engine)
+    printed = memory.recall()
+    if printed is None:
+        printed = _jobs(context, selections, asked, tree=memory.tree)
+        memory.keep(printed)
+    return printed
+
+
+def _jobs(
+    context: Context,
+    selections: tuple[str, ...],
+    asked: Mapping[str, str],
+    *,
+    tree: Tree | None = None,
+    kubernetes: str = "",
+) -> Printed:
+    """What a check of specs prints; without a tree it forgets what the last one found out."""
+    from trainwright.cli.memory import Printed
+
+    options = planning(asked["helm"] or None, no_cache=tree is None)
+    plan = context.plan(selections, replace(options, kubernetes=kubernetes), tree)
+    text = report(context, plan, asked["output"], selections)
+    failed = _at_least(plan.findings, asked["fail_on"])
+    return Printed(text, FINDINGS if failed else OK)
 
 
 def _manifests(

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from trainwright.render.build import Build, BuildOptions
+    from trainwright.specs.tree import Tree
 
 _HELD = "TRAINWRIGHT_HELD"  # the folder that a process above this one holds
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
@@ -56,10 +57,10 @@ def complete(
     from click.shell_completion import CompletionItem
 
     from trainwright.specs import load
-    from trainwright.specs.tree import Folder
+    from trainwright.specs.tree import Folder, find_root
 
     try:
-        found = load.discover(Folder(load.find_root(Path.cwd()))).jobs
+        found = load.discover(Folder(find_root(Path.cwd()))).jobs
     except TrainwrightError:
         return []
     names = [*found, *(str(job) for jobs in found.values() for job in jobs)]
@@ -88,9 +89,9 @@ class Context:
 
     @property
     def root(self) -> Path:
-        from trainwright.specs import load
+        from trainwright.specs.tree import find_root
 
-        return self._root.absolute() if self._root else load.find_root(Path.cwd())
+        return self._root.absolute() if self._root else find_root(Path.cwd())
 
     @property
     def color(self) -> bool:
@@ -107,10 +108,12 @@ class Context:
         colors = {"+": "green", "-": "red", "@": "cyan"}
         return self.paint(line, colors[line[0]]) if line[0] in colors else line
 
-    def plan(self, selections: tuple[str, ...], options: BuildOptions) -> Build:
+    def plan(
+        self, selections: tuple[str, ...], options: BuildOptions, tree: Tree | None = None
+    ) -> Build:
         from trainwright.render import build as plan
 
-        return plan.build(self.root, selections, options)
+        return plan.build(self.root, selections, options, specs=tree, rendered=tree)
 
     @contextmanager
     def held(self) -> Iterator[None]:

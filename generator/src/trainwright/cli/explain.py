@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
-from trainwright.cli.common import Context, complete, errors
+from trainwright.cli.common import OK, Context, complete, errors, no_cache
+
+if TYPE_CHECKING:
+    from trainwright.specs.tree import Tree
 
 
 @click.command()
@@ -39,17 +45,33 @@ LISTS = ("jobs", "environments", "targets", "rules", "formats", "wirings")
 @click.command(name="list")
 @click.argument("what", type=click.Choice(LISTS), default="jobs")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@no_cache
 @click.pass_obj
-def list_(context: Context, what: str, output: str) -> None:
+def list_(context: Context, what: str, output: str, no_cache: bool) -> None:
     """List jobs, environments, targets, rules, report formats or wirings."""
+    from trainwright.cli.memory import Memory, Printed
+    from trainwright.specs.tree import Folder
+
+    with errors():
+        if what != "jobs":
+            click.echo(_listed(context, what, output, lambda: Folder(context.root)), nl=False)
+            return
+        memory = Memory(context.root, "list", (), {"output": output, "color": str(context.color)})
+        printed = None if no_cache else memory.recall()
+        if printed is None:
+            printed = Printed(_listed(context, what, output, lambda: memory.tree), OK)
+            if not no_cache:
+                memory.keep(printed)
+        click.echo(printed.text, nl=False)
+
+
+def _listed(context: Context, what: str, output: str, files: Callable[[], Tree]) -> str:
     from trainwright.lifecycle import listing
     from trainwright.reports import terminal
 
-    with errors():
-        headers, rows = listing.LISTINGS[what](lambda: context.root)
-        if output == "json":
-            items = [dict(zip(headers, map(terminal.item, row), strict=True)) for row in rows]
-            click.echo(terminal.as_json("List", items), nl=False)
-        else:
-            cells = [[terminal.cell(value) for value in row] for row in rows]
-            click.echo(terminal.table(headers, cells, color=context.color), nl=False)
+    headers, rows = listing.LISTINGS[what](files)
+    if output == "json":
+        items = [dict(zip(headers, map(terminal.item, row), strict=True)) for row in rows]
+        return terminal.as_json("List", items)
+    cells = [[terminal.cell(value) for value in row] for row in rows]
+    return terminal.table(headers, cells, color=context.color)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TypeAlias
 
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
@@ -16,38 +15,38 @@ from trainwright.rules import RULES
 from trainwright.rules.transitions import TRANSITIONS
 from trainwright.runs.decision import Held
 from trainwright.specs import load
-from trainwright.specs.tree import Folder
+from trainwright.specs.tree import Tree
 from trainwright.workspace import Workspace
 
 Cell: TypeAlias = str | tuple[Held, ...]  # the latter is what a run is behind
 Rows: TypeAlias = tuple[tuple[str, ...], Sequence[tuple[Cell, ...]]]
-Root: TypeAlias = Callable[[], Path]  # asked only by lists that need the repository
+Files: TypeAlias = Callable[[], Tree]  # asked only by lists that need the repository
 
 
-def _jobs(root: Root) -> Rows:
-    return ("job", "object", "state", "target", "behind", "source"), list(_job_rows(root()))
+def _jobs(files: Files) -> Rows:
+    return ("job", "object", "state", "target", "behind", "source"), list(_job_rows(files()))
 
 
-def _job_rows(root: Path) -> Iterator[tuple[Cell, ...]]:
-    workspace = Workspace(Folder(root))
+def _job_rows(tree: Tree) -> Iterator[tuple[Cell, ...]]:
+    workspace = Workspace(tree)
     for jobs in workspace.survey.jobs.values():
         for job in jobs:
             run = workspace.run(job)
             yield str(job), run.object, run.status, run.target, run.held, job.path
 
 
-def _environments(root: Root) -> Rows:
-    found = load.discover(Folder(root())).jobs
+def _environments(files: Files) -> Rows:
+    found = load.discover(files()).jobs
     rows = [(name, str(len(jobs)), load.environment_path(name)) for name, jobs in found.items()]
     return ("environment", "jobs", "source"), [tuple(row) for row in rows]
 
 
-def _targets(root: Root) -> Rows:
+def _targets(files: Files) -> Rows:
     rows = [(t.name, t.kind, t.api_version, t.summary) for t in TARGETS.values()]
     return ("target", "kind", "apiVersion", "summary"), [tuple(row) for row in rows]
 
 
-def _rules(root: Root) -> Rows:
+def _rules(files: Files) -> Rows:
     found: list[Rule | Transition] = [*RULES.values(), *TRANSITIONS.values()]
     every: list[Diagnostic | Rule | Transition] = [*DIAGNOSTICS.values()]
     every += sorted(found, key=lambda rule: rule.id)
@@ -55,16 +54,16 @@ def _rules(root: Root) -> Rows:
     return ("rule", "severity", "name", "summary"), [tuple(row) for row in rows]
 
 
-def _formats(root: Root) -> Rows:
+def _formats(files: Files) -> Rows:
     return ("format", "summary"), [(f.name, f.summary) for f in FORMATS.values()]
 
 
-def _wirings(root: Root) -> Rows:
+def _wirings(files: Files) -> Rows:
     rows = [(w.engine, w.mode, w.summary) for w in WIRINGS.values()]
     return ("engine", "mode", "summary"), [tuple(row) for row in rows]
 
 
-LISTINGS: dict[str, Callable[[Root], Rows]] = {
+LISTINGS: dict[str, Callable[[Files], Rows]] = {
     "jobs": _jobs,
     "environments": _environments,
     "targets": _targets,

@@ -18,7 +18,7 @@ from trainwright.runs import folder as index
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
-from trainwright.specs import filetree, ledger, redundant
+from trainwright.specs import filetree, ledger, memory, redundant
 from trainwright.specs.filetree import Changes
 from trainwright.specs.load import JobFile, state_of
 from trainwright.specs.select import Selection, select
@@ -170,8 +170,8 @@ class _Work:
         self._folder = workspace.folder(self.name)
         self._history = history
         self._unknown: tuple[JobFile, ...] = ()  # jobs that may have a run that nobody knows
-        self._cache_path = cache.location(root, selection.environment)
-        self._mark = cache.fingerprint(options.helm or cache.EMBEDDED)
+        self._cache_path = memory.location(root, selection.environment)
+        self._mark = memory.fingerprint(options.helm or memory.EMBEDDED)
         self.environment = workspace.sound(self.name)
         remembers = options.use_cache and options.judge
         self._remembered = cache.load(self._cache_path, self._mark) if remembers else {}

@@ -6,21 +6,14 @@ be deleted at any time. It holds hashes and findings, never rendered text.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from trainwright.model import Data, Finding, Location, Related, Severity, Waiver
 from trainwright.pointer import Pointer
-
-EMBEDDED = "embedded"
-_PACKAGE = Path(__file__).parents[1]
+from trainwright.specs import memory
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,39 +24,6 @@ class Remembered:
     findings: tuple[Finding, ...]
     waivers: tuple[Waiver, ...]
     idle: Mapping[str, tuple[str, ...]] | None = None  # see overlays
-
-
-def location(root: Path, environment: str) -> Path:
-    """Where the memory of an environment is kept ($XDG_CACHE_HOME/trainwright/…)."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    key = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
-    return Path(base) / "trainwright" / key / f"{environment}.json"
-
-
-@cache
-def fingerprint(engine: str) -> str:
-    """Changes whenever code, chart, schemas or an engine do, by size and time of change.
-
-    An engine is a Helm binary, or `EMBEDDED`.
-    """
-    parts = [engine]
-    if engine != EMBEDDED:
-        from shutil import which
-
-        with contextlib.suppress(OSError):
-            status = Path(which(engine) or engine).stat()
-            parts.append(f"{status.st_size} {status.st_mtime_ns}")
-    for package in ("helm_python", "jsonschema_rs", "kubernetes_validate"):
-        spec = find_spec(package)
-        if spec and spec.origin:
-            parts.append(f"{spec.origin} {Path(spec.origin).stat().st_mtime_ns}")
-    for folder in (_PACKAGE, _PACKAGE / "chart", _PACKAGE / "schemas"):
-        for path, _, files in os.walk(folder):
-            for name in sorted(files):
-                if not name.endswith(".pyc"):
-                    status = os.stat(os.path.join(path, name))  # noqa: PTH116, PTH118 - hot
-                    parts.append(f"{path}/{name} {status.st_size} {status.st_mtime_ns}")
-    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
 
 
 def load(path: Path, mark: str) -> dict[str, Remembered]:
@@ -80,15 +40,7 @@ def load(path: Path, mark: str) -> dict[str, Remembered]:
 def save(path: Path, mark: str, jobs: Mapping[str, Remembered]) -> None:
     """Replace the memory of an environment; a cache that cannot be written is no failure."""
     data = {"fingerprint": mark, "jobs": {name: _plain(job) for name, job in jobs.items()}}
-    temporary = path.with_name(f"{path.name}-{os.urandom(8).hex()}")
-    try:
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps(data), encoding="utf-8")
-            temporary.replace(path)
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
+    memory.write(path, json.dumps(data))
 
 
 def _plain(job: Remembered) -> Data:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -49,7 +50,8 @@ class RenderedFolder:
             return filetree.hashes(folder, filetree.listing(folder))
         found = {}
         for path in self._files(""):
-            found[path] = filetree.digest_of(self.tree.read(f"{self.path}/{path}"))
+            with suppress(OSError):  # as of files on disk: who cannot read one knows no digest
+                found[path] = filetree.digest_of(self.tree.read(f"{self.path}/{path}"))
         return found
 
     def _files(self, inside: str) -> list[str]:

@@ -18,10 +18,10 @@ from trainwright.pointer import Pointer
 from trainwright.specs import schema
 from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
 from trainwright.specs.schema_errors import Violation, show
+from trainwright.specs.tree import ENVIRONMENTS as ENVIRONMENTS  # noqa: PLC0414 - a part of this
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document, parse
 
-ENVIRONMENTS = "environments"
 ENVIRONMENT_FILE = "environment.yaml"
 RENDERED = "rendered"
 BUILT_IN = "built-in"
@@ -73,17 +73,6 @@ class Inventory:
 
     jobs: Mapping[str, tuple[JobFile, ...]]
     findings: tuple[Finding, ...]
-
-
-def find_root(start: Path) -> Path:
-    """The nearest folder at or above `start` that has environments/ in it."""
-    for folder in (start, *start.parents):
-        if (folder / ENVIRONMENTS).is_dir():
-            return folder
-    raise SourceError(
-        f"no {ENVIRONMENTS}/ folder in {start} or above it; "
-        "change into the repository, or name it with --root"
-    )
 
 
 def discover(tree: Tree) -> Inventory:

@@ -14,9 +14,21 @@ from trainwright.errors import SourceError
 
 # special: a pipe, a socket or a device, which are never opened. Empty: nothing there, or nothing
 # that can be read.
+ENVIRONMENTS = "environments"
 SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has
 Kind = Literal["file", "folder", "link", "special", ""]
 MAX_BYTES = 64 * 1024 * 1024  # far above every file people write or that is rendered
+
+
+def find_root(start: Path) -> Path:
+    """The nearest folder at or above `start` that has environments/ in it."""
+    for folder in (start, *start.parents):
+        if (folder / ENVIRONMENTS).is_dir():
+            return folder
+    raise SourceError(
+        f"no {ENVIRONMENTS}/ folder in {start} or above it; "
+        "change into the repository, or name it with --root"
+    )
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,0 +1,129 @@
+"""What is remembered from one process to the next: where, by which version, and of which files.
+
+It lies outside the repository and may be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TypeAlias
+
+from trainwright.errors import SourceError
+from trainwright.specs.tree import Entry, Kind, Tree
+
+EMBEDDED = "embedded"
+_PACKAGE = Path(__file__).parents[1]
+_LIBRARIES = ("helm_python", "jsonschema_rs", "kubernetes_validate", "yaml")
+
+Seen: TypeAlias = Mapping[str, Mapping[str, str]]  # by kind of question and path, the answer
+
+
+def location(root: Path, name: str) -> Path:
+    """Where something about a repository is kept ($XDG_CACHE_HOME/trainwright/…)."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    key = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
+    return Path(base) / "trainwright" / key / f"{name}.json"
+
+
+@cache
+def fingerprint(engine: str) -> str:
+    """Changes whenever code, chart, schemas or an engine do, by size and time of change.
+
+    An engine is a Helm binary, or `EMBEDDED`.
+    """
+    parts = [engine, sys.version]
+    if engine != EMBEDDED:
+        from shutil import which
+
+        with contextlib.suppress(OSError):
+            status = Path(which(engine) or engine).stat()
+            parts.append(f"{status.st_size} {status.st_mtime_ns}")
+    for package in _LIBRARIES:
+        spec = find_spec(package)
+        if spec and spec.origin:
+            parts.append(f"{spec.origin} {Path(spec.origin).stat().st_mtime_ns}")
+    for folder in (_PACKAGE, _PACKAGE / "chart", _PACKAGE / "schemas"):  # which may be links
+        for path, _, files in os.walk(folder):
+            for name in sorted(files):
+                if not name.endswith(".pyc"):
+                    status = os.stat(os.path.join(path, name))  # noqa: PTH116, PTH118 - hot
+                    parts.append(f"{path}/{name} {status.st_size} {status.st_mtime_ns}")
+    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+def write(path: Path, text: str) -> None:
+    """Replace what is remembered; what cannot be written is no failure."""
+    temporary = path.with_name(f"{path.name}-{os.urandom(8).hex()}")
+    try:
+        with contextlib.suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_text(text, encoding="utf-8")
+            temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+class Observed:
+    """Another tree, and every answer that it gave: while those stay, so does what followed.
+
+    `whole` says whether nobody else looked: another process looks for itself.
+    """
+
+    def __init__(self, below: Tree):
+        self._below = below
+        self._answers: dict[str, dict[str, str]] = {"entries": {}, "kind": {}, "read": {}}
+        self.whole = True
+
+    @property
+    def seen(self) -> Seen:
+        return self._answers
+
+    def is_as(self, seen: Seen) -> bool:
+        """Whether the tree gives the same answers as another one did."""
+        return all(
+            _answer(self._below, question, path) == answer
+            for question, answers in seen.items()
+            for path, answer in answers.items()
+        )
+
+    def __reduce__(self) -> tuple[type[Observed], tuple[Tree]]:
+        self.whole = False
+        return (Observed, (self._below,))
+
+    def entries(self, folder: str) -> tuple[Entry, ...]:
+        self._note("entries", folder)
+        return self._below.entries(folder)
+
+    def kind(self, path: str) -> Kind:
+        self._note("kind", path)
+        return self._below.kind(path)
+
+    def read(self, path: str) -> bytes:
+        self._note("read", path)
+        return self._below.read(path)
+
+    def _note(self, question: str, path: str) -> None:
+        known = self._answers[question]
+        if path not in known:
+            known[path] = _answer(self._below, question, path)
+
+
+def _answer(tree: Tree, question: str, path: str) -> str:
+    """What a tree says of a path, in few letters."""
+    try:
+        if question == "kind":
+            return tree.kind(path)
+        if question == "read":
+            return hashlib.sha256(tree.read(path)).hexdigest()
+        listed = repr([(entry.name, entry.kind) for entry in tree.entries(path)])
+        return hashlib.sha256(listed.encode("utf-8", "backslashreplace")).hexdigest()
+    except (OSError, ValueError, SourceError) as error:
+        return f"{type(error).__name__}: {error}"
