@@ -17,7 +17,7 @@ from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.transition import Step, Transition
 from trainwright.rules import RULES
 from trainwright.rules.edits import reported_by
-from trainwright.rules.policy import WAIVABLE
+from trainwright.rules.policy import waivable
 from trainwright.rules.transitions import TRANSITIONS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -144,7 +144,7 @@ def _step(title: str, step: Step) -> Iterator[str]:
 
 def _waiving(rule: Any) -> Iterator[str]:
     yield from ("## How to waive it", "")
-    if rule.id not in WAIVABLE:
+    if rule.id not in waivable():
         yield from ("It cannot be waived: without it nothing is rendered.", "")
         return
     yield "For one job, in its spec:"

@@ -241,7 +241,7 @@ def test_a_closed_pipe_is_no_traceback(repository: Repository) -> None:
 def test_a_bug_is_exit_3_with_a_traceback(
     repository: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("trainwright.render.build.build", lambda *_: 1 / 0)
+    monkeypatch.setattr("trainwright.render.build.build", lambda *_, **__: 1 / 0)
     done = repository.run("check")
     assert done.exit_code == 3
     assert "ZeroDivisionError" in done.stderr

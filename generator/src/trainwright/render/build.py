@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Finding, Location, Severity
 from trainwright.render import batch, cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
-from trainwright.render.history import History
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import collisions, kustomization
 from trainwright.runs import folder as index
@@ -24,6 +24,9 @@ from trainwright.specs.load import JobFile, state_of
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder, Snapshot, Tree
 from trainwright.workspace import Workspace
+
+if TYPE_CHECKING:
+    from trainwright.render.history import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +106,8 @@ def build(
     nothing = not found.jobs and bool(found.findings)  # which say why there is nothing to select
     selected = () if nothing else select(patterns, found.jobs)
     if options.recover and history is None:
+        from trainwright.render.history import History  # 20 ms, for rendering alone
+
         history = History(root, beside=rendered is None)
     work = [_Work(root, workspace, selection, history, options) for selection in selected]
     _render(workspace, work, options)

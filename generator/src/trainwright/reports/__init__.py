@@ -4,28 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import redact_lines
 from trainwright.model import Finding, Location
-from trainwright.reports import github, json, junit, markdown, sarif, text
 from trainwright.reports.report import Format, Report
 
 if TYPE_CHECKING:
     from trainwright.render.build import Build  # 40 ms that a report of manifests has no use for
 
-FORMATS: dict[str, Format] = {
-    f.name: f
-    for f in (
-        text.FORMAT,
-        json.FORMAT,
-        sarif.FORMAT,
-        github.FORMAT,
-        junit.FORMAT,
-        markdown.FORMAT,
-    )
-}
+_NAMES = ("text", "json", "sarif", "github", "junit", "markdown")  # each one's module as well
+
+
+class _Formats(Mapping[str, Format]):
+    """The formats by name, each imported when it is asked for: a report is in one."""
+
+    def __getitem__(self, name: str) -> Format:
+        if name not in _NAMES:
+            raise KeyError(name)
+        found: Format = import_module(f"{__name__}.{name}").FORMAT
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_NAMES)
+
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+FORMATS: Mapping[str, Format] = _Formats()
 
 
 def _redacted(finding: Finding) -> Finding:

@@ -7,13 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.model import Data, Finding, Location, Severity
-from trainwright.objects.rule import Rule
-from trainwright.objects.transition import Transition
-from trainwright.rules import RULES
-from trainwright.rules.transitions import TRANSITIONS
+
+if TYPE_CHECKING:
+    from trainwright.objects.rule import Rule
+    from trainwright.objects.transition import Transition
 
 HOME = "https://github.com/trainwright/trainwright"
 WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
@@ -64,6 +65,9 @@ class Format:
 
 def rule(finding: Finding) -> Rule | Transition | Diagnostic:
     """The rule, transition or diagnostic that a finding belongs to."""
+    from trainwright.rules import RULES  # 80 ms, and many reports have no findings
+    from trainwright.rules.transitions import TRANSITIONS
+
     found = RULES.get(finding.rule) or TRANSITIONS.get(finding.rule)
     return found if found is not None else DIAGNOSTICS[finding.rule]
 

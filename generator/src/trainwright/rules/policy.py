@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cache
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Environment, Finding, Severity, Waiver
-from trainwright.rules import RULES
-from trainwright.rules.transitions import TRANSITIONS
 
-# What may be waived and weighted: everything but mistakes without which nothing is rendered.
-WAIVABLE = frozenset((*RULES, *TRANSITIONS, *(d.id for d in dx.DIAGNOSTICS.values() if d.waivable)))
+
+@cache
+def waivable() -> frozenset[str]:
+    """What may be waived and weighted: everything but mistakes without which nothing is rendered.
+
+    Asked only where something is waived or weighted: every rule there is costs 80 ms to import.
+    """
+    from trainwright.rules import RULES
+    from trainwright.rules.transitions import TRANSITIONS
+
+    diagnostics = (d.id for d in dx.DIAGNOSTICS.values() if d.waivable)
+    return frozenset((*RULES, *TRANSITIONS, *diagnostics))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +64,12 @@ def _remaining(
     used: set[Waiver],
 ) -> Iterator[Finding]:
     for finding in findings:
-        matching = [w for w in waivers if w.rule == finding.rule and finding.rule in WAIVABLE]
+        matching = [w for w in waivers if w.rule == finding.rule and finding.rule in waivable()]
         used.update(matching)
         if any(waiver.until >= today for waiver in matching):
             continue
         weight = environment.severities.get(finding.rule)
-        if weight is None or finding.rule not in WAIVABLE:
+        if weight is None or finding.rule not in waivable():
             yield finding
         elif weight.severity is not Severity.OFF:
             yield replace(finding, severity=weight.severity)
@@ -70,7 +79,7 @@ def _about(
     waivers: tuple[Waiver, ...], today: str, used: set[Waiver], subject: str
 ) -> Iterator[Finding]:
     for waiver in waivers:
-        if waiver.rule not in WAIVABLE:
+        if waiver.rule not in waivable():
             message = f"{waiver.rule} is not a rule that can be waived"
             yield dx.UNKNOWN_RULE.at(waiver.place, message, subject=subject)
         elif waiver.until < today:
@@ -83,7 +92,7 @@ def _about(
 
 def _unknown_severities(environment: Environment) -> Iterator[Finding]:
     for rule, weight in environment.severities.items():
-        if rule not in WAIVABLE:
+        if rule not in waivable():
             message = f"{rule} is not a rule whose severity can be set"
             yield dx.UNKNOWN_RULE.at(weight.place, message, subject=environment.name)
 

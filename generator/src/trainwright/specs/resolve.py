@@ -278,6 +278,8 @@ def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
 
 def _affinity(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
     """What Kubernetes does not know in an affinity, at the line that says it."""
+    if not job.affinity:  # or every job would wait for the schemas of Kubernetes
+        return
     written = {"affinity": job.affinity}
     for violation in schema.affinity(environment.kubernetes_version).explain(written):
         at = violation.pointer
