@@ -11,6 +11,7 @@ from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd
 from trainwright.model import Data
 from trainwright.specs import kubernetes_schemas, schema
+from trainwright.specs.list_maps import ListMaps
 from trainwright.specs.schema import Schema
 from trainwright.specs.schema_errors import Violation
 
@@ -42,6 +43,15 @@ class KnownKind:
             body = self.crd.prepared(body)
         found = self.schema.explain(body)
         return tuple(schema.dated(each, self.schema.root, self.kubernetes) for each in found)
+
+    def repeated(self, body: Mapping[str, Data]) -> tuple[Violation, ...]:
+        """Every item of a list that the server takes for one before it."""
+        return self._list_maps.repeated(self.crd.prepared(body) if self.crd else body)
+
+    @cached_property
+    def _list_maps(self) -> ListMaps:
+        root = self.crd.described if self.crd else self.schema.root
+        return ListMaps(root, self.kubernetes)
 
 
 def _of(crd: Crd) -> KnownKind:

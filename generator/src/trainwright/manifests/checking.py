@@ -147,7 +147,10 @@ def _about(
         remarks = [*_unknown_kind(manifest, at, setting, looked)]
     else:
         remarks = [*_against(manifest, known, at, looked)]
-    for remark in (*remarks, *_ruled(manifest, setting)):
+    ruled = [*_ruled(manifest, setting)]
+    if known is not None:
+        remarks += _repeated(manifest, known, {remark.pointer for remark in ruled})
+    for remark in (*remarks, *ruled):
         title = f"{manifest.kind}/{reading.name_of(body)}"
         finding = replace(remark.finding, manifest=title, pointer=remark.pointer)
         yield replace(remark, finding=finding, pointer=item.prefix + remark.pointer)
@@ -213,6 +216,13 @@ def _against(
                 manifest.api_version, manifest.kind, at, outcome.rule, outcome.reason
             )
             looked.unknown.append(unknown)
+
+
+def _repeated(manifest: Manifest, known: KnownKind, said: set[str]) -> Iterator[_Remark]:
+    """Items that are in a list twice, unless a rule says so of the list."""
+    for violation in known.repeated(manifest.body):
+        if violation.pointer.parent not in said:
+            yield _violation(manifest, violation)
 
 
 def _violation(manifest: Manifest, violation: Violation) -> _Remark:

@@ -18,6 +18,7 @@ from trainwright.specs.schema import Schema, with_kubernetes
 
 _READ, _KIND = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 _DEFINITION = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition"
+_METADATA = {"$ref": f"{kubernetes_schemas.URI}#/$defs/{kubernetes_schemas.OBJECT_META}"}
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,6 @@ class Crd:
     @cached_property
     def schema(self) -> Schema:
         """What strict field validation accepts."""
-        metadata = {"$ref": f"{kubernetes_schemas.URI}#/$defs/{kubernetes_schemas.OBJECT_META}"}
         root = dict(self.root)
         if self.with_status:
             fields = {k: v for k, v in root.get("properties", {}).items() if k != "status"}
@@ -48,7 +48,15 @@ class Crd:
                 **fields,
                 "status": {"x-kubernetes-preserve-unknown-fields": True},
             }
-        return with_kubernetes(structural.strict(root, metadata), self.kubernetes)
+        return with_kubernetes(structural.strict(root, _METADATA), self.kubernetes)
+
+    @cached_property
+    def described(self) -> Structural:
+        """Its own schema, with that of the metadata."""
+        return {
+            **self.root,
+            "properties": {**self.root.get("properties", {}), "metadata": _METADATA},
+        }
 
     def prepared(self, body: Mapping[str, Data]) -> Mapping[str, Data]:
         """An object as the server sees it once it has defaults."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from trainwright.errors import SourceError
 from trainwright.model import Data
 from trainwright.pointer import Pointer
+from trainwright.specs.kubernetes_values import VALUES
 
 VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for
 NEWEST = VERSIONS[-1]
@@ -30,12 +31,19 @@ def _folder() -> Path:
 
 @cache
 def definitions(version: str) -> Mapping[str, Data]:
-    """Every definition of a minor version, under $defs: some 2 MB, unknown fields refused."""
+    """Every definition of a minor version, under $defs: some 2 MB, unknown fields refused.
+
+    Fields that take a few words say which, as the API server does.
+    """
     try:
         file = _folder() / f"v{version}.0-local-strict" / "_definitions.json"
         loaded: dict[str, Data] = json.loads(file.read_bytes())
     except OSError as error:
         raise SourceError(f"no schemas for Kubernetes {version}: {error}") from error
+    for name, fields in VALUES.items():
+        properties = loaded["$defs"].get(name, {}).get("properties", {})
+        for field in fields.keys() & properties.keys():  # what is empty says nothing
+            properties[field]["enum"] = [*fields[field], "", None]
     return {**loaded, "$id": URI}
 
 
@@ -121,7 +129,7 @@ def _when(having: list[str], version: str) -> str:
 def definition_at(root: Mapping[str, Data], pointer: str, version: str) -> str:
     """The name of the definition that describes the mapping at a pointer, if it has one."""
     known = definitions(version)["$defs"]
-    node, name = _followed(root, root, known)
+    node, name = followed(root, root, known)
     for key in Pointer(pointer).parts:
         below = node.get("properties", {}).get(key)
         for keyword in ("items", "additionalProperties"):
@@ -129,11 +137,11 @@ def definition_at(root: Mapping[str, Data], pointer: str, version: str) -> str:
                 below = node.get(keyword)
         if not isinstance(below, Mapping):
             return ""
-        node, name = _followed(below, root, known)
+        node, name = followed(below, root, known)
     return name
 
 
-def _followed(
+def followed(
     node: Mapping[str, Data], root: Mapping[str, Data], known: Mapping[str, Data]
 ) -> tuple[Mapping[str, Data], str]:
     """The schema behind a node's references, and the Kubernetes definition that it is."""

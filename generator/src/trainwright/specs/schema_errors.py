@@ -277,7 +277,7 @@ def _required(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _enum(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
-    allowed = [str(value) for value in failure.wanted]
+    allowed = [str(value) for value in failure.wanted if value not in ("", None)]
     near = _nearest(str(failure.instance), allowed, 0.6)
     hint = f'Did you mean "{near}"? ' if near else ""
     message = f"{_name(pointer)} is {show(failure.instance)}"
