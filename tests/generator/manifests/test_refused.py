@@ -51,7 +51,16 @@ PORTS = ", ports: [{{containerPort: 88, protocol: UDP}}, {{containerPort: 88}}, 
         ),
         (
             POD.format("", "", ", env: [{name: A}, {name: B}, {name: A}]"),
-            'spec.containers.0.env.2 repeats item 0 of the list: name "A"',
+            "the variable 'A' is there 2 times",
+        ),
+        (
+            POD.format("", "initContainers: [{name: a, image: a:1}], ", ""),
+            "the container 'a' is there 2 times",
+        ),
+        (
+            "{apiVersion: v1, kind: Service, metadata: {name: a}, spec: {ports: "
+            "[{name: a, port: 1}, {name: b, port: 1, protocol: TCP}]}}",
+            'spec.ports.1 repeats item 0 of the list: port 1, protocol "TCP"',
         ),
         (
             POD.format(", finalizers: [x.io/a, x.io/a]", "", ""),

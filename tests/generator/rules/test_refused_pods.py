@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import yaml
 
+from repository import Repository
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.model import Data, Manifest
@@ -102,3 +105,20 @@ def test_a_runtime_leaves_its_image_and_a_job_without_its_runtime_what_it_lacks(
         "{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, spec: {runtimeRef: {name: a}}}"
     )
     assert not found("TW727", yaml.safe_load(job))
+
+
+def test_a_job_is_told_at_its_authored_line(repository: Repository) -> None:
+    file = repository.job("prod/llm")
+    amounts = 'resources: {cpu: "8", memory: 1Gi, limits: {cpu: "4", memory: 512Mi}}'
+    file.write_text(file.read_text().replace('resources: {cpu: "1", memory: 1Gi}', amounts))
+    done = repository.run("check", "prod/llm", "-o", "json")
+    found = [
+        (result["message"], result["place"]["line"], result["place"]["column"])
+        for result in json.loads(done.output)["report"]["results"]
+        if result["rule"] == "TW724"
+    ]
+    assert done.exit_code == 1
+    assert found == [
+        ("cpu: request 8, limit 4", 7, amounts.index('"4"') + 1),
+        ("memory: request 1Gi, limit 512Mi", 7, amounts.index("512Mi") + 1),
+    ]

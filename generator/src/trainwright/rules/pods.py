@@ -92,10 +92,13 @@ D12 = Rule(
 
 
 def _d13(subject: Subject) -> Iterator[Hit]:
-    for template in subject.templates:
+    for template in subject.pod_templates:
         names = [text(volume.get("name")) for _, volume in template.volumes]
         yield from _repeated(names, f"{template.pointer}/spec/volumes", "the volume")
-        for container in template.containers:
+        containers = (*template.containers, *template.ephemeral)
+        names = [container.name for container in containers if container.name]
+        yield from _repeated(names, f"{template.pointer}/spec/containers", "the container")
+        for container in containers:
             env = [text(entry.get("name")) for entry in container.env]
             yield from _repeated(env, f"{container.pointer}/env", "the variable")
             mounts = [
@@ -117,7 +120,7 @@ D13 = Rule(
     id="TW713",
     name="repeated-name",
     severity=Severity.ERROR,
-    summary="Variables, volumes and mount paths are there once.",
+    summary="Containers, variables, volumes and mount paths are there once.",
     effect="Server-side apply fails, or the API server refuses the pods.",
     remedy="Keep one of them.",
     spec=Pointer("/volumes"),
