@@ -25,7 +25,7 @@ FULL: dict[str, Data] = {
     "nodes": 2,
     "procsPerNode": 1,
     "pool": "h100",
-    "resources": {"cpu": "8", "memory": "64Gi", "gpu": 1, "ephemeralStorage": "10Gi", "extended": {"rdma/ib": 1}, "limits": {"cpu": "16", "memory": "65Gi"}},
+    "resources": {"cpu": "8", "memory": "64Gi", "gpu": 1, "ephemeralStorage": "10Gi", "extended": {"rdma/ib": 1}, "limits": {"cpu": "16", "memory": "80Gi"}},
     "shm": "8Gi",
     "env": {"A": "1", "B": "2"},
     "secrets": {"T": {"name": "s", "key": "k"}},

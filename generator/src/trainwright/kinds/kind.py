@@ -49,8 +49,8 @@ class Kind:
     the object, `attempt_label` how often all pods were made anew. `carrier` is the label that names
     the object on pods which may have none of git's labels: those of a runtime that is the
     cluster's. `refers` names the objects without which it has no pods. `described` says whether
-    schemas/kinds has every field of it, `awaited` whether Argo CD and Flux know by
-    themselves when it is done, and wait for that.
+    schemas/kinds has every field of it, `own_name_rule` whether its own rules hold its names,
+    `awaited` whether Argo CD and Flux know by themselves when it is done, and wait for that.
     """
 
     package: str
@@ -71,6 +71,7 @@ class Kind:
     carrier: str = ""
     refers: Callable[[Manifest], tuple[Reference, ...]] | None = None
     described: bool = False
+    own_name_rule: bool = False
     awaited: bool = False
     written: tuple[str, ...] = ()
     written_by_kueue: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from trainwright.groupkind import SERVICE, GroupKind
+from trainwright.kinds import KINDS
 from trainwright.model import Data, Severity
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
@@ -79,8 +80,9 @@ _FREE = (
 )
 # Of these, names have a form of their own, or a rule of their own says it.
 _OTHER = (
-    *(GroupKind("certificates.k8s.io", "ClusterTrustBundle"),),
-    *(GroupKind("networking.k8s.io", "IPAddress"), GroupKind("kubeflow.org", "PyTorchJob")),
+    GroupKind("certificates.k8s.io", "ClusterTrustBundle"),
+    GroupKind("networking.k8s.io", "IPAddress"),
+    *(kind.group_kind for kind in KINDS.values() if kind.own_name_rule),
 )
 _DIGIT_FIRST = 36  # https://github.com/kubernetes/enhancements/issues/5311
 

@@ -19,4 +19,5 @@ KIND = Kind(
     domains=("training.kubeflow.org/",),
     name_labels=("training.kubeflow.org/job-name",),
     described=True,
+    own_name_rule=True,
 )
