@@ -51,6 +51,81 @@ REFUSED = {
 }
 
 
+# By what was written: where the mistake is, what the finding says of it, and its remedy.
+MISTAKES = {
+    "resources:\n  cpu: 1\nname: a\n  pool: h100\n": ((4, 3), "indented by 2 spaces", "by 0"),
+    "resources:\n    cpu: 1\n  memory: 2\n": ((3, 3), "indented by 2 spaces", "by 0 or 4"),
+    "env:\n  - a\n - b\n": ((3, 2), "indented by 1 spaces", "by 0 or 2"),
+    "a:\n  - b\n  c: d\n": ((3, 3), "among the items of the list that begins on line 2", "- "),
+    "image: {repository: a, tag: b\nname: x\n": ((1, 8), '"{" is not closed', "`}`"),
+    "name: x\nimage: {repository: a, tag: b\n": ((2, 8), '"{" is not closed', "`}`"),
+    "words: [a, b\nname: x\nz: 1\n": ((1, 8), '"[" is not closed', "`]`"),
+    "a: {b: [c}\n": ((1, 8), '"[" is not closed before "}"', "`]`"),
+    "a: {b: c}}\n": ((1, 10), '"}" closes nothing', "Remove it"),
+    'name: "abc\npool: h100\n': ((1, 7), 'the quote " is not closed', "where the text ends"),
+    "name: 'abc\npool: h100\n": ((1, 7), "the quote ' is not closed", "where the text ends"),
+    'name: "abc\npool: "h100"\n': ((1, 7), "but by the one of line 2, column 7", "text ends"),
+    "a: 'it's'\n": ((1, 8), "text follows a string that ' has closed", "twice"),
+    'a: "x" y\n': ((1, 8), 'text follows a string that " has closed', '\\"'),
+    "a:\n\tb: 1\n": ((2, 1), "a tab is here", "spaces, never tabs"),
+    "a:\n  b: 1\n\tc: 1\n": ((3, 1), "a tab is here", "spaces, never tabs"),
+    "name: x\npool:h100\nnodes: 2\n": ((2, 5), '"pool:h100" has no space', "`pool: h100`"),
+    "name: x\npool:h100\n": ((2, 5), '"pool:h100" has no space', "`pool: h100`"),
+    "name: x\npool:h100 # fast\n": ((2, 5), '"pool:h100" has no space', "`pool: h100`"),
+    "pool:h100\nname: x\n": ((1, 5), '"pool:h100" has no space', "`pool: h100`"),
+    "pool:h100\n\n# c\nname: x\n": ((1, 5), '"pool:h100" has no space', "`pool: h100`"),
+    "resources:\n  cpu:1\n  memory: 2\n": ((2, 6), '"cpu:1" has no space', "`cpu: 1`"),
+    "name: x\nnodes 2\npool: y\n": ((2, 1), '"nodes 2" has no colon', "`nodes: 2`"),
+    "a:\n  - x\n  -y\n": ((3, 3), '"-y" has no space behind its dash', "`- y`"),
+    "description: this: that\n": ((1, 18), "a colon and a space", "`description: 'this: that'`"),
+    "a: @x\n": ((1, 4), "cannot begin with @", "quotes"),
+    "a: `x`\n": ((1, 4), "cannot begin with `", "quotes"),
+    'a: "C:\\data"\n': ((1, 7), "begins an escape", "single quotes"),
+    "a: 1\n<<<<<<< HEAD\nb: 2\n=======\nb: 3\n>>>>>>> x\n": ((2, 1), "merge conflict", "marker"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), MISTAKES.items())
+def test_what_was_probably_meant(text: str, expected: tuple[tuple[int, int], str, str]) -> None:
+    position, said, remedy = expected
+    found = yamlio.parse("f.yaml", text.encode())
+    assert isinstance(found, tuple)
+    (finding,) = found
+    assert finding.rule == "TW001"
+    assert (finding.place.line, finding.place.column) == position, finding
+    assert said in finding.message
+    assert remedy in finding.remedy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 1\npassword:hunter2hunter\n",
+        "a: 1\npassword hunter2hunter\n",
+        "password: this: hunter2hunter\n",
+        "a: 1\ntoken:ghp_hunter2hunterabcdefghijklmnopqrstuvw\n",
+        "password:hunter2hunter\n",
+    ],
+)
+def test_no_remedy_repeats_a_secret(text: str) -> None:
+    found = yamlio.parse("f.yaml", text.encode())
+    assert isinstance(found, tuple)
+    assert "hunter2hunter" not in f"{found[0].message} {found[0].remedy}"
+
+
+@given(st.text(alphabet="a:- \n\t{}[]'\"#|>@`%&*!<=\r\x85\u2028", max_size=40))
+def test_every_mistake_is_at_a_place_of_the_text(text: str) -> None:
+    found = yamlio.parse("f.yaml", text.encode())
+    if isinstance(found, tuple):
+        assert all(f.place.line <= len(text) + 1 and f.place.column > 0 for f in found)
+
+
+def test_a_colon_without_a_space_alone() -> None:
+    found = yamlio.parse("f.yaml", b"pool:h100\n")
+    assert isinstance(found, tuple)
+    assert "`pool: h100`" in found[0].remedy
+
+
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED)
 def test_refuses(case: tuple[bytes, str, tuple[int, int], str]) -> None:
     raw, rule, position, text = case

@@ -15,6 +15,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer
+from trainwright.specs.yaml_syntax import Fault, explain, missing_space
 from trainwright.specs.yamltext import HalfCharacterError, Masked, masked
 
 MAX_BYTES = 256 * 1024  # a job spec is some 2 kB; the largest inlined script people have shown, 60
@@ -207,6 +208,7 @@ def _decode(raw: bytes, limit: int) -> str:
         raise _Refusal(dx.ENCODING, message, (before.count(b"\n"), column)) from None
 
 
+_BREAK = re.compile(r"\r\n|[\r\n\x85\u2028\u2029]")  # as libyaml counts lines
 _BLOCK_INDICATORS = re.compile(r"^[ ?:\-\t]+", re.MULTILINE)
 
 
@@ -263,7 +265,9 @@ def _composed(text: Masked) -> MappingNode:
         loader.dispose()
     if not isinstance(node, MappingNode):
         what = "a list" if isinstance(node, SequenceNode) else "a single value"
-        raise _Refusal(dx.SHAPE, f"expected a mapping, found {what}", _position(node))
+        meant = missing_space(node.value) if isinstance(node, ScalarNode) else ""
+        remedy = f"A colon needs a space behind it: `{meant}`." if meant else ""
+        raise _Refusal(dx.SHAPE, f"expected a mapping, found {what}", _position(node), remedy)
     return node
 
 
@@ -397,13 +401,22 @@ def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes, above: i
     )
     problem = error.problem or error.context or "not YAML"
     kind = dx.UNSAFE if isinstance(error, ConstructorError) else dx.SYNTAX
-    remedy = ""
-    lines = raw.split(b"\n")
-    if mark and mark.line < len(lines) and b"\t" in lines[mark.line]:
-        problem, remedy = f"a tab is here; {problem}", "YAML is indented with spaces, never tabs."
-    elif "undefined alias" in problem or "anchor" in problem:
-        remedy = "Anchors live within one file; use `extends` to share between files."
-    return kind.at(place, problem, remedy=remedy)
+    since = error.context_mark
+    if mark and kind is dx.SYNTAX:
+        fault = Fault(
+            lines=tuple(_BREAK.split(raw.decode("utf-8", "replace").removeprefix("\ufeff"))),
+            above=above,
+            problem=problem,
+            at=(mark.line, mark.column),
+            context=error.context or "",
+            since=(since.line, since.column) if since else None,
+        )
+        if found := explain(fault):
+            place = Location(file, above + found.at[0] + 1, found.at[1] + 1)
+            return kind.at(place, found.said, remedy=found.remedy)
+    aliased = "undefined alias" in problem or "anchor" in problem
+    remedy = "Anchors live within one file; use `extends` to share between files."
+    return kind.at(place, problem, remedy=remedy if aliased else "")
 
 
 def _reader_finding(file: str, error: yaml.YAMLError, raw: bytes, above: int) -> Finding:

@@ -1,0 +1,277 @@
+"""What was probably meant where YAML cannot be read: libyaml names what it expected next."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from trainwright.findings.credentials import named, suspicious
+
+Place = tuple[int, int]  # line and column from 0
+
+_NO_SPACE = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*):(?![\s/])(\S.*)")
+_KEY = re.compile(r"\s*(?:- )?[^\s#'\"{\[][^#]*?:(?:\s|$)")
+_KEY_AND_VALUE = re.compile(r"\s*(?:- )?[^\s#'\"{\[][^#]*?:\s+[^\s#|>&{\[].*")
+_NO_COLON = re.compile(r"\s*(?:- )?([A-Za-z_][\w./-]*)(?:\s+(\S.*))?")
+_NO_SPACE_AFTER_DASH = re.compile(r"\s*-([A-Za-z0-9_\"'].*)")
+_CONFLICT = re.compile(r"<{7}|={7}|>{7}")
+_CLOSED_BY = {"{": "}", "[": "]"}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What is wrong at which place, and what to write instead."""
+
+    said: str
+    at: Place
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Where libyaml stopped, over which problem, and what it was reading since where.
+
+    Lines are counted on from `above`, which the file has before its `lines`.
+    """
+
+    lines: tuple[str, ...]
+    above: int
+    problem: str
+    at: Place
+    context: str
+    since: Place | None
+
+    def line(self, number: int) -> str:
+        return self.lines[number] if 0 <= number < len(self.lines) else ""
+
+    @property
+    def before(self) -> int:
+        """The last line with text above the one where libyaml stopped."""
+        number = self.at[0] - 1
+        while number >= 0 and not self.line(number).split("#")[0].strip():
+            number -= 1
+        return number
+
+    @property
+    def starts_line(self) -> bool:
+        """Whether only spaces and dashes stand before the place."""
+        return not self.line(self.at[0])[: self.at[1]].strip(" -")
+
+    def name(self, place: Place) -> str:
+        return f"line {self.above + place[0] + 1}, column {place[1] + 1}"
+
+
+def explain(fault: Fault) -> Explanation | None:
+    """The first explanation that fits; None where libyaml's own words have to do."""
+    for read in _READINGS:
+        if found := read(fault):
+            return found
+    return None
+
+
+def missing_space(text: str) -> str:
+    """`pool: h100`, for a word that lacks the space behind its colon; else nothing."""
+    found = _NO_SPACE.fullmatch(text)
+    return _pair(found[1], found[2]) if found else ""
+
+
+def _pair(key: str, value: str, sign: str = ": ") -> str:
+    """A key and its value as they are to be written, without what is nobody's business."""
+    secret = value and (named(key, value) or suspicious(value))
+    return f"{key}{sign}{'…' if secret else value}"
+
+
+def _conflict(fault: Fault) -> Explanation | None:
+    around = (fault.since or fault.at, fault.at)
+    for number in sorted({place[0] for place in around}):
+        if _CONFLICT.match(fault.line(number)):
+            said = "a merge conflict was left here"
+            return Explanation(said, (number, 0), "Keep one side and delete the marker lines.")
+    return None
+
+
+def _tab(fault: Fault) -> Explanation | None:
+    line = fault.line(fault.at[0])
+    indent = line[: len(line) - len(line.lstrip())]
+    if "\t" not in indent and line[fault.at[1] : fault.at[1] + 1] != "\t":
+        return None
+    remedy = "YAML is indented with spaces, never tabs."
+    return Explanation(f"a tab is here; {fault.problem}", fault.at, remedy)
+
+
+def _space(fault: Fault) -> Explanation | None:
+    """`pool:h100` is a word; the error shows at a later line."""
+    if not re.search("mapping values|expected ':'|expected key|document start", fault.problem):
+        return None
+    numbers = [fault.before, fault.at[0]] if fault.since is None else [fault.since[0], fault.before]
+    for number in numbers:
+        line = fault.line(number).split(" #")[0].rstrip()
+        if found := _NO_SPACE.fullmatch(line):
+            written = _pair(found[1], found[2], ":")
+            return Explanation(
+                f'"{written}" has no space behind its colon',
+                (number, found.end(1)),
+                f"Write `{_pair(found[1], found[2])}`.",
+            )
+    return None
+
+
+def _dash(fault: Fault) -> Explanation | None:
+    number = fault.since[0] if fault.since else fault.at[0]
+    line = fault.line(number)
+    found = _NO_SPACE_AFTER_DASH.fullmatch(line)
+    if "expected ':'" not in fault.problem or not found:
+        return None
+    word = _pair("", found[1], "")
+    said = f'"-{word}" has no space behind its dash'
+    at = (number, len(line) - len(line.lstrip()))
+    return Explanation(said, at, f"Write `- {word}`.")
+
+
+def _colon(fault: Fault) -> Explanation | None:
+    if "expected ':'" not in fault.problem or fault.since is None:
+        return None
+    line = fault.line(fault.since[0])
+    found = _NO_COLON.fullmatch(line.split(" #")[0].rstrip())
+    if not found:
+        return None
+    key, value = found[1], found[2] or ""
+    said = f'"{_pair(key, value, " ").rstrip()}" has no colon behind its key'
+    return Explanation(said, fault.since, f"Write `{_pair(key, value).rstrip()}`.")
+
+
+def _bracket(fault: Fault) -> Explanation | None:
+    """What was opened and never closed; reported where it was opened."""
+    if "flow" not in fault.context or fault.since is None:
+        return None
+    line, column = fault.since
+    opened = fault.line(line)[column : column + 1]
+    if opened not in _CLOSED_BY:
+        return None
+    closed = _CLOSED_BY[opened]
+    found = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
+    stop = f'"{found}"' if found in ("]", "}") else fault.name(fault.at)
+    said = f'"{opened}" is not closed before {stop}; {fault.problem}'
+    return Explanation(said, fault.since, f"Write `{closed}` where it ends, or a missing comma.")
+
+
+def _quote(fault: Fault) -> Explanation | None:
+    """A quote that is closed nowhere, or by one that was to open the next string."""
+    if "quoted scalar" in fault.context and "end of stream" in fault.problem and fault.since:
+        quote = fault.line(fault.since[0])[fault.since[1] : fault.since[1] + 1]
+        return Explanation(
+            f"the quote {quote} is not closed", fault.since, f"Write {quote} where the text ends."
+        )
+    if "expected key" not in fault.problem or fault.starts_line:
+        return None
+    left = fault.line(fault.at[0])[: fault.at[1]].rstrip()
+    quote = left[-1:]
+    if quote not in ("'", '"'):
+        return None
+    for number in range(fault.at[0] - 1, max(fault.at[0] - 20, -1), -1):
+        if fault.line(number).count(quote) % 2 and left.count(quote) % 2:
+            at = (number, fault.line(number).rindex(quote))
+            said = f"the quote {quote} is not closed on its line, but by the one of "
+            return Explanation(
+                f"{said}{fault.name((fault.at[0], len(left) - 1))}",
+                at,
+                f"Write {quote} where the text ends.",
+            )
+    said = f"text follows a string that {quote} has closed"
+    remedy = f"Quote the whole value, and write {quote} inside it twice."
+    if quote == '"':
+        remedy = 'Quote the whole value, and write " inside it as \\".'
+    return Explanation(said, fault.at, remedy)
+
+
+def _surplus(fault: Fault) -> Explanation | None:
+    found = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
+    if "expected key" not in fault.problem or found not in ("]", "}"):
+        return None
+    return Explanation(f'"{found}" closes nothing that is open', fault.at, "Remove it.")
+
+
+def _indent(fault: Fault) -> Explanation | None:
+    line = fault.line(fault.at[0])
+    own = len(line) - len(line.lstrip(" "))
+    above = fault.line(fault.before)
+    other = len(above) - len(above.lstrip(" "))
+    at = (fault.at[0], own)
+    if "mapping values" in fault.problem:
+        if line[: fault.at[1]].count(": ") or own <= other or not _KEY_AND_VALUE.fullmatch(above):
+            return None
+        said = f"this line is indented by {own} spaces, below a line of {other} that has its value"
+        remedy = f"Indent it by {other}, or move the value of line {_number(fault)} out of the way."
+        return Explanation(said, at, remedy)
+    if not re.search("expected key|expected '-'", fault.problem) or not fault.starts_line:
+        return None
+    if "expected '-'" in fault.problem and fault.since and own == fault.since[1]:
+        said = "a key is here, among the items of the list that begins on "
+        remedy = "Begin the item with `- `, or indent the key as the key of the list is."
+        return Explanation(f"{said}line {fault.above + fault.since[0] + 1}", at, remedy)
+    levels = sorted(_levels(fault, own))
+    said = f"this line is indented by {own} spaces, which no line above it is"
+    return Explanation(said, at, f"Indent it by {' or '.join(map(str, levels)) or '0'}.")
+
+
+def _number(fault: Fault) -> int:
+    return fault.above + fault.before + 1
+
+
+def _levels(fault: Fault, own: int) -> set[int]:
+    """The indentations of the lines above that the line can belong to."""
+    levels: set[int] = set()
+    least: int | None = None
+    for number in range(fault.at[0] - 1, -1, -1):
+        line = fault.line(number)
+        indent = len(line) - len(line.lstrip(" "))
+        if line.strip() and not line.lstrip().startswith("#") and (least is None or indent < least):
+            levels.add(indent)
+            least = indent
+            if indent < own:
+                break
+    return levels
+
+
+def _second_colon(fault: Fault) -> Explanation | None:
+    line = fault.line(fault.at[0])
+    key, colon, value = line.partition(": ")
+    if "mapping values" not in fault.problem or not colon or len(key) >= fault.at[1]:
+        return None
+    said = f"the value has a colon and a space in it; {fault.problem}"
+    name, text = key.strip().removeprefix("- "), value.strip().replace("'", "''")
+    written = _pair(name, text).removeprefix(f"{name}: ")
+    return Explanation(said, fault.at, f"Quote it: `{name}: '{written}'`.")
+
+
+def _indicator(fault: Fault) -> Explanation | None:
+    found = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
+    if "cannot start any token" not in fault.problem or not found.strip():
+        return None
+    said = f"a value cannot begin with {found} unless it is quoted"
+    return Explanation(said, fault.at, "Put the value into quotes.")
+
+
+def _escape(fault: Fault) -> Explanation | None:
+    if "unknown escape" not in fault.problem:
+        return None
+    said = f"a backslash between double quotes begins an escape; {fault.problem}"
+    remedy = "Use single quotes, between which a backslash is itself, or write two."
+    return Explanation(said, fault.at, remedy)
+
+
+_READINGS: tuple[Callable[[Fault], Explanation | None], ...] = (
+    _conflict,
+    _tab,
+    _space,
+    _dash,
+    _bracket,
+    _quote,
+    _surplus,
+    _indent,
+    _second_colon,
+    _colon,
+    _indicator,
+    _escape,
+)
