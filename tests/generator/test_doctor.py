@@ -196,6 +196,13 @@ def test_no_cluster_is_nothing_wrong(healthy: Repository, monkeypatch: pytest.Mo
         (", pull-requests: write", "", "warning", "the job may not comment"),
         ("on: {pull_request: {}}", "on: push", "warning", "no workflow reviews pull requests"),
         ("trainwright/trainwright", "another/action", "warning", "no workflow reviews"),
+        ("a" * 40, "v0.1.0", "", ""),
+        (
+            f"trainwright/trainwright@{'a' * 40}",
+            "fork/trainwright@v0.1.0",
+            "warning",
+            "can be moved",
+        ),
         ("COMMIT", "", "", ""),
         ("fetch-depth: 0", "fetch-depth: 2", "", ""),
         ("{contents: read, pull-requests: write}", "write-all", "", ""),

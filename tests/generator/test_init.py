@@ -225,6 +225,67 @@ def test_where_it_is_comes_from_the_remote_without_credentials(tmp_path: Path) -
         assert "git init" not in done.stderr  # it is a repository already
 
 
+@pytest.mark.parametrize("branch", ["master", "trunk"])
+def test_what_it_writes_follows_the_branch_of_the_repository(tmp_path: Path, branch: str) -> None:
+    folder = tmp_path / "training"
+    folder.mkdir()
+    git.git(folder, "init", "--quiet", f"--initial-branch={branch}")
+    assert init(folder, "--repository", URL, engine="argocd").exit_code == 0
+    git.commit(folder, "Start")
+    wired = "".join(path.read_text() for path in (folder / "wiring").rglob("*.yaml"))
+    assert f"targetRevision: {branch}\n" in wired
+    assert "targetRevision: main\n" not in wired
+    assert f"--against origin/{branch}`" in (folder / "README.md").read_text()
+    assert run(folder, "wire", "--out", str(folder / "wiring"), "--check").exit_code == 0
+
+
+def test_of_a_feature_branch_it_follows_what_the_remote_has(tmp_path: Path) -> None:
+    origin = git.init(tmp_path / "origin")
+    (origin / "LICENSE").touch()
+    git.commit(origin)
+    git.git(tmp_path, "clone", "--quiet", str(origin), "clone")
+    git.git(tmp_path / "clone", "switch", "--quiet", "--create", "add-training")
+    assert init(tmp_path / "clone", "--repository", URL, engine="flux").exit_code == 0
+    wired = "".join(path.read_text() for path in (tmp_path / "clone/wiring").rglob("*.yaml"))
+    assert "branch: main\n" in wired
+
+
+@pytest.mark.parametrize("branch", ["main", "master"])
+def test_the_branch_that_git_init_will_make(
+    tmp_path: Path, branch: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "gitconfig"
+    config.write_text(f"[init]\ndefaultBranch = {branch}\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(config))
+    folder = tmp_path / "new" / "training"
+    done = init(folder, "--repository", URL, engine="argocd")
+    assert f"git init -b {branch} && " in done.stderr
+    text = (folder / "environments/dev/environment.yaml").read_text()
+    assert ('revision: "master"' in text) == (branch == "master")
+
+
+@pytest.mark.parametrize("target", ["trainjob", "compose"])
+def test_only_where_jobs_are_tried_they_are_ended_soon(tmp_path: Path, target: str) -> None:
+    assert init(tmp_path, "--env", "dev", "--env", "prod", target=target).exit_code == 0
+    for name, duration in (("dev", "1h"), ("prod", "7d")):
+        text = (tmp_path / f"environments/{name}/environment.yaml").read_text()
+        assert f"maxDuration: {duration} # " in text
+
+
+def test_it_is_healthy_as_it_is(tmp_path: Path) -> None:
+    """The action is that of this version: nobody can know its commit without a network."""
+    init(tmp_path, "--env", "dev", "--env", "prod", target="trainjob")
+    git.git(tmp_path, "init", "--quiet", "--initial-branch=main")
+    git.commit(tmp_path, "Start")
+    (tmp_path / ".git/hooks").mkdir(exist_ok=True)
+    (tmp_path / ".git/hooks/pre-commit").touch()
+    for command in ("check", "doctor"):
+        done = run(tmp_path, command)
+        assert done.exit_code == 0
+        assert "warning" not in done.output
+        assert "note" not in done.output
+
+
 def test_the_choices_are_those_of_the_registries() -> None:
     assert tuple(repository.ENGINES) == ENGINES
     assert (

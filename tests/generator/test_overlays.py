@@ -146,6 +146,22 @@ def test_a_shared_value_that_every_job_sets_again(base: Repository) -> None:
     ]
 
 
+def test_what_environments_have_from_one_template_is_reported_once(base: Repository) -> None:
+    """120 environments that `init` wrote are no reason for 120 findings about its default."""
+    for name in ("a", "b", "c"):
+        base.environment(name, "defaults: {gracePeriod: 90s, retries: 7}\n")
+        for job in ("one", "two"):
+            _job(base, f"{name}/{job}", "extends: base/common\ngracePeriod: 2m\n")
+    base.environment("d", "defaults: {gracePeriod: 80s}\n")
+    for job in ("one", "two"):
+        _job(base, f"d/{job}", "extends: base/common\ngracePeriod: 2m\n")
+    assert [(rule, place) for rule, place, _ in _said(base)] == [
+        ("TW062", "environments/a/environment.yaml:6:12"),
+        ("TW062", "environments/d/environment.yaml:6:12"),
+    ]
+    assert [place for _, place, _ in _said(base, "c")] == ["environments/c/environment.yaml:6:12"]
+
+
 def test_one_job_that_inherits_it_is_enough(base: Repository) -> None:
     _two(base, "nodes: 3", "gracePeriod: 2m")
     assert _said(base) == []

@@ -380,6 +380,13 @@ def test_extend(before: str, by: str, after: str, repository: Repository) -> Non
     assert rendered(repository, "prod/llm")["metadata"]["name"] == name
 
 
+def test_extend_takes_the_duration_first_or_last(repository: Repository) -> None:
+    last = fine(repository, "extend", "prod/llm", "+6h", "--dry-run")
+    assert fine(repository, "extend", "+6h", "prod/llm", "--dry-run") == last
+    assert "may run 8h instead of 2h" in last
+    assert "8h instead of 2h" in fine(repository, "extend", "8h", "prod/llm", "--dry-run")
+
+
 def test_extend_never_shortens_and_reads_only_durations(repository: Repository) -> None:
     assert "may run 2h, which is more than 1h" in refused(repository, "extend", "prod/llm", "1h")
     assert "is not a duration" in refused(repository, "extend", "prod/llm", "tomorrow")

@@ -19,6 +19,7 @@ import click
 
 from trainwright import __version__
 from trainwright.cli.common import Context
+from trainwright.cli.suggestions import Choice, Group
 from trainwright.errors import INTERRUPTED
 
 VERBS = {  # in the order of --help: module and name of the command in it
@@ -50,12 +51,13 @@ VERBS = {  # in the order of --help: module and name of the command in it
     "logs": ("cluster", "logs"),
     "wait": ("cluster", "wait"),
     "doctor": ("doctor", "doctor"),
+    "schema": ("schema", "schema"),
     "version": ("about", "version"),
     "completion": ("about", "completion"),
 }
 
 
-class Verbs(click.Group):
+class Verbs(Group):
     """The commands of `VERBS`, each imported when it is asked for."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -95,7 +97,7 @@ class Verbs(click.Group):
 )
 @click.option(
     "--color",
-    type=click.Choice(["auto", "always", "never"]),
+    type=Choice(["auto", "always", "never"]),
     default="auto",
     show_default=True,
     help="Colour the output; auto means on a terminal, unless NO_COLOR is set.",

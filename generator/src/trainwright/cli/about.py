@@ -6,6 +6,7 @@ import click
 
 from trainwright import __version__
 from trainwright.cli.common import errors
+from trainwright.cli.suggestions import Choice
 
 
 @click.command()
@@ -19,7 +20,7 @@ def version() -> None:
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.argument("shell", type=Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
     """Print the completion script for a shell, to be sourced from its start-up file."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, errors
+from trainwright.cli.suggestions import Group
 
 if TYPE_CHECKING:
     from trainwright.model import Finding
@@ -23,7 +24,7 @@ plain_http = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def chart() -> None:
     """Package, push and verify the chart, with the Helm engine that renders it."""
 

@@ -22,6 +22,7 @@ from trainwright.cli.common import (
     selections,
     today,
 )
+from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
     from trainwright.cli.memory import Printed
@@ -38,14 +39,14 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(FORMATS),
+    type=Choice(FORMATS),
     default="text",
     show_default=True,
     help="The format of the report.",
 )
 @click.option(
     "--fail-on",
-    type=click.Choice(["error", "warning", "note"]),
+    type=Choice(["error", "warning", "note"]),
     default="error",
     show_default=True,
     help="The least severity that makes the exit code 1.",
@@ -53,7 +54,7 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
 @click.option(
     "--kubernetes-version",
     "kubernetes",
-    type=click.Choice(VERSIONS),
+    type=Choice(VERSIONS),
     help="Check for this version of Kubernetes instead of the environment's own.",
 )
 @click.option(

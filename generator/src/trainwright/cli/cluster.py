@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, selections
+from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
     from trainwright.cluster.client import Cluster
@@ -85,10 +86,10 @@ def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) ->
 @click.command()
 @selections
 @reaching
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text")
+@click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
 @click.option(
     "--print-rbac",
-    type=click.Choice(ROLES),
+    type=Choice(ROLES),
     is_eager=True,
     expose_value=False,
     callback=_print_rbac,
@@ -203,7 +204,7 @@ def _label(pod: LivePod) -> str:
 @click.argument("job", metavar="ENV/JOB", shell_complete=complete)
 @reaching
 @click.option(
-    "--for", "goal", type=click.Choice(GOALS), default="succeeded", show_default=True,
+    "--for", "goal", type=Choice(GOALS), default="succeeded", show_default=True,
     help="succeeded; running: every rank is ready; finished: succeeded or failed.",
 )  # fmt: skip
 @click.option(

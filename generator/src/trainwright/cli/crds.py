@@ -7,9 +7,10 @@ from pathlib import Path
 import click
 
 from trainwright.cli.common import errors
+from trainwright.cli.suggestions import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def crds() -> None:
     """Fetch the CustomResourceDefinitions that manifests are held against."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, errors, planning
+from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
     from trainwright.setup.doctor.diagnosis import Diagnosis
@@ -20,7 +21,7 @@ _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(["text", "json"]),
+    type=Choice(["text", "json"]),
     default="text",
     show_default=True,
     help="The format of the list.",

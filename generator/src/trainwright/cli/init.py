@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from trainwright.cli.common import errors, planning
+from trainwright.cli.suggestions import Choice, meant
 
 if TYPE_CHECKING:
     from trainwright.setup.init.repository import Answers
@@ -21,15 +23,14 @@ def _targets(context: click.Context, _parameter: click.Parameter, value: str) ->
     from trainwright.kinds import TARGETS
 
     if value not in TARGETS:
-        raise click.BadParameter(f'"{value}" is none of {", ".join(TARGETS)}.', context)
+        found = meant(value, tuple(TARGETS))
+        raise click.BadParameter(f'"{value}" is none of {", ".join(TARGETS)}.{found}', context)
     return value
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), default=Path())
-@click.option(
-    "--engine", type=click.Choice(ENGINES), required=True, help="Who applies what is rendered."
-)
+@click.option("--engine", type=Choice(ENGINES), required=True, help="Who applies what is rendered.")
 @click.option(
     "--target",
     required=True,
@@ -77,6 +78,7 @@ def init(
             target=target,
             environments=environments,
             url=_origin(folder) if repository is None else address(repository) or repository,
+            branch=_branch(folder),
             kubernetes=kubernetes_version,
             **({"action": action} if action else {}),
         )
@@ -95,6 +97,30 @@ def _origin(folder: Path) -> str:
         return address(git.Repository(folder).line("remote", "get-url", "origin"))
     except git.GitError:
         return ""
+
+
+def _branch(folder: Path) -> str:
+    """What the engine will follow: the remote's branch, else the current one, else git's default.
+
+    A folder that is in no repository yet gets the branch that `git init` will make in it.
+    """
+    from trainwright.specs import git
+
+    repository = git.Repository(_nearest(folder))
+    for command in (
+        ("symbolic-ref", "--quiet", "refs/remotes/origin/HEAD"),
+        ("symbolic-ref", "--quiet", "HEAD"),
+        ("var", "GIT_DEFAULT_BRANCH"),
+    ):
+        with suppress(git.GitError):
+            name = repository.line(*command)
+            return name.removeprefix("refs/remotes/origin/").removeprefix("refs/heads/")
+    return "main"
+
+
+def _nearest(folder: Path) -> Path:
+    """The folder, or the nearest above it that exists."""
+    return next(path for path in (folder.absolute(), *folder.absolute().parents) if path.is_dir())
 
 
 def _render(folder: Path) -> Iterator[str]:
@@ -134,7 +160,7 @@ def _say(folder: Path, written: Iterable[str], answers: Answers) -> None:
     for path in sorted(written):
         click.echo(folder / path)
     at = "" if folder == Path() else f"cd {folder} && "
-    begin = "" if _in_repository(folder) else "git init && "
+    begin = "" if _in_repository(folder) else f"git init -b {answers.branch} && "
     click.echo(
         f"\nNext: {at}{begin}git add --all && git commit, and `trainwright doctor`.", err=True
     )

@@ -9,6 +9,7 @@ import click
 
 from trainwright.cli.common import Context, complete, errors
 from trainwright.cli.edits import Writing, carry_out, each, selected, writes
+from trainwright.cli.suggestions import Choice
 
 GROUPS = ("image", "entrypoint", "flags")
 OUTCOMES = ("succeeded", "failed")
@@ -77,9 +78,16 @@ def rerun(context: Context, /, selections: tuple[str, ...], **options: Any) -> N
 @writes
 @click.pass_obj
 def extend(context: Context, /, selections: tuple[str, ...], duration: str, **options: Any) -> None:
-    """Give runs more time: DURATION is 12h in all, or +6h more. They keep running."""
+    """Give runs more time: DURATION is 12h in all, or +6h more. They keep running.
+
+    DURATION may also come first, as in `extend +6h prod/llm`.
+    """
+    from trainwright.duration import is_duration
     from trainwright.lifecycle.extend import extend as act
 
+    first, *others = selections
+    if is_duration(first.removeprefix("+")) and not is_duration(duration.removeprefix("+")):
+        selections, duration = (*others, duration), first
     acts = each(lambda subject: act(subject, duration))
     carry_out(context, "extend", selections, acts, Writing(**options))
 
@@ -216,7 +224,7 @@ def _one_repository(context: Context, selections: tuple[str, ...], given: str) -
 @jobs
 @click.option(
     "--outcome",
-    type=click.Choice(OUTCOMES),
+    type=Choice(OUTCOMES),
     default="succeeded",
     show_default=True,
     help="How the run ended.",

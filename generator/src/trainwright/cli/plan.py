@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, errors, helm_binary, selections, today
+from trainwright.cli.suggestions import Choice
 
 FORMATS = ("text", "json", "markdown")
 
@@ -33,7 +34,7 @@ FORMATS = ("text", "json", "markdown")
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(FORMATS),
+    type=Choice(FORMATS),
     default="text",
     show_default=True,
     help="The format of the plan.",

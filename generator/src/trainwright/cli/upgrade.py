@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, errors, selections, today
+from trainwright.cli.suggestions import Choice
 
 FORMATS = ("text", "json", "markdown")
 
@@ -39,7 +40,7 @@ FORMATS = ("text", "json", "markdown")
 @click.option(
     "-o",
     "--output",
-    type=click.Choice(FORMATS),
+    type=Choice(FORMATS),
     default="text",
     show_default=True,
     help="The format of the report.",

@@ -18,7 +18,7 @@ from trainwright.model import DERIVED, Data, Environment, Finding, Job, Related
 from trainwright.pointer import Pointer
 from trainwright.specs import resolve, schema
 from trainwright.specs.load import BUILT_IN, ENVIRONMENTS, Reader, environment_path
-from trainwright.specs.merge import Layer, Layered, leaves, merge
+from trainwright.specs.merge import Layer, Layered, leaves, lookup, merge
 from trainwright.specs.yamlio import Document
 
 # What a file says of itself, and not of the job.
@@ -132,23 +132,43 @@ def shared(
 
     `known` says it job by job, and is None for an environment of which a job was left out or is
     broken. Unless the `whole` repository was looked at, only an environment's own file is known.
+    A value that several environments write alike is reported in the first of them.
     """
     complete = whole and None not in known.values()
     across = everywhere(idle for jobs in known.values() for idle in jobs or ())
     found = {}
+    said: set[tuple[str, str, str]] = set()
     for name, jobs in known.items():
         files = sorted({file for idle in jobs or () for file in idle})
         if not complete:
             files = [file for file in files if file == environment_path(name)]
-        found[name] = tuple(
-            _shadowed_everywhere(document, Pointer(pointer), times, name)
+        unused = [
+            (document, Pointer(pointer), times)
             for file in files
             if not _is_job(file, known)
             if isinstance(document := reader.document(file), Document)  # else just edited
             for pointer, times in across[file].items()
             if times > 1  # of one job there is no telling who will inherit from the file next
+        ]
+        found[name] = tuple(
+            _shadowed_everywhere(document, pointer, times, name)
+            for document, pointer, times in unused
+            if _written(document, pointer, name) not in said
         )
+        said |= {_written(document, pointer, name) for document, pointer, _ in unused}
     return found
+
+
+def _written(document: Document, pointer: Pointer, environment: str) -> tuple[str, str, str]:
+    """What tells one value from another: of an environment's own file, not the file.
+
+    Environments that begin from one template write it alike, and one finding is about all of them.
+    """
+    if document.file != environment_path(environment):
+        return document.file, pointer, ""
+    root = "" if pointer in document.places else "/defaults"
+    value = lookup(document.data, f"{root}{pointer}")
+    return "", pointer, json.dumps(value, sort_keys=True)
 
 
 def everywhere(jobs: Iterable[Idle]) -> dict[str, dict[str, int]]:

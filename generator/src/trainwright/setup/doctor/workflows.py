@@ -10,12 +10,14 @@ from pathlib import Path
 from trainwright.model import Data
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.setup.init.repository import SOURCE
 from trainwright.specs import git
 from trainwright.specs.merge import lookup
 from trainwright.specs.yamlio import Document, parse
 
 WORKFLOWS = ".github/workflows"
 _ACTION = re.compile(r"(?P<name>[\w.-]+/trainwright)@(?P<ref>.+)")
+_RELEASE = re.compile(r"v\d+\.\d+\.\d+")
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -87,10 +89,18 @@ def _uses(path: Path, own: bool) -> Iterator[_Use]:
                 yield _Use(document=document, job=pointer, step=f"{pointer}/steps/{index}")
 
 
+def _own_release(uses: str) -> bool:
+    """Whether it is a release of who publishes this program, as `init` writes it.
+
+    Whoever can move that tag can publish other code under it as well.
+    """
+    return bool(_RELEASE.fullmatch(uses.removeprefix(f"{SOURCE}@")))
+
+
 def _complaints(use: _Use) -> Iterator[Diagnosis]:
     uses = str(lookup(use.document.data, f"{use.step}/uses"))
     action = _ACTION.fullmatch(uses)
-    if action and not _COMMIT.fullmatch(action["ref"]):
+    if action and not _COMMIT.fullmatch(action["ref"]) and not _own_release(uses):
         yield Diagnosis(
             about="workflow", state=State.WARNING, said=f"{uses} can be moved",
             effect="Whoever can move the tag runs code with this workflow's token.",

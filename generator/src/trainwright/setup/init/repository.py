@@ -28,6 +28,7 @@ _RESTRICTED = "podSecurity: restricted"
 _IMAGE = "ghcr.io/trainwright/runtime"
 _ENVIRONMENT = "ENVIRONMENT"  # in a path: the file exists for each environment
 _EXAMPLE = f"environments/{_ENVIRONMENT}/jobs/"  # only for the first
+_TRIAL = frozenset({"dev", "development", "test", "sandbox", "playground"})
 _ENVIRONMENT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?")
 _ACTION = re.compile(r"[\w.-]+/[\w.-]+@[\w./-]+")
 # git@host:owner/name, as people clone it: https://git-scm.com/docs/git-clone#_git_urls
@@ -48,14 +49,16 @@ class _Text(Template):
 class Answers:
     """What a new repository depends on.
 
-    `url` is where the engine will find it, empty when that is not known yet; `action` is
-    owner/name@ref of the GitHub action, best with a full commit hash as ref.
+    `url` is where the engine will find it, empty when that is not known yet, and `branch` what it
+    follows there; `action` is owner/name@ref of the GitHub action, best with a full commit hash as
+    ref.
     """
 
     engine: str
     target: str
     environments: tuple[str, ...]
     url: str = ""
+    branch: str = "main"
     kubernetes: str = "1.34"
     action: str = f"{SOURCE}@v{__version__}"
 
@@ -94,7 +97,8 @@ def _values(answers: Answers, environment: str) -> dict[str, str]:
     repository, _, revision = answers.action.partition("@")
     url = answers.url or "https://git.example.com/ml/training.git"
     return {
-        "deadline": "# maxDuration: 1h" if _off_cluster(answers.target) else "maxDuration: 1h",
+        "branch": answers.branch,
+        "deadline": _deadline(answers, environment),
         "action": answers.action,
         "applied": ENGINES[answers.engine],
         "engine": answers.engine,
@@ -102,7 +106,7 @@ def _values(answers: Answers, environment: str) -> dict[str, str]:
         "image": _IMAGE,
         "kubernetes": answers.kubernetes,
         "last": answers.environments[-1],
-        "repository": f"{'' if answers.url else '# '}repository: {{url: {json.dumps(url)}}}",
+        "repository": f"{'' if answers.url else '# '}repository: {{{_followed(url, answers)}}}",
         "revision": revision,
         "security": _security(answers.target),
         "source": repository,
@@ -110,6 +114,21 @@ def _values(answers: Answers, environment: str) -> dict[str, str]:
         "target": answers.target,
         "targets": f"{{{answers.target}: {_options(answers.target)}}}",
     }
+
+
+def _followed(url: str, answers: Answers) -> str:
+    """Where the engine looks: the branch only where it is not what the schema takes anyway."""
+    branch = "" if answers.branch == "main" else f", revision: {json.dumps(answers.branch)}"
+    return f"url: {json.dumps(url)}{branch}"
+
+
+def _deadline(answers: Answers, environment: str) -> str:
+    """When a run is ended: soon where jobs are tried, and late where they train."""
+    trial = environment in _TRIAL
+    duration = "1h" if trial else "7d"
+    mark = "# " if _off_cluster(answers.target) else ""
+    said = "jobs are only tried here" if trial else "ends a run that hangs; jobs may set their own"
+    return f"{mark}maxDuration: {duration} # {said}"
 
 
 def _security(target: str) -> str:

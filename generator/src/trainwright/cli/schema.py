@@ -1,0 +1,45 @@
+"""`schema`: the JSON Schemas of what is read and written, for editors and for CI."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from trainwright.cli.common import errors
+from trainwright.cli.suggestions import meant
+
+
+@click.command()
+@click.argument("name", default="", metavar="[NAME]")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Write the schemas into this folder instead, each with those that it refers to.",
+)
+def schema(name: str, out: Path | None) -> None:
+    """Print the JSON Schema NAME: job, environment, defaults, plan, kinds/job, ...
+
+    Without NAME, list them. Editors that may not use the network read them from a folder: see
+    --out, and in a spec the first line "# yaml-language-server: $schema=PATH".
+    """
+    from trainwright.specs import schema_files
+
+    with errors():
+        found = schema_files.found()
+        if name and name not in found:
+            raise click.BadParameter(
+                f'"{name}" is none of {", ".join(found)}.{meant(name, tuple(found))}',
+                param_hint="NAME",
+            )
+        if out is not None:
+            for path in schema_files.write(out, (name,) if name else tuple(found)):
+                click.echo(path)
+        elif name:
+            click.echo(found[name].text, nl=False)
+        else:
+            from trainwright.reports import terminal
+
+            rows = [[one.name, one.title] for one in found.values()]
+            click.echo(terminal.table(("NAME", "DESCRIBES"), rows, color=False), nl=False)

@@ -1,0 +1,44 @@
+"""What was probably meant by a word that is none of those that there are."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    _Words = click.Choice[str]
+else:
+    _Words = click.Choice  # generic from click 8.2 on
+
+
+def meant(word: str, words: tuple[str, ...]) -> str:
+    """A sentence with the nearest word, or nothing."""
+    near = get_close_matches(word, words, n=1)
+    return f" Did you mean '{near[0]}'?" if near else ""
+
+
+class Choice(_Words):
+    """One of some words; click names all of them, and this the nearest."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, context: click.Context | None
+    ) -> Any:
+        try:
+            return super().convert(value, param, context)
+        except click.BadParameter as error:
+            found = meant(str(value), tuple(map(str, self.choices)))
+            raise click.BadParameter(f"{error.message}{found}", context, param) from error
+
+
+class Group(click.Group):
+    """Commands of which the nearest is named, whatever version of click there is."""
+
+    def resolve_command(
+        self, context: click.Context, words: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if self.get_command(context, words[0]) is None and not words[0].startswith("-"):
+            found = meant(words[0], tuple(self.list_commands(context)))
+            context.fail(f"No such command '{words[0]}'.{found}")
+        return super().resolve_command(context, words)

@@ -1,0 +1,61 @@
+"""A word that is none of those that there are: the nearest is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from trainwright.cli import VERBS, main
+
+
+@pytest.mark.parametrize(
+    ("command", "nearest"),
+    [
+        (("rendr",), "render"),
+        (("chek", "prod"), "check"),
+        (("extnd", "prod/llm", "+6h"), "extend"),
+        (("chart", "pakage"), "package"),
+        (("crds", "pul"), "pull"),
+        (("render", "--chek"), "--check"),
+        (("--colr", "always", "check"), "--color"),
+        (("check", "-o", "txt"), "text"),
+        (("list", "job"), "jobs"),
+        (("init", "x", "--engine", "argo", "--target", "job"), "argocd"),
+        (("init", "x", "--engine", "none", "--target", "trainjobs"), "trainjob"),
+        (("wait", "prod/llm", "--for", "runing"), "running"),
+        (("completion", "bsh"), "bash"),
+        (("schema", "enviroment"), "environment"),
+    ],
+)
+def test_the_nearest_is_named(command: tuple[str, ...], nearest: str) -> None:
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == 2
+    assert "id you mean" in done.stderr
+    assert f"'{nearest}'" in done.stderr.partition("id you mean")[2]
+
+
+def test_nothing_is_invented() -> None:
+    done = CliRunner().invoke(main, ["xyzzy"])
+    assert done.exit_code == 2
+    assert done.stderr.endswith("Error: No such command 'xyzzy'.\n")
+
+
+def _commands(command: click.Command) -> Iterator[click.Command]:
+    yield command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _commands(inner)
+
+
+def test_every_choice_and_group_does() -> None:
+    assert len(VERBS) > 20
+    for command in _commands(main):
+        plain = [p.name for p in command.params if type(p.type) is click.Choice]
+        assert not plain, command.name
+        assert type(command) is not click.Group, command.name
