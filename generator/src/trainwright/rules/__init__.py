@@ -10,6 +10,7 @@ from trainwright.kinds import SERVED
 from trainwright.objects.rule import Rule, united
 from trainwright.objects.subject import Hit, Subject
 from trainwright.rules import (
+    definitions,
     delivery,
     gitops,
     images,
@@ -29,6 +30,7 @@ _GENERAL = (
     gitops.RULES,
     delivery.RULES,
     names.RULES,
+    definitions.RULES,
     kueue.RULES,
     quota.RULES,
     resources.RULES,

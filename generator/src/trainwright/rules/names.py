@@ -17,6 +17,7 @@ from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
 from trainwright.objects.tolerant import dig, mappings, text
 from trainwright.pointer import Pointer
+from trainwright.rules.definitions import DEFINITION
 
 _NAMES = "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"
 _LABELS = "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/"
@@ -120,11 +121,10 @@ def _g16(subject: Subject) -> Iterator[Hit]:
 
 
 _NAME = Pointer("/name")
-_CRD = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 
 
 def _plural_and_group(subject: Subject) -> Iterator[Hit]:
-    if subject.kind == _CRD:
+    if subject.kind == DEFINITION:
         group, plural = subject.spec.get("group"), dig(subject.spec, "names", "plural")
         expected, name = f"{plural}.{group}", subject.metadata.get("name")
         if group and plural and name and name != expected:
