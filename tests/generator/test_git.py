@@ -236,3 +236,21 @@ def test_what_is_not_committed_is_undone(done: str, folder: Path) -> None:
         assert git_repository.git(folder, "log", "-1", "--format=%s") == "Change"
     else:
         assert working_tree(folder) == before
+
+
+@pytest.mark.parametrize("branch", ["main", "master", "trunk"])
+def test_the_branch_to_compare_with_is_one_that_there_is(tmp_path: Path, branch: str) -> None:
+    """A repository that was begun here has no origin/HEAD, and may have no main."""
+    folder = tmp_path / "new"
+    folder.mkdir()
+    git_repository.git(folder, "init", "--quiet", f"--initial-branch={branch}")
+    git_repository.git(folder, "commit", "--quiet", "--allow-empty", "--message=Start")
+    named = "HEAD" if branch == "trunk" else branch
+    with pytest.raises(GitError, match=f"name the branch .*: --against {named}$"):
+        Repository(folder).commit("origin/HEAD")
+    git_repository.git(folder, "remote", "add", "origin", str(folder))
+    git_repository.git(folder, "fetch", "--quiet", "origin")
+    git_repository.git(folder, "remote", "set-head", "origin", "--delete")
+    named = "HEAD" if branch == "trunk" else f"origin/{branch}"
+    with pytest.raises(GitError, match=f"name the branch .*: --against {named}$"):
+        Repository(folder).commit("origin/HEAD")

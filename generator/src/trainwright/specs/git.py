@@ -45,6 +45,9 @@ class GitError(SourceError):
     """Git could not do what was asked; the message is its own."""
 
 
+_USUAL = ("main", "master")  # names of the branch that others are merged into
+
+
 @dataclass(frozen=True, slots=True)
 class Repository:
     """A clone, by the folder of its working tree."""
@@ -123,9 +126,17 @@ class Repository:
         if revision == "origin/HEAD":  # no fetch makes it, a clone does
             return (
                 "; run `git remote set-head origin --auto`, or name the branch to compare with: "
-                "--against main"
+                f"--against {self._main_branch()}"
             )
         return f"; fetch it first: `git fetch origin {revision.removeprefix('origin/')}`"
+
+    def _main_branch(self) -> str:
+        """What is called like the branch that others are merged into; else the current one."""
+        usual = [f"{where}/{name}" for where in ("remotes/origin", "heads") for name in _USUAL]
+        found = self.line(
+            "for-each-ref", "--format=%(refname:short)", *(f"refs/{name}" for name in usual)
+        ).splitlines()
+        return max(found, key=lambda name: "/" in name) if found else "HEAD"
 
     def changed(self, commit: str, folder: str, head: str | None = None) -> frozenset[str]:
         """Paths below a folder that differ between a commit and `head` (None: what is on disk).
