@@ -11,6 +11,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from repository import Repository
 from trainwright.model import Finding
 from trainwright.specs import yamlio
 
@@ -400,3 +401,22 @@ def test_manifests_in_json_have_pairs_too() -> None:
     (document,) = yamlio.documents("f.yaml", raw, yamlio.CORE)
     assert isinstance(document, yamlio.Document)
     assert document.data == {"a": "\U0001f600"}
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("image: {repository:a, tag: b}\n", "`repository: a`"),
+        ("resources:\n  cpu:1\n", "`cpu: 1`"),
+        ("tolerations: [key:a]\n", "`key: a`"),
+        ("nodes:2\n", "`nodes: 2`"),
+    ],
+)
+def test_a_colon_without_a_space_where_it_is_yaml(
+    text: str, meant: str, repository: Repository
+) -> None:
+    """In braces, or alone below a key, it is a word like any other."""
+    lines = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: new\nextends: prod/llm\n"
+    repository.write("prod/jobs/new.yaml", lines + text)
+    done = repository.run("check", "prod/new")
+    assert meant in done.stdout, done.output

@@ -19,6 +19,7 @@ from trainwright.pointer import Pointer
 from trainwright.specs import resolve, schema
 from trainwright.specs.load import BUILT_IN, ENVIRONMENTS, Reader, environment_path
 from trainwright.specs.merge import Layer, Layered, leaves, lookup, merge
+from trainwright.specs.yaml_syntax import missing_space
 from trainwright.specs.yamlio import Document
 
 # What a file says of itself, and not of the job.
@@ -227,7 +228,10 @@ def _equal(one: _Written) -> Finding:
 
 def _removes_nothing(one: _Written) -> Finding:
     message = f"{one.pointer.dotted}: null removes nothing, since no layer sets it"
-    return dx.SAME_AS_INHERITED.at(one.layer.key_place(one.pointer), message, path=one.pointer)
+    meant = missing_space(one.pointer.parts[-1])
+    remedy = f"A colon needs a space behind it: `{meant}`." if meant else ""
+    place = one.layer.key_place(one.pointer)
+    return dx.SAME_AS_INHERITED.at(place, message, remedy=remedy, path=one.pointer)
 
 
 def _dropped(one: _Written) -> Iterator[Finding]:

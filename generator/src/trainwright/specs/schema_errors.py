@@ -15,6 +15,7 @@ from trainwright.findings import credentials
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup
+from trainwright.specs.yaml_syntax import missing_space
 
 Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under ""
 
@@ -230,6 +231,8 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         remedy = (
             f"Write it without quotes. {remedy}" if value.strip("-.0123456789") == "" else remedy
         )
+    if types == ["object"] and isinstance(value, str) and (meant := missing_space(value)):
+        remedy = f"A colon needs a space behind it: `{meant}`."
     yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
 
 
@@ -243,6 +246,8 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         where = f" in {_name(pointer)}" if pointer else ""
         near = _nearest(key, known, 0.75)
         remedy = f'Did you mean "{near}"?' if near else f"Known keys: {', '.join(sorted(known))}."
+        if failure.instance[key] is None and (meant := missing_space(key)):
+            remedy = f"A colon needs a space behind it: `{meant}`."
         yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
 
 
