@@ -221,6 +221,36 @@ def save_uniform(directory: Path, step: int) -> None:
         checkpoints.save(step, uniform(step))
 
 
+def save_beside_a_slow_rank(directory: Path) -> list[str]:
+    """Save a step twice; rank 1 is behind rank 0 wherever it comes back to what was written."""
+
+    def wait_for(condition: Callable[[], object]) -> None:
+        while not condition():
+            time.sleep(0.001)
+
+    def hidden() -> list[Path]:
+        return list(directory.glob(".writer-*-step-*"))
+
+    first = True
+
+    def slow(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal first
+        if not arguments or not str(arguments[0]).startswith(f"{directory}/.writer-"):
+            return
+        if event == "os.listdir":
+            wait_for(lambda: not hidden())  # published
+        elif event == "shutil.rmtree" and first:
+            first = False
+            wait_for(hidden)  # of the next save
+
+    if dist.get_rank() == 1:
+        sys.addaudithook(slow)
+    with Checkpoints(directory) as checkpoints:
+        for _ in range(2):
+            checkpoints.save(1, uniform(1), wait=True)
+    return sorted(path.name for path in directory.iterdir())
+
+
 def load_uniform(directory: Path) -> int:
     state = uniform(0)
     with Checkpoints(directory) as checkpoints:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,3 +59,19 @@ def clean_environment() -> dict[str, str]:
 def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
     out, err = process.communicate(timeout=TIMEOUT)
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+@contextmanager
+def ending(pids: Iterable[int]) -> Iterator[None]:
+    """Afterwards these processes have ended, whoever's children they are.
+
+    A process closes its files before it has ended: the end of its output is too early a sign.
+    """
+    with ExitStack() as stack:
+        descriptors = {pid: os.pidfd_open(pid) for pid in pids}
+        for descriptor in descriptors.values():
+            stack.callback(os.close, descriptor)
+        yield
+        for pid, descriptor in descriptors.items():
+            ended, _, _ = select.select([descriptor], [], [], TIMEOUT)
+            assert ended, f"process {pid} did not end"

@@ -557,6 +557,11 @@ def test_all_ranks_pass_over_what_any_of_them_finds_damaged(name: str, tmp_path:
     assert together(3, tmp_path, programs.load_uniform, tmp_path / "ckpt") == [1, 1, 1]
 
 
+def test_a_rank_that_is_behind_the_others_meets_nothing_of_theirs(tmp_path: Path) -> None:
+    ranks = together(2, tmp_path, programs.save_beside_a_slow_rank, tmp_path / "ckpt")
+    assert ranks[0] == ["latest", "step-0000000001"]
+
+
 def test_a_disk_that_fails_one_rank_fails_them_all(tmp_path: Path) -> None:
     ranks = together(2, tmp_path, programs.save_where_one_rank_may_not_write, tmp_path / "ckpt")
     assert ranks == [["", "", "step-0000000003"]] * 2

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from containers import ending
 from torch.utils.data import get_worker_info
 
 from trainwright_runtime import elastic
@@ -161,14 +162,7 @@ def test_processes_end_with_their_worker(number: signal.Signals, tmp_path: Path)
         readers = set[int]()
         while len(readers) < 2:
             readers.add(int(process.stdout.readline().split()[1]))
-        process.send_signal(number)
-        process.stdout.read()  # until nobody holds it open
+        with ending(readers):
+            process.send_signal(number)
+            process.stdout.read()  # until nobody holds it open
     assert process.returncode in (-signal.SIGKILL, 128 + signal.SIGTERM)
-    assert not any(_running(pid) for pid in readers)
-
-
-def _running(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE  # of whoever adopted it
-    except psutil.NoSuchProcess:
-        return False

@@ -193,6 +193,13 @@ def test_a_way_to_fail_is_reported_with_rank_cause_and_help(
     assert "rank 0 on node 0 (pod-0) failed: " in done.stderr
 
 
+def test_a_node_that_fails_a_check_is_reported_before_any_rank(entrypoint: Entrypoint) -> None:
+    done, told = _fails(entrypoint, "", "--preflight=disk=900Ti")
+    assert done.returncode == errors.PREFLIGHT
+    _holds(done, told, "node-unfit")
+    assert told["rank"] is None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS_OF_TORCH)
 def test_a_way_of_torch_to_fail_is_reported(entrypoint: Entrypoint, name: str) -> None:
@@ -209,7 +216,7 @@ def test_documented_words_are_recognised(words: str, name: str | None) -> None:
 
 
 def test_each_cause_has_an_example() -> None:
-    shown = {*WAYS, *WAYS_OF_TORCH, *WORDS.values(), "hang"}
+    shown = {*WAYS, *WAYS_OF_TORCH, *WORDS.values(), "hang", "node-unfit"}
     assert {cause.name for cause in CAUSES} <= shown
 
 

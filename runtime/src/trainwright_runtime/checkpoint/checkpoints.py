@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -316,9 +316,8 @@ class Checkpoints:
         try:
             folder = ranks.first(lambda: directory.begin(snapshot.step))
             try:
-                digests = _write_files(directory, folder, ranks, snapshot)
-                size = sum(path.stat().st_size for path in folder.iterdir())
-                ranks.first(lambda: directory.publish(folder, digests, self._retention()))
+                written = _write_files(directory, folder, ranks, snapshot)
+                ranks.first(lambda: directory.publish(folder, written.digests, self._retention()))
             finally:
                 directory.abandon(folder)  # nothing is there once it is published
         except OSError as error:
@@ -331,7 +330,7 @@ class Checkpoints:
             return _Unsaved(snapshot.step, failure)
         if ranks.rank == 0:
             seconds = time.perf_counter() - started
-            self._saved.put(Saved(snapshot.step, seconds, size))
+            self._saved.put(Saved(snapshot.step, seconds, written.size))
             _log.info(
                 "saved the checkpoint of step %d in %s, %.2f s after it was asked for",
                 snapshot.step, directory.path, seconds,
@@ -378,8 +377,17 @@ class _Part:
     """What one rank has written, and what the disk refused."""
 
     values: dict[str, Json]
-    digests: dict[str, str] = field(default_factory=dict)
-    refused: OSError | None = None
+    digests: dict[str, str]
+    size: int
+    refused: OSError | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The files of all ranks."""
+
+    digests: dict[str, str]
+    size: int
 
 
 def _count(environ: Mapping[str, str], name: str, default: int, *, least: int) -> int:
@@ -407,11 +415,15 @@ def _content(value: object) -> object:
 
 def _write_files(
     directory: Directory | Objects, folder: Path, ranks: Ranks, snapshot: _Snapshot
-) -> dict[str, str]:
-    """Write and sync every file but the digests, which are returned: those of all ranks."""
+) -> _Written:
+    """Write and sync every file but the digests, which are returned: those of all ranks.
+
+    After this the folder is the first rank's, which renames it: the others may be behind.
+    """
     writer = Writer(folder, snapshot.writer)
     refused: OSError | None = None
     failed: CheckpointException | None = None
+    size = 0
     try:
         save(
             snapshot.tensors,
@@ -425,10 +437,11 @@ def _write_files(
         refused = writer.files.error or (cause if isinstance(cause, OSError) else None)
     if failed is None:
         try:
+            size = sum((folder / name).stat().st_size for name in writer.files.digests)
             directory.collect(folder, writer.files.digests)
         except OSError as error:
             refused = error
-    parts = ranks.every(_Part(snapshot.values, writer.files.digests, refused))
+    parts = ranks.every(_Part(snapshot.values, writer.files.digests, size, refused))
     if blame := next((part.refused for part in parts if part.refused), None):
         raise blame
     if failed:
@@ -445,9 +458,9 @@ def _write_files(
         "torch": torch.__version__,
         "state": values,
     }
-    text = json.dumps(document, indent=1)
-    digests[STATE] = ranks.first(lambda: write_synced(folder / STATE, text.encode()))
-    return digests
+    text = json.dumps(document, indent=1).encode()
+    digests[STATE] = ranks.first(lambda: write_synced(folder / STATE, text))
+    return _Written(digests, sum(part.size for part in parts) + len(text))
 
 
 def _cause(error: CheckpointException) -> BaseException:

@@ -127,7 +127,8 @@ class Directory:
             self.path.mkdir(parents=True, exist_ok=True)
             self._sweep()
             self._writer = _Writer(self.path)
-        folder = self._writer.hidden(f"step-{step:010}")
+        # A name of its own: a rank that is behind may yet remove the folder before.
+        folder = self._writer.hidden(f"{secrets.token_hex(4)}-step-{step:010}")
         folder.mkdir()
         return folder
 
@@ -247,7 +248,7 @@ class _Writer:
 
 
 def _hidden_step(folder: Path) -> str:
-    return folder.name.split("-", 2)[2]
+    return folder.name.split("-", 3)[3]
 
 
 def _alive(lock: Path) -> bool:
