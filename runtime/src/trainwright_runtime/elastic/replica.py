@@ -196,7 +196,7 @@ class Replica:
         try:
             self._persist(self._session.finish, self._address.timeouts.quorum)
         except Unreachable as error:
-            log.warning("nobody could be told that training is over: %s", error)
+            log.warning("the coordinator was not reached to record the end of training: %s", error)
 
     def leave(self) -> None:
         self._disconnect()
