@@ -19,6 +19,7 @@ from trainwright.cli.init import ENGINES
 from trainwright.kinds import TARGETS
 from trainwright.setup.init import repository
 
+ROOT = Path(__file__).parents[2]
 URL = "https://git.example.com/ml/training.git"
 ACTION = f"trainwright/trainwright@{'a' * 40}"
 
@@ -96,6 +97,24 @@ def test_its_example_trains(tmp_path: Path, only_torch: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "2 processes, 100 steps: loss 0.0000" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_page_about_it_works_as_it_is_written(tmp_path: Path) -> None:
+    """Every command of its first session but pip's, in the order of the page."""
+    pytest.importorskip("torch")
+    page = (ROOT / "docs/getting-started.md").read_text(encoding="utf-8")
+    session = page.split("```console\n")[1].split("```")[0]
+    commands = [line.removeprefix("$ ") for line in session.splitlines() if "pip" not in line]
+    assert any(command.startswith("trainwright run ") for command in commands)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-euxc", "\n".join(commands)],
+        cwd=tmp_path, env={**os.environ, **git.ENVIRONMENT, "PATH": path},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "trainwright: dev/example succeeded" in done.stderr
 
 
 def test_its_workflows_are_lint_free(tmp_path: Path, npm_package: Callable[[str], Path]) -> None:
