@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from nemesis import Forks, Violation, run, schedule, shrunk
 
-SCHEDULES = 50
+SCHEDULES = 30  # minutes on two cores; benchmarks/schedules.py runs a thousand
 
 
 @pytest.fixture(scope="module")
