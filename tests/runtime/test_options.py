@@ -126,7 +126,7 @@ def option_rows() -> list[str]:
         value = "|".join(action.choices) if action.choices else str(action.metavar)
         option = f"{action.option_strings[0]} {value}".replace("|", "\\|")
         default = "" if action.default is None else str(action.default).removesuffix(".0")
-        text = str(action.help).replace(" (%(default)g)", "")
+        text = str(action.help).replace(" (%(default)g)", "").replace(" (%(default)s)", "")
         rows.append(f"| `{option}` | {default} | {text} |")
     return rows
 
