@@ -22,7 +22,7 @@ from repository import ENVIRONMENT, JOB, Repository
 from trainwright import helm
 from trainwright.errors import TrainwrightError
 from trainwright.render import build as plan
-from trainwright.specs import filetree
+from trainwright.specs import filetree, memory
 from trainwright.specs.memory import Observed
 from trainwright.specs.tree import Entry, Folder, Kind, Snapshot
 
@@ -397,6 +397,36 @@ def test_what_another_process_looked_at_is_not_known(tmp_path: Path) -> None:
     elsewhere = pickle.loads(pickle.dumps(Snapshot(observed)))
     assert elsewhere.entries("") == ()
     assert not observed.whole
+
+
+@pytest.mark.parametrize("verb", ["check", "list"])
+def test_who_has_no_home_is_served_all_the_same(
+    verb: str, inheriting: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a container's user of a number that /etc/passwd does not have."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "~")  # of which pathlib says what it says where there is none
+    first, second = (inheriting.run(verb) for _ in range(2))
+    assert first.exit_code == 0, first.output
+    assert second.output == first.output
+
+
+def test_what_is_remembered_is_for_nobody_else_and_never_in_the_current_folder(
+    inheriting: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(inheriting.root)
+    assert inheriting.run("check").exit_code == 0
+    assert not (inheriting.root / "relative").exists()
+    (folder,) = (tmp_path / "home/.cache/trainwright").iterdir()
+    assert os.name == "nt" or folder.stat().st_mode & 0o077 == 0
+
+
+def test_a_repository_may_lie_in_a_folder_whose_name_is_no_text(tmp_path: Path) -> None:
+    assert (
+        memory.location(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")), "a").name == "a.json"
+    )
 
 
 # --- single mistakes ------------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def _unknown(file: JobFile, *, there: bool) -> Finding:
 
 
 class _Work:
-    """One environment on its way to an `EnvironmentPlan`."""
+    """One environment on its way to an `EnvironmentBuild`."""
 
     def __init__(
         self,

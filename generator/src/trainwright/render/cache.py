@@ -23,7 +23,7 @@ class Remembered:
     inputs: Mapping[str, str]
     findings: tuple[Finding, ...]
     waivers: tuple[Waiver, ...]
-    idle: Mapping[str, tuple[str, ...]] | None = None  # see overlays
+    idle: Mapping[str, tuple[str, ...]] | None = None  # see redundant
 
 
 def load(path: Path, mark: str) -> dict[str, Remembered]:

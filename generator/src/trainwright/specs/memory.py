@@ -27,9 +27,22 @@ Seen: TypeAlias = Mapping[str, Mapping[str, str]]  # by kind of question and pat
 
 def location(root: Path, name: str) -> Path:
     """Where something about a repository is kept ($XDG_CACHE_HOME/trainwright/…)."""
-    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    key = hashlib.sha256(str(root.resolve()).encode()).hexdigest()[:16]
-    return Path(base) / "trainwright" / key / f"{name}.json"
+    key = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
+    return _base() / "trainwright" / key / f"{name}.json"
+
+
+def _base() -> Path:
+    """The user's folder for caches; without a home, as in some containers, one that cannot be.
+
+    https://specifications.freedesktop.org/basedir-spec/latest/: a relative path is ignored.
+    """
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if named.is_absolute():
+        return named
+    try:
+        return Path.home().absolute() / ".cache"
+    except RuntimeError:
+        return Path(os.devnull)  # nothing can be read or written below it
 
 
 @cache
@@ -63,7 +76,7 @@ def write(path: Path, text: str) -> None:
     temporary = path.with_name(f"{path.name}-{os.urandom(8).hex()}")
     try:
         with contextlib.suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # it quotes their files
             temporary.write_text(text, encoding="utf-8")
             temporary.replace(path)
     finally:
