@@ -58,6 +58,12 @@ MISTAKES = {
     "resources:\n    cpu: 1\n  memory: 2\n": ((3, 3), "indented by 2 spaces", "by 0 or 4"),
     "env:\n  - a\n - b\n": ((3, 2), "indented by 1 spaces", "by 0 or 2"),
     "a:\n  - b\n  c: d\n": ((3, 3), "among the items of the list that begins on line 2", "- "),
+    "a: b\nc: d\n- e\n": (
+        (3, 1),
+        "among the keys of the mapping that begins on line 1",
+        "the dash",
+    ),
+    "a:\n  b: c\n  - e\n": ((3, 3), "among the keys of the mapping that begins on line 2", "dash"),
     "image: {repository: a, tag: b\nname: x\n": ((1, 8), '"{" is not closed', "`}`"),
     "name: x\nimage: {repository: a, tag: b\n": ((2, 8), '"{" is not closed', "`}`"),
     "words: [a, b\nname: x\nz: 1\n": ((1, 8), '"[" is not closed', "`]`"),

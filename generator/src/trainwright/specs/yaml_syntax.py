@@ -211,8 +211,19 @@ def _indent(fault: Fault) -> Explanation | None:
         remedy = "Begin the item with `- `, or indent the key as the key of the list is."
         return Explanation(f"{said}line {fault.above + fault.since[0] + 1}", at, remedy)
     levels = sorted(_levels(fault, own))
+    if own in levels:
+        return _item(fault, at)
     said = f"this line is indented by {own} spaces, which no line above it is"
     return Explanation(said, at, f"Indent it by {' or '.join(map(str, levels)) or '0'}.")
+
+
+def _item(fault: Fault, at: Place) -> Explanation | None:
+    """An item of a list where a key of a mapping is expected."""
+    if not re.match("- |-$", fault.line(at[0])[at[1] :]) or fault.since is None:
+        return None
+    said = "an item of a list is here, among the keys of the mapping that begins on "
+    remedy = "Move it below the key of its list, or remove the dash."
+    return Explanation(f"{said}line {fault.above + fault.since[0] + 1}", at, remedy)
 
 
 def _number(fault: Fault) -> int:
