@@ -12,7 +12,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import merge3
 import pytest
+import yaml
 from sync_cluster import Body, Identity
 from sync_requests import Tree
 
@@ -67,13 +69,16 @@ def applied(tree: Tree) -> dict[Identity, tuple[str, Body]] | None:
     """What a GitOps engine takes out of git, with the job; None where that cannot be built."""
     if LIST not in tree:
         return None
+    try:
+        (listed,) = bodies(tree[LIST])
+    except yaml.YAMLError:  # a merge that somebody has to render
+        return None
     found = {}
-    for (listed,) in (bodies(tree[LIST]),):
-        for name in listed["resources"]:
-            if f"{RENDERED}/{name}" not in tree:
-                return None
-            job = name.partition("/")[0]
-            found |= {identity(b): (job, b) for b in bodies(tree[f"{RENDERED}/{name}"])}
+    for name in listed["resources"]:
+        if f"{RENDERED}/{name}" not in tree:
+            return None
+        job = name.partition("/")[0]
+        found |= {identity(b): (job, b) for b in bodies(tree[f"{RENDERED}/{name}"])}
     return found
 
 
@@ -361,11 +366,19 @@ def _by_line(base: bytes | None, ours: bytes | None, theirs: bytes | None) -> by
 
 
 def _union(base: bytes | None, ours: bytes | None, theirs: bytes | None) -> bytes | None:
+    """As git merges with merge=union: where both sides changed, the lines of both."""
     if ours is None or theirs is None:
         return None
     was, our, their = ((text or b"").splitlines(keepends=True) for text in (base, ours, theirs))
-    kept = [line for line in our if line in their or line not in was]
-    return b"".join(kept + [line for line in their if line not in our and line not in was])
+    merge = merge3.Merge3(was, our, their)
+    merged: list[bytes] = []
+    for what, *at in merge.reprocess_merge_regions(merge.merge_regions()):
+        if what == "conflict":
+            merged += our[at[2] : at[3]] + their[at[4] : at[5]]
+        else:
+            side = {"unchanged": was, "same": our, "a": our, "b": their}[what]
+            merged += side[at[0] : at[1]]
+    return b"".join(merged)
 
 
 def changed(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> set[str]:
