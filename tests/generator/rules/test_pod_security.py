@@ -13,7 +13,7 @@ from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.model import Data, Manifest
 from trainwright.rules import RULES, pod_security
-from trainwright.specs.merge import lookup
+from trainwright.specs.merge import leaves, lookup
 
 LEVELS = ("baseline", "restricted")
 MINORS = (30, 34, 37)
@@ -71,6 +71,15 @@ SAFE = (
     "allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}, runAsNonRoot: true, "
     "seccompProfile: {type: RuntimeDefault}"
 )
+EVERY_CONTEXT = (
+    "{seLinuxOptions: {type: a, user: b, role: c}, seccompProfile: {type: a}, procMount: a, "
+    "appArmorProfile: {type: a}, windowsOptions: {hostProcess: true}, capabilities: {add: [A]}, "
+    "privileged: true, runAsUser: 0}"
+)
+EVERY_FIELD = (
+    f"{{securityContext: {EVERY_CONTEXT}, os: {{name: linux}}, hostUsers: true, hostPID: true, "
+    "volumes: [{name: a, hostPath: {path: /}}]}"
+)
 USER_NAMESPACE = "{hostUsers: false}"
 OF_WINDOWS = "{os: {name: windows}, securityContext: {runAsNonRoot: true}}"
 SYSCTL = "{securityContext: {sysctls: [{name: net.ipv4.tcp_rmem, value: x}]}}"
@@ -126,6 +135,24 @@ def test_what_a_version_refuses(level: str, first: int, last: int, pod: dict[str
 )  # fmt: skip
 def test_what_no_version_refuses(pod: dict[str, Data]) -> None:
     assert not [(m, level) for m in range(38) for level in LEVELS if messages(pod, level, m)]
+
+
+@pytest.mark.parametrize("value", [None, 5, [1], [[1]], {"a": [1]}])
+def test_a_value_of_another_type_is_the_schema_s(value: Data) -> None:
+    """Each field of a pod in turn, whatever is there, ends in hits or in none."""
+    whole = _pod(EVERY_FIELD, f"{{ports: [{{hostPort: 1}}], securityContext: {EVERY_CONTEXT}}}")
+    for pointer, _ in leaves(whole):
+        body = edited(whole, pointer.parts, value)
+        for level in LEVELS:
+            pod = subject_of(Manifest(body=body), _enforcing(level, 37))
+            assert all(hit.message for hit in RULES["TW707"].run(pod))
+
+
+def edited(data: Data, parts: tuple[str, ...], value: Data) -> Data:
+    """A copy with a list or another value at a path; lists are replaced whole."""
+    if not parts:
+        return value
+    return {**data, parts[0]: edited(data[parts[0]], parts[1:], value)}
 
 
 def test_a_message_is_at_the_field_and_names_the_level() -> None:

@@ -251,7 +251,7 @@ def _selinux(pod: _Pod) -> Iterator[Hit]:
     for context in (pod.own, *pod.contexts):
         options = mapping(context.body.get("seLinuxOptions"))
         refused = [field for field in ("user", "role") if options.get(field)]
-        if (options.get("type") or "") not in allowed:
+        if text(options.get("type")) not in allowed:
             refused.append("type")
         for field in refused:
             said = f"the SELinux {field} {options[field]}"
