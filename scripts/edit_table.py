@@ -19,7 +19,7 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "edits.md"
 COMMAND = "python scripts/edit_table.py"
 _HEAD = f"""\
 <!-- Generated from the table of edits by `{COMMAND}`. Do not edit. -->
-# What becomes of an edit of a live object
+# The outcome of an edit of a live object
 
 Most edits of a training object that runs do not do what they seem to. This table is what `plan`,
 the verbs (`extend`, `suspend`, …) and the [rules about changes](rules.md) go by. Of several rows
@@ -27,7 +27,7 @@ for a field the first counts whose conditions all hold; a field stands for all t
 
 | outcome | what happens |
 |---|---|
-| in place | accepted, and it does what it says |
+| in place | accepted, and takes effect |
 | rejected | the API server or a webhook refuses the object, and the sync fails |
 | refused below | the object is accepted; what its controller makes of it is refused |
 | mixed | accepted; some pods have the old version and some the new one |
@@ -65,7 +65,7 @@ def page() -> str:
     lines = [_HEAD]
     for title, rows in groupby(EDITS, _title):
         lines += [f"## {title}", ""]
-        lines += ["| field | when | outcome | | known | rule |", "|---|---|---|---|---|---|"]
+        lines += ["| field | when | outcome | details | known | rule |", "|---|---|---|---|---|---|"]
         edits = tuple(rows)
         lines += (_row(tuple(alike)) for _, alike in groupby(edits, _all_but_path))
         lines += ["", "Sources:", "", *_sources(edits), ""]

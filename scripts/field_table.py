@@ -59,9 +59,9 @@ def main() -> None:
 
 def page() -> str:
     """The whole text."""
-    lines = [_HEAD, _JOB, "| field | own file | shared | |", "|---|---|---|---|"]
+    lines = [_HEAD, _JOB, "| field | own file | shared | details |", "|---|---|---|---|"]
     lines += map(_job, JOB)
-    lines += ["", _ENVIRONMENT, "| field | effect | |", "|---|---|---|"]
+    lines += ["", _ENVIRONMENT, "| field | effect | details |", "|---|---|---|"]
     lines += _environment()
     return "\n".join(lines) + "\n"
 

@@ -64,13 +64,13 @@ def pages() -> dict[Path, str]:
 
 
 def contents(every: list[Any]) -> str:
-    """The index: a table a family."""
+    """The index: one table per family."""
     lines = [
         _GENERATED,
         "# Rules",
         "",
         "Most rules look at what is rendered; TW0xx look at what people write, and those marked",
-        "with a verdict at what a change to a live object comes to. Unless a rule says that it",
+        "with a verdict look at a change to a live object. Unless a rule says that it",
         "cannot be waived, its severity is set in environment.yaml (`severities`), and it is",
         "waived there or in a job spec (`waivers`), with a reason and a date.",
         "",
