@@ -65,7 +65,8 @@ def page() -> str:
     lines = [_HEAD]
     for title, rows in groupby(EDITS, _title):
         lines += [f"## {title}", ""]
-        lines += ["| field | when | outcome | details | known | rule |", "|---|---|---|---|---|---|"]
+        head = "| field | when | outcome | details | known | rule |"
+        lines += [head, "|---|---|---|---|---|---|"]
         edits = tuple(rows)
         lines += (_row(tuple(alike)) for _, alike in groupby(edits, _all_but_path))
         lines += ["", "Sources:", "", *_sources(edits), ""]
