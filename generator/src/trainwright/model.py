@@ -100,6 +100,11 @@ class Manifest:
         return _text(_mapping(self.body.get("metadata")).get("namespace"))
 
     @property
+    def title(self) -> str:
+        """Kind and name, for people."""
+        return f"{self.kind}/{self.name}"
+
+    @property
     def identity(self) -> tuple[str, str, str, str]:
         """Group, kind, namespace and name: what makes two documents the same object."""
         return (self.api_version.rpartition("/")[0], self.kind, self.namespace, self.name)

@@ -80,7 +80,7 @@ def finding(job: JobFile, found: Comparison) -> Finding:
     return replace(
         REFUSED.at(Location(job.path), f"the API server refuses it: {found.refused}"),
         subject=str(job),
-        manifest=f"{found.manifest.kind}/{found.manifest.name}",
+        manifest=found.manifest.title,
         pointer=pointer,
     )
 

@@ -57,7 +57,7 @@ def _refused(
             said = f"{outcome.message} (compared with {since.revision})"
             place = _place(pair, outcome.pointer, chunks)
             finding = outcome.finding(place, said, changes.REMEDY)
-            yield replace(finding, manifest=_title(after), pointer=outcome.pointer)
+            yield replace(finding, manifest=after.title, pointer=outcome.pointer)
         else:
             rule = UnknownKind(after.api_version, after.kind, pair.at, outcome.rule, outcome.reason)
             looked[pair.chunk].unknown.append(rule)
@@ -72,13 +72,9 @@ def _becomes(judgement: Judgement, after: Manifest, place: Location, revision: s
         message=f"{judgement.why} (compared with {revision})",
         remedy=transition.remedy,
         effect=transition.effect,
-        manifest=_title(after),
+        manifest=after.title,
         pointer=judgement.pointer,
     )
-
-
-def _title(manifest: Manifest) -> str:
-    return f"{manifest.kind}/{manifest.name}"
 
 
 def _place(pair: Pair, pointer: str, chunks: Sequence[Chunk]) -> Location:

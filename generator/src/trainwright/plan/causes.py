@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from trainwright.model import Location
 from trainwright.plan.model import Cause
 from trainwright.pointer import Pointer
-from trainwright.specs.load import BUILT_IN
-from trainwright.specs.merge import Layered, leaves, lookup
+from trainwright.specs.merge import BUILT_IN, Layered, leaves, lookup
 from trainwright.specs.yamlio import Document
 
 # What of environment.yaml decides how a job is rendered, besides its defaults and the job's pool.

@@ -26,8 +26,8 @@ from trainwright.specs import edit as editing
 from trainwright.specs import ledger, redundant, schema, schema_errors
 from trainwright.specs.filetree import digest
 from trainwright.specs.ledger import EMPTY, Ledger
-from trainwright.specs.load import BUILT_IN, JobFile, LoadedJob
-from trainwright.specs.merge import Layered, lookup
+from trainwright.specs.load import JobFile, LoadedJob
+from trainwright.specs.merge import BUILT_IN, Layered, lookup
 from trainwright.workspace import ResolvedJob
 
 _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
@@ -294,7 +294,7 @@ def _unfit(
         message = problem.message
         if kind is dx.UNSUPPORTED:
             message = f"{target.name}: {message}"
-        at = _authored(spec, problem.path)
+        at = spec.authored(problem.path)
         yield kind.at(at, message, remedy=problem.remedy, path=problem.path)
 
 
@@ -306,7 +306,7 @@ def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Fin
         if left:
             message = f"{left} of the pool {job.pool.name} are left to the flavor of {job.queue}"
             at = Pointer("/pool")
-            yield dx.PLACED_BY_FLAVOR.at(_authored(spec, at), message, path=at)
+            yield dx.PLACED_BY_FLAVOR.at(spec.authored(at), message, path=at)
 
 
 # --- findings about rendered objects -------------------------------------------------------------
@@ -338,11 +338,7 @@ def _against_schema(
     for broken in kind.explain(manifest.body):
         dated = schema.dated(broken, kind.root, environment.kubernetes_version)
         finding = dx.RENDERED_SCHEMA.at(spec.origin("/name"), dated.message, remedy=dated.remedy)
-        yield replace(finding, manifest=_title(manifest), pointer=broken.pointer)
-
-
-def _title(manifest: Manifest) -> str:
-    return f"{manifest.kind}/{manifest.name}"
+        yield replace(finding, manifest=manifest.title, pointer=broken.pointer)
 
 
 def _finding(rule: Rule, hit: Hit, manifest: Manifest | None, spec: Layered) -> Finding:
@@ -350,23 +346,16 @@ def _finding(rule: Rule, hit: Hit, manifest: Manifest | None, spec: Layered) -> 
     return Finding(
         rule=rule.id,
         severity=rule.severity,
-        place=_authored(spec, path),
+        place=spec.authored(path),
         message=hit.message,
         remedy=rule.remedy,
         path=path,
         note=hit.note,
         effect=rule.effect,
         related=(*_sources(spec, hit.also), *_overridden(spec, path)),
-        manifest=_title(manifest) if manifest else "",
+        manifest=manifest.title if manifest else "",
         pointer=hit.pointer,
     )
-
-
-def _authored(spec: Layered, pointer: Pointer) -> Location:
-    """The line people wrote that decides a value; the job's own first line when nobody did."""
-    if spec.setter(pointer).label == BUILT_IN:
-        return Location(spec.layers[-1].document.file)
-    return spec.origin(pointer)
 
 
 def _sources(spec: Layered, pointers: tuple[Pointer, ...]) -> Iterator[Related]:

@@ -14,7 +14,6 @@ from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
 from trainwright.specs import resolve, schema
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.load import BUILT_IN
 from trainwright.specs.merge import Layered, stack
 from trainwright.specs.yamlio import Document
 
@@ -203,7 +202,7 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     for path, before, after in differing:
         if not same or path[0] in IN_PLACE:
             at = Pointer.of(*path)
-            yield Held(at, before, after, _written(spec, at))
+            yield Held(at, before, after, spec.authored(at))
     then, now = _facts(sources, record)
     pool, pool_now = (list(facts.get("pools", {}).values()) for facts in (then, now))
     if pool and pool == pool_now:
@@ -230,10 +229,3 @@ def _stated(sources: Sources, pointer: Pointer) -> Location:
     shared = [layer.document for layer in sources.spec.layers if layer.label == "defaults"]
     said = (d for d in (sources.document, *shared) if pointer in d.places)
     return next(said, sources.document).place(pointer)
-
-
-def _written(spec: Layered, pointer: Pointer) -> Location:
-    """The line that says so now; that of the mapping around it where the value is gone."""
-    if spec.setter(pointer).label == BUILT_IN:
-        return Location(spec.layers[-1].document.file)
-    return spec.origin(pointer)

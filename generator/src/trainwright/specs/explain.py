@@ -9,8 +9,7 @@ from difflib import get_close_matches
 from trainwright.errors import SelectionError
 from trainwright.model import Data
 from trainwright.pointer import Pointer, Step, typed
-from trainwright.specs.load import BUILT_IN
-from trainwright.specs.merge import Layer, Layered, leaves, lookup
+from trainwright.specs.merge import BUILT_IN, Layer, Layered, leaves, lookup
 
 _META = frozenset({"apiVersion", "kind", "extends"})
 

@@ -16,7 +16,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer
 from trainwright.specs import schema
-from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
+from trainwright.specs.merge import BUILT_IN, Layer, Layered, lookup, merge, stack
 from trainwright.specs.schema_errors import Violation, show
 from trainwright.specs.tree import ENVIRONMENTS as ENVIRONMENTS  # noqa: PLC0414 - a part of this
 from trainwright.specs.tree import Tree
@@ -24,7 +24,6 @@ from trainwright.specs.yamlio import Document, parse
 
 ENVIRONMENT_FILE = "environment.yaml"
 RENDERED = "rendered"
-BUILT_IN = "built-in"
 _MAX_BASES = 8
 _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

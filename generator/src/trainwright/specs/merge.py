@@ -11,6 +11,8 @@ from trainwright.model import Data, Location
 from trainwright.pointer import Pointer
 from trainwright.specs.yamlio import Document
 
+BUILT_IN = "built-in"  # the lowest layer, which no repository has
+
 
 def merge(below: Data, above: Data) -> Data:
     """`above` laid over `below`. Neither is changed; parts may be shared with the result."""
@@ -66,6 +68,12 @@ class Layered:
         """Where the effective value was written, or the nearest mapping around it."""
         layer, found = self._setter(pointer)
         return layer.place(found)
+
+    def authored(self, pointer: str) -> Location:
+        """The line people wrote that decides a value; the job's own first line where nobody did."""
+        if self.setter(pointer).label == BUILT_IN:
+            return Location(self.layers[-1].document.file)
+        return self.origin(pointer)
 
     def key_origin(self, pointer: str) -> Location:
         """Where the key of the effective value was written."""

@@ -17,8 +17,8 @@ from trainwright.findings import diagnostics as dx
 from trainwright.model import DERIVED, Data, Environment, Finding, Job, Related
 from trainwright.pointer import Pointer
 from trainwright.specs import resolve, schema
-from trainwright.specs.load import BUILT_IN, ENVIRONMENTS, Reader, environment_path
-from trainwright.specs.merge import Layer, Layered, leaves, lookup, merge
+from trainwright.specs.load import ENVIRONMENTS, Reader, environment_path
+from trainwright.specs.merge import BUILT_IN, Layer, Layered, leaves, lookup, merge
 from trainwright.specs.yaml_syntax import missing_space
 from trainwright.specs.yamlio import Document
 
