@@ -90,6 +90,15 @@ _CONTROL = re.compile(rf"[\x00-\x08\x0a-\x1f{_UNSEEN}]|{_LOG_COMMAND}")
 _CONTROL_IN_JSON = re.compile(rf"[{_UNSEEN}]|{_LOG_COMMAND}")
 
 
+def cells(text: str) -> int:
+    """How many columns of a terminal a text takes: letters of some scripts take two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # 15 ms, and few texts need it
+
+    return cell_len(text)
+
+
 def visible(text: str) -> str:
     """Text from people's files with control and direction characters spelled out.
 

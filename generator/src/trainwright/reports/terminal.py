@@ -14,7 +14,7 @@ from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.reports.json import place_of
-from trainwright.reports.report import visible
+from trainwright.reports.report import cells, visible
 from trainwright.runs.decision import Held
 from trainwright.specs import schema_errors
 from trainwright.specs.explain import Explanation, Setting
@@ -34,27 +34,18 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[str]], *, color: bool)
     """
     shown = [[visible(cell) for cell in row] for row in rows]
     titles = [header.upper() for header in headers]
-    widths = [max(map(_width, column)) for column in zip(titles, *shown, strict=True)]
+    widths = [max(map(cells, column)) for column in zip(titles, *shown, strict=True)]
     heading = _aligned(titles, widths)
     lines = [click.style(heading, bold=True) if color else heading]
     lines += [_aligned(row, widths) for row in shown]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+def _aligned(row: Sequence[str], widths: Sequence[int]) -> str:
     padded = (
-        f"{cell}{' ' * (width - _width(cell))}" for cell, width in zip(cells, widths, strict=True)
+        f"{cell}{' ' * (width - cells(cell))}" for cell, width in zip(row, widths, strict=True)
     )
     return "  ".join(padded).rstrip()
-
-
-def _width(text: str) -> int:
-    """How many columns of a terminal a text takes: letters of some scripts take two."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len  # 15 ms, and few names need it
-
-    return cell_len(text)
 
 
 def cell(value: str | Sequence[Held]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import click
 
 from trainwright.model import Finding, Location, Severity
-from trainwright.reports.report import Format, Report, visible
+from trainwright.reports.report import Format, Report, cells, visible
 
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "blue"}
 _WIDEST = 120  # characters of a source line that are shown
@@ -82,20 +82,11 @@ def _cropped(line: str, column: int) -> tuple[str, int]:
     start = column - 1 - _MARGIN if len(line) > _WIDEST and column > _WIDEST - _MARGIN else 0
     shown, before = _plain(line[start : start + _WIDEST]), _plain(line[start : column - 1])
     left, right = "…" if start else "", "…" if len(line) > start + _WIDEST else ""
-    return f"{left}{shown}{right}", len(left) + _cells(before)
+    return f"{left}{shown}{right}", len(left) + cells(before)
 
 
 def _plain(text: str) -> str:
     return visible(text.replace("\t", "    "))
-
-
-def _cells(text: str) -> int:
-    """Columns of a terminal that text takes. Its tables are loaded when there is need of them."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
 
 
 def _style(report: Report, text: str, *, fg: str | None = None, bold: bool = False) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from trainwright.kinds.environment_rules import RESERVED, reserved_env
 from trainwright.kinds.trainingjob import KIND
+from trainwright.kinds.trainingjob.target import SHELL_SAFE
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
@@ -17,7 +17,6 @@ _TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_ty
 _SPEC_KEYS = frozenset(
     ["runPolicy", "replicaSpecs", "minSize", "maxSize", "injectLattice", "framework", "priority"]
 )
-_SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 def _b01(subject: Subject) -> Iterator[Hit]:
@@ -81,7 +80,7 @@ def _b03(subject: Subject) -> Iterator[Hit]:
             yield Hit(template.pointer, "injectLattice needs an explicit command")
             continue
         for word in container.command_line:
-            if not _SHELL_SAFE.fullmatch(word):
+            if not SHELL_SAFE.fullmatch(word):
                 yield Hit(container.pointer, f"the agent loses the quoting of {word!r}")
 
 

@@ -16,7 +16,7 @@ from trainwright.pods import command
 from trainwright.pointer import Pointer
 
 # The operator joins the arguments by spaces into one bash line, so quoting is lost.
-_SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
 def _sizes(job: Job) -> tuple[int, int]:
@@ -144,7 +144,7 @@ def _unquotable(job: Job) -> Iterator[Unsupported]:
         items = value if isinstance(value, list) else [value]
         words += [(Pointer.of("flags", flag), str(item)) for item in items]
     for path, word in words:
-        if word and not _SHELL_SAFE.fullmatch(word):
+        if word and not SHELL_SAFE.fullmatch(word):
             yield Unsupported(
                 path,
                 f"the Lattice agent loses the quoting of {word!r}",
