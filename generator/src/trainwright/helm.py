@@ -15,7 +15,7 @@ from contextlib import suppress
 from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
@@ -132,14 +132,19 @@ def chart_version() -> str:
     return str(chart["version"])
 
 
+# Who waits for another thread's import that fails is given what it left: a module without content.
+_LOADING = Lock()
+
+
 def sdk() -> ModuleType:
     """Helm's SDK, loaded on first use. Raises EngineError when it cannot be."""
     # Rendering makes much short-lived garbage: collecting it less often takes a fifth off the time.
     os.environ.setdefault("GOGC", "400")
-    try:
-        import helm_python  # 50 ms, and only commands that render need it
-    except Exception as error:  # its own kind too, for a library of another processor
-        raise EngineError(f"the Helm engine cannot be loaded: {error}") from error
+    with _LOADING:
+        try:
+            import helm_python  # 50 ms, and only commands that render need it
+        except Exception as error:  # its own kind too, for a library of another processor
+            raise EngineError(f"the Helm engine cannot be loaded: {error}") from error
     return helm_python
 
 
