@@ -201,8 +201,8 @@ def measure_floor(root: Path, specs: list[Path], runs: int) -> dict[str, float]:
     }
 
 
-def measure_plan(root: Path, runs: int) -> float:
-    """What a merge does that changes one line of one job, among all of them."""
+def commit(root: Path) -> None:
+    """Everything of environments/, on the branch main of a new repository."""
     who = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"]
     for command in (
         ["init", "--quiet", "--initial-branch=main"],
@@ -210,6 +210,11 @@ def measure_plan(root: Path, runs: int) -> float:
         [*who, "commit", "--quiet", "--message=bench"],
     ):
         subprocess.run(["git", *command], cwd=root, check=True)
+
+
+def measure_plan(root: Path, runs: int) -> float:
+    """What a merge does that changes one line of one job, among all of them."""
+    commit(root)
     job = next((root / "environments/prod/jobs").glob("*.yaml"))
     text = job.read_text()
     job.write_text(f"{text}maxDuration: 77h\n")

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline import COMMAND, HERE, copies, trainwright
+from pipeline import COMMAND, HERE, commit, copies, trainwright
 
 _READ = """
 import sys
@@ -79,13 +79,7 @@ def fill(root: Path, environments: int, jobs: int) -> None:
 
 def commit_and_change(root: Path) -> Path:
     """Everything committed to main, and one line of one job changed since."""
-    who = ["-c", "user.name=bench", "-c", "user.email=bench@example.com"]
-    for command in (
-        ["init", "--quiet", "--initial-branch=main"],
-        ["add", "environments"],
-        [*who, "commit", "--quiet", "--message=bench"],
-    ):
-        subprocess.run(["git", *command], cwd=root, check=True)
+    commit(root)
     job = min((root / "environments").glob("prod-*/jobs/*.yaml"))
     job.write_text(f"{job.read_text()}maxDuration: 77h\n")
     return job

@@ -5,13 +5,13 @@ A rule about several kinds has a part in each of them, which says how its Jobs a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.indexed_templates import replicated
 from trainwright.model import Data, Severity
+from trainwright.objects import dns
 from trainwright.objects.launching import options, torchruns, trains_together
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
@@ -21,8 +21,6 @@ from trainwright.pointer import Pointer
 
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 EXAMPLES = "kubernetes-sigs/jobset@v0.12.0:site/static/examples/pytorch"
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
 
 
@@ -165,10 +163,10 @@ def _long(job: BatchJob) -> Iterator[Hit]:
     completions = integer(job.spec.get("completions")) or 1
     if job.alone:
         longest = f"{name}-{completions - 1}" if job.indexed else name
-        valid = bool(_LABEL.fullmatch(name)) or not job.indexed
+        valid = bool(dns.LABEL.fullmatch(name)) or not job.indexed
     else:
         longest = f"{name}-{job.name}-{max(job.jobs - 1, 0)}-{completions - 1}-abcde"
-        valid = bool(_DNS_1035.fullmatch(f"{name}-{job.name}"))
+        valid = bool(dns.LABEL_1035.fullmatch(f"{name}-{job.name}"))
     over = len(longest) - 63
     if not valid:
         yield Hit("/metadata/name", f"{name!r} makes no DNS label of its pods' names")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data
-from trainwright.objects.template import PodTemplate
+from trainwright.objects.template import PodTemplate, claim_names
 from trainwright.objects.tolerant import amount, dig, mapping, mappings, text
 
 BACKOFF_LIMIT = 6  # the default of batch/v1
@@ -16,7 +16,7 @@ def replicated(job_set: Mapping[str, Data], pointer: str) -> Iterator[PodTemplat
     restarts = amount(dig(job_set, "failurePolicy", "maxRestarts"), 0)
     policies = mappings(job_set.get("volumeClaimPolicies"))
     claims = [claim for policy in policies for claim in mappings(policy.get("templates"))]
-    claimed = tuple(text(dig(claim, "metadata", "name")) for claim in claims)
+    claimed = claim_names(claims)
     for index, group in enumerate(mappings(job_set.get("replicatedJobs"))):
         job = mapping(dig(group, "template", "spec"))
         yield PodTemplate(

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Manifest
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import amount, dig, mapping, mappings, text
+from trainwright.objects.template import PodTemplate, claim_names
+from trainwright.objects.tolerant import amount, dig, mapping, mappings
 from trainwright.pointer import Pointer
 
 _TEMPLATE = Pointer("/spec/template")
@@ -31,5 +31,4 @@ def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
         replicas = amount(dig(manifest.body, "spec", "replicas"))
         # A StatefulSet makes a volume of each of its claim templates.
         claims = mappings(dig(manifest.body, "spec", "volumeClaimTemplates"))
-        claimed = tuple(text(dig(claim, "metadata", "name")) for claim in claims)
-        yield PodTemplate(at, body, replicas=replicas, claimed=claimed)
+        yield PodTemplate(at, body, replicas=replicas, claimed=claim_names(claims))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from trainwright.model import Data
@@ -16,6 +16,11 @@ from trainwright.objects.tolerant import (
     sequence,
     text,
 )
+
+
+def claim_names(claims: Iterable[Mapping[str, Data]]) -> tuple[str, ...]:
+    """What the volumes are called that an object makes of templates of claims."""
+    return tuple(text(dig(claim, "metadata", "name")) for claim in claims)
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,13 @@ least risky job's before all, then findings, then rows of the table.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from trainwright.model import Finding, Location
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import Action, JobChange, Plan
-from trainwright.reports.comment import LIMIT, cell, code, fitting, html
+from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
 from trainwright.reports.report import WEIGHT, help_uri, visible
 
 _ICONS = {
@@ -32,7 +31,6 @@ _ICONS = {
     "in place": "✏️",
     "held": "⏳",
 }
-_SEVERITIES = {"error": "❌", "warning": "⚠️", "note": "💬"}
 _ROOM = 600  # characters kept free for saying what was left out
 _DIFF = 10_000  # characters of one job's diff
 _CAUSES = 3  # in a row of the table; the details have all
@@ -107,7 +105,7 @@ def _path(file: str) -> str:
 
 
 def _finding(finding: Finding, style: Style) -> str:
-    icon = _SEVERITIES[finding.severity.value]
+    icon = ICONS[finding.severity.value]
     rule = f"[{finding.rule}]({help_uri(finding.rule)})"
     where = (
         _link(finding.place, style, str(finding.place)) if style.link else cell(str(finding.place))
@@ -136,7 +134,7 @@ def _details(change: JobChange, style: Style) -> str:
 
 
 def _fenced(change: JobChange) -> str:
-    """The diff of the manifests between fences that nothing in it can close."""
+    """The diff of the manifests, as far as there is room; nothing where they are the same."""
     lines, size = [], 0
     for line in words.diff(change):
         shown = visible(line)
@@ -145,12 +143,7 @@ def _fenced(change: JobChange) -> str:
             lines.append("... and more: run the command below")
             break
         lines.append(shown)
-    if not lines:
-        return ""
-    text = "\n".join(lines)
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}diff\n{text}\n{fence}\n"
+    return fenced("\n".join(lines)) if lines else ""
 
 
 def _foot(review: Plan, style: Style) -> str:

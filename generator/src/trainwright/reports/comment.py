@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from trainwright.reports.report import visible
 
 LIMIT = 65_536  # characters of a GitHub comment
+ICONS = {"error": "❌", "warning": "⚠️", "note": "💬"}  # by severity
 
 
 def fitting(parts: Sequence[str], room: int) -> tuple[Sequence[str], int]:
@@ -32,6 +33,13 @@ def cell(text: str) -> str:
     escaped = _SPECIAL.sub(r"\\\1", visible(text[:1000]).replace("\t", " "))
     escaped = escaped.replace("&", "&amp;").replace("<", "&lt;")
     return _LINKED.sub("\\g<0>\u2060", escaped)
+
+
+def fenced(diff: str) -> str:
+    """A diff between fences that nothing in it can close."""
+    longest = max((len(run) for run in re.findall(r"`+", diff)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}diff\n{diff}\n{fence}\n"
 
 
 def html(text: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from trainwright.model import Finding
-from trainwright.reports.comment import LIMIT, cell, code, fitting, html
+from trainwright.reports.comment import ICONS, LIMIT, cell, code, fitting, html
 from trainwright.reports.report import Format, Report, help_uri
 
 _ROOM = 400  # kept free for saying what was left out
-_ICONS = {"error": "❌", "warning": "⚠️", "note": "💬"}
 
 
 def render(report: Report) -> str:
@@ -31,7 +30,7 @@ def render(report: Report) -> str:
 def _row(finding: Finding) -> str:
     rule = f"[{finding.rule}]({help_uri(finding.rule)})"
     where = "`{}`".format(code(str(finding.place)).replace("|", "\\|"))
-    icon = _ICONS[finding.severity.value]
+    icon = ICONS[finding.severity.value]
     return f"| {icon} | {rule} | {where} | {cell(finding.message)} |\n"
 
 

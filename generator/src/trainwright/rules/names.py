@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from trainwright.groupkind import SERVICE, GroupKind
 from trainwright.kinds import KINDS
 from trainwright.model import Data, Severity
+from trainwright.objects import dns
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
@@ -44,17 +45,16 @@ class Form:
         return "" if self.pattern.fullmatch(name) else f"is not {self.called}"
 
 
-_DNS = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
 _SUBDOMAIN = Form(
     "a DNS subdomain: lower case letters, digits, . and -",
-    re.compile(rf"{_DNS}(\.{_DNS})*"),
+    dns.SUBDOMAIN,
     253,
 )
-_LABEL = Form("a DNS label: lower case letters, digits and -", re.compile(_DNS), 63)
+_LABEL = Form("a DNS label: lower case letters, digits and -", dns.LABEL, 63)
 _LETTER_FIRST = Form(
     "a DNS label that starts with a letter: lower case letters, digits and -",
-    re.compile("[a-z]([-a-z0-9]*[a-z0-9])?"),
+    dns.LABEL_1035,
     63,
 )
 _SEGMENT = Form("a path segment: no / and no %", re.compile(r"(?!\.{1,2}\Z)[^/%]+"), 10**6)

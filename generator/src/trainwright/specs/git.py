@@ -38,7 +38,7 @@ _OF_A_HOOK = frozenset(
 _TIMEOUT = 600.0  # seconds: a server that no longer answers, a lock on a network's disk
 _HOOKS = 3600.0  # whole test suites are run before a commit or a push
 _RUNS_HOOKS = frozenset({"commit", "push", "merge"})
-_GRACE = 5.0  # seconds in which git removes its lock files
+_GRACE = 5.0  # seconds in which a process cleans up, as git removes its lock files
 
 
 class GitError(SourceError):
@@ -76,10 +76,10 @@ class Repository:
             try:
                 out, complaint = process.communicate(given, timeout=limit)
             except subprocess.TimeoutExpired as error:
-                _end(process)
+                end_group(process)
                 raise GitError(f"git {arguments[0]}: stopped after {limit:g} seconds") from error
             except BaseException:  # Ctrl-C reaches this process alone
-                _end(process)
+                end_group(process)
                 raise
         if process.returncode:
             said = complaint.decode(errors="replace").strip() or f"exit {process.returncode}"
@@ -282,8 +282,8 @@ class Repository:
         self.git("push", *once, "--", remote, f"{commit}:refs/heads/{branch}")
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End git and whatever it started."""
+def end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a process that leads a group, and whatever it started."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGTERM)
         try:

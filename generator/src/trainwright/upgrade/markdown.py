@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
-from trainwright.reports.comment import LIMIT, cell, code, fitting, html
+from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
 from trainwright.reports.report import visible
 from trainwright.reports.terminal import plural
 from trainwright.upgrade import format as words
 from trainwright.upgrade.format import Style
 from trainwright.upgrade.model import Difference, FindingChange, Upgrade
 
-_ICONS = {"error": "❌", "warning": "⚠️", "note": "💬", "gone": "✅"}
 _ROOM = 300  # characters kept free for saying what was left out
 _DIFF = 10_000  # characters of one diff
 
@@ -39,7 +36,7 @@ def render(upgrade: Upgrade, style: Style) -> str:
 
 def _finding(change: FindingChange) -> str:
     finding = change.finding
-    icon = _ICONS["gone" if change.kind == "gone" else change.finding.severity.value]
+    icon = "✅" if change.kind == "gone" else ICONS[finding.severity.value]
     said = cell(f"{change.kind} {words.severity(change)} {finding.rule} {finding.place}")
     return f"- {icon} {said}: {cell(finding.message)}\n"
 
@@ -51,10 +48,8 @@ def _details(difference: Difference) -> str:
 
 
 def _fenced(difference: Difference) -> str:
-    """The diff between fences that nothing in it can close."""
+    """The diff, as far as there is room."""
     text = "\n".join(visible(line) for line in difference.diff)
     if len(text) > _DIFF:
         text = text[:_DIFF].rpartition("\n")[0] + "\n... and more"
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return f"{fence}diff\n{text}\n{fence}\n"
+    return fenced(text)

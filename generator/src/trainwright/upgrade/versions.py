@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 import zipfile
@@ -14,10 +13,10 @@ from pathlib import Path
 
 import trainwright
 from trainwright.errors import TrainwrightError
+from trainwright.specs.git import end_group
 
 _TIMEOUT = 3600.0  # seconds for one verb; thousands of jobs take some ten
 _ASKED = 60.0  # seconds in which a version says which it is
-_GRACE = 5.0  # seconds in which a process ends that was asked to
 _SHOWN = 5  # lines of what a version complains of
 _VERSION = re.compile(r"^trainwright (?P<version>\S+)$", re.MULTILINE)
 # What git is told by a hook, and Python by a virtual environment that is not the one in question.
@@ -65,10 +64,10 @@ class Installed:
             try:
                 out, complaint = process.communicate(timeout=timeout)
             except subprocess.TimeoutExpired as error:
-                _end(process)
+                end_group(process)
                 raise UpgradeError(f"{self._said(arguments)}: no end in {timeout:g} s") from error
             except BaseException:  # Ctrl-C reaches this process alone
-                _end(process)
+                end_group(process)
                 raise
         done = CommandResult(process.returncode, out.decode(errors="replace"), _excerpt(complaint))
         if done.code not in (0, 1):
@@ -79,15 +78,6 @@ class Installed:
     def _said(self, arguments: tuple[str, ...]) -> str:
         name = f"trainwright {self.version}" if self.version else " ".join(self.command)
         return f"{name} {arguments[0]}"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGTERM)
-        try:
-            process.wait(_GRACE)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _excerpt(complaint: bytes) -> str:

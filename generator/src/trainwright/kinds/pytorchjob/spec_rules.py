@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Data, Environment, Severity
+from trainwright.objects import dns
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import Container, PodTemplate
@@ -17,7 +18,6 @@ ROLES = ("Master", "Worker")
 WEBHOOK = "kubeflow/trainer@v1.9.4:pkg/webhooks/pytorch/pytorchjob_webhook.go"
 ENVVAR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go"
 REPLICAS = "/spec/pytorchReplicaSpecs"
-_DNS_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 
 
 def replicas(subject: Subject) -> Mapping[str, Data]:
@@ -145,7 +145,7 @@ def _p04(subject: Subject) -> Iterator[Hit]:
     name = text(subject.metadata.get("name"))
     if not name:
         return
-    if not _DNS_1035.fullmatch(name):
+    if not dns.LABEL_1035.fullmatch(name):
         yield Hit("/metadata/name", f"the name {name!r} is not a DNS label starting with a letter")
     workers = _workers(subject)
     suffix = f"-worker-{workers - 1}" if workers > 0 else "-master-0"  # never shorter
