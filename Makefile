@@ -32,6 +32,9 @@ test: $(VENV)/.dev ## run the tests that a change of the generator can break, in
 test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzing, many examples
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=thorough
 
+test-nightly: $(VENV)/.dev ## the same with as many examples as a night holds
+	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=nightly
+
 check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of everything generated
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

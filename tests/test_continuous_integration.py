@@ -74,6 +74,9 @@ def test_the_workflow_runs_every_proof() -> None:
     fetched, *judged = [step["run"] for step in job["steps"] if "run" in step]
     assert fetched == "python scripts/fetch_upstream.py"
     assert judged == ["make test", "make test-slow", "make check"]
+    nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yaml").read_text())
+    steps = [step["run"] for step in nightly["jobs"]["test"]["steps"] if "run" in step]
+    assert steps == [fetched, "make test-nightly"]
     assert "CI" not in {
         name for part in (workflow, job, *job["steps"]) for name in part.get("env", ())
     }

@@ -329,7 +329,7 @@ def test_the_cache_says_what_no_cache_says() -> None:
 
 @pytest.mark.slow
 def test_the_cache_says_what_no_cache_says_after_many_edits() -> None:
-    _run(120, 25)
+    _run(settings.default.max_examples // 4, 25)
 
 
 # --- one cache for all verbs ---------------------------------------------------------------------

@@ -249,7 +249,7 @@ def test_a_spec_that_the_schema_takes_is_taken_by_the_chart(
 
 
 @pytest.mark.slow
-@settings(_GENEROUS, max_examples=1000)
+@settings(_GENEROUS, max_examples=2 * settings.default.max_examples)
 @given(spec=specs(), around=facts())
 def test_many_specs_that_the_schema_takes_are_taken_by_the_chart(
     spec: dict[str, Any], around: dict[str, Any], tree: Folder

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from hypothesis import settings
 
 import git_repository
 from git_repository import git
@@ -598,7 +599,9 @@ RACER = Path(__file__).with_name("publish_racer.py")
 
 
 @pytest.mark.parametrize(
-    "rounds", [3, pytest.param(100, marks=pytest.mark.slow)], ids=["a few", "100 rounds"]
+    "rounds",
+    [3, pytest.param(settings.default.max_examples // 5, marks=pytest.mark.slow)],
+    ids=["a few", "many"],
 )
 @pytest.mark.parametrize("branch", ["environment/{env}", "main"])
 def test_two_racing_clones_lose_nothing(rounds: int, branch: str, remote: Path) -> None:

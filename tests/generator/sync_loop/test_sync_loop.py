@@ -19,6 +19,7 @@ from random import Random
 
 import pytest
 import sync_edits
+from hypothesis import settings
 from sync_cluster import Body, Cluster, Identity
 from sync_edits import get
 from sync_engines import Argo, Flux
@@ -35,7 +36,7 @@ from trainwright.specs.ledger import EMPTY
 from trainwright.specs.load import JobFile
 from trainwright.workspace import Workspace
 
-SEQUENCES = 10_000
+SEQUENCES = 10 * settings.default.max_examples  # 10,000 each night
 SHARDS = 8
 IN_GIT = 12  # sequences with commits, merges and reverts by git itself
 
