@@ -131,6 +131,33 @@ def security(pod: Pod) -> dict[str, Data]:
     return both
 
 
+# What holds without a field, which then changes nothing where it is written.
+_DEFAULTS: Mapping[str, Data] = {
+    "dnsPolicy": "ClusterFirst",
+    "enableServiceLinks": True,
+    "hostUsers": True,
+}
+
+
+def rest(pod: Pod) -> dict[str, dict[str, Data]]:
+    """Fields of the pod and its container that no other part of a form has, but for defaults."""
+    return {
+        where: {
+            key: _said(key, value) for key, value in fields.items() if value not in _absent(key)
+        }
+        for where, fields in pod.rest.items()
+    }
+
+
+def _absent(key: str) -> tuple[Data, ...]:
+    return (None, _DEFAULTS.get(key, False))
+
+
+def _said(key: str, value: Data) -> Data:
+    """False as a word where it is not what holds without it."""
+    return "false" if value is False and _DEFAULTS.get(key) is True else value
+
+
 def ports(pod: Pod) -> tuple[int, ...]:
     """Numbers of the ports that are not the rendezvous'."""
     env, options = dict(pod.env), command.parse(pod.argv).options

@@ -73,6 +73,7 @@ class Pod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     service_account: str = ""
     token: bool = False
+    rest: Mapping[str, Data] = field(default_factory=dict)  # other fields of pod and container
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +193,7 @@ def _pod(pod: OperatedPod, workload: Workload, configs: containers.Configs) -> P
         annotations={k: value for k, value in pod.annotations.items() if k not in _MEMBERSHIP},
         service_account=pod.service_account,
         token=pod.token is not False,
+        rest=containers.rest(pod),
     )
 
 

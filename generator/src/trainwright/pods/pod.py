@@ -110,6 +110,7 @@ class Pod:
     service_account: str = ""
     token: bool | None = None  # whether it is mounted; None where its ServiceAccount decides
     starts_image: bool = False  # what the image itself starts, with `command` as its arguments
+    rest: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # of pod, container
 
     @property
     def env(self) -> tuple[tuple[str, str], ...]:

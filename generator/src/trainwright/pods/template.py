@@ -76,7 +76,59 @@ def pod(
         service_account=spec.get("serviceAccountName", ""),
         token=spec.get("automountServiceAccountToken"),
         starts_image=not container.get("command"),
+        rest=_rest(spec, container),
     )
+
+
+# What the other fields of a `Pod` say, by where it stands; the rest is kept as it is written.
+_SAID_OF_PODS = frozenset(
+    {
+        "affinity",
+        "automountServiceAccountToken",
+        "containers",
+        "imagePullSecrets",
+        "initContainers",
+        "nodeSelector",
+        "restartPolicy",
+        "schedulerName",
+        "securityContext",
+        "serviceAccount",
+        "serviceAccountName",
+        "subdomain",
+        "terminationGracePeriodSeconds",
+        "tolerations",
+        "volumes",
+        *POD_FIELDS.values(),
+    }
+)
+_SAID_OF_CONTAINERS = frozenset(
+    {
+        "args",
+        "command",
+        "env",
+        "image",
+        "imagePullPolicy",
+        "name",
+        "ports",
+        "resources",
+        "securityContext",
+        "stdin",
+        "stdinOnce",
+        "terminationMessagePath",
+        "terminationMessagePolicy",
+        "tty",
+        "volumeMounts",
+    }
+)
+
+
+def _rest(spec: Mapping[str, Data], container: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
+    """The fields that nothing else here reads, so that no field of a template means nothing."""
+    found = {
+        "pod": {key: value for key, value in spec.items() if key not in _SAID_OF_PODS},
+        "container": {k: v for k, v in container.items() if k not in _SAID_OF_CONTAINERS},
+    }
+    return {where: fields for where, fields in found.items() if fields}
 
 
 def deadline(policy: Mapping[str, Data], *, attempt: bool = False) -> Deadline | None:
