@@ -76,6 +76,7 @@ class RunState(enum.StrEnum):
     ACTIVE = "active"
     SUSPENDED = "suspended"
     NOT_RENDERED = "not rendered"
+    UNREADABLE = "unreadable"  # there is a record of it that cannot be understood
     CANCELLED = "cancelled"
     RETIRED = "retired"
     NOT_IN_GIT = "not in git"  # only the cluster has it
@@ -298,6 +299,8 @@ class Workspace:
         record = folder.record(file.name)
         if record is not None and self._is_current(file, record):
             return self._job_run(file, record.object, record.state, record)
+        if folder.is_unreadable(file.name):
+            return JobRun(object="", target="", state=RunState.UNREADABLE)
         resolved = self.job(file)
         record, decision = resolved.record, resolved.decision
         listed = folder.unrecorded.get(file.name)

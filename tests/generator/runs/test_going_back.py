@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -241,3 +242,44 @@ def test_another_chart_is_no_edit_of_an_earlier_object(
         "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\ndefaults: {maxDuration: 1h}\n",
     )
     assert begins(1) != first
+
+
+def in_namespace(repository: Repository, name: str) -> None:
+    """An environment with a namespace of its own."""
+    file = repository.environment(name)
+    said = file.read_text(encoding="utf-8")
+    file.write_text(re.sub("(?m)^namespace: .*$", f"namespace: of-{name}", said), encoding="utf-8")
+
+
+def test_a_copied_environment_begins_runs_of_its_own(tmp_path: Path) -> None:
+    """The copy would apply the runs of the original, in the namespace of the original."""
+    repository = Repository(tmp_path)
+    in_namespace(repository, "dev")
+    repository.job("dev/llm")
+    assert repository.run("render").exit_code == 0
+    shutil.copytree(tmp_path / "environments/dev", tmp_path / "environments/prod")
+    in_namespace(repository, "prod")
+    assert "llm/run.lock" in repository.run("render", "--check").output
+    before = repository.tree()
+    assert repository.run("render").exit_code == 0
+    after = repository.tree()
+    rendered = [text for name, text in after.items() if name.startswith("prod/rendered/llm/")]
+    assert rendered
+    assert not any("of-dev" in text for text in rendered)
+    assert {n: t for n, t in after.items() if n.startswith("dev/")} == {
+        n: t for n, t in before.items() if n.startswith("dev/")
+    }
+
+
+def test_a_renamed_environment_keeps_its_runs(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    in_namespace(repository, "dev")
+    repository.job("dev/llm")
+    assert repository.run("render").exit_code == 0
+    before = repository.tree()
+    (tmp_path / "environments/dev").rename(tmp_path / "environments/prod")
+    in_namespace(repository, "prod")
+    assert repository.run("render").exit_code == 0
+    after = repository.tree()
+    for name in ("pytorchjob.yaml", "values.yaml"):
+        assert after[f"prod/rendered/llm/{name}"] == before[f"dev/rendered/llm/{name}"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,8 @@ def test_an_edited_record_begins_nothing(tmp_path: Path, rendered: Repository, e
         refused = repository.run("render", *arguments)
         assert refused.exit_code == 1
         assert "TW054" in refused.output
+    listed = repository.run("list", "jobs").output
+    assert re.search(r"prod/llm +unreadable +environments", listed), listed
     assert repository.tree() == before
     # The last commit has it as it was.
     git_repository.init(tmp_path)

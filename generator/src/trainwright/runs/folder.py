@@ -15,7 +15,7 @@ from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, RunFiles, Unrecorded
 from trainwright.specs import filetree
-from trainwright.specs.load import ENVIRONMENTS, RENDERED
+from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.tree import Folder, Tree
 
 INDEX_FILE = "index.json"  # what earlier versions kept instead of records
@@ -69,10 +69,23 @@ class RenderedFolder:
     def record(self, job: str) -> Record | None:
         """The record of a job's run; None when there is none, or none that can be understood.
 
-        The record in a folder that was moved or copied with its job is that of another job.
+        The record in a folder that was moved or copied with its job is that of another job, and
+        the one in a copy of an environment is that of the original. An environment that was
+        renamed keeps its runs.
         """
         found = self._parsed(job)
-        return found if found and identity.is_of(job, found.object) else None
+        if found is None or not identity.is_of(job, found.object) or self._is_copied(job, found):
+            return None
+        return found
+
+    def _is_copied(self, job: str, record: Record) -> bool:
+        """Whether the environment that a record was written for has the same run."""
+        if record.is_written_for(JobFile(self.environment, job).path):
+            return False
+        others = (JobFile(entry.name, job) for entry in self.tree.entries(ENVIRONMENTS))
+        of = next((file for file in others if record.is_written_for(file.path)), None)
+        original = RenderedFolder(self.tree, of.environment)._parsed(job) if of else None
+        return original is not None and original.object == record.object
 
     def _parsed(self, job: str) -> Record | None:
         """The record in a job's folder, whosever it is, read once."""

@@ -19,6 +19,7 @@ RECORD_FILE = "run.lock"
 VALUES_FILE = "values.yaml"
 API_VERSION = "trainwright.io/v1alpha1"
 _KIND = "Run"
+_COMMENT = "What the run of {} began with. Written by Trainwright; do not edit."
 
 State = Literal["active", "suspended", "cancelled", "finished"]
 ENDED: tuple[State, ...] = ("cancelled", "finished")  # nothing is left to apply
@@ -33,6 +34,7 @@ class Record:
     environment.yaml. `files` are SHA-256 sums of the rendered files by name: none when the run is
     cancelled or finished. `objects` are those files' Kubernetes objects, as "group/Kind/name".
     `source` is the SHA-256 of the job's own file: while it is the same, nothing has to be compared.
+    `comment` says of which file; it is empty in a record that was not read from one.
     """
 
     object: str
@@ -46,6 +48,11 @@ class Record:
     environment: Mapping[str, Data]
     objects: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
+    comment: str = field(default="", compare=False)
+
+    def is_written_for(self, source: str) -> bool:
+        """Whether it was written for the job of a file, by its path."""
+        return self.comment in ("", _COMMENT.format(source))
 
     @property
     def spec(self) -> Mapping[str, Data]:
@@ -124,7 +131,7 @@ def text(source: str, record: Record) -> str:
     `source` is the path of the job's own file.
     """
     data = {
-        "$comment": f"What the run of {source} began with. Written by Trainwright; do not edit.",
+        "$comment": _COMMENT.format(source),
         "apiVersion": API_VERSION,
         "kind": _KIND,
         "object": record.object,
@@ -185,4 +192,5 @@ def _record(data: Data) -> Record:
         environment=data["environment"],
         objects=tuple(data["objects"]),
         files=data["files"],
+        comment=data.get("$comment", ""),
     )
