@@ -35,8 +35,8 @@ values that move to a base as they are have no effect.
 _JOB = """\
 ## A job
 
-*Own file*: `environments/<env>/jobs/<job>.yaml`. *Shared*: a base, the `defaults` of
-`environment.yaml`, or those of `environments/defaults.yaml`.
+*Own file*: `environments/<env>/jobs/<job>.yaml`. *Shared*: a base, the `defaults` of a
+pool or of `environment.yaml`, or those of `environments/defaults.yaml`.
 """
 _ENVIRONMENT = """\
 ## An environment

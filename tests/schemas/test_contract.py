@@ -103,7 +103,7 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
         "pool",
         PLACES["pools"]["additionalProperties"],
         model.Pool,
-        {"description"},
+        {"description", "defaults"},
         {"name"},
         {},
     ),

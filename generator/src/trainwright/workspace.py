@@ -15,7 +15,7 @@ from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
-from trainwright.specs import ledger, resolve
+from trainwright.specs import ledger, pools, resolve
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import (
     ENVIRONMENTS,
@@ -370,16 +370,30 @@ class Workspace:
 
     def _below(self, environment: str, record: Record) -> Mapping[str, Data]:
         """Everything that lies below the own file of a recorded run's job, as it is now."""
-        return self._inherited(environment, str(record.job.get("extends") or ""))
+        extended = str(record.job.get("extends") or "")
+        below = (*self.loaded(environment).layers, *(self._bases(extended) or ()))
+        pool = pools.chosen(*(layer.data for layer in below), record.job)
+        return self._inherited(environment, extended, pool)
 
     @cache  # noqa: B019 - a workspace lives as long as a command
-    def _inherited(self, environment: str, extended: str) -> Mapping[str, Data]:
-        """Everything that lies below the files that extend one base, merged; empty if broken."""
+    def _bases(self, extended: str) -> tuple[Layer, ...] | None:
+        """A base and all that it extends, lowest first; None where one of them is broken."""
+        if not extended:
+            return ()
         findings: list[Finding] = []
-        layers = list(self.loaded(environment).layers)
-        if extended:
-            folder, _, name = extended.partition("/")
-            chain = self.reader.chain(JobFile(folder, name), findings)
-            bases = [Layer("base", document) for _, document in chain if document]
-            layers += reversed(bases)
-        return {} if findings else meaning.inherited(stack(tuple(layers)).data)
+        folder, _, name = extended.partition("/")
+        chain = self.reader.chain(JobFile(folder, name), findings)
+        bases = [Layer("base", document) for _, document in chain if document]
+        return None if findings else tuple(reversed(bases))
+
+    @cache  # noqa: B019 - a workspace lives as long as a command
+    def _inherited(self, environment: str, extended: str, pool: str) -> Mapping[str, Data]:
+        """Everything that lies below the files that extend one base on one pool, merged; empty if
+        broken.
+        """
+        bases = self._bases(extended)
+        if bases is None:
+            return {}
+        below = self.loaded(environment).layers
+        everything = (*below, *pools.layers(below, pool), *bases)
+        return meaning.inherited(stack(everything).data)

@@ -286,6 +286,7 @@ CHANGES |= {
         "capacity": 64,
         "pricePerGpuHour": 2,
         "spot": True,
+        "defaults": {"shm": "8Gi"},
     }.items()
 }
 OPTIONS = {
@@ -354,6 +355,7 @@ def test_an_edit_of_an_environment_does_what_the_table_says(tmp_path: Path, name
             held = {value.path.parts[0] for value in decision.held}
             # Without Kueue it is the pool that places the pods of a job or jobset.
             also = {"pools"} if name == "queueing" else set()
+            also |= {"shm"} if name == "pools.*.defaults" else set()  # a layer of the spec
             assert held <= {name.partition(".")[0]} | also
             seen |= {Effect.HELD if held else Effect.NONE}
     assert (Effect.HELD in seen) == (row.effect is Effect.HELD)

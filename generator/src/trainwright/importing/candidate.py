@@ -63,8 +63,9 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
     return without
 
 
-def complete(spec: Mapping[str, Data], inherited: Mapping[str, Data]) -> dict[str, Data]:
+def complete(spec: Mapping[str, Data], place: ImportContext) -> dict[str, Data]:
     """The spec with a null for everything that it would inherit and does not say."""
+    inherited = place.inherited_in(spec.get("pool") or "")
     return {**spec, **merge(dict(_nulls(spec, inherited)), _maps(spec))}
 
 

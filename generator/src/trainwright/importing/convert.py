@@ -105,7 +105,7 @@ _MOST_REFUSALS = 200
 def _attempt(spec: dict[str, Data], place: ImportContext) -> _Attempt | Unsupported:
     """A candidate without what the environment or the target refuses."""
     refused: dict[Pointer, str] = {}
-    spec = candidate.complete(spec, place.inherited)
+    spec = candidate.complete(spec, place)
     refusal: Unsupported | None = None
     for _ in range(_MOST_REFUSALS):
         found = place.run(spec)
@@ -117,7 +117,7 @@ def _attempt(spec: dict[str, Data], place: ImportContext) -> _Attempt | Unsuppor
             return refusal
         if refusal.path != "/name":
             refused[refusal.path] = refusal.message
-        spec = candidate.complete(shorter, place.inherited)
+        spec = candidate.complete(shorter, place)
     assert refusal is not None
     return refusal
 

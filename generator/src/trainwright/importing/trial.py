@@ -15,7 +15,7 @@ from trainwright.model import Data, Environment, Job, Manifest
 from trainwright.pointer import Pointer
 from trainwright.render import objects
 from trainwright.runs import identity
-from trainwright.specs import load, resolve, schema, yamlio
+from trainwright.specs import load, pools, resolve, schema, yamlio
 from trainwright.specs.load import JobFile, read_spec
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.tree import Edited, Tree
@@ -51,6 +51,10 @@ class ImportContext:
         """What a job has before it says anything."""
         return stack(self._layers).data
 
+    def inherited_in(self, pool: str) -> Mapping[str, Data]:
+        """What a job has before it says anything but its pool, if any."""
+        return stack((*self._layers, *pools.layers(self._layers, pool))).data
+
     def written(self, file: JobFile, raw: bytes) -> Layered:
         """A job as it would be merged if its file had these bytes.
 
@@ -63,7 +67,7 @@ class ImportContext:
         file = JobFile(self.name, spec["name"])
         document = read_spec(file.path, yamlio.dump(dict(spec)).encode())
         assert isinstance(document, Document), "what is dumped can be read"
-        return stack((*self._layers, Layer("job", document)))
+        return pools.stacked(self._layers, (Layer("job", document),))
 
     def run(self, spec: Mapping[str, Data]) -> NormalForm | Unsupported:
         """The normal form of what a spec renders to, or the first thing that keeps it from that.

@@ -13,7 +13,8 @@ from trainwright.runs.decision import Decision, Sources, asks, decide
 from trainwright.runs.record import Record
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import JobFile, LoadedJob, one_job, read_spec, unusable
-from trainwright.specs.merge import Layer, Layered, lookup, stack
+from trainwright.specs.merge import Layer, Layered, lookup
+from trainwright.specs.pools import stacked
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
 from trainwright.workspace import ResolvedJob, Workspace, resolved
@@ -76,7 +77,9 @@ class Subject:
         document = read_spec(self.file.path, raw)
         if not isinstance(document, Document):
             raise SourceError(f"{document[0].place}: {document[0].message}")
-        spec = stack((*self.spec.layers[:-1], Layer("job", document)))
+        below = self.workspace.loaded(self.file.environment).layers
+        bases = tuple(layer for layer in self.spec.layers if layer.label == "base")
+        spec = stacked(below, (*bases, Layer("job", document)))
         return replace(self, raw=raw, spec=spec)
 
     @cached_property

@@ -12,7 +12,7 @@ from trainwright.runs import identity, meaning
 from trainwright.runs.adjust import CannotAdjust, began_in, recorded_job
 from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
-from trainwright.specs import resolve, schema
+from trainwright.specs import pools, resolve, schema
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import Layered, stack
 from trainwright.specs.yamlio import Document
@@ -79,11 +79,16 @@ class Sources:
     def own(self) -> Mapping[str, Data]:
         return self.spec.layers[-1].data
 
-    @property
-    def bases(self) -> Mapping[str, Data]:
-        """What the job's own file extends, merged."""
+    def chosen(self, record: Record) -> dict[str, Data]:
+        """What the lines of the job's own file that choose layers bring with them, merged: what it
+        extends, and what lies in its pool or in that of a recorded run.
+        """
         layers = self.spec.layers[:-1]
-        return stack(tuple(layer for layer in layers if layer.label == "base")).data
+        both = (record.spec.get("pool", ""), self.spec.data.get("pool", ""))
+        return {
+            "extends": stack(tuple(layer for layer in layers if layer.label == "base")).data,
+            "pool": stack(tuple(found for one in both for found in pools.layers(layers, one))).data,
+        }
 
     @property
     def digest(self) -> str:
@@ -151,7 +156,7 @@ def asks(sources: Sources, record: Record) -> bool:
     revived = record.state == "cancelled" and sources.job.state != "cancelled"
     if revived and own.get("state") != record.job.get("state"):
         return True
-    if meaning.asked(record, own, sources.bases, spec, _same(sources, record)):
+    if meaning.asked(record, own, sources.chosen(record), spec, _same(sources, record)):
         return True
     if sources.environment.shared_changes == "hold":
         return False

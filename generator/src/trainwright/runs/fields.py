@@ -144,6 +144,11 @@ ENVIRONMENT = (
     EnvironmentField(("pools", ANY, "capacity"), note=_PLANNED),
     EnvironmentField(("pools", ANY, "pricePerGpuHour"), note=_PLANNED),
     EnvironmentField(("pools", ANY, "spot"), note=_JUDGED),
+    EnvironmentField(
+        ("pools", ANY, "defaults"),
+        Effect.HELD,
+        "A shared layer of the pool's jobs: as *shared* above.",
+    ),
     EnvironmentField(("kueue", "version"), note=_JUDGED),
     EnvironmentField(("queues",), note=_PLANNED),
     EnvironmentField(("secrets",), note=_JUDGED),

@@ -28,22 +28,23 @@ def inherited(data: Spec) -> dict[str, Data]:
     return {key: value for key, value in recorded(data).items() if key != "extends"}
 
 
-def asked(record: Record, own: Spec, bases: Spec, spec: Spec, same: Same) -> bool:
+def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, same: Same) -> bool:
     """Whether the lines of the job's own file that changed mean another run.
 
-    `own` is what the file says now, `bases` what it extends, `spec` what that comes to with all it
-    inherits. A line counts where it changed and the effective value with it: a default that is
-    spelled out, a value that moved to a base as it is, or a base under another name asks for
-    nothing.
+    `own` is what the file says now, `spec` what that comes to with all it inherits, `chosen` by key
+    what a line that chooses layers (`extends`, `pool`) brings with it. A line counts where it
+    changed and the effective value with it: a default that is spelled out, a value that moved to a
+    base as it is, or a base under another name asks for nothing.
     """
     changed = _changed(record.job, own)
-    if ("extends",) in changed:
-        said = dict(_leaves(recorded(bases), ()))
-        changed += [
-            path
-            for path in _changed(recorded(record.spec), recorded(spec))
-            if path in said or _at(spec, path) is _ABSENT
-        ]
+    for key in ("extends", "pool"):  # a base may choose the pool
+        if (key,) in changed:
+            brought = dict(_leaves(recorded(chosen[key]), ()))
+            changed += [
+                path
+                for path in _changed(recorded(record.spec), recorded(spec))
+                if path in brought or _at(spec, path) is _ABSENT
+            ]
     changed = [path for path in changed if path[0] not in IN_PLACE | {"extends"}]
     wanted: Data = record.spec
     for path in changed:

@@ -16,7 +16,8 @@ from trainwright.findings import diagnostics as dx
 from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer
 from trainwright.specs import schema
-from trainwright.specs.merge import BUILT_IN, Layer, Layered, lookup, merge, stack
+from trainwright.specs.merge import BUILT_IN, Layer, Layered, lookup, merge
+from trainwright.specs.pools import ENVIRONMENT, stacked
 from trainwright.specs.schema_errors import Violation, show
 from trainwright.specs.tree import ENVIRONMENTS as ENVIRONMENTS  # noqa: PLC0414 - a part of this
 from trainwright.specs.tree import Tree
@@ -240,7 +241,7 @@ class LoadedJob:
     source: str
 
 
-_FLAG = re.compile(r"(?:/defaults)?/flags/.")
+_FLAG = re.compile(r"(?:(?:/pools/[^/]+)?/defaults)?/flags/.")
 
 
 def read_spec(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
@@ -365,7 +366,7 @@ class Reader:
         path = environment_path(name)
         document = self._checked(path, schema.environment_file(), findings)
         if document:
-            layers.append(Layer("environment", document, Pointer("/defaults")))
+            layers.append(Layer(ENVIRONMENT, document, Pointer("/defaults")))
         usable = None if findings else document
         return LoadedEnvironment(name, usable, tuple(layers), tuple(findings))
 
@@ -396,7 +397,7 @@ class Reader:
             return LoadedJob(file, None, tuple(findings), tuple(paths), source)
         own = chain[0].document
         findings.extend(_name_agrees(file, own))
-        spec = stack((*environment.layers, *reversed(chain)))
+        spec = stacked(environment.layers, chain[::-1])
         findings.extend(violations(schema.effective_job(), spec, str(file)))
         usable = None if findings else spec
         return LoadedJob(file, usable, tuple(findings), tuple(paths), source)
@@ -517,4 +518,4 @@ def one_job(tree: Tree, name: str) -> Layered:
     ]
     if findings:
         raise unusable(findings, name)
-    return stack((*environment.layers, *reversed(chain)))
+    return stacked(environment.layers, chain[::-1])

@@ -27,7 +27,9 @@ _OF_THE_FILE = frozenset({"apiVersion", "kind", "name", "extends", "description"
 # A command is replaced as a whole, and its words are no items of a set.
 _COMMANDS = frozenset({"/entrypoint/argv"})
 
-Idle = Mapping[str, tuple[str, ...]]  # by file: pointers of values that decide nothing for a job
+# By the part of a file that is a layer (`file#/pools/a/defaults`): pointers of values that decide
+# nothing for a job.
+Idle = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(slots=True)
@@ -61,10 +63,10 @@ class WrittenLayers:
     written: tuple[_Written, ...]
 
     def idle(self) -> Idle:
-        """The values of each file that decide nothing for this job: set again, or set alike."""
+        """The values of each layer that decide nothing for this job: set again, or set alike."""
         found: dict[str, list[str]] = {}
         for one in self.written:
-            unused = found.setdefault(one.layer.document.file, [])
+            unused = found.setdefault(f"{one.layer.document.file}#{one.layer.root}", [])
             if one.idle:
                 unused.append(one.pointer)
         return {file: tuple(pointers) for file, pointers in found.items()}
@@ -140,47 +142,44 @@ def shared(
     found = {}
     said: set[tuple[str, str, str]] = set()
     for name, jobs in known.items():
-        files = sorted({file for idle in jobs or () for file in idle})
-        if not complete:
-            files = [file for file in files if file == environment_path(name)]
+        parts = sorted({part for idle in jobs or () for part in idle})
         unused = [
-            (document, Pointer(pointer), times)
-            for file in files
-            if not _is_job(file, known)
+            (document, Pointer(root), Pointer(pointer), times)
+            for part in parts
+            for file, _, root in (part.partition("#"),)
+            if (complete or file == environment_path(name)) and not _is_job(file, known)
             if isinstance(document := reader.document(file), Document)  # else just edited
-            for pointer, times in across[file].items()
+            for pointer, times in across[part].items()
             if times > 1  # of one job there is no telling who will inherit from the file next
         ]
         found[name] = tuple(
-            _shadowed_everywhere(document, pointer, times, name)
-            for document, pointer, times in unused
-            if _written(document, pointer, name) not in said
+            _shadowed_everywhere(document, root, pointer, times, name)
+            for document, root, pointer, times in unused
+            if _written(document, root + pointer, name) not in said
         )
-        said |= {_written(document, pointer, name) for document, pointer, _ in unused}
+        said |= {_written(document, root + pointer, name) for document, root, pointer, _ in unused}
     return found
 
 
-def _written(document: Document, pointer: Pointer, environment: str) -> tuple[str, str, str]:
+def _written(document: Document, pointer: str, environment: str) -> tuple[str, str, str]:
     """What tells one value from another: of an environment's own file, not the file.
 
     Environments that begin from one template write it alike, and one finding is about all of them.
     """
     if document.file != environment_path(environment):
         return document.file, pointer, ""
-    root = "" if pointer in document.places else "/defaults"
-    value = lookup(document.data, f"{root}{pointer}")
-    return "", pointer, json.dumps(value, sort_keys=True)
+    return "", pointer, json.dumps(lookup(document.data, pointer), sort_keys=True)
 
 
 def everywhere(jobs: Iterable[Idle]) -> dict[str, dict[str, int]]:
-    """By file, the values that decide nothing in any job, with how many jobs inherit the file."""
+    """By layer, the values that decide nothing in any job, with how many jobs inherit it."""
     pointers: dict[str, set[str]] = {}
     times: Counter[str] = Counter()
     for job in jobs:
-        for file, unused in job.items():
-            pointers[file] = pointers[file].intersection(unused) if times[file] else set(unused)
-            times[file] += 1
-    return {file: dict.fromkeys(sorted(left), times[file]) for file, left in pointers.items()}
+        for part, unused in job.items():
+            pointers[part] = pointers[part].intersection(unused) if times[part] else set(unused)
+            times[part] += 1
+    return {part: dict.fromkeys(sorted(left), times[part]) for part, left in pointers.items()}
 
 
 def _is_job(file: str, environments: Iterable[str]) -> bool:
@@ -189,9 +188,8 @@ def _is_job(file: str, environments: Iterable[str]) -> bool:
 
 
 def _shadowed_everywhere(
-    document: Document, pointer: Pointer, jobs: int, environment: str
+    document: Document, root: Pointer, pointer: Pointer, jobs: int, environment: str
 ) -> Finding:
-    root = "" if pointer in document.places else "/defaults"
     message = f"{pointer.dotted} decides nothing in any of the {jobs} jobs that inherit it"
     place = document.key_place(root + pointer)
     return dx.SHADOWED.at(place, message, path=pointer, subject=environment)
