@@ -88,6 +88,16 @@ FEATURES = (
     Feature(name="plain python", spec="launcher: python", shows=('- "-u"',)),
     Feature(name="flags", spec="flags: {lr: 0.5}", shows=("--lr=0.5",)),
     Feature(
+        name="references to the run",
+        spec="flags: {run: '${{ job.name }}/${{ procsPerNode }}'}",
+        shows=("--run=x/1", "--run=job/1"),
+    ),
+    Feature(
+        name="where rank 0 is, in several nodes",
+        spec="nodes: 2\nflags: {url: '${{ rank0.address }}:${{ rank0.port }}'}",
+        shows=("-master-0:23456", "-0-0.", ":29500"),
+    ),
+    Feature(
         name="several nodes",
         spec="nodes: 3",
         shows=("replicas: 2", "maxSize: 3", "numNodes: 3", "completions: 3"),

@@ -141,6 +141,9 @@ args:
 {{- end }}
 {{- if or .env .secretEnv .fieldEnv }}
 env:
+  {{- if .fieldEnvFirst }}
+  {{- include "training-job.fieldEnv" .fieldEnv | trim | nindent 2 }}
+  {{- end }}
   {{- range $name, $value := .env }}
   - name: {{ quote $name }}
     value: {{ quote $value }}
@@ -152,12 +155,19 @@ env:
         name: {{ quote $secret.name }}
         key: {{ quote $secret.key }}
   {{- end }}
-  {{- range $name, $path := .fieldEnv }}
-  - name: {{ quote $name }}
-    valueFrom:
-      fieldRef:
-        fieldPath: {{ quote $path }}
+  {{- if and .fieldEnv (not .fieldEnvFirst) }}
+  {{- include "training-job.fieldEnv" .fieldEnv | trim | nindent 2 }}
   {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Variables whose values are fields of the pod. Takes them by name. */}}
+{{- define "training-job.fieldEnv" }}
+{{- range $name, $path := . }}
+- name: {{ quote $name }}
+  valueFrom:
+    fieldRef:
+      fieldPath: {{ quote $path }}
 {{- end }}
 {{- end }}
 

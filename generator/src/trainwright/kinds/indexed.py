@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.kinds import queueing
-from trainwright.kinds.target import Deviation, Unsupported, one_process
+from trainwright.kinds.target import Deviation, Meeting, Unsupported, one_process
 from trainwright.model import Data, Environment, Job
 from trainwright.pods import command as launch
+from trainwright.pods.references import Variable
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for prompt logs
 PORT = 29500  # torchrun's default, and Kubeflow Trainer's
@@ -22,6 +23,11 @@ _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 def first_pod(name: str) -> str:
     """Where the pods of a JobSet find rank 0: <jobset>-<job>-<job index>-<pod index>.<service>."""
     return f"{name}-{ROLE}-0-0.{name}"
+
+
+def meeting(address: str) -> Meeting:
+    """Where pods meet whose first one has this address."""
+    return Meeting(address, str(PORT), Variable("JOB_COMPLETION_INDEX", _INDEX))
 
 
 def variables(job: Job, address: str) -> dict[str, Data]:

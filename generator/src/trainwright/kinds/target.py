@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.kind import Kind
 from trainwright.model import Data, Environment, Job
+from trainwright.pods.references import NotKnown, RunFact
 from trainwright.pointer import Pointer
 
 
@@ -50,6 +51,22 @@ def one_process(job: Job) -> Iterator[Unsupported]:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Where the nodes of a run meet, and the number of each: what `${{ rank0.address }}` and the
+    like stand for.
+    """
+
+    address: RunFact
+    port: RunFact
+    node_rank: RunFact
+
+
+def _nowhere(_job: Job, _environment: Environment, _name: str) -> Meeting:
+    unknown = NotKnown("this target does not give it to a job", "Write the value itself.")
+    return Meeting(unknown, unknown, unknown)
+
+
 POOL = "*"  # in a fact's path: the pool that the job asks for
 
 
@@ -83,7 +100,7 @@ class Target:
     what its controller writes into the labels of pods, over those of the template or refusing them.
     `restricted_needs` is what its operator has to be given before namespaces with the Pod Security
     level `restricted` admit its pods. `companions` are the kinds of what it renders beside a
-    run, other than what any target does.
+    run, other than what any target does. `meeting` is where the nodes of a run of that name meet.
     """
 
     of: Kind
@@ -102,6 +119,7 @@ class Target:
     controller_labels: tuple[str, ...] = ()
     restricted_needs: str = ""
     companions: Callable[[Environment], tuple[GroupKind, ...]] = lambda _: ()
+    meeting: Callable[[Job, Environment, str], Meeting] = _nowhere
 
     @property
     def name(self) -> str:

@@ -11,7 +11,7 @@ from trainwright.kinds import TARGETS, unsupported
 from trainwright.kinds.target import Unsupported
 from trainwright.model import Environment, Job, Manifest
 from trainwright.pointer import Pointer
-from trainwright.render import values
+from trainwright.render import references, values
 from trainwright.runs import identity
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
@@ -21,8 +21,12 @@ def refusals(
     job: Job, environment: Environment, name: str
 ) -> Iterator[tuple[dx.Diagnostic, Unsupported]]:
     """What keeps a job from being rendered under a name: the values that it would lose or break."""
+    broken = tuple(references.problems(job, environment, name))
+    if broken:
+        yield from broken
+        return
     target = TARGETS[job.target]
-    for problem in unsupported(job, environment):
+    for problem in unsupported(references.resolved(job, environment, name), environment):
         yield dx.UNSUPPORTED, problem
     for problem in values.reserved(job, environment, name):
         yield dx.RESERVED, problem

@@ -13,6 +13,7 @@ from trainwright.model import POD_FIELDS, Data, Environment, Job, Volume
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import command
 from trainwright.pointer import Pointer
+from trainwright.render import references
 from trainwright.specs.merge import merge
 
 MANAGED_BY = "trainwright"
@@ -22,6 +23,8 @@ _DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take hal
 
 def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     """Chart values for one run named `name`. Empty values are left to the chart's defaults."""
+    needed, first = references.variables(job, environment, name)
+    job = references.resolved(job, environment, name)
     common = {
         "target": job.target,
         "fullnameOverride": name,
@@ -55,6 +58,8 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     decided = merge(common, TARGETS[job.target].values(job, environment, name))
     decided = merge(decided, {"env": dict(job.env)})  # over defaults; see `reserved` for the rest
     decided |= {
+        "fieldEnv": {**decided.get("fieldEnv", {}), **needed},
+        **({"fieldEnvFirst": True} if first else {}),
         "ports": [*decided.get("ports", []), *_metrics_ports(job)],
         **_supporting(job),
     }
@@ -67,8 +72,11 @@ def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsuppor
     Of two with one name only one reaches the pods, so that the other would vanish.
     """
     target = TARGETS[job.target]
+    needed, _ = references.variables(job, environment, name)
+    job = references.resolved(job, environment, name)
     decided = target.values(job, environment, name)
-    variables = {**_variables(job, name), **decided.get("env", {}), **decided.get("fieldEnv", {})}
+    set_by_us = (decided.get("env", {}), decided.get("fieldEnv", {}), needed)
+    variables = {**_variables(job, name), **{k: v for each in set_by_us for k, v in each.items()}}
     for field, written in (("env", job.env), ("secrets", job.secrets)):
         for variable, value in written.items():
             own = variables.get(variable, value)
@@ -192,8 +200,7 @@ def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
     if checkpoint is None:
         return
     mount = next(v.mount_path for v in job.volumes if v.name == checkpoint.volume)
-    # One folder a run: a retry finds its own checkpoints, a changed spec never another's.
-    yield "TRAINWRIGHT_CHECKPOINT_DIR", join(mount, checkpoint.path, name)
+    yield "TRAINWRIGHT_CHECKPOINT_DIR", references.checkpoint_folder(job, checkpoint, name)
     if checkpoint.every is not None:
         yield "TRAINWRIGHT_CHECKPOINT_EVERY", str(checkpoint.every)
     if checkpoint.keep is not None:

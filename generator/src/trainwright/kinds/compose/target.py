@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from trainwright import quantity
 from trainwright.kinds import indexed
 from trainwright.kinds.compose import KIND
-from trainwright.kinds.target import Deviation, Target, Unsupported, one_process
+from trainwright.kinds.target import Deviation, Meeting, Target, Unsupported, one_process
 from trainwright.model import POD_FIELDS, Data, Environment, Job, spelled
 from trainwright.pods import command
 from trainwright.pointer import Pointer
@@ -214,4 +214,5 @@ TARGET = Target(
         ),
     ),
     envelope=as_object,
+    meeting=lambda _job, _environment, _name: Meeting("127.0.0.1", str(indexed.PORT), "0"),
 )

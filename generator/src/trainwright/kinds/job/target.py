@@ -14,8 +14,12 @@ from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
 
 
+def _address(name: str) -> str:
+    return f"{name}-0.{name}"  # <pod's host name>.<headless service>
+
+
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
-    address = f"{name}-0.{name}"  # <pod's host name>.<headless service>
+    address = _address(name)
     return {
         "nodes": job.nodes,
         "command": indexed.command(job, address),
@@ -38,6 +42,7 @@ TARGET = Target(
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
     immutable_template=True,
     companions=lambda environment: (SERVICE, *queueing.pod_groups(environment)),
+    meeting=lambda _job, _environment, name: indexed.meeting(_address(name)),
     controller_labels=labels.OF_JOBS,
     deviations=(
         queueing.PLACED,

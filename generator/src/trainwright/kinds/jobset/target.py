@@ -39,6 +39,7 @@ TARGET = Target(
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
     immutable_template=True,
     companions=queueing.pod_groups,
+    meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
     deviations=(
         queueing.PLACED,

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 
 from trainwright.kinds import facts, queueing
 from trainwright.kinds.pytorchjob import KIND
-from trainwright.kinds.target import Deviation, Target, Unsupported, one_process
+from trainwright.kinds.target import Deviation, Meeting, Target, Unsupported, one_process
 from trainwright.model import Data, Elastic, Environment, Job
 from trainwright.pods import command
+from trainwright.pods.references import Variable
 from trainwright.pointer import Pointer
 
 PORT = 23456  # the operator's default; named, or the Service it makes is invalid
@@ -43,6 +44,12 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         if job.elastic.recovery:
             values["command"] = command.command_line(job, options=_live(job.elastic))
     return values
+
+
+def _meeting(job: Job, environment: Environment, name: str) -> Meeting:
+    """The master, or the first worker of an elastic job, where the rendezvous is."""
+    first = f"{name}-worker-0" if job.elastic else f"{name}-master-0"
+    return Meeting(first, str(PORT), Variable("RANK"))
 
 
 def _split(job: Job) -> bool:
@@ -123,6 +130,7 @@ TARGET = Target(
             text="A lost pod is started anew by itself, and the others as they fail with it.",
         ),
     ),
+    meeting=_meeting,
     elastic=True,
     restricted_needs="a hardened init container of the operator: see TW120",
     # kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go

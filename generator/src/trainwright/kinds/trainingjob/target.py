@@ -9,10 +9,18 @@ import re
 from collections.abc import Iterator
 
 from trainwright.kinds import facts, indexed
-from trainwright.kinds.target import Deviation, Fact, Target, Unsupported, one_process
+from trainwright.kinds.target import (
+    Deviation,
+    Fact,
+    Meeting,
+    Target,
+    Unsupported,
+    one_process,
+)
 from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
+from trainwright.pods.references import NotKnown
 from trainwright.pointer import Pointer
 
 # The operator joins the arguments by spaces into one bash line, so quoting is lost.
@@ -80,6 +88,18 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
             ),
         )
     return values
+
+
+_AGREED = NotKnown(
+    "the nodes of a TrainingJob agree on where they meet when they start",
+    "Read MASTER_ADDR, MASTER_PORT and RANK in the program, or use target pytorchjob.",
+)
+
+
+def _meeting(job: Job, environment: Environment, name: str) -> Meeting:
+    if _sizes(job)[1] > 1:
+        return Meeting(_AGREED, _AGREED, _AGREED)
+    return Meeting("127.0.0.1", str(indexed.PORT), "0")
 
 
 def _longest_suffix(job: Job) -> str:
@@ -190,6 +210,7 @@ TARGET = Target(
             when=lambda job, _: job.elastic is not None,
         ),
     ),
+    meeting=_meeting,
     elastic=True,
     section="lattice",
 )

@@ -138,6 +138,7 @@ TARGET = Target(
     ),
     companions=_companions,
     succeeds="PyTorchJob",
+    meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
     deviations=(
         replace(indexed.RETRIES, when=lambda job, env: job.retries > 0 and not _lent(job, env)),

@@ -1,0 +1,111 @@
+"""References to a run's own facts in the texts of a job: `${{ run.name }}`.
+
+The form is that of GitHub Actions, which means nothing to a shell, to Helm or to the kubelet.
+https://docs.github.com/en/actions/reference/workflows-and-actions/expressions
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+# What can be referred to, and what it stands for. Facts that a spec has are called as their fields.
+REFERENCES: Mapping[str, str] = {
+    "run.name": "the name of the run's object, which begins those of its pods and services",
+    "run.number": "the number of the run, as `rerun` raises it",
+    "job.name": "the name of the job",
+    "environment.name": "the name of the environment",
+    "namespace": "the namespace of the run's objects",
+    "nodes": "the number of nodes",
+    "elastic.minNodes": "the fewest nodes of an elastic job",
+    "elastic.maxNodes": "the most nodes of an elastic job",
+    "procsPerNode": "the number of processes per node",
+    "resources.gpu": "the number of GPUs per node",
+    "world.size": "the number of processes of all nodes",
+    "node.rank": "the number of the node, from 0: another one in each pod",
+    "rank0.address": "the host name at which the nodes meet: that of rank 0",
+    "rank0.port": "the port at which the nodes meet",
+    "checkpoint.folder": "the folder of the run's checkpoints",
+}
+
+_REFERENCE = re.compile(r"(?P<literal>\$)?\$\{\{(?:(?P<name>[^\n]*?)\}\})?")
+_NEAR = 0.6  # how alike a name is to the one that was meant
+# What launchers and other tools call the same.
+_ALSO = {
+    "masteraddr": "rank0.address",
+    "masteraddress": "rank0.address",
+    "masterport": "rank0.port",
+    "mainprocessip": "rank0.address",
+    "mainprocessport": "rank0.port",
+    "nnodes": "nodes",
+    "numnodes": "nodes",
+    "nprocpernode": "procsPerNode",
+    "gpus": "resources.gpu",
+    "machinerank": "node.rank",
+    "rank": "node.rank",
+    "checkpointdir": "checkpoint.folder",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A fact that only the pod knows: the name of its environment variable.
+
+    `field` is where the downward API has it; without one the operator adds the variable after
+    those of the manifest, and so to command lines only.
+    """
+
+    name: str
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotKnown:
+    """A fact that a target cannot give a job: why, and what to do."""
+
+    why: str
+    remedy: str
+
+
+RunFact: TypeAlias = str | Variable | NotKnown
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """One reference in a text: the name, or None where it has no end, and its offset."""
+
+    name: str | None
+    start: int
+
+
+def find(text: str) -> Iterator[Reference]:
+    """Every reference of a text. `$${{` is not one: it stands for `${{` itself."""
+    for match in _REFERENCE.finditer(text) if "${{" in text else ():
+        if not match["literal"]:
+            name = match["name"]
+            yield Reference(None if name is None else name.strip(), match.start())
+
+
+def replace(text: str, facts: Mapping[str, str]) -> str:
+    """The text with each reference replaced; one that `facts` does not have stays as it is."""
+
+    def value(match: re.Match[str]) -> str:
+        if match["literal"]:
+            return match.group()[1:]
+        return facts.get((match["name"] or "").strip(), match.group())
+
+    return _REFERENCE.sub(value, text) if "${{" in text else text
+
+
+def nearest(name: str) -> str:
+    """The reference that was probably meant, or nothing."""
+    plain = {_plain(known): known for known in REFERENCES}
+    found = difflib.get_close_matches(_plain(name), (*plain, *_ALSO), n=1, cutoff=_NEAR)
+    return {**plain, **_ALSO}[found[0]] if found else ""
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())

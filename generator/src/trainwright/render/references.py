@@ -1,0 +1,205 @@
+"""References in the texts of a job, replaced by what its target gives the run.
+
+A fact that differs between the pods of a run becomes `$(NAME)`, which the kubelet replaces in
+command lines and in variables, and nowhere else.
+https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from posixpath import join
+from typing import TypeAlias
+
+from trainwright.findings import diagnostics as dx
+from trainwright.kinds import TARGETS
+from trainwright.kinds.target import Unsupported
+from trainwright.model import Checkpoint, Data, Environment, Job, spelled
+from trainwright.pods.references import (
+    REFERENCES,
+    NotKnown,
+    RunFact,
+    Variable,
+    find,
+    nearest,
+    replace,
+)
+from trainwright.pointer import Pointer
+
+Problem: TypeAlias = tuple[dx.Diagnostic, Unsupported]
+Visit: TypeAlias = Callable[[Pointer, str], str]
+
+_COMMAND, _ENV = ("entrypoint/argv", "entrypoint/args", "flags", "launcherOptions"), ("env",)
+_ELSEWHERE = frozenset({"pool", "waivers", "name"})  # not the job's own, or not of the run
+_ROOT = Pointer()
+_LITERAL = "Write `$${{` where the text itself is meant."
+_ELASTIC = "nodes come and go in an elastic job"
+
+
+def problems(job: Job, environment: Environment, name: str) -> Iterator[Problem]:
+    """Every reference that cannot be replaced, and why."""
+    found = [(at, r.name) for at, text in _texts(job) for r in find(text)]
+    facts = facts_of(job, environment, name) if found else {}
+    for at, reference in dict.fromkeys(found):
+        yield from _problem(at, reference, facts, TARGETS[job.target].kind)
+
+
+def resolved(job: Job, environment: Environment, name: str) -> Job:
+    """The job with every reference replaced, but for those that `problems` reports."""
+    if not any("${{" in text for _, text in _texts(job)):
+        return job
+    facts = facts_of(job, environment, name).items()
+    values = {key: _written(fact) for key, fact in facts if not isinstance(fact, NotKnown)}
+    found: Job = _mapped(job, _ROOT, lambda _, text: replace(text, values))
+    return found
+
+
+def variables(job: Job, environment: Environment, name: str) -> tuple[dict[str, str], bool]:
+    """Variables of the downward API that references of an unresolved job need, by field, and
+    whether variables of its own refer to them.
+    """
+    used = {(at, r.name) for at, text in _texts(job) for r in find(text)}
+    facts = facts_of(job, environment, name) if used else {}
+    needed: dict[str, str] = {}
+    first = False
+    for at, reference in used:
+        fact = facts.get(reference or "")
+        if isinstance(fact, Variable) and fact.field:
+            needed[fact.name] = fact.field
+            first = first or _is_below(at, _ENV)
+    return needed, first
+
+
+def facts_of(job: Job, environment: Environment, name: str) -> dict[str, RunFact]:
+    """What each reference stands for in a run of the job that is named `name`."""
+    meeting = TARGETS[job.target].meeting(job, environment, name)
+    facts: dict[str, RunFact] = {
+        "run.name": name,
+        "run.number": str(job.run),
+        "job.name": job.name,
+        "environment.name": job.environment,
+        "namespace": job.namespace,
+        "procsPerNode": str(job.procs_per_node),
+        "resources.gpu": str(job.resources.gpu),
+        "rank0.address": meeting.address,
+        "rank0.port": meeting.port,
+        "checkpoint.folder": _checkpoints(job, name),
+    }
+    if job.elastic:
+        remedy = "Use `${{ elastic.maxNodes }}`, or ask the process group in the program."
+        unknown = NotKnown(_ELASTIC, remedy)
+        facts |= dict.fromkeys(("nodes", "world.size", "node.rank"), unknown)
+        facts["elastic.minNodes"] = str(job.elastic.min_nodes)
+        facts["elastic.maxNodes"] = str(job.elastic.max_nodes)
+    else:
+        fixed = NotKnown("the job is not elastic", "Use `${{ nodes }}`.")
+        facts |= dict.fromkeys(("elastic.minNodes", "elastic.maxNodes"), fixed)
+        facts["nodes"] = str(job.nodes)
+        facts["world.size"] = str(job.nodes * job.procs_per_node)
+        facts["node.rank"] = "0" if job.nodes == 1 else meeting.node_rank
+    return facts
+
+
+def _checkpoints(job: Job, name: str) -> RunFact:
+    if job.checkpoint is None:
+        return NotKnown("the job has no checkpoint", "Set checkpoint, or write the folder.")
+    return checkpoint_folder(job, job.checkpoint, name)
+
+
+def checkpoint_folder(job: Job, checkpoint: Checkpoint, name: str) -> str:
+    """One folder per run: a retry finds its own checkpoints, a changed spec never another's."""
+    mount = next(v.mount_path for v in job.volumes if v.name == checkpoint.volume)
+    return join(mount, checkpoint.path, name)
+
+
+def _written(fact: str | Variable) -> str:
+    return f"$({fact.name})" if isinstance(fact, Variable) else fact
+
+
+def _problem(
+    at: Pointer, reference: str | None, facts: Mapping[str, RunFact], kind: str
+) -> Iterator[Problem]:
+    if reference is None:
+        message = f"`${{{{` in {at.dotted} is not closed by `}}}}` on the same line"
+        yield dx.REFERENCE, Unsupported(at, message, f"Close it. {_LITERAL}")
+        return
+    shown, fact = f"`${{{{ {reference} }}}}`", facts.get(reference)
+    if fact is None:
+        yield dx.REFERENCE, _unknown(at, reference, shown)
+    elif isinstance(fact, NotKnown):
+        yield dx.UNSUPPORTED, Unsupported(at, f"{shown} is not known: {fact.why}", fact.remedy)
+    elif isinstance(fact, Variable) and not _is_below(at, (*_COMMAND, *_ENV)):
+        message = f"{shown} differs between pods, and {at.dotted} is the same in all of them"
+        remedy = f"Read the variable {fact.name} there, or use it in flags or entrypoint.argv."
+        yield dx.UNSUPPORTED, Unsupported(at, message, remedy)
+    elif isinstance(fact, Variable) and not fact.field and _is_below(at, _ENV):
+        message = f"{shown} is {fact.name}, which is set after the variables of the job"
+        remedy = f"Read {fact.name} in the program, or use it in flags or entrypoint.argv."
+        yield dx.UNSUPPORTED, Unsupported(at, message, remedy)
+
+
+def _unknown(at: Pointer, reference: str, shown: str) -> Unsupported:
+    meant = nearest(reference)
+    hint = f": did you mean `${{{{ {meant} }}}}`?" if meant else ""
+    known = ", ".join(REFERENCES)
+    remedy = f"Known references: {known}. {_LITERAL}"
+    return Unsupported(at, f"there is no reference {shown}{hint}", remedy)
+
+
+def _is_below(at: Pointer, places: tuple[str, ...]) -> bool:
+    return any(at == f"/{place}" or at.startswith(f"/{place}/") for place in places)
+
+
+# --- every text of a job -------------------------------------------------------------------------
+
+
+def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:
+    """The texts that hold a reference, or what looks like one, by where they are written."""
+    found: list[tuple[Pointer, str]] = []
+
+    def visit(at: Pointer, text: str) -> str:
+        if "${{" in text:
+            found.append((at, text))
+        return text
+
+    _mapped(job, _ROOT, visit)
+    return iter(found)
+
+
+def _mapped(value: Data, at: Pointer, visit: Visit) -> Data:
+    """The value with each text in it replaced; what does not change is the same object."""
+    if isinstance(value, str):
+        return visit(at, value)
+    if isinstance(value, Mapping):
+        return {key: _mapped(item, at / key, visit) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        items = (_mapped(item, at / _key(item, i), visit) for i, item in enumerate(value))
+        return type(value)(items)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _mapped_fields(value, at, visit)
+    return value
+
+
+def _mapped_fields(value: Data, at: Pointer, visit: Visit) -> Data:
+    changed = {}
+    for field in dataclasses.fields(value):
+        if field.metadata.get("unwritten") or (not at and field.name in _ELSEWHERE):
+            continue
+        before = getattr(value, field.name)
+        after = _mapped(before, _below(at, field), visit)
+        if after != before:
+            changed[field.name] = after
+    return dataclasses.replace(value, **changed) if changed else value
+
+
+def _below(at: Pointer, field: dataclasses.Field[object]) -> Pointer:
+    keys = field.metadata.get("keys")
+    for key in (spelled(field.name),) if keys is None else keys:
+        at = at / key
+    return at
+
+
+def _key(item: Data, index: int) -> str | int:
+    """What people call an item of a tuple: by its name where they wrote a mapping."""
+    return item.name if dataclasses.is_dataclass(item) and hasattr(item, "name") else index
