@@ -42,8 +42,13 @@ containers:
 {{- end }}
 {{- end }}
 
-{{/* The same with the labels and annotations of the pods. Takes a dict of "root" and "pod". */}}
+{{/* The same with the labels and annotations of the pods, patched. Takes a dict of "root" and "pod". */}}
 {{- define "training-job.overrideTemplate" -}}
+{{- include "training-job.patched" (dict "values" .root.Values "pod" (include "training-job.overriding" .)) }}
+{{- end }}
+
+{{/* The same as the other values say it. */}}
+{{- define "training-job.overriding" -}}
 metadata:
   labels:
     {{- include "training-job.labels" (dict "root" .root "labels" .root.Values.podLabels) | trim | nindent 4 }}

@@ -15,6 +15,7 @@ from trainwright.specs.kubernetes_values import VALUES
 VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # what may be asked for
 NEWEST = VERSIONS[-1]
 URI = "https://trainwright.io/kubernetes/_definitions.json"
+POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _HERE = "#/$defs/"
 
@@ -71,6 +72,22 @@ def references(schema: Data) -> Iterator[str]:
     elif isinstance(schema, list):
         for item in schema:
             yield from references(item)
+
+
+@cache
+def merge_keys(version: str) -> Mapping[str, str]:
+    """The lists of a pod template whose items a strategic merge patch merges, by which key.
+
+    A name is enough: no two lists of a pod that share one differ in it. Those of scalars, such as
+    finalizers, have no key.
+    """
+    found: dict[str, str] = {}
+    for definition in reachable(version, POD_TEMPLATE)["$defs"].values():
+        for name, field in definition.get("properties", {}).items():
+            merged = "merge" in field.get("x-kubernetes-patch-strategy", "").split(",")
+            if merged and (key := field.get("x-kubernetes-patch-merge-key")):
+                found[name] = key
+    return found
 
 
 @cache

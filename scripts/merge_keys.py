@@ -1,0 +1,50 @@
+"""Write chart/templates/_mergekeys.tpl: the lists of a pod whose items a patch merges, by a key.
+
+python scripts/merge_keys.py [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from trainwright.specs import kubernetes_schemas
+
+TEMPLATE = Path(__file__).resolve().parents[1] / "chart" / "templates" / "_mergekeys.tpl"
+COMMAND = "python scripts/merge_keys.py"
+_HEAD = f"""\
+{{{{/*
+Generated from the schemas of Kubernetes {kubernetes_schemas.VERSIONS[0]} to \
+{kubernetes_schemas.NEWEST} by `{COMMAND}`. Do not edit.
+
+Lists of a pod template whose items a strategic merge patch merges, with the key that tells them
+apart: x-kubernetes-patch-merge-key. Any other list is replaced.
+*/}}}}
+{{{{- define "training-job.mergeKeys" }}}}
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="fail when the file is out of date")
+    check = parser.parse_args().check
+    wanted = template()
+    if not check:
+        TEMPLATE.write_text(wanted, encoding="utf-8")
+    elif not TEMPLATE.exists() or TEMPLATE.read_text(encoding="utf-8") != wanted:
+        sys.exit(f"{TEMPLATE.name} of the chart is out of date: run {COMMAND}")
+
+
+def template() -> str:
+    """The whole text of the template. Exits where a name alone does not say what is merged."""
+    keys: dict[str, str] = {}
+    for version in kubernetes_schemas.VERSIONS:
+        for name, key in kubernetes_schemas.merge_keys(version).items():
+            if keys.setdefault(name, key) != key:
+                sys.exit(f"{name} is merged by {keys[name]} and by {key}")
+    return _HEAD + "".join(f"{name}: {keys[name]}\n" for name in sorted(keys)) + "{{- end }}\n"
+
+
+if __name__ == "__main__":
+    main()
