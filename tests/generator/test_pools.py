@@ -160,6 +160,28 @@ def test_what_it_makes_wrong_is_found_at_its_line(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("resources", "rule", "place"),
+    [
+        ('{cpu: "9999", memory: 1Gi}', "TW728", "llm.yaml:5:18"),
+        ('{cpu: "1", memory: 2Ti}', "TW728", "llm.yaml:5:31"),
+        ('{cpu: "5", memory: 1Gi}', "TW729", "llm.yaml:5:18"),
+    ],
+)
+def test_what_no_node_of_the_pool_holds(
+    tmp_path: Path, resources: str, rule: str, place: str
+) -> None:
+    made = Repository(tmp_path)
+    made.environment("prod", "pools: {cpu: {capacity: 1, node: {cpu: '8', memory: 32Gi}}}\n")
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: llm\n"
+    image = "image: {repository: registry.example.com/ml/train, tag: v1}\n"
+    rest = f"{image}entrypoint: {{script: train.py}}\nnodes: 2\nmaxDuration: 1h\npool: cpu\n"
+    made.write("prod/jobs/llm.yaml", f"{head}shm: none\nresources: {resources}\n{rest}")
+    options = build.BuildOptions(today="2026-06-01", use_cache=False)
+    found = [f for f in build.build(tmp_path, (), options).findings if f.rule in ("TW728", "TW729")]
+    assert [(f.rule, str(f.place).rpartition("/")[2]) for f in found] == [(rule, place)]
+
+
 # --- what decides nothing ------------------------------------------------------------------------
 
 

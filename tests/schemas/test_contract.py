@@ -107,6 +107,14 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
         {"name"},
         {},
     ),
+    (
+        "node",
+        PLACES["pools"]["additionalProperties"]["properties"]["node"],
+        model.Node,
+        set(),
+        set(),
+        {},
+    ),
 ]
 
 

@@ -152,6 +152,16 @@ def spelled(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """What one node has for pods, as Kubernetes quantities; empty where it is not known."""
+
+    cpu: str = ""
+    memory: str = ""
+    ephemeral_storage: str = ""
+    nics: int | None = None  # of the kind that is counted as an extended resource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
     """Nodes that jobs ask for by name. `capacity` counts accelerators (nodes when it has none)."""
 
@@ -160,6 +170,7 @@ class Pool:
     tolerations: tuple[Mapping[str, Data], ...] = ()
     node_selector: Mapping[str, str] = field(default_factory=dict)
     gpus_per_node: int | None = None
+    node: Node = Node()
     capacity: int | None = None
     price_per_gpu_hour: float | None = None
     spot: bool = False

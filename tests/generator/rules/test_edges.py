@@ -391,6 +391,79 @@ TOPOLOGIES = [
 
 POOLS = "pools: {{h100: {{resource: nvidia.com/gpu{}}}}}"
 
+SMALL = "pools: {{small: {{node: {{cpu: '8', memory: 32Gi, ephemeralStorage: 100Gi}}{}}}}}"
+
+
+def asks(amounts: str, more: str = "") -> str:
+    return f"{{name: a{more}, resources: {{requests: {{{amounts}}}}}}}"
+
+
+def worker(pods: int, amounts: str) -> str:
+    template = f"{{spec: {{containers: [{asks(amounts)}]}}}}"
+    return f"kind: PyTorchJob\nspec: {{pytorchReplicaSpecs: {{Worker: {{replicas: {pods}, template: {template}}}}}}}"
+
+
+SIDECAR = ", restartPolicy: Always"
+# Of one pod: requests are summed as the scheduler sums them.
+NODES = [
+    (f"containers: [{asks('cpu: 8, memory: 32Gi')}]", SMALL.format(""), 0),
+    (f"containers: [{asks('cpu: 8001m')}]", SMALL.format(""), 1),
+    (f"containers: [{asks('cpu: 9999, memory: 1Ti')}]", SMALL.format(""), 2),
+    (f"containers: [{asks('cpu: 9999')}]", "", 0),
+    (f"containers: [{asks('cpu: 9999')}]", "pools: {a: {node: {memory: 1Gi}}}", 0),
+    (f"containers: [{asks('ephemeral-storage: 101Gi')}]", SMALL.format(""), 1),
+    (f"containers: [{asks('cpu: 5')}, {asks('cpu: 4')}]", SMALL.format(""), 1),
+    # Init containers run before the others, one by one: the largest counts.
+    (f"containers: [{asks('cpu: 8')}], initContainers: [{asks('cpu: 8')}]", SMALL.format(""), 0),
+    (f"containers: [{asks('cpu: 1')}], initContainers: [{asks('cpu: 9')}]", SMALL.format(""), 1),
+    # Sidecars run on, beside the containers and beside the init containers behind them.
+    (
+        f"containers: [{asks('cpu: 8')}], initContainers: [{asks('cpu: 1', SIDECAR)}]",
+        SMALL.format(""),
+        1,
+    ),
+    (
+        f"containers: [{asks('cpu: 1')}], initContainers: [{asks('cpu: 1', SIDECAR)}, {asks('cpu: 8')}]",
+        SMALL.format(""),
+        1,
+    ),
+    (
+        f"containers: [{asks('cpu: 1')}], initContainers: [{asks('cpu: 8')}, {asks('cpu: 1', SIDECAR)}]",
+        SMALL.format(""),
+        0,
+    ),
+    # The pod as a whole, its overhead, and limits where there is no request.
+    (f"containers: [{asks('cpu: 9')}], resources: {{requests: {{cpu: 7}}}}", SMALL.format(""), 0),
+    (f"containers: [{asks('cpu: 8')}], overhead: {{cpu: 250m}}", SMALL.format(""), 1),
+    ("containers: [{name: a, resources: {limits: {cpu: 9}}}]", SMALL.format(""), 1),
+    # One pool that holds it is enough, and one of which nothing is known.
+    (
+        f"containers: [{asks('cpu: 9')}]",
+        "pools: {a: {node: {cpu: '8'}}, b: {node: {cpu: '16'}}}",
+        0,
+    ),
+    (f"containers: [{asks('cpu: 9')}]", "pools: {a: {node: {cpu: '8'}}, b: {}}", 0),
+]
+CROWDS = [
+    (4, "cpu: 4", SMALL.format(", capacity: 2"), 0),
+    (5, "cpu: 4", SMALL.format(", capacity: 2"), 1),
+    (3, "cpu: 5", SMALL.format(", capacity: 2"), 1),
+    (3, "cpu: 5", SMALL.format(""), 0),
+    (3, "cpu: 9", SMALL.format(", capacity: 2"), 0),  # no node holds one: TW728
+    (
+        3,
+        "nvidia.com/gpu: 5",
+        "pools: {a: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16, node: {cpu: '8'}}}",
+        1,
+    ),
+    (
+        5,
+        "nvidia.com/gpu: 4",
+        "pools: {a: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16, node: {cpu: '8'}}}",
+        0,
+    ),  # TW722
+]
+
 FITS = [
     ("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(""), 0),
     ("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(", capacity: 16, gpusPerNode: 8"), 0),
@@ -399,6 +472,8 @@ FITS = [
     ("TW722", "kind: PyTorchJob" + GPUS, "pools: {tpu: {resource: google.com/tpu, capacity: 1}}", 0),
     ("TW722", "kind: PyTorchJob" + GPUS,
      "pools: {a: {resource: nvidia.com/gpu, capacity: 1}, b: {resource: nvidia.com/gpu, capacity: 99}}", 0),
+    *(("TW728", f"kind: Pod\nspec: {{{spec}}}", keys, times) for spec, keys, times in NODES),
+    *(("TW729", worker(pods, amounts), keys, times) for pods, amounts, keys, times in CROWDS),
     ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}" + quota_of(flavor("a", "nominalQuota: 16")), "", 0),
     ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}" + quota_of(flavor("a", "nominalQuota: 15")), "", 1),
     ("TW609", f"kind: PyTorchJob\n{QUEUE}{GPUS}{LOCAL}"

@@ -286,6 +286,7 @@ CHANGES |= {
         "capacity": 64,
         "pricePerGpuHour": 2,
         "spot": True,
+        "node": {"cpu": "96", "memory": "1Ti", "ephemeralStorage": "1Ti", "nics": 4},
         "defaults": {"shm": "8Gi"},
     }.items()
 }

@@ -262,15 +262,15 @@ def _d14(subject: Subject) -> Iterator[Hit]:
         apart, domains = _kept_apart(template), _domains(template)
         if not apart and not domains:
             continue
-        nodes = [_nodes(pool) for pool in candidates(subject, template)]
-        known = [number for number in nodes if number is not None]
+        available = [nodes(pool) for pool in candidates(subject, template)]
+        known = [number for number in available if number is not None]
         wanted = max(subject.pods if apart else 0, domains)
-        if known and len(known) == len(nodes) and wanted > max(known):
+        if known and len(known) == len(available) and wanted > max(known):
             message = f"{wanted} nodes are needed, one for each pod, but there are {max(known)}"
             yield Hit(f"{template.pointer}/spec", message)
 
 
-def _nodes(pool: Pool) -> int | None:
+def nodes(pool: Pool) -> int | None:
     """How many nodes a pool has; the capacity of one without accelerators counts nodes."""
     if pool.capacity is None or not pool.resource:
         return pool.capacity

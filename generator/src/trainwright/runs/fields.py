@@ -141,6 +141,7 @@ ENVIRONMENT = (
     EnvironmentField(("images",), note=_JUDGED),
     EnvironmentField(("pools", ANY, "description")),
     EnvironmentField(("pools", ANY, "gpusPerNode"), note=_JUDGED),
+    EnvironmentField(("pools", ANY, "node"), note=_JUDGED),
     EnvironmentField(("pools", ANY, "capacity"), note=_PLANNED),
     EnvironmentField(("pools", ANY, "pricePerGpuHour"), note=_PLANNED),
     EnvironmentField(("pools", ANY, "spot"), note=_JUDGED),

@@ -1,0 +1,162 @@
+"""Whether the nodes of a pool hold a pod, and all pods: their CPU, memory, and local disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
+
+from trainwright import quantity
+from trainwright.kinds import TRAINING
+from trainwright.model import Node, Pool, Severity
+from trainwright.objects.requests import Amounts, pod_requests, requests
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import PodTemplate
+from trainwright.pointer import Pointer
+from trainwright.rules.quota import candidates, nodes
+
+_SCHEDULING = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#how-pods-with-resource-requests-are-scheduled"
+_FIELDS = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
+
+
+def _known(subject: Subject) -> bool:
+    """Whether anything is known of nodes, which most environments do not say."""
+    return any(pool.node != Node() for pool in subject.environment.pools.values())
+
+
+def _has(pool: Pool) -> dict[str, Decimal]:
+    """What one node has, by resource, as far as it is known."""
+    node = pool.node
+    written = {"cpu": node.cpu, "memory": node.memory, "ephemeral-storage": node.ephemeral_storage}
+    return {name: quantity.parse(amount) for name, amount in written.items() if amount}
+
+
+def _amount(resource: str, amount: Decimal) -> str:
+    """An amount as people write it: 9999 CPUs, 64Gi of memory."""
+    if resource == "cpu":
+        return f"{amount.normalize():f} CPUs"
+    what = "memory" if resource == "memory" else "local disk"
+    return f"{quantity.format_binary(int(amount))} of {what}"
+
+
+def _short(asked: Amounts, pool: Pool) -> dict[str, str]:
+    """What of a pod no node of a pool has, by resource, and how much is missing."""
+    return {
+        name: f"a pod requests {_amount(name, asked[name])}, a node of the pool {pool.name} has "
+        f"{_plain(name, has)}: short by {_plain(name, asked[name] - has)}"
+        for name, has in _has(pool).items()
+        if asked.get(name, Decimal()) > has
+    }
+
+
+def _plain(resource: str, amount: Decimal) -> str:
+    return _amount(resource, amount).partition(" ")[0]
+
+
+def _d28(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates if _known(subject) else ():
+        asked = pod_requests(template)
+        short = [_short(asked, pool) for pool in candidates(subject, template)]
+        for name in sorted(set.intersection(*map(set, short))) if short else ():
+            spec, note = Pointer.of("resources", _FIELDS[name]), _parts(template, name)
+            yield Hit(f"{template.pointer}/spec", short[0][name], spec, note)
+
+
+def _parts(template: PodTemplate, resource: str) -> str:
+    """Who requests how much, where that are several."""
+    asking = {c.name: requests(c.body).get(resource) for c in template.containers}
+    shown = [f"{name} {_plain(resource, part)}" for name, part in asking.items() if part]
+    return ", ".join(shown) if len(shown) > 1 else ""
+
+
+_POOL = "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, %s}}"
+_NODE = "node: {cpu: '192', memory: 2000Gi}"
+
+D28 = Rule(
+    id="TW728",
+    name="node-exceeded",
+    severity=Severity.ERROR,
+    summary="One node of the pool holds a pod, with its init containers and sidecars.",
+    effect="The pod stays Pending for ever: no node has what it requests.",
+    remedy="Ask for less, choose a pool of larger nodes, or correct its node in environment.yaml.",
+    spec=Pointer("/resources/cpu"),
+    source=_SCHEDULING,
+    per_pod=True,
+    run=_d28,
+    passing=Sample(
+        pod("resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 8}}"),
+        environment=_POOL % _NODE,
+    ),
+    failing=Sample(
+        pod("resources: {requests: {cpu: 9999}, limits: {nvidia.com/gpu: 8}}"),
+        environment=_POOL % _NODE,
+    ),
+)
+
+
+def _d29(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates if _known(subject) else ():
+        asked = pod_requests(template)
+        alike = sum(t.replicas for t in subject.templates if pod_requests(t) == asked)
+        short = [_crowded(asked, alike, pool) for pool in candidates(subject, template)]
+        if short and all(short):
+            yield Hit(f"{template.pointer}/spec", short[0])
+            return
+
+
+def _crowded(asked: Amounts, pods: int, pool: Pool) -> str:
+    """Why the nodes of a pool do not hold pods that are alike all at once, or nothing."""
+    has, there = _per_node(pool), nodes(pool)
+    fitting = {name: int(has[name] // asked[name]) for name in has if asked.get(name)}
+    if there is None or not fitting:
+        return ""
+    name = min(fitting, key=lambda name: fitting[name])
+    least = fitting[name]
+    if least == 0 or pods <= there * least or _counted(asked, pods, pool):
+        return ""
+    needed = -(-pods // least)
+    return (
+        f"{pods} pods, of which a node holds {least} by {name}, need {needed} nodes; the pool "
+        f"{pool.name} has {there}: short by {needed - there}"
+    )
+
+
+def _counted(asked: Amounts, pods: int, pool: Pool) -> bool:
+    """Whether the accelerators alone are too few, which is another rule."""
+    needed = asked.get(pool.resource, Decimal()) * pods
+    return bool(pool.resource and pool.capacity is not None and needed > pool.capacity)
+
+
+def _per_node(pool: Pool) -> Mapping[str, Decimal]:
+    gpus = {pool.resource: Decimal(pool.gpus_per_node)} if pool.gpus_per_node else {}
+    return {**_has(pool), **gpus}
+
+
+_CAPACITY = "capacity: 16, node: {cpu: '192'}"
+
+D29 = Rule(
+    id="TW729",
+    name="pool-nodes-exceeded",
+    severity=Severity.ERROR,
+    summary="The nodes of a pool hold all pods of a job at once.",
+    effect="Some pods stay Pending for ever, while the others hold their GPUs and wait.",
+    remedy="Ask for less per pod or for fewer pods, or correct the pool in environment.yaml.",
+    kinds=TRAINING,
+    spec=Pointer("/resources/cpu"),
+    source=_SCHEDULING,
+    run=_d29,
+    passing=Sample(
+        pod(
+            "resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 4}}", replica="replicas: 4, "
+        ),
+        environment=_POOL % _CAPACITY,
+    ),
+    failing=Sample(
+        pod(
+            "resources: {requests: {cpu: 128}, limits: {nvidia.com/gpu: 4}}",
+            replica="replicas: 4, ",
+        ),
+        environment=_POOL % _CAPACITY,
+    ),
+)
+RULES = (D28, D29)
