@@ -125,11 +125,18 @@ def normal_form(manifests: tuple[Manifest, ...], name: str = "") -> NormalForm:
             Manifest(body=_renamed(manifest.body, name), path=manifest.path)
             for manifest in manifests
         )
+    return of_workload(predicted.workload(manifests), manifests)
+
+
+def of_workload(
+    workload: Workload, manifests: tuple[Manifest, ...], *, sampled: bool = False
+) -> NormalForm:
+    """The normal form of a workload whose pods are known; only of a sample of them if asked for."""
     _, manifest = predicted.find(manifests)
-    workload = predicted.workload(manifests)
     configs = predicted.configs(manifests)
-    shown = workload.pods[:1] if workload.sizes else workload.pods
-    pods = tuple(_pod(pod, workload, configs) for pod in shown)
+    shown = tuple(workload.pods[at] for at in (sample(workload) if sampled else every(workload)))
+    places = programs.processes(workload)
+    pods = tuple(_pod(pod, places.get(pod.name, ()), configs) for pod in shown)
     metadata: Mapping[str, Data] = manifest.body.get("metadata") or {}
     # A service of a compose file is both the object and the pod.
     labels: Mapping[str, str] = metadata.get("labels") or pods[0].labels
@@ -153,6 +160,18 @@ def normal_form(manifests: tuple[Manifest, ...], name: str = "") -> NormalForm:
     )
 
 
+def every(workload: Workload) -> tuple[int, ...]:
+    """The numbers of the pods that a normal form shows: of an elastic workload only the first."""
+    return tuple(range(1 if workload.sizes else len(workload.pods)))
+
+
+def sample(workload: Workload) -> tuple[int, ...]:
+    """Pods that stand for all: those of one role have the same template, and differ by number."""
+    numbers = every(workload)
+    others = {pod.role for pod in workload.pods[1:]}
+    return (*numbers[:2], numbers[-1]) if len(others) == 1 and len(numbers) > 3 else numbers
+
+
 def _scheduler_queue(workload: Workload) -> str:
     """The gang scheduler's queue, unless it is the one that Volcano takes by itself."""
     queue = workload.gang.queue if workload.gang else ""
@@ -167,10 +186,10 @@ def _renamed(data: Data, name: str) -> Data:
     return data.replace(name, "run") if isinstance(data, str) else data
 
 
-def _pod(pod: OperatedPod, workload: Workload, configs: containers.Configs) -> Pod:
+def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: containers.Configs) -> Pod:
     env, elsewhere = containers.environment(pod)
     return Pod(
-        processes=programs.processes(pod, workload),
+        processes=processes,
         program=programs.program(pod),
         image=containers.image(pod),
         pull_policy=containers.pull_policy(pod),

@@ -90,19 +90,19 @@ def _options(command: commands.Command, env: Mapping[str, str]) -> Iterator[tupl
             yield name, value
 
 
-def processes(pod: Pod, workload: Workload) -> tuple[Process, ...]:
-    """The places of a pod's processes, as their launcher will find them."""
-    address = _address(pod, workload)
-    return tuple(
-        Process(
+def processes(workload: Workload) -> dict[str, tuple[Process, ...]]:
+    """The places of each pod's processes, as their launcher will find them, by the pod's name."""
+    found: dict[str, tuple[Process, ...]] = {}
+    addresses = {pod.name: _address(pod, workload) for pod in workload.pods}
+    for process in ranks.predict(workload.pods):
+        place = Process(
             rank=None if workload.sizes else process.rank,
             local_rank=process.local_rank,
             world_size=None if workload.sizes else process.world_size,
-            meets_at=address,
+            meets_at=addresses[process.pod],
         )
-        for process in ranks.predict(workload.pods)
-        if process.pod == pod.name
-    )
+        found[process.pod] = (*found.get(process.pod, ()), place)
+    return found
 
 
 def _address(pod: Pod, workload: Workload) -> str:

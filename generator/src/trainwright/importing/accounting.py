@@ -8,12 +8,12 @@ nobody can promise to have carried it.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
+from trainwright.equivalence import form
 from trainwright.equivalence.comparison import values
 from trainwright.importing.source import Source, read
 from trainwright.kinds.reading import ImportingError
@@ -42,19 +42,64 @@ class Account:
 
 def accounts(source: Source, rendered: Mapping[str, Data]) -> tuple[Account, ...]:
     """Every value of the input with its fate, given the rendered run's normal form."""
-    before = values(source.run())
+    numbers = form.sample(source.workload())
+    of_all = values(source.run())
+    before, after = _sampled(of_all, numbers), _sampled(rendered, numbers)
     found: list[Account] = []
     touched: list[_Touched] = []
     for index, part in enumerate(source.parts):
         for pointer, value in leaves(part.body):
-            fate, sets = _fate(source, index, pointer, before, rendered)
+            fate, sets = _fate(source, index, pointer, before, after)
             changed = tuple(dict.fromkeys(path for paths in sets for path in paths))
-            changed = tuple(p for p in changed if before.get(p) != rendered.get(p))
+            changed = tuple(p for p in changed if before.get(p) != after.get(p))
             found.append(
                 Account(part=index, pointer=pointer, value=value, fate=fate, changed=changed)
             )
             touched.append(sets)
-    return tuple(_blamed(found, touched, rendered))
+    return tuple(
+        replace(account, changed=tuple(_differing(account.changed, numbers, of_all, rendered)))
+        for account in _blamed(found, touched, after)
+    )
+
+
+def _differing(
+    paths: tuple[str, ...],
+    numbers: tuple[int, ...],
+    before: Mapping[str, Data],
+    rendered: Mapping[str, Data],
+) -> Iterator[str]:
+    """Paths of the sample in all pods that they stand for, where these came out otherwise."""
+    for path in paths:
+        for everywhere in _in_all(path, numbers):
+            if before.get(everywhere) != rendered.get(everywhere):
+                yield everywhere
+
+
+_NUMBERED = re.compile(r"pods\.(\d+)\.(.*)", re.DOTALL)
+
+
+def _sampled(known: Mapping[str, Data], numbers: tuple[int, ...]) -> dict[str, Data]:
+    """The values of the pods that stand for all, by their places in the sample."""
+    at = {str(number): place for place, number in enumerate(numbers)}
+    found = {}
+    for path, value in known.items():
+        match = _NUMBERED.fullmatch(path)
+        if match is None:
+            found[path] = value
+        elif match[1] in at:
+            found[f"pods.{at[match[1]]}.{match[2]}"] = value
+    return found
+
+
+def _in_all(path: str, numbers: tuple[int, ...]) -> Iterator[str]:
+    """A path of the sample in every pod that it stands for."""
+    match = _NUMBERED.fullmatch(path)
+    if match is None:
+        yield path
+        return
+    place = int(match[1])
+    first = numbers[place - 1] + 1 if place else 0
+    yield from (f"pods.{number}.{match[2]}" for number in range(first, numbers[place] + 1))
 
 
 _Touched: TypeAlias = tuple[tuple[str, ...], ...]  # paths that change together
@@ -139,7 +184,7 @@ def _paths(
     )
     manifests = (*(Manifest(body=part.body) for part in parts), *source.assumed)
     try:
-        after = values(read(manifests, source.title))
+        after = values(read(manifests, source.title, sampled=True))
     except ImportingError:
         return None
     changed = sorted(p for p in before.keys() | after.keys() if before.get(p) != after.get(p))
@@ -176,19 +221,25 @@ def leaves(body: Data, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Data
 
 
 def _without(body: Data, pointer: Pointer) -> Data:
-    copied = copy.deepcopy(body)
-    parent, key = _parent(copied, pointer)
-    parent.pop(key)
-    return copied
+    return _changed(body, list(pointer.parts), _GONE)
 
 
 def _with(body: Data, pointer: Pointer, value: Data) -> Data:
-    copied = copy.deepcopy(body)
-    parent, key = _parent(copied, pointer)
-    parent[key] = value
+    return _changed(body, list(pointer.parts), value)
+
+
+_GONE = object()
+
+
+def _changed(data: Data, keys: list[str], value: Data) -> Data:
+    """The same data but for one value, of which only what lies above it is copied."""
+    key, *rest = keys
+    copied: Data = list(data) if isinstance(data, list) else dict(data)
+    at: Data = int(key) if isinstance(data, list) else key
+    if rest:
+        copied[at] = _changed(copied[at], rest, value)
+    elif value is _GONE:
+        copied.pop(at)
+    else:
+        copied[at] = value
     return copied
-
-
-def _parent(body: Data, pointer: Pointer) -> tuple[Data, Data]:
-    parent = lookup(body, pointer.parent)
-    return parent, int(pointer.last) if isinstance(parent, list) else pointer.last

@@ -18,7 +18,7 @@ from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
 from trainwright.objects.tolerant import mapping
 from trainwright.pods.command import SCRIPT_FILE, SCRIPT_FOLDER
-from trainwright.pods.pod import Mount, Pod
+from trainwright.pods.pod import Mount, Pod, Workload
 
 SCRIPT = f"{SCRIPT_FOLDER}/{SCRIPT_FILE}"  # where a script that the spec holds is rendered to
 _MOST = 131_072  # characters of such a script
@@ -123,17 +123,19 @@ def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 # --- the normal form -----------------------------------------------------------------------------
 
 
-def settled(run: NormalForm, manifests: Sequence[Manifest]) -> NormalForm:
+def settled(run: NormalForm, workload: Workload, manifests: Sequence[Manifest]) -> NormalForm:
     """A run with what stands beside it said as a spec says it, whatever it is called there."""
-    _, workload = predicted.find(tuple(manifests))
-    pods = predicted.pods(tuple(manifests))
+    _, manifest = predicted.find(tuple(manifests))
+    pods = workload.pods
+    shown = form.every(workload) if len(run.pods) == len(pods) else form.sample(workload)
     stores = _external(manifests)
     used = frozenset(v.secret for v in pods[0].declared if v.secret)
     others = {k: v for k, v in run.beside.items() if k.partition("/")[0] not in _SAID_HERE}
+    known = zip(run.pods, (pods[at] for at in shown), strict=False)
     return replace(
         run,
-        pods=tuple(_pod(known, pod, stores) for known, pod in zip(run.pods, pods, strict=False)),
-        beside={**others, **dict(_said(manifests, workload, pods, used))},
+        pods=tuple(_pod(one, pod, stores) for one, pod in known),
+        beside={**others, **dict(_said(manifests, manifest, pods, used))},
     )
 
 

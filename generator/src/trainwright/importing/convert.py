@@ -62,7 +62,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     best = min(
         found, key=lambda made: (len(equivalence.differences(run, made.run)), len(made.refused))
     )
-    spec = shortest.shorten(best.spec, place.run)
+    spec = shortest.shorten(best.spec, place.inherited, place.run)
     rendered = values(best.run)
     accounts = accounting.accounts(source, rendered)
     explain = reasons.Reasons(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
@@ -11,41 +12,111 @@ from trainwright.model import Data
 
 # The target is kept although one pod is the same training on all of them: it was chosen once.
 _KEPT = frozenset({"apiVersion", "kind", "name", "target"})
+# Mappings by names that people choose. Each entry is rendered, so that it can only go where a lower
+# layer has the same one.
+_BY_NAME = frozenset(
+    {
+        "annotations",
+        "env",
+        "files",
+        "flags",
+        "initContainers",
+        "labels",
+        "launcherOptions",
+        "nodeSelector",
+        "podAnnotations",
+        "podLabels",
+        "secrets",
+        "sidecars",
+        "volumes",
+    }
+)
+# What the API server, the launcher or the target often decides by itself just the same.
+_OFTEN_DECIDED = frozenset({("image", "pullPolicy"), ("launcher",), ("procsPerNode",), ("shm",)})
 Render = Callable[[Mapping[str, Data]], NormalForm | Unsupported]
+_Path: TypeAlias = tuple[str, ...]
 
 
-def shorten(spec: Mapping[str, Data], render: Render) -> dict[str, Data]:
+def shorten(
+    spec: Mapping[str, Data], inherited: Mapping[str, Data], render: Render
+) -> dict[str, Data]:
     """The spec without every key whose removal leaves the run as it is.
 
-    Keys go from the last to the first, and whole mappings before what is in them, so that the
-    same spec always gives the same result; again and again, until no key can go.
+    `inherited` is what it has without saying it. What is likely to be superfluous goes at once, or
+    is halved until it does; everything else is tried key by key, again only where another key has
+    gone since. The same spec always gives the same result.
     """
     done = render(spec)
     assert isinstance(done, NormalForm), "only a spec that renders is shortened"
     wanted = values(done)
-    shorter = dict(spec)
-    before: dict[str, Data] | None = None
-    while before != shorter:
-        before = shorter
-        for path in list(_paths(shorter)):
-            without = _without(shorter, path)
-            if without is not None:
-                found = render(without)
-                if isinstance(found, NormalForm) and values(found) == wanted:
-                    shorter = without
+
+    def is_same(shorter: Mapping[str, Data]) -> bool:
+        found = render(shorter)
+        return isinstance(found, NormalForm) and values(found) == wanted
+
+    paths = list(_paths(spec, inherited))
+    likely = [path for path in paths if _is_likely(spec, inherited, path)]
+    shorter = _halved(dict(spec), likely, is_same)
+    tried: list[_Path] = []
+    waiting = [path for path in paths if path not in likely] + likely
+    while waiting:
+        path = waiting.pop(0)
+        without = _without(shorter, path)
+        if without is not None and is_same(without):
+            shorter, waiting, tried = without, [*waiting, *tried], []
+        elif without is not None:
+            tried.append(path)
     return shorter
 
 
-def _paths(spec: Mapping[str, Data], above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def _halved(
+    spec: dict[str, Data],
+    paths: Sequence[_Path],
+    is_same: Callable[[Mapping[str, Data]], bool],
+) -> dict[str, Data]:
+    """The spec without as many of the keys as can go, tried together first."""
+    shorter = spec
+    for path in paths:
+        shorter = _without(shorter, path) or shorter
+    if shorter == spec or is_same(shorter):
+        return shorter
+    if len(paths) == 1:
+        return spec
+    middle = len(paths) // 2
+    return _halved(_halved(spec, paths[:middle], is_same), paths[middle:], is_same)
+
+
+def _paths(spec: Mapping[str, Data], inherited: Mapping[str, Data]) -> Iterator[_Path]:
+    """Every key that could go, from the last to the first, mappings before what is in them."""
     for key in reversed(list(spec)):
-        if not above and key in _KEPT:
-            continue
-        yield (*above, key)
-        if isinstance(spec[key], Mapping):
-            yield from _paths(spec[key], (*above, key))
+        if key not in _KEPT:
+            yield from _inside((key,), spec[key], inherited.get(key))
 
 
-def _without(spec: Mapping[str, Data], path: tuple[str, ...]) -> dict[str, Data] | None:
+def _inside(path: _Path, value: Data, below: Data) -> Iterator[_Path]:
+    under = below if isinstance(below, Mapping) else {}
+    if path[0] not in _BY_NAME:
+        yield path
+        if isinstance(value, Mapping):
+            for key in reversed(list(value)):
+                yield from _inside((*path, key), value[key], under.get(key))
+    elif isinstance(value, Mapping):
+        could = [key for key in reversed(list(value)) if key in under or not value[key]]
+        if len(could) == len(value):
+            yield path
+        yield from ((*path, key) for key in could)
+    else:
+        yield path
+
+
+def _is_likely(spec: Data, inherited: Data, path: _Path) -> bool:
+    for key in path:
+        spec = spec[key]
+        inherited = inherited.get(key) if isinstance(inherited, Mapping) else None
+    return bool(spec == inherited) or path in _OFTEN_DECIDED
+
+
+def _without(spec: Mapping[str, Data], path: Sequence[str]) -> dict[str, Data] | None:
     """The spec without a key, and without what is empty for want of it; None when it has none."""
     key, *rest = path
     if key not in spec:
@@ -53,7 +124,7 @@ def _without(spec: Mapping[str, Data], path: tuple[str, ...]) -> dict[str, Data]
     others = {name: value for name, value in spec.items() if name != key}
     if not rest:
         return others
-    inner = _without(spec[key], tuple(rest)) if isinstance(spec[key], Mapping) else None
+    inner = _without(spec[key], rest) if isinstance(spec[key], Mapping) else None
     if inner is None:
         return None
     return {

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from trainwright.equivalence import NormalForm
-from trainwright.equivalence import normal_form as run_of
+from trainwright.equivalence import NormalForm, form
 from trainwright.errors import TrainwrightError
 from trainwright.importing import beside
 from trainwright.kinds import predicted
@@ -125,8 +124,10 @@ def _refuse_many(data: Data, title: str) -> None:
             _refuse_many(value, title)
 
 
-def read(manifests: tuple[Manifest, ...], title: str) -> NormalForm:
-    """The normal form of objects that may be malformed in any way."""
+def read(manifests: tuple[Manifest, ...], title: str, *, sampled: bool = False) -> NormalForm:
+    """The normal form of objects that may be malformed in any way, or of a sample of its pods."""
     _refuse_millions(manifests, title)
     with malformed(title):
-        return beside.settled(run_of(manifests), manifests)
+        workload = predicted.workload(manifests)
+        run = form.of_workload(workload, manifests, sampled=sampled)
+        return beside.settled(run, workload, manifests)

@@ -10,6 +10,7 @@ from functools import cached_property
 from trainwright import equivalence, helm
 from trainwright.equivalence import NormalForm
 from trainwright.importing import beside
+from trainwright.kinds import predicted
 from trainwright.kinds.target import Unsupported
 from trainwright.model import Data, Environment, Job, Manifest
 from trainwright.pointer import Pointer
@@ -98,7 +99,8 @@ class ImportContext:
         lent = self.environment.targets[job.target].runtime
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
         everything = (*objects.manifests(texts, job.target), *runtimes)
-        return beside.settled(equivalence.normal_form(everything, name), everything)
+        workload = predicted.workload(everything)
+        return beside.settled(equivalence.normal_form(everything, name), workload, everything)
 
     @cached_property
     def _engine(self) -> helm.Engine:

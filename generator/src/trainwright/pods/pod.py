@@ -155,7 +155,7 @@ def expand(text: str, env: Mapping[str, str]) -> str:
         name = match.group(1)
         return "$" if name is None else env.get(name, match.group())
 
-    return _REFERENCE.sub(value, text)
+    return _REFERENCE.sub(value, text) if "$" in text else text
 
 
 @dataclass(frozen=True, slots=True)
