@@ -24,6 +24,25 @@ scalars such as 1e3, 0o7 and y, and toYaml leaves some of them bare.
 {{- end }}
 
 {{/*
+A text in quotes; one of several lines as a literal block, which people can read. Takes a dict of
+"text" and "indent", that of the block's lines. What a block would not give back as it is stays in
+quotes: blanks in front, lines of blanks, characters that YAML does not allow or breaks lines at.
+*/}}
+{{- define "training-job.text" -}}
+{{- $odd := `^[ \t\n]|\n\n$|(?m:^[ \t]+$)|[^\t\n -~\x{A0}-\x{2027}\x{202A}-\x{D7FF}\x{E000}-\x{FEFE}\x{FF00}-\x{FFFD}\x{10000}-\x{10FFFF}]` -}}
+{{- if and (contains "\n" .text) (not (regexMatch $odd .text)) -}}
+|{{ ternary "" "-" (hasSuffix "\n" .text) }}{{ .text | trimSuffix "\n" | nindent (int .indent) }}
+{{- else -}}
+{{ quote .text }}
+{{- end -}}
+{{- end }}
+
+{{/* Lines without the blanks that indentation has put into empty ones. */}}
+{{- define "training-job.unpadded" -}}
+{{ regexReplaceAll "(?m)^ +$" . "" }}
+{{- end }}
+
+{{/*
 A map of fields whose names the schema knows: strings quoted, the rest as JSON, which every YAML
 reader agrees on. (Of what toJson leaves bare and YAML does not allow, the schema refuses all but
 DEL, which the two free-form places escape.)

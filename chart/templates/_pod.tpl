@@ -135,13 +135,13 @@ affinity: {{ toJson .values.affinity | replace "\x7f" "\\u007f" }}
 {{- with .command }}
 command:
   {{- range . }}
-  - {{ quote . }}
+  - {{ include "training-job.text" (dict "text" . "indent" 4) }}
   {{- end }}
 {{- end }}
 {{- with .args }}
 args:
   {{- range . }}
-  - {{ quote . }}
+  - {{ include "training-job.text" (dict "text" . "indent" 4) }}
   {{- end }}
 {{- end }}
 {{- if or .env .secretEnv .fieldEnv }}
@@ -151,7 +151,7 @@ env:
   {{- end }}
   {{- range $name, $value := .env }}
   - name: {{ quote $name }}
-    value: {{ quote $value }}
+    value: {{ include "training-job.text" (dict "text" $value "indent" 6) }}
   {{- end }}
   {{- range $name, $secret := .secretEnv }}
   - name: {{ quote $name }}

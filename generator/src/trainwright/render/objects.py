@@ -45,7 +45,7 @@ def texts(job: Job, environment: Environment, name: str, engine: Engine) -> dict
     template = TARGETS[job.target].template
     if template not in templates:
         raise EngineError(f"Helm rendered no {template} for {job.environment}/{job.name}")
-    return {VALUES_FILE: yamlio.dump(decided), **templates}
+    return {VALUES_FILE: yamlio.dump(decided, blocks=True), **templates}
 
 
 def manifests(files: Mapping[str, str], target: str) -> tuple[Manifest, ...]:

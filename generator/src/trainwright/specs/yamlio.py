@@ -460,12 +460,31 @@ class Block(str):
     """Text of several lines that people read where it stands: written as a literal block."""
 
 
-def dump(data: dict[str, Data]) -> str:
-    """Block YAML with keys in the order given, read back identically by PyYAML and by Go."""
-    text: str = yaml.emit(
-        _events(data), Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True
-    )
+def dump(data: dict[str, Data], *, blocks: bool = False) -> str:
+    """Block YAML with keys in the order given, read back identically by PyYAML and by Go.
+
+    With `blocks` every text of several lines is a literal block, if it can be one.
+    """
+    events = _events(_with_blocks(data) if blocks else data)
+    text: str = yaml.emit(events, Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True)
     return text
+
+
+# What a literal block would not give back as it is, as the chart's own helper has it.
+_NOT_IN_BLOCKS = re.compile(
+    r"\A[ \t\n]|\n\n\Z|^[ \t]+$|[^\t\n -~\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd"
+    r"\U00010000-\U0010ffff]",
+    re.MULTILINE,
+)
+
+
+def _with_blocks(data: Data) -> Data:
+    if isinstance(data, dict):
+        return {key: _with_blocks(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_with_blocks(item) for item in data]
+    readable = isinstance(data, str) and "\n" in data and not _NOT_IN_BLOCKS.search(data)
+    return Block(data) if readable else data
 
 
 def inline(value: Data) -> str:
