@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache, cached_property
+from functools import cached_property
 
 from trainwright.errors import SelectionError
 from trainwright.model import Data, Environment, Finding, Job
@@ -18,13 +18,17 @@ from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
 from trainwright.specs import ledger, pools, resolve
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import (
+    DEFAULTS,
     ENVIRONMENTS,
+    RENDERED,
     Inventory,
     JobFile,
     LoadedEnvironment,
     LoadedJob,
     Reader,
     discover,
+    environment_path,
+    extended_folders,
     unusable,
 )
 from trainwright.specs.merge import Layer, Layered, stack
@@ -132,6 +136,54 @@ class Workspace:
         self._ledgers: dict[str, Ledger] = {}
         self._folders: dict[str, RenderedFolder] = {}
         self._jobs: dict[JobFile, ResolvedJob] = {}
+        self._bases_of: dict[str, tuple[Layer, ...] | None] = {}
+        self._inherited_by: dict[tuple[str, str, str], Mapping[str, Data]] = {}
+
+    def edited(self, tree: Tree, rendered: Tree, changed: Collection[str]) -> Workspace:
+        """The workspace of trees that differ from these in some files alone.
+
+        What those files do not reach is taken over as it was found out here.
+        """
+        found = Workspace(
+            tree, rendered=rendered, earlier=self._earlier, kubernetes=self.kubernetes
+        )
+        found.reader = self.reader.after(tree, changed)
+        if "survey" in self.__dict__ and not any(map(found._is_surveyed_anew(self), changed)):
+            found.survey = self.survey
+        touched = {_environment(path) for path in changed}
+        shared = DEFAULTS in changed
+        own = {name for name in self._loaded if environment_path(name) in changed}
+        kept = set[str]() if shared else self._loaded.keys() - own
+        found._loaded = {name: self._loaded[name] for name in kept if self._loaded[name].document}
+        found._environments = {
+            name: it for name, it in self._environments.items() if name in found._loaded
+        }
+        found._ledgers = {
+            name: it for name, it in self._ledgers.items() if ledger.path(name) not in changed
+        }
+        outputs = {_environment(path) for path in changed if f"/{RENDERED}/" in path}
+        found._folders = {name: it for name, it in self._folders.items() if name not in outputs}
+        found._jobs = {
+            file: it
+            for file, it in self._jobs.items()
+            if file.environment in found._loaded
+            and file.environment not in touched
+            and not any(path in changed for path in it.loaded.files)
+        }
+        return found
+
+    def _is_surveyed_anew(self, before: Workspace) -> Callable[[str], bool]:
+        """Whether the survey may differ because of a file: it came, went, or extends others."""
+
+        def may_differ(path: str) -> bool:
+            if f"/{RENDERED}/" in path:
+                return self.tree.kind(environment_path(_environment(path))) != "file"
+            was, now = before.reader.known(path), self.reader.raw(path)
+            if isinstance(was, bytes) and isinstance(now, bytes):
+                return extended_folders(was) != extended_folders(now)
+            return True
+
+        return may_differ
 
     @cached_property
     def survey(self) -> Inventory:
@@ -375,25 +427,29 @@ class Workspace:
         pool = pools.chosen(*(layer.data for layer in below), record.job)
         return self._inherited(environment, extended, pool)
 
-    @cache  # noqa: B019 - a workspace lives as long as a command
     def _bases(self, extended: str) -> tuple[Layer, ...] | None:
         """A base and all that it extends, lowest first; None where one of them is broken."""
-        if not extended:
-            return ()
-        findings: list[Finding] = []
-        folder, _, name = extended.partition("/")
-        chain = self.reader.chain(JobFile(folder, name), findings)
-        bases = [Layer("base", document) for _, document in chain if document]
-        return None if findings else tuple(reversed(bases))
+        if extended and extended not in self._bases_of:
+            findings: list[Finding] = []
+            folder, _, name = extended.partition("/")
+            chain = self.reader.chain(JobFile(folder, name), findings)
+            bases = [Layer("base", document) for _, document in chain if document]
+            self._bases_of[extended] = None if findings else tuple(reversed(bases))
+        return self._bases_of[extended] if extended else ()
 
-    @cache  # noqa: B019 - a workspace lives as long as a command
     def _inherited(self, environment: str, extended: str, pool: str) -> Mapping[str, Data]:
         """Everything that lies below the files that extend one base on one pool, merged; empty if
         broken.
         """
-        bases = self._bases(extended)
-        if bases is None:
-            return {}
-        below = self.loaded(environment).layers
-        everything = (*below, *pools.layers(below, pool), *bases)
-        return meaning.inherited(stack(everything).data)
+        key = environment, extended, pool
+        if key not in self._inherited_by:
+            bases, below = self._bases(extended), self.loaded(environment).layers
+            layers = (*below, *pools.layers(below, pool), *(bases or ()))
+            found = meaning.inherited(stack(layers).data) if bases is not None else {}
+            self._inherited_by[key] = found
+        return self._inherited_by[key]
+
+
+def _environment(path: str) -> str:
+    """The folder below environments/ that a file is in."""
+    return path.removeprefix(f"{ENVIRONMENTS}/").partition("/")[0]

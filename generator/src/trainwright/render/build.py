@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright.findings import diagnostics as dx
-from trainwright.model import Finding, Location, Severity
+from trainwright.model import Finding, Severity
 from trainwright.render import batch, cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
-from trainwright.rules.policy import JobFindings, apply_policy, distinct
-from trainwright.runs import collisions, kustomization
+from trainwright.render.policy import EnvironmentCheck, may_have_run
+from trainwright.rules.policy import distinct
 from trainwright.runs import folder as index
+from trainwright.runs import kustomization
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
-from trainwright.specs import filetree, ledger, memory, redundant
+from trainwright.specs import filetree, memory, redundant
 from trainwright.specs.filetree import Changes
 from trainwright.specs.load import JobFile, state_of
 from trainwright.specs.select import Selection, select
@@ -140,22 +140,6 @@ def _files(findings: tuple[Finding, ...]) -> set[str]:
     }
 
 
-def _unknown(file: JobFile, *, there: bool) -> Finding:
-    """A job whose record is missing, or `there` and not to be understood."""
-    path = records.path(file.environment, file.name)
-    if not there:
-        message = f"{path} is missing, and no commit at hand has it"
-        return dx.UNRECORDED.at(Location(file.path), message, subject=str(file))
-    return dx.UNRECORDED.at(
-        Location(file.path),
-        f"{path} was edited, or committed with the markers of a conflict, and cannot be read",
-        remedy=f"Take it from a commit in which it was whole, as from either side of a merge: `git "
-        f"checkout COMMIT -- {PurePosixPath(path).parent}`. Or begin a new run with `trainwright "
-        "render --new-runs` or `trainwright publish --new-runs`.",
-        subject=str(file),
-    )
-
-
 class _Work:
     """One environment on its way to an `EnvironmentBuild`."""
 
@@ -222,10 +206,9 @@ class _Work:
 
     def _lost(self, file: JobFile) -> bool:
         """Whether a job without a known run may have one all the same."""
-        if file.name in self._folder.unrecorded:
-            return False
         cut_off = self._history is not None and self._history.is_cut_off(self.name)
-        return cut_off or self._folder.is_unreadable(file.name)
+        listed = file.name in self._folder.unrecorded
+        return (cut_off and not listed) or may_have_run(self._folder, file)
 
     def _still_true(self, known: Remembered) -> bool:
         reader = self._workspace.reader
@@ -294,28 +277,15 @@ class _Work:
             cache.save(self._cache_path, self._mark, known)
 
     def _findings(self, shared: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        if self.environment is None:
-            return self._workspace.loaded(self.name).findings
-        if self._ledger.findings:
-            return self._ledger.findings
-        judged = [
-            JobFindings(job, outcome.findings, outcome.waivers)
-            for job, outcome in sorted(self._judged.items())
-        ]
-        judged.append(JobFindings("", shared, ()))
-        judged.append(
-            JobFindings(
-                "", tuple(collisions.find(self.name, self._runs, self._workspace.reader)), ()
-            )
+        checked = EnvironmentCheck(
+            name=self.name,
+            jobs=self._selection.jobs,
+            judged=self._judged,
+            runs=self._runs,
+            unknown=() if self._options.new_runs else self._unknown,
+            whole=self._selection.whole and self._options.judge,
         )
-        if not self._options.new_runs:
-            for file in self._unknown:
-                unknown = _unknown(file, there=self._folder.is_unreadable(file.name))
-                judged.append(JobFindings(file.name, (unknown,), ()))
-        today, whole = self._options.today, self._selection.whole and self._options.judge
-        settled = apply_policy(self.environment, judged, today, whole=whole)
-        jobs = {file.name for file in self._selection.jobs}
-        return (*settled, *ledger.strangers(self._ledger, jobs, self.name)) if whole else settled
+        return checked.findings(self._workspace, shared, self._options.today)
 
     def _changes(self) -> Changes:
         there = self._folder.hashes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -121,6 +121,11 @@ def _is_environment(tree: Tree, name: str, extended: _Extended) -> bool:
     return specs and name != _BASE and name not in extended.folders
 
 
+def extended_folders(raw: bytes) -> frozenset[str]:
+    """The folders that a text seems to extend specs of, whether or not it can be parsed."""
+    return frozenset(folder.decode() for folder in _EXTENDS.findall(raw))
+
+
 class _Extended:
     """The folders from which specs are extended; looked for only where it matters."""
 
@@ -129,9 +134,7 @@ class _Extended:
 
     @cached_property
     def folders(self) -> frozenset[str]:
-        return frozenset(
-            folder.decode() for raw in self._specs() for folder in _EXTENDS.findall(raw)
-        )
+        return frozenset(folder for raw in self._specs() for folder in extended_folders(raw))
 
     def _specs(self) -> Iterator[bytes]:
         for folder in self.tree.entries(ENVIRONMENTS):
@@ -282,11 +285,27 @@ class Reader:
         self._parsed: dict[str, Document | tuple[Finding, ...]] = {}
         self._shared: dict[str, tuple[Finding, ...]] = {}
 
+    def after(self, tree: Tree, changed: Collection[str]) -> Reader:
+        """A reader of a tree that differs in these files alone; the others are not read again."""
+        found = Reader(tree)
+        # Why a file could not be read may lie in others: in what is there instead of it.
+        unread = {path for path, raw in self._raw.items() if isinstance(raw, Finding)}
+        gone = unread.union(changed)
+        found._raw = {path: raw for path, raw in self._raw.items() if path not in gone}
+        found._parsed = {path: it for path, it in self._parsed.items() if path not in gone}
+        found._shared = {path: it for path, it in self._shared.items() if path not in gone}
+        found.built_in = self.built_in
+        return found
+
     def raw(self, path: str) -> bytes | Finding:
         """The bytes of a file, or the finding that it cannot be read."""
         if path not in self._raw:
             self._raw[path] = self._read(path)
         return self._raw[path]
+
+    def known(self, path: str) -> bytes | Finding | None:
+        """What was read of a file; None where nobody has asked."""
+        return self._raw.get(path)
 
     def _read(self, path: str) -> bytes | Finding:
         folder = path.rpartition("/")[0]
@@ -331,9 +350,13 @@ class Reader:
             self._parsed[path] = (raw,) if isinstance(raw, Finding) else read_spec(path, raw)
         return self._parsed[path]
 
-    def forget(self, path: str) -> None:
-        """Drop a file that nothing else reads, so that thousands of jobs stay small in memory."""
-        self._raw.pop(path, None)
+    def forget(self, path: str, *, parsed: bool = False) -> None:
+        """Drop a file that nothing else reads, so that thousands of jobs stay small in memory.
+
+        With `parsed` its bytes stay.
+        """
+        if not parsed:
+            self._raw.pop(path, None)
         self._parsed.pop(path, None)
         self._shared.pop(path, None)
 

@@ -8,8 +8,8 @@ defaults count as nothing inherited: writing one of them down keeps it when the 
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 
@@ -128,6 +128,34 @@ def _over(
     return one
 
 
+class Inherited:
+    """By layer, how many jobs inherit it, and in how many of these each of its values is idle.
+
+    Jobs are added and removed as they change, so that one edit does not count all of them again.
+    """
+
+    def __init__(self, jobs: Iterable[Idle] = ()):
+        self._jobs: Counter[str] = Counter()
+        self._idle: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for idle in jobs:
+            self.add(idle)
+
+    def add(self, idle: Idle, times: int = 1) -> None:
+        """Count a job, or with -1 no longer count it."""
+        for part, pointers in idle.items():
+            self._jobs[part] += times
+            counted = self._idle[part]
+            for pointer in pointers:
+                counted[pointer] += times
+
+    def unused(self, part: str) -> tuple[tuple[Pointer, int], ...]:
+        """The values that decide nothing in any job, and how many jobs inherit them."""
+        jobs = self._jobs[part]
+        idle = sorted(pointer for pointer, times in self._idle[part].items() if times == jobs)
+        # Of one job there is no telling who will inherit from the file next.
+        return tuple((Pointer(pointer), jobs) for pointer in idle) if jobs > 1 else ()
+
+
 def shared(
     known: Mapping[str, tuple[Idle, ...] | None], reader: Reader, *, whole: bool
 ) -> dict[str, tuple[Finding, ...]]:
@@ -135,29 +163,50 @@ def shared(
 
     `known` says it job by job, and is None for an environment of which a job was left out or is
     broken. Unless the `whole` repository was looked at, only an environment's own file is known.
-    A value that several environments write alike is reported in the first of them.
     """
     complete = whole and None not in known.values()
-    across = everywhere(idle for jobs in known.values() for idle in jobs or ())
+    inherited = Inherited(idle for jobs in known.values() for idle in jobs or ())
+    parts = {
+        name: {
+            part
+            for idle in jobs or ()
+            for part in idle
+            if complete or file_of(part) == environment_path(name)
+        }
+        for name, jobs in known.items()
+    }
+    return unused(parts, inherited, reader)
+
+
+def file_of(part: str) -> str:
+    """The file that a layer is a part of."""
+    return part.partition("#")[0]
+
+
+def unused(
+    parts: Mapping[str, Collection[str]], inherited: Inherited, reader: Reader
+) -> dict[str, tuple[Finding, ...]]:
+    """By environment, what decides nothing in the layers that its jobs inherit.
+
+    A value that several environments write alike is reported in the first of them.
+    """
     found = {}
     said: set[tuple[str, str, str]] = set()
-    for name, jobs in known.items():
-        parts = sorted({part for idle in jobs or () for part in idle})
-        unused = [
-            (document, Pointer(root), Pointer(pointer), times)
-            for part in parts
+    for name in parts:
+        idle = [
+            (document, Pointer(root), pointer, times)
+            for part in sorted(parts[name])
             for file, _, root in (part.partition("#"),)
-            if (complete or file == environment_path(name)) and not _is_job(file, known)
+            if not _is_job(file, parts)
             if isinstance(document := reader.document(file), Document)  # else just edited
-            for pointer, times in across[part].items()
-            if times > 1  # of one job there is no telling who will inherit from the file next
+            for pointer, times in inherited.unused(part)
         ]
         found[name] = tuple(
             _shadowed_everywhere(document, root, pointer, times, name)
-            for document, root, pointer, times in unused
+            for document, root, pointer, times in idle
             if _written(document, root + pointer, name) not in said
         )
-        said |= {_written(document, root + pointer, name) for document, root, pointer, _ in unused}
+        said |= {_written(document, root + pointer, name) for document, root, pointer, _ in idle}
     return found
 
 
@@ -171,20 +220,10 @@ def _written(document: Document, pointer: str, environment: str) -> tuple[str, s
     return "", pointer, json.dumps(lookup(document.data, pointer), sort_keys=True)
 
 
-def everywhere(jobs: Iterable[Idle]) -> dict[str, dict[str, int]]:
-    """By layer, the values that decide nothing in any job, with how many jobs inherit it."""
-    pointers: dict[str, set[str]] = {}
-    times: Counter[str] = Counter()
-    for job in jobs:
-        for part, unused in job.items():
-            pointers[part] = pointers[part].intersection(unused) if times[part] else set(unused)
-            times[part] += 1
-    return {part: dict.fromkeys(sorted(left), times[part]) for part, left in pointers.items()}
-
-
-def _is_job(file: str, environments: Iterable[str]) -> bool:
+def _is_job(file: str, environments: Container[str]) -> bool:
     """Whether a file that others extend is a job itself, in which its values decide."""
-    return any(file.startswith(f"{ENVIRONMENTS}/{name}/jobs/") for name in environments)
+    inside, jobs, _ = file.removeprefix(f"{ENVIRONMENTS}/").rpartition("/jobs/")
+    return bool(jobs) and inside in environments
 
 
 def _shadowed_everywhere(

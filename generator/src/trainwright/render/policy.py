@@ -1,0 +1,82 @@
+"""What a check of an environment comes to, once each of its jobs was checked for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Finding, Location
+from trainwright.render.cache import Remembered
+from trainwright.rules.policy import JobFindings, apply_policy
+from trainwright.runs import collisions
+from trainwright.runs import record as records
+from trainwright.runs.folder import RenderedFolder
+from trainwright.runs.record import Record
+from trainwright.specs import ledger
+from trainwright.specs.load import JobFile
+from trainwright.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentCheck:
+    """The jobs of an environment that were checked, and the run that each of them has now.
+
+    `unknown` are jobs that may have a run that nobody knows. `whole` says whether all jobs of the
+    environment were checked.
+    """
+
+    name: str
+    jobs: tuple[JobFile, ...]
+    judged: Mapping[str, Remembered]
+    runs: Mapping[str, Record]
+    unknown: tuple[JobFile, ...]
+    whole: bool
+
+    def findings(
+        self, workspace: Workspace, shared: tuple[Finding, ...], today: str
+    ) -> tuple[Finding, ...]:
+        """All that remain after waivers; `shared` are about files that several jobs inherit."""
+        environment, known = workspace.sound(self.name), workspace.ledger(self.name)
+        if environment is None:
+            return workspace.loaded(self.name).findings
+        if known.findings:
+            return known.findings
+        together = (*shared, *collisions.find(self.name, self.runs, workspace.reader))
+        judged = [*self._of_jobs(), JobFindings("", together, ()), *self._unknown(workspace)]
+        settled = apply_policy(environment, judged, today, whole=self.whole)
+        jobs = {file.name for file in self.jobs}
+        strange = ledger.strangers(known, jobs, self.name) if self.whole else ()
+        return (*settled, *strange)
+
+    def _of_jobs(self) -> Iterator[JobFindings]:
+        for job, outcome in sorted(self.judged.items()):
+            yield JobFindings(job, outcome.findings, outcome.waivers)
+
+    def _unknown(self, workspace: Workspace) -> Iterator[JobFindings]:
+        folder = workspace.folder(self.name)
+        for file in self.unknown:
+            finding = _unknown(file, there=folder.is_unreadable(file.name))
+            yield JobFindings(file.name, (finding,), ())
+
+
+def may_have_run(folder: RenderedFolder, file: JobFile) -> bool:
+    """Whether a job without a record that can be read may have a run all the same."""
+    return file.name not in folder.unrecorded and folder.is_unreadable(file.name)
+
+
+def _unknown(file: JobFile, *, there: bool) -> Finding:
+    """A job whose record is missing, or `there` and not to be understood."""
+    path = records.path(file.environment, file.name)
+    if not there:
+        message = f"{path} is missing, and no commit at hand has it"
+        return dx.UNRECORDED.at(Location(file.path), message, subject=str(file))
+    return dx.UNRECORDED.at(
+        Location(file.path),
+        f"{path} was edited, or committed with the markers of a conflict, and cannot be read",
+        remedy=f"Take it from a commit in which it was whole, as from either side of a merge: `git "
+        f"checkout COMMIT -- {PurePosixPath(path).parent}`. Or begin a new run with `trainwright "
+        "render --new-runs` or `trainwright publish --new-runs`.",
+        subject=str(file),
+    )
