@@ -285,6 +285,11 @@ FEATURES = (
         name="tolerations", spec="tolerations: [{key: sku, operator: Exists}]", shows=('"sku"',)
     ),
     Feature(name="affinity", spec="affinity: {podAntiAffinity: {}}", shows=("podAntiAffinity",)),
+    Feature(
+        name="topology spread",
+        spec="topologySpread: [{maxSkew: 1, topologyKey: rack, whenUnsatisfiable: DoNotSchedule}]",
+        shows=("topologySpreadConstraints",),
+    ),
     Feature(name="labels", spec="labels: {team: nlp}", shows=('"team": "nlp"',)),
     Feature(
         name="annotations", spec="annotations: {example.com/a: b}", shows=('"example.com/a": "b"',)
@@ -305,6 +310,32 @@ FEATURES = (
         name="isolated network",
         spec="network: isolated",
         shows=("kind: NetworkPolicy", "network_mode: none"),
+    ),
+    Feature(name="DNS policy", spec="dnsPolicy: Default", shows=('dnsPolicy: "Default"',)),
+    Feature(name="name servers", spec="dnsConfig: {nameservers: [10.9.8.7]}", shows=("10.9.8.7",)),
+    Feature(
+        name="lines of /etc/hosts",
+        spec="hostAliases: [{ip: 10.9.8.7, hostnames: [nas]}]",
+        shows=("10.9.8.7",),
+    ),
+    Feature(name="working directory", spec="workingDir: /workspace", shows=('"/workspace"',)),
+    *(
+        Feature(
+            name=f"{name} probe",
+            spec=f"{name}Probe: {{exec: {{command: [probe-it]}}}}",
+            shows=("probe-it",),
+        )
+        for name in ("liveness", "readiness", "startup")
+    ),
+    Feature(
+        name="lifecycle hooks",
+        spec="lifecycle: {preStop: {exec: {command: [save-it]}}}",
+        shows=("save-it",),
+    ),
+    Feature(
+        name="termination message",
+        spec="terminationMessagePath: /tmp/last\nterminationMessagePolicy: File",
+        shows=('"/tmp/last"',),
     ),
     Feature(
         name="metrics",

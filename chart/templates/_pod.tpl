@@ -34,6 +34,9 @@ spec:
   {{- with $values.runtimeClassName }}
   runtimeClassName: {{ quote . }}
   {{- end }}
+  {{- with include "training-job.given" (dict "values" $values "fields" (list "topologySpreadConstraints" "dnsPolicy" "dnsConfig" "hostAliases")) | trim }}
+  {{- nindent 2 . }}
+  {{- end }}
   {{- with $values.serviceAccountName }}
   serviceAccountName: {{ quote . }}
   {{- end }}
@@ -60,6 +63,19 @@ spec:
   {{- end }}
 {{- end }}
 
+{{/*
+Fields that values give as Kubernetes has them, but for what is empty. Takes a dict of "values" and
+"fields", a list of names.
+*/}}
+{{- define "training-job.given" }}
+{{- $values := .values }}
+{{- range $field := .fields }}
+{{- with get $values $field }}
+{{ $field }}: {{ if kindIs "string" . }}{{ quote . }}{{ else }}{{ toJson . | replace "\x7f" "\\u007f" }}{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/* The container, after its name. Takes a dict of "values" and "elsewhere", as for the pod. */}}
 {{- define "training-job.container" }}
 {{- $here := not .elsewhere }}
@@ -68,7 +84,10 @@ spec:
 image: {{ include "training-job.image" .image | quote }}
 {{- end }}
 imagePullPolicy: {{ .image.pullPolicy }}
-terminationMessagePolicy: FallbackToLogsOnError
+{{- with .terminationMessagePolicy }}
+terminationMessagePolicy: {{ . }}
+{{- end }}
+{{- include "training-job.given" (dict "values" . "fields" (list "terminationMessagePath" "workingDir" "livenessProbe" "readinessProbe" "startupProbe" "lifecycle")) }}
 {{- if $here }}
 {{- include "training-job.program" . }}
 {{- end }}

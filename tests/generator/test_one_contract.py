@@ -115,7 +115,18 @@ _affinity = st.dictionaries(
     max_size=2,
 )
 _checkpoint_volume = st.just("v")
-DRAWING = Drawing(SCHEMA, {"/affinity": _affinity, "/checkpoint/volume": _checkpoint_volume})
+_mappings = st.dictionaries(_small, _anything, max_size=2)
+# What is written as Kubernetes has it, by the pointer of the field.
+_PARTS = {
+    f"/{name}": st.lists(_mappings | _anything, max_size=2)
+    if part["type"] == "array"
+    else _mappings
+    for name, part in FIELDS.items()
+    if part.get("$ref") == "#/$defs/podPart"
+}
+DRAWING = Drawing(
+    SCHEMA, {**_PARTS, "/affinity": _affinity, "/checkpoint/volume": _checkpoint_volume}
+)
 SOURCES = sorted(set(VOLUME) - {"mountPath", "subPath", "readOnly"})
 
 

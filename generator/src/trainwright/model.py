@@ -128,15 +128,17 @@ def written(
     identity: bool = True,
     derived: bool = False,
     pod: str = "",
+    container: str = "",
 ) -> dict[str, Any]:
     """The metadata of a field that is not simply written under its own name, as JSON spells it.
 
     `keys` lead to it, `whole` is all of the mapping around it, and `read` makes its value.
     `identity` says whether another value is another run, `derived` whether two that are written
-    may come to the same. `pod` names the field of a pod spec that takes the value as it is.
+    may come to the same. `pod` names the field of a pod spec that takes the value as it is, and
+    `container` that of its container.
     """
-    how = {"keys": () if whole else keys or None, "read": read, "pod": pod}
-    return {**how, "identity": identity, "derived": derived}
+    how = {"keys": () if whole else keys or None, "read": read}
+    return {**how, "identity": identity, "derived": derived, "pod": pod, "container": container}
 
 
 NOT_WRITTEN = {"unwritten": True, "identity": False}  # known by where the rest is written
@@ -522,6 +524,9 @@ class Job:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Data], ...] = ()
     affinity: Mapping[str, Data] = field(default_factory=dict)
+    topology_spread: tuple[Mapping[str, Data], ...] = field(
+        default=(), metadata=written(pod="topologySpreadConstraints")
+    )
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     service_account: str = ""
@@ -530,6 +535,30 @@ class Job:
     )
     network: Literal["", "isolated"] = field(
         default="", metadata=written(read=_unless("open"), derived=True)
+    )
+    dns_policy: str = field(default="", metadata=written(pod="dnsPolicy"))
+    dns_config: Mapping[str, Data] = field(default_factory=dict, metadata=written(pod="dnsConfig"))
+    host_aliases: tuple[Mapping[str, Data], ...] = field(
+        default=(), metadata=written(pod="hostAliases")
+    )
+    working_dir: str = field(default="", metadata=written(container="workingDir"))
+    liveness_probe: Mapping[str, Data] = field(
+        default_factory=dict, metadata=written(container="livenessProbe")
+    )
+    readiness_probe: Mapping[str, Data] = field(
+        default_factory=dict, metadata=written(container="readinessProbe")
+    )
+    startup_probe: Mapping[str, Data] = field(
+        default_factory=dict, metadata=written(container="startupProbe")
+    )
+    lifecycle: Mapping[str, Data] = field(
+        default_factory=dict, metadata=written(container="lifecycle")
+    )
+    termination_message_path: str = field(
+        default="", metadata=written(container="terminationMessagePath")
+    )
+    termination_message_policy: str = field(
+        default="", metadata=written(container="terminationMessagePolicy")
     )
     metrics: Metrics | None = None
     # Checks of the entrypoint: whether, or the minimum of each.
@@ -549,5 +578,11 @@ NOT_IDENTITY = frozenset(f.name for f in fields(Job) if not f.metadata.get("iden
 DERIVED = frozenset(spelled(f.name) for f in fields(Job) if f.metadata.get("derived"))
 # Fields that reach a pod's spec as they are, with what they are called there.
 POD_FIELDS = {f.name: f.metadata["pod"] for f in fields(Job) if f.metadata.get("pod")}
+# Those that reach its container so.
+CONTAINER_FIELDS = {
+    f.name: f.metadata["container"] for f in fields(Job) if f.metadata.get("container")
+}
+# Those that are rendered as they are, of either.
+GIVEN = {**POD_FIELDS, **CONTAINER_FIELDS}
 # Every field of a job that people can write, in the order of the schema.
 JOB_FIELDS = tuple(spelled(f.name) for f in fields(Job) if not f.metadata.get("unwritten"))

@@ -101,6 +101,8 @@ BASE: dict[str, Any] = {
     "pool": "p",
 }
 VOLUME = {"volumes": {"v": {"claim": "c", "mountPath": "/v"}}}
+PROBE = {"exec": {"command": ["true"]}}
+SPREAD = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]
 QUEUED = {"queue": "team"}
 KUEUE = {**PLACE, "queueing": "kueue", "kueue": {"version": "0.19"}}
 VOLCANO = {**PLACE, "queueing": "volcano"}
@@ -138,11 +140,22 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "nodeSelector": ({"zone": "a"}, {}, PLACE),
     "tolerations": ([{"key": "x", "operator": "Exists"}], {}, PLACE),
     "affinity": ({"nodeAffinity": {}}, {}, PLACE),
+    "topologySpread": (SPREAD, {}, PLACE),
     "labels": ({"team": "a"}, {}, PLACE),
     "annotations": ({"owner": "b"}, {}, PLACE),
     "serviceAccount": ("trainer", {}, PLACE),
     "createServiceAccount": (True, {}, PLACE),
     "network": ("isolated", {}, PLACE),
+    "dnsPolicy": ("Default", {}, PLACE),
+    "dnsConfig": ({"nameservers": ["10.0.0.10"]}, {}, PLACE),
+    "hostAliases": ([{"ip": "10.0.0.7", "hostnames": ["nas"]}], {}, PLACE),
+    "workingDir": ("/workspace", {}, PLACE),
+    "livenessProbe": (PROBE, {}, PLACE),
+    "readinessProbe": (PROBE, {}, PLACE),
+    "startupProbe": (PROBE, {}, PLACE),
+    "lifecycle": ({"preStop": PROBE}, {}, PLACE),
+    "terminationMessagePath": ("/tmp/last", {}, PLACE),
+    "terminationMessagePolicy": ("File", {}, PLACE),
     "metrics": ({"port": 9090}, {}, PLACE),
     "preflight": ({"shm": "8Gi"}, {}, PLACE),
     "tracking": ({"project": "llm"}, {}, PLACE),

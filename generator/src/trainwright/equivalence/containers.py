@@ -132,30 +132,52 @@ def security(pod: Pod) -> dict[str, Data]:
 
 
 # What holds without a field, which then changes nothing where it is written.
-_DEFAULTS: Mapping[str, Data] = {
-    "dnsPolicy": "ClusterFirst",
-    "enableServiceLinks": True,
-    "hostUsers": True,
+_DEFAULTS: Mapping[str, tuple[Data, ...]] = {
+    "dnsPolicy": ("ClusterFirst",),
+    "enableServiceLinks": (True,),
+    "hostUsers": (True,),
+    "preemptionPolicy": ("PreemptLowerPriority",),
+    "terminationMessagePath": ("/dev/termination-log",),
+    # They differ in a message alone: with FallbackToLogsOnError there is one more often.
+    "terminationMessagePolicy": ("File", "FallbackToLogsOnError"),
+}
+_PROBE_DEFAULTS = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+    "initialDelaySeconds": 0,
 }
 
 
 def rest(pod: Pod) -> dict[str, dict[str, Data]]:
     """Fields of the pod and its container that no other part of a form has, but for defaults."""
-    return {
+    found = {
         where: {
             key: _said(key, value) for key, value in fields.items() if value not in _absent(key)
         }
         for where, fields in pod.rest.items()
     }
+    return {where: fields for where, fields in found.items() if fields}
 
 
 def _absent(key: str) -> tuple[Data, ...]:
-    return (None, _DEFAULTS.get(key, False))
+    return (None, *_DEFAULTS.get(key, (False,)))
 
 
 def _said(key: str, value: Data) -> Data:
-    """False as a word where it is not what holds without it."""
-    return "false" if value is False and _DEFAULTS.get(key) is True else value
+    """False as a word where it is not what holds without it; a probe without its own defaults."""
+    if key.endswith("Probe") and isinstance(value, Mapping):
+        return _probe(value)
+    return "false" if value is False and True in _DEFAULTS.get(key, ()) else value
+
+
+def _probe(written: Mapping[str, Data]) -> dict[str, Data]:
+    found = {k: value for k, value in written.items() if _PROBE_DEFAULTS.get(k) != value}
+    get = written.get("httpGet")
+    if isinstance(get, Mapping) and get.get("scheme") == "HTTP":
+        found["httpGet"] = {key: value for key, value in get.items() if key != "scheme"}
+    return found
 
 
 def ports(pod: Pod) -> tuple[int, ...]:

@@ -14,7 +14,15 @@ from trainwright.importing.generated import is_generated
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
-from trainwright.model import POD_FIELDS, Data, Environment, Pool, spelled
+from trainwright.model import (
+    CONTAINER_FIELDS,
+    JOB_FIELDS,
+    POD_FIELDS,
+    Data,
+    Environment,
+    Pool,
+    spelled,
+)
 from trainwright.pods import command as commands
 from trainwright.pods.pod import Mount, Pod
 from trainwright.specs.merge import merge
@@ -50,6 +58,7 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "gracePeriod": duration(pod.grace_period),
         "state": "suspended" if run.suspended else None,
         **_placement(pod, choice.pool),
+        **_given(pod),
         "labels": _labels({**run.labels, **run.pods[0].labels}),
         "annotations": {k: v for k, v in run.annotations.items() if not is_generated(k)},
         "serviceAccount": pod.service_account,
@@ -58,7 +67,8 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "security": _security(run),
         "lattice": dict(run.own),
     }
-    said = {key: value for key, value in found.items() if value not in (None, "", {}, [])}
+    order = (*_API, *JOB_FIELDS)
+    said = {key: found[key] for key in order if found.get(key) not in (None, "", {}, [])}
     without: dict[str, Data] = _without_credentials(said)
     return without
 
@@ -253,7 +263,6 @@ def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:
         "queuePriority": run.queue_priority,
         "topology": topology,
         "gang": True if run.gang and gangs else None,
-        **{spelled(field): pod.placement.get(key) for field, key in POD_FIELDS.items()},
     }
 
 
@@ -295,6 +304,16 @@ def _placement(pod: Pod, pool: Pool | None) -> dict[str, Data]:
         "nodeSelector": selector,
         "tolerations": tolerations,
         "affinity": dict(pod.placement.get("affinity") or {}),
+    }
+
+
+def _given(pod: Pod) -> dict[str, Data]:
+    """What pods and containers say in the words of a spec."""
+    of_pod = {**pod.placement, **pod.rest.get("pod", {})}
+    of_container = pod.rest.get("container", {})
+    return {
+        **{spelled(name): of_pod.get(key) for name, key in POD_FIELDS.items()},
+        **{spelled(name): of_container.get(key) for name, key in CONTAINER_FIELDS.items()},
     }
 
 

@@ -14,7 +14,7 @@ from trainwright.importing.generated import is_generated
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import NotImported, shown
 from trainwright.kinds.target import Deviation
-from trainwright.model import POD_FIELDS, Data, spelled
+from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Data, spelled
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup
 
@@ -48,15 +48,12 @@ _BY_POINTER = (
     ),
     ("**/initContainers/**", "there are none in a spec: do it in the image or the entrypoint"),
     ("**/containers/*/name", "the target names its container itself"),
-    ("**/containers/*/workingDir", "a spec has none: write whole paths"),
     ("**/containers/*/envFrom/**", "write values under env, and keys of Secrets under secrets"),
     ("**/containers/*/env/**", "only values and keys of Secrets become variables"),
     ("**/containers/*/ports/**", "the target sets the port of the rendezvous, metrics the others"),
-    ("**/*Probe/**", "the operators wait for processes, not for probes"),
     ("**/tty", "no terminal is attached to it"),
     ("**/stdin", "no terminal is attached to it"),
     ("**/hostNetwork", "a spec has no namespaces of the host"),
-    ("**/dnsPolicy", "a spec has no namespaces of the host, so there is one policy only"),
     ("**/hostIPC", "a spec has no namespaces of the host; shm sizes /dev/shm"),
     ("**/hostPID", "a spec has no namespaces of the host"),
     ("**/hostPath/type", "a folder that is not there already is the node's affair"),
@@ -109,7 +106,14 @@ _DECIDED_BY = (
     (r"pods\.\d+\.env", "env"),
     (r"pods\.\d+\.secrets", "secrets"),
     (r"pods\.\d+\.resources", "resources"),
-    *((rf"pods\.\d+\.placement\.{key}", spelled(field)) for field, key in POD_FIELDS.items()),
+    *(
+        (rf"pods\.\d+\.(placement|rest\.pod)\.{key}", spelled(field))
+        for field, key in POD_FIELDS.items()
+    ),
+    *(
+        (rf"pods\.\d+\.rest\.container\.{key}", spelled(field))
+        for field, key in CONTAINER_FIELDS.items()
+    ),
     (r"pods\.\d+\.placement\.(\w+)", r"\1"),
     (r"pods\.\d+\.security", "security"),
     (r"(pods\.\d+\.)?labels", "labels"),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from trainwright.model import POD_FIELDS, Data
+from trainwright.model import Data
 from trainwright.pods.pod import (
     Deadline,
     EnvVar,
@@ -73,32 +73,32 @@ def pod(
         pull_policy=container.get("imagePullPolicy", ""),
         pull_secrets=tuple(s["name"] for s in spec.get("imagePullSecrets") or ()),
         placement={field: spec[field] for field in _PLACEMENT if spec.get(field)},
-        service_account=spec.get("serviceAccountName", ""),
+        service_account=spec.get("serviceAccountName") or spec.get("serviceAccount") or "",
         token=spec.get("automountServiceAccountToken"),
         starts_image=not container.get("command"),
         rest=_rest(spec, container),
     )
 
 
+_PLACEMENT = (
+    *("nodeSelector", "tolerations", "affinity"),
+    *("priorityClassName", "runtimeClassName", "schedulerName"),
+)
 # What the other fields of a `Pod` say, by where it stands; the rest is kept as it is written.
 _SAID_OF_PODS = frozenset(
     {
-        "affinity",
+        *_PLACEMENT,
         "automountServiceAccountToken",
         "containers",
         "imagePullSecrets",
         "initContainers",
-        "nodeSelector",
         "restartPolicy",
-        "schedulerName",
         "securityContext",
         "serviceAccount",
         "serviceAccountName",
         "subdomain",
         "terminationGracePeriodSeconds",
-        "tolerations",
         "volumes",
-        *POD_FIELDS.values(),
     }
 )
 _SAID_OF_CONTAINERS = frozenset(
@@ -114,8 +114,6 @@ _SAID_OF_CONTAINERS = frozenset(
         "securityContext",
         "stdin",
         "stdinOnce",
-        "terminationMessagePath",
-        "terminationMessagePolicy",
         "tty",
         "volumeMounts",
     }
@@ -126,18 +124,28 @@ def _rest(spec: Mapping[str, Data], container: Mapping[str, Data]) -> dict[str, 
     """The fields that nothing else here reads, so that no field of a template means nothing."""
     found = {
         "pod": {key: value for key, value in spec.items() if key not in _SAID_OF_PODS},
-        "container": {k: v for k, v in container.items() if k not in _SAID_OF_CONTAINERS},
+        "container": {
+            **{k: v for k, v in container.items() if k not in _SAID_OF_CONTAINERS},
+            **dict(_beyond_numbers(container)),
+        },
     }
     return {where: fields for where, fields in found.items() if fields}
+
+
+def _beyond_numbers(container: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
+    """What resources say beyond amounts, and ports beyond those of the pod."""
+    claims = (container.get("resources") or {}).get("claims")
+    if claims:
+        yield "claims", claims
+    taken = [port for port in container.get("ports") or () if port.get("hostPort")]
+    if taken:
+        yield "hostPorts", taken
 
 
 def deadline(policy: Mapping[str, Data], *, attempt: bool = False) -> Deadline | None:
     """The deadline of a spec or a run policy, which all operators call alike."""
     seconds = policy.get("activeDeadlineSeconds")
     return None if seconds is None else Deadline(seconds=seconds, attempt=attempt)
-
-
-_PLACEMENT = ("nodeSelector", "tolerations", "affinity", *POD_FIELDS.values(), "schedulerName")
 
 
 def words(container: Mapping[str, Data]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from posixpath import join
 from trainwright import quantity
 from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.model import POD_FIELDS, Data, Environment, Job, Volume
+from trainwright.model import GIVEN, Data, Environment, Job, Volume
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import command
 from trainwright.pointer import Pointer
@@ -51,7 +51,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "podSecurityContext": _pod_security(job, environment),
         "securityContext": _container_security(job),
         "serviceAccountName": job.service_account or (name if job.create_service_account else ""),
-        **{key: getattr(job, field) for field, key in POD_FIELDS.items()},
+        **_given(job),
         "schedulerName": queueing.gang_scheduler(job, environment),
         "terminationGracePeriodSeconds": job.grace_period,
     }
@@ -64,6 +64,12 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         **_supporting(job),
     }
     return {key: value for key, value in decided.items() if value not in ("", [], {})}
+
+
+def _given(job: Job) -> dict[str, Data]:
+    """The fields that pods and containers take as they are written."""
+    written = {key: getattr(job, name) for name, key in GIVEN.items()}
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in written.items()}
 
 
 def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsupported]:

@@ -17,6 +17,7 @@ NEWEST = VERSIONS[-1]
 URI = "https://trainwright.io/kubernetes/_definitions.json"
 POD_TEMPLATE = "io.k8s.api.core.v1.PodTemplateSpec"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+_CORE = "io.k8s.api.core.v1."
 _HERE = "#/$defs/"
 
 
@@ -59,6 +60,24 @@ def reachable(version: str, *names: str) -> Mapping[str, Data]:
             found[name] = known[name]
             ahead += references(known[name])
     return {"$id": URI, "$defs": found}
+
+
+def field(version: str, type_: str, name: str) -> Mapping[str, Data] | None:
+    """The schema of one field of a type of pods ("PodSpec", "Container"); None when a version has
+    no such field.
+    """
+    found = _fields(version, f"{_CORE}{type_}").get(name)
+    return None if found is None else _absolute(found)
+
+
+def _absolute(schema: Data) -> Data:
+    """A schema that can stand anywhere: its references name the file that they are to."""
+    if isinstance(schema, Mapping):
+        found = {key: _absolute(value) for key, value in schema.items()}
+        if isinstance(target := schema.get("$ref"), str) and target.startswith(_HERE):
+            found["$ref"] = f"{URI}{target}"
+        return found
+    return [_absolute(item) for item in schema] if isinstance(schema, list) else schema
 
 
 def references(schema: Data) -> Iterator[str]:
@@ -118,6 +137,11 @@ def when_kind(api_version: str, kind: str, version: str) -> str:
     """When a kind that a version does not serve came or went; empty when no version knows it."""
     having = [v for v in available() if (api_version, kind) in kinds(v)]
     return _when(having, version)
+
+
+def when_core(type_: str, name: str, version: str) -> str:
+    """The same of a field of a type of pods."""
+    return when_field(f"{_CORE}{type_}", name, version)
 
 
 def when_field(definition: str, field: str, version: str) -> str:

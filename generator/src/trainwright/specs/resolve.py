@@ -7,6 +7,8 @@ from typing import Any
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import (
+    CONTAINER_FIELDS,
+    POD_FIELDS,
     Claim,
     Data,
     Environment,
@@ -18,12 +20,14 @@ from trainwright.model import (
     Severity,
     SeverityOverride,
     Waiver,
+    spelled,
 )
 from trainwright.pods.command import SCRIPT_FOLDER
 from trainwright.pointer import Pointer
-from trainwright.specs import convert, schema
+from trainwright.specs import convert, pod_parts
 from trainwright.specs.load import LoadedEnvironment
 from trainwright.specs.merge import Layered, merge
+from trainwright.specs.pod_parts import PodPart
 from trainwright.specs.yamlio import Document
 
 MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its node
@@ -115,7 +119,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _mounts(job, spec)
     yield from _grace(job, spec)
     yield from _preflight(job, spec)
-    yield from _affinity(job, spec, environment)
+    yield from pod_parts.problems(_pod_parts(spec), spec, environment.kubernetes_version)
 
 
 def _at(kind: dx.Diagnostic, spec: Layered, at: Pointer, message: str, **more: Any) -> Finding:
@@ -276,12 +280,19 @@ def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
         yield _at(dx.CONTRADICTION, spec, Pointer("/preflight"), message, remedy=remedy)
 
 
-def _affinity(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
-    """What Kubernetes does not know in an affinity, at the line that says it."""
-    if not job.affinity:  # or every job would wait for the schemas of Kubernetes
-        return
-    written = {"affinity": job.affinity}
-    for violation in schema.affinity(environment.kubernetes_version).explain(written):
-        at = violation.pointer
-        place = spec.key_origin(at) if violation.key else spec.origin(at)
-        yield dx.SCHEMA.at(place, violation.message, remedy=violation.remedy, path=at)
+# What is written as Kubernetes has it: the field of a spec, the type that has it there, its name.
+_PARTS = (
+    ("affinity", "PodSpec", "affinity"),
+    *((spelled(name), "PodSpec", key) for name, key in POD_FIELDS.items()),
+    *((spelled(name), "Container", key) for name, key in CONTAINER_FIELDS.items()),
+)
+
+
+def _pod_parts(spec: Layered) -> Iterator[PodPart]:
+    """The structures of a spec that Kubernetes' own schemas know. Single words are in ours, or
+    every job would wait for those.
+    """
+    for field, type_, key in _PARTS:
+        value = spec.data.get(field)
+        if isinstance(value, Mapping | list) and value:
+            yield PodPart(Pointer.of(field), value, type_, key)

@@ -165,10 +165,12 @@ def kind(name: str, kubernetes_version: str) -> Schema:
 
 
 @cache
-def affinity(version: str) -> Schema:
-    """The affinity of a pod as one Kubernetes minor knows it, in a mapping under that name."""
-    definition = {"$ref": f"{kubernetes_schemas.URI}#/$defs/io.k8s.api.core.v1.Affinity"}
-    return with_kubernetes({"properties": {"affinity": definition}}, version)
+def core_field(type_: str, name: str, key: str, version: str) -> Schema | None:
+    """A field of a type of pods ("PodSpec", "dnsConfig") as one Kubernetes minor knows it, in a
+    mapping under a key; None when it does not know it.
+    """
+    found = kubernetes_schemas.field(version, type_, name)
+    return with_kubernetes({"properties": {key: found}}, version) if found else None
 
 
 def with_kubernetes(root: Mapping[str, Data], version: str) -> Schema:

@@ -72,9 +72,16 @@ def _pod(file: Mapping[str, Data], name: str, service: Mapping[str, Data], index
         labels=_pairs(service.get("labels") or {}),
         annotations=_pairs(service.get("annotations") or {}),
         pull_policy=_PULL_POLICIES.get(service.get("pull_policy", ""), ""),
+        rest={"container": _container(service)},
         token=False,  # there is no cluster that it would be for
         starts_image=not service.get("entrypoint") and not service.get("command"),
     )
+
+
+def _container(service: Mapping[str, Data]) -> dict[str, Data]:
+    """What a service says that a container has fields for."""
+    folder = service.get("working_dir")
+    return {"workingDir": _plain(str(folder))} if folder else {}
 
 
 _PULL_POLICIES = {"always": "Always", "missing": "IfNotPresent", "never": "Never"}

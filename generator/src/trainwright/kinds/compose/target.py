@@ -11,11 +11,12 @@ from trainwright import quantity
 from trainwright.kinds import indexed
 from trainwright.kinds.compose import KIND
 from trainwright.kinds.target import Deviation, Meeting, Target, Unsupported, one_process
-from trainwright.model import POD_FIELDS, Data, Environment, Job, spelled
+from trainwright.model import GIVEN, Data, Environment, Job, spelled
 from trainwright.pods import command
 from trainwright.pointer import Pointer
 
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
+_OF_DOCKER = frozenset({"working_dir"})  # which it has as well, of what pods have
 _REMEDY = "Remove it, or use a target that runs on Kubernetes."
 
 
@@ -58,7 +59,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     cluster = {
         Pointer("/queue"): job.queue,
         Pointer("/gang"): job.gang,
-        **{Pointer.of(spelled(field)): getattr(job, field) for field in POD_FIELDS},
+        **{Pointer.of(spelled(f)): getattr(job, f) for f in GIVEN if f not in _OF_DOCKER},
         Pointer("/serviceAccount"): job.service_account,
         Pointer("/createServiceAccount"): job.create_service_account,
         Pointer("/nodeSelector"): job.node_selector,

@@ -14,7 +14,7 @@ from trainwright.groupkind import TRAININGRUNTIME, GroupKind
 from trainwright.kinds import facts, indexed, labels, queueing
 from trainwright.kinds.target import Deviation, Fact, Target, Unsupported
 from trainwright.kinds.trainjob import KIND
-from trainwright.model import POD_FIELDS, Data, Environment, Job, spelled
+from trainwright.model import GIVEN, Data, Environment, Job, spelled
 from trainwright.pods import command
 from trainwright.pointer import Pointer
 
@@ -87,7 +87,7 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
     asked: dict[Pointer, object] = {
         Pointer("/retries"): job.retries,
         Pointer("/gang" if job.gang else "/queue"): queueing.gang_scheduler(job, environment),
-        **{Pointer.of(spelled(field)): getattr(job, field) for field in POD_FIELDS},
+        **{Pointer.of(spelled(field)): getattr(job, field) for field in GIVEN},
         Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
         Pointer("/metrics"): job.metrics,
         Pointer("/gracePeriod"): minor < 3 and job.grace_period != _DEFAULT_GRACE,

@@ -1,0 +1,49 @@
+"""Parts of a spec that are written as Kubernetes has them, held against its own schemas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Data, Finding
+from trainwright.pointer import Pointer
+from trainwright.specs import kubernetes_schemas, schema
+from trainwright.specs.list_maps import ListMaps
+from trainwright.specs.merge import Layered
+from trainwright.specs.schema_errors import Violation
+
+
+@dataclass(frozen=True, slots=True)
+class PodPart:
+    """A value of a spec, where it stands, and the field that takes it as it is: of which type of
+    io.k8s.api.core.v1 ("PodSpec", "Container", "Volume"), and its name there.
+    """
+
+    at: Pointer
+    value: Data
+    type_: str
+    field: str
+
+
+def problems(parts: Iterable[PodPart], spec: Layered, version: str) -> Iterator[Finding]:
+    """What a Kubernetes minor does not know or take, at the lines that say it."""
+    for part in parts:
+        for violation in _violations(part, version):
+            at = Pointer(part.at.parent + violation.pointer)
+            place = spec.key_origin(at) if violation.key else spec.origin(at)
+            yield dx.SCHEMA.at(place, violation.message, remedy=violation.remedy, path=at)
+
+
+def _violations(part: PodPart, version: str) -> Iterator[Violation]:
+    key = part.at.last
+    known = schema.core_field(part.type_, part.field, key, version)
+    if known is None:
+        when = kubernetes_schemas.when_core(part.type_, part.field, version)
+        message = f"{key} is not a field of Kubernetes {version}: {when}"
+        yield Violation(Pointer.of(key), message, "Remove it, or raise kubernetes.version.", key)
+        return
+    written = {key: part.value}
+    for violation in known.explain(written):
+        yield schema.dated(violation, known.root, version)
+    yield from ListMaps(known.root, version).repeated(written)
