@@ -147,6 +147,26 @@ FEATURES = (
     Feature(name="shared memory", spec="shm: 3Gi", shows=('"3Gi"', '"3g"')),
     Feature(name="environment variables", spec="env: {COLOUR: red}", shows=('"red"',)),
     Feature(
+        name="variables: fields of the pod",
+        spec="env: {NODE: {field: spec.nodeName}}",
+        shows=('"spec.nodeName"',),
+    ),
+    Feature(
+        name="variables: resources of the container",
+        spec="env: {CORES: {resource: limits.cpu}}\nresources: {limits: {cpu: '9'}}",
+        shows=('"limits.cpu"',),
+    ),
+    Feature(
+        name="variables: keys of ConfigMaps",
+        spec="env: {RATE: {configMap: conf, key: rate}}",
+        shows=('"rate"',),
+    ),
+    Feature(
+        name="variables: whole ConfigMaps and Secrets",
+        spec="envFrom: [{configMap: conf, prefix: P_}]",
+        shows=('"P_"',),
+    ),
+    Feature(
         name="secret variables",
         spec="secrets: {TOKEN: {name: hf, key: token}}",
         shows=('"TOKEN"',),
@@ -182,6 +202,54 @@ FEATURES = (
         name="volume: NFS",
         spec=_volume("nfs: {server: nas, path: /x}"),
         shows=('"nas"', "addr=nas"),
+    ),
+    Feature(
+        name="volume: CSI",
+        spec=_volume("csi: {driver: gcsfuse.csi.storage.gke.io}"),
+        shows=('"gcsfuse.csi.storage.gke.io"',),
+    ),
+    Feature(
+        name="volume: claim of each pod",
+        spec=_volume(
+            "ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce],"
+            " resources: {requests: {storage: 9Gi}}}}}"
+        ),
+        shows=('"9Gi"',),
+    ),
+    Feature(
+        name="volume: several sources in one (projected)",
+        spec=_volume("projected: {sources: [{configMap: {name: conf}}]}"),
+        shows=("projected",),
+    ),
+    Feature(
+        name="volume: fields of the pod (downward API)",
+        spec=_volume("downwardAPI: {items: [{path: l, fieldRef: {fieldPath: metadata.labels}}]}"),
+        shows=("downwardAPI",),
+    ),
+    Feature(
+        name="volume: OCI image",
+        spec=_volume("image: {reference: 'registry.example.com/model:1'}"),
+        shows=("registry.example.com/model:1",),
+    ),
+    Feature(
+        name="volume: any other source of a pod",
+        spec=_volume("iscsi: {targetPortal: nas, iqn: iqn.2001-04.com.example, lun: 0}"),
+        shows=('"nas"',),
+    ),
+    Feature(
+        name="volume: at several places",
+        spec="volumes: {v: {claim: data, mounts: [{mountPath: /a}, {mountPath: /b}]}}",
+        shows=('"/b"',),
+    ),
+    Feature(
+        name="volume: a folder by a variable",
+        spec="env: {POD: {field: metadata.name}}\n" + _volume("claim: data, subPathExpr: $(POD)"),
+        shows=("subPathExpr",),
+    ),
+    Feature(
+        name="volume: mount propagation",
+        spec=_volume("claim: data, mountPropagation: HostToContainer"),
+        shows=("HostToContainer",),
     ),
     Feature(
         name="volume: a folder of it",

@@ -19,13 +19,13 @@ class Drawing:
     def __init__(self, root: Schema, own: Mapping[str, st.SearchStrategy[Any]] | None = None):
         self._root = root
         self._own = own or {}
+        self._drawn: list[str] = []  # definitions around the one at hand
 
     def of(self, schema: Schema, pointer: str = "") -> st.SearchStrategy[Any]:
         if pointer in self._own:
             return self._own[pointer]
         if "$ref" in schema:
-            name = schema["$ref"].rpartition("/")[2]
-            return self.of(self._root["$defs"][name], pointer)
+            return self._named(schema["$ref"].rpartition("/")[2], pointer)
         if "const" in schema:
             return st.just(schema["const"])
         if "enum" in schema:
@@ -33,6 +33,14 @@ class Drawing:
         kinds = schema.get("type", "object")
         names = [kinds] if isinstance(kinds, str) else kinds
         return st.one_of(*(self._typed(name, schema, pointer) for name in names))
+
+    def _named(self, name: str, pointer: str) -> st.SearchStrategy[Any]:
+        if name in self._drawn:  # part of itself: one level is enough
+            return st.booleans() | st.integers(0, 9) | st.text("ab", max_size=4)
+        self._drawn.append(name)
+        found = self.of(self._root["$defs"][name], pointer)
+        self._drawn.pop()
+        return found
 
     def _typed(self, name: str, schema: Schema, pointer: str) -> st.SearchStrategy[Any]:
         if name == "object":

@@ -18,17 +18,19 @@ Mounts of the container: a claim is a volume that exists. The ConfigMap of a scr
 Takes the volumes.
 */}}
 {{- define "training-job.composeMounts" }}
-{{- range . }}
+{{- range $volume := . }}
+{{- $source := .source }}
 {{- $scratch := default dict .source.emptyDir }}
-{{- if .source.hostPath }}
+{{- range concat (ternary (list .) list (hasKey . "mountPath")) (default list .mounts) }}
+{{- if $source.hostPath }}
 - type: bind
-  source: {{ printf "%s/%s" (trimSuffix "/" .source.hostPath.path) (default "" .subPath) | trimSuffix "/" | default "/" | quote | replace "$" "$$" }}
+  source: {{ printf "%s/%s" (trimSuffix "/" $source.hostPath.path) (default "" .subPath) | trimSuffix "/" | default "/" | quote | replace "$" "$$" }}
   target: {{ quote .mountPath | replace "$" "$$" }}
   {{- if .readOnly }}
   read_only: true
   {{- end }}
   bind:
-    create_host_path: {{ eq (default "" .source.hostPath.type) "DirectoryOrCreate" }}
+    create_host_path: {{ eq (default "" $source.hostPath.type) "DirectoryOrCreate" }}
 {{- else if eq (default "" $scratch.medium) "Memory" }}
 - type: tmpfs
   target: {{ quote .mountPath | replace "$" "$$" }}
@@ -36,22 +38,23 @@ Takes the volumes.
   tmpfs:
     size: {{ include "training-job.bytes" . }}
   {{- end }}
-{{- else if not .source.configMap }}
+{{- else if not $source.configMap }}
 - type: volume
-  {{- with .source.persistentVolumeClaim }}
+  {{- with $source.persistentVolumeClaim }}
   source: {{ quote .claimName }}
   {{- end }}
-  {{- if .source.nfs }}
-  source: {{ quote .name }}
+  {{- if $source.nfs }}
+  source: {{ quote $volume.name }}
   {{- end }}
   target: {{ quote .mountPath | replace "$" "$$" }}
-  {{- if .readOnly }}
+  {{- if or .readOnly (default dict $source.persistentVolumeClaim).readOnly }}
   read_only: true
   {{- end }}
   {{- with .subPath }}
   volume:
     subpath: {{ quote . | replace "$" "$$" }}
   {{- end }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

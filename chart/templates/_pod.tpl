@@ -91,6 +91,7 @@ terminationMessagePolicy: {{ . }}
 {{- if $here }}
 {{- include "training-job.program" . }}
 {{- end }}
+{{- include "training-job.envFrom" . }}
 {{- with .ports }}
 ports:
   {{- range . }}
@@ -113,21 +114,32 @@ securityContext:
 
 {{/* The container's mounts. Takes the values. */}}
 {{- define "training-job.mounts" }}
-{{- if or .volumes .shm.sizeLimit }}
+{{- $mounted := false }}
+{{- range .volumes }}{{ if or .mountPath .mounts }}{{ $mounted = true }}{{ end }}{{ end }}
+{{- if or $mounted .shm.sizeLimit }}
 volumeMounts:
   {{- if .shm.sizeLimit }}
   - name: dshm
     mountPath: /dev/shm
   {{- end }}
   {{- range .volumes }}
-  - name: {{ quote .name }}
+  {{- $volume := .name }}
+  {{- range concat (ternary (list .) list (hasKey . "mountPath")) (default list .mounts) }}
+  - name: {{ quote $volume }}
     mountPath: {{ quote .mountPath }}
     {{- with .subPath }}
     subPath: {{ quote . }}
     {{- end }}
+    {{- with .subPathExpr }}
+    subPathExpr: {{ quote . }}
+    {{- end }}
     {{- if .readOnly }}
     readOnly: true
     {{- end }}
+    {{- with .mountPropagation }}
+    mountPropagation: {{ . }}
+    {{- end }}
+  {{- end }}
   {{- end }}
 {{- end }}
 {{- end }}
@@ -163,35 +175,44 @@ args:
   - {{ include "training-job.text" (dict "text" . "indent" 4) }}
   {{- end }}
 {{- end }}
-{{- if or .env .secretEnv .fieldEnv }}
+{{- $variables := concat (default list .firstEnv) (keys (default dict .env) | sortAlpha) (keys (default dict .secretEnv) | sortAlpha) (keys (default dict .fieldEnv) | sortAlpha) (keys (default dict .resourceEnv) | sortAlpha) (keys (default dict .configMapEnv) | sortAlpha) | uniq }}
+{{- with $variables }}
 env:
-  {{- if .fieldEnvFirst }}
-  {{- include "training-job.fieldEnv" .fieldEnv | trim | nindent 2 }}
-  {{- end }}
-  {{- range $name, $value := .env }}
+  {{- range $name := . }}
   - name: {{ quote $name }}
-    value: {{ include "training-job.text" (dict "text" $value "indent" 6) }}
-  {{- end }}
-  {{- range $name, $secret := .secretEnv }}
-  - name: {{ quote $name }}
+    {{- if hasKey (default dict $.env) $name }}
+    value: {{ include "training-job.text" (dict "text" (get $.env $name) "indent" 6) }}
+    {{- else }}
     valueFrom:
+      {{- with get (default dict $.secretEnv) $name }}
       secretKeyRef:
-        name: {{ quote $secret.name }}
-        key: {{ quote $secret.key }}
-  {{- end }}
-  {{- if and .fieldEnv (not .fieldEnvFirst) }}
-  {{- include "training-job.fieldEnv" .fieldEnv | trim | nindent 2 }}
+        name: {{ quote .name }}
+        key: {{ quote .key }}
+      {{- end }}
+      {{- with get (default dict $.fieldEnv) $name }}
+      fieldRef:
+        fieldPath: {{ quote . }}
+      {{- end }}
+      {{- with get (default dict $.resourceEnv) $name }}
+      resourceFieldRef:
+        {{- include "training-job.fields" . | trim | nindent 8 }}
+      {{- end }}
+      {{- with get (default dict $.configMapEnv) $name }}
+      configMapKeyRef:
+        {{- include "training-job.fields" . | trim | nindent 8 }}
+      {{- end }}
+    {{- end }}
   {{- end }}
 {{- end }}
 {{- end }}
 
-{{/* Variables whose values are fields of the pod. Takes them by name. */}}
-{{- define "training-job.fieldEnv" }}
-{{- range $name, $path := . }}
-- name: {{ quote $name }}
-  valueFrom:
-    fieldRef:
-      fieldPath: {{ quote $path }}
+{{/* ConfigMaps and Secrets of which every key is a variable. Takes the values. */}}
+{{- define "training-job.envFrom" }}
+{{- with .envFrom }}
+envFrom:
+  {{- range . }}
+  - {{ include "training-job.fields" . | indent 4 | trim }}
+  {{- end }}
 {{- end }}
 {{- end }}
 

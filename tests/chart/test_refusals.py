@@ -69,7 +69,7 @@ MALFORMED: dict[str, tuple[dict[str, Data], str]] = {
     "a resource with two slashes": ({"resources": {"limits": {"a/b/c": "1"}}}, "a/b/c"),
     "no source": (_volumes({"name": "a", "mountPath": "/a", "source": {}}), "/volumes/0/source"),
     "two sources": (_volumes(_volume(emptyDir={}, nfs={"server": "a", "path": "/"})), "/volumes/0/source"),
-    "a source nobody has": (_volumes(_volume(gitRepo={"repository": "a"})), "gitRepo"),
+    "a source nobody has": (_volumes(_volume(gitFolder={"repository": "a"})), "gitFolder"),
     "a volume in the way of shared memory": (_volumes(_volume("dshm")), "/volumes/0/name"),
     "a volume with a dot": (_volumes(_volume("a.b")), "/volumes/0/name"),
     "a relative mount": (_volumes(_volume(path="data")), "/volumes/0/mountPath"),
@@ -230,7 +230,11 @@ CONTRADICTORY: dict[str, tuple[dict[str, Data], str]] = {
     "nothing to scrape": ({"podMonitor": {"enabled": True}}, "needs a port whose name starts with metrics"),
     "a field and a variable": (
         {"env": {"A": "1"}, "fieldEnv": {"A": "metadata.name"}},
-        "A is in fieldEnv and in env or secretEnv too",
+        "A is both in env and in fieldEnv",
+    ),
+    "a first variable that is none": (
+        {"env": {"A": "1"}, "firstEnv": ["B"]},
+        "firstEnv names B, and there is no such variable",
     ),
     "no grace period": ({"terminationGracePeriodSeconds": None}, "terminationGracePeriodSeconds must not be null"),
     "no processes": ({"nprocPerNode": None}, "nprocPerNode must not be null"),

@@ -127,7 +127,8 @@ _PARTS = {
 DRAWING = Drawing(
     SCHEMA, {**_PARTS, "/affinity": _affinity, "/checkpoint/volume": _checkpoint_volume}
 )
-SOURCES = sorted(set(VOLUME) - {"mountPath", "subPath", "readOnly"})
+MOUNT = set(SCHEMA["$defs"]["mount"]["properties"])
+SOURCES = sorted(set(VOLUME) - MOUNT - {"mounts"})
 
 
 @st.composite
@@ -135,7 +136,7 @@ def _volume(draw: st.DrawFn) -> dict[str, Any]:
     source = draw(st.sampled_from(SOURCES))
     volume = {source: draw(DRAWING.of(VOLUME[source]))}
     volume["mountPath"] = draw(DRAWING.of(VOLUME["mountPath"]))
-    for key in ("subPath", "readOnly"):
+    for key in sorted((MOUNT | {"mounts"}) - {"mountPath"}):
         if draw(st.booleans()):
             volume[key] = draw(DRAWING.of(VOLUME[key]))
     return volume
@@ -206,6 +207,14 @@ EXAMPLES: dict[str, dict[str, Any]] = {
         "entrypoint": {"inline": "pass"},
         "volumes": {"trainwright-script": {"emptyDir": {}, "mountPath": "/a"}},
     },
+    "a ConfigMap with capitals": {
+        "volumes": {"v": {"configMap": {"name": "A"}, "mountPath": "/a"}},
+        "env": {"A": {"configMap": "B", "key": "c"}},
+    },
+    "a folder above": {
+        "volumes": {"v": {"claim": "c", "mountPath": "/a", "subPathExpr": "$(A)/../b"}}
+    },
+    "a disk of another shape": {"volumes": {"v": {"iscsi": {"lun": "x"}, "mountPath": "/a"}}},
     "a server with a blank": {
         "volumes": {"v": {"nfs": {"server": "a b", "path": "/a"}, "mountPath": "/a"}}
     },

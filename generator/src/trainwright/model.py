@@ -384,30 +384,144 @@ class Claim:
     access_modes: tuple[str, ...] = ()  # empty: decided by `values` from the number of nodes
 
 
+# The volume sources of a pod, by their names there; further forms of the first few are our own.
+# https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/volume/
+VOLUME_SOURCES = frozenset(
+    {
+        "hostPath",
+        "emptyDir",
+        "configMap",
+        "secret",
+        "nfs",
+        "persistentVolumeClaim",
+        "csi",
+        "ephemeral",
+        "projected",
+        "downwardAPI",
+        "image",
+        "awsElasticBlockStore",
+        "azureDisk",
+        "azureFile",
+        "cephfs",
+        "cinder",
+        "fc",
+        "flexVolume",
+        "flocker",
+        "gcePersistentDisk",
+        "gitRepo",
+        "glusterfs",
+        "iscsi",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "quobyte",
+        "rbd",
+        "scaleIO",
+        "storageos",
+        "vsphereVolume",
+    }
+)
+_NAMED_SOURCES = {"configMap": "name", "secret": "secretName"}
+
+
 def _volume_source(data: Mapping[str, Data]) -> dict[str, Data]:
-    """The Kubernetes volume source of a volume's short form."""
+    """The Kubernetes volume source of a volume, whichever form it is written in."""
     if "claim" in data:
         return {"persistentVolumeClaim": {"claimName": data["claim"]}}
-    if "configMap" in data:
-        return {"configMap": {"name": data["configMap"]}}
-    if "secret" in data:
-        return {"secret": {"secretName": data["secret"]}}
-    return {key: dict(data[key]) for key in ("hostPath", "emptyDir", "nfs") if key in data}
+    return {
+        key: {_NAMED_SOURCES[key]: value} if isinstance(value, str) else dict(value)
+        for key, value in data.items()
+        if key in VOLUME_SOURCES
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mount:
+    """A place where a volume appears in a container."""
+
+    mount_path: str
+    sub_path: str = ""
+    sub_path_expr: str = ""
+    read_only: bool = False
+    mount_propagation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """One mount. `source` is the Kubernetes volume source, without the name.
+    """One volume. `source` is the Kubernetes volume source, without the name.
 
-    A volume with `create` has no source yet: its claim is named after the job.
+    It appears at `mount_path`, unless that is empty, and at each of the further `mounts`. A volume
+    with `create` has no source yet: its claim is named after the job.
     """
 
     name: str = field(metadata=NOT_WRITTEN)
-    mount_path: str
+    mount_path: str = ""
     source: Mapping[str, Data] = field(metadata=written(whole=True, read=_volume_source))
     sub_path: str = ""
     read_only: bool = False
     create: Claim | None = None
+    sub_path_expr: str = ""
+    mount_propagation: str = ""
+    mounts: tuple[Mount, ...] = ()
+
+    @property
+    def mounted(self) -> tuple[Mount, ...]:
+        """Every place where it appears in the container that trains."""
+        if not self.mount_path:
+            return self.mounts
+        first = Mount(
+            mount_path=self.mount_path,
+            sub_path=self.sub_path,
+            sub_path_expr=self.sub_path_expr,
+            read_only=self.read_only,
+            mount_propagation=self.mount_propagation,
+        )
+        return (first, *self.mounts)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueFrom:
+    """Where the cluster takes the value of a variable from, as an entry of `env` has it."""
+
+    source: Mapping[str, Data]
+
+
+Variable: TypeAlias = str | ValueFrom
+
+
+def variable(written: str | Mapping[str, Data]) -> Variable:
+    """A variable as it is written: its value, or a short form of where that comes from."""
+    if isinstance(written, str):
+        return written
+    if "field" in written:
+        return ValueFrom({"fieldRef": {"fieldPath": written["field"]}})
+    if "resource" in written:
+        amount = {key: written[key] for key in ("resource", "divisor") if key in written}
+        return ValueFrom({"resourceFieldRef": amount})
+    named = {"name": written["configMap"], "key": written["key"]}
+    optional = {"optional": True} if written.get("optional") else {}
+    return ValueFrom({"configMapKeyRef": named | optional})
+
+
+def _variables(written: Mapping[str, Data]) -> dict[str, Variable]:
+    return {name: variable(value) for name, value in written.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentSource:
+    """A ConfigMap or Secret of which every key is a variable; one of the two."""
+
+    config_map: str = ""
+    secret: str = ""
+    prefix: str = ""
+    optional: bool = False
+
+    @property
+    def reference(self) -> dict[str, Data]:
+        """The entry of `envFrom`."""
+        name: dict[str, Data] = {"name": self.config_map or self.secret}
+        reference = name | ({"optional": True} if self.optional else {})
+        kind = "configMapRef" if self.config_map else "secretRef"
+        return {**({"prefix": self.prefix} if self.prefix else {}), kind: reference}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -501,7 +615,8 @@ class Job:
     pool: Pool | None
     resources: Resources = Resources()
     shm: str = "auto"  # "auto", "none" or a quantity
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, Variable] = field(default_factory=dict, metadata=written(read=_variables))
+    env_from: tuple[EnvironmentSource, ...] = ()
     secrets: Mapping[str, SecretKey] = field(default_factory=dict)
     volumes: tuple[Volume, ...] = ()
     checkpoint: Checkpoint | None = None

@@ -123,6 +123,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "resources": ({"cpu": "9", "memory": "64Gi", "gpu": 2}, {}, PLACE),
     "shm": ("8Gi", {}, PLACE),
     "env": ({"A": "1"}, {}, PLACE),
+    "envFrom": ([{"configMap": "nccl"}], {}, PLACE),
     "secrets": ({"T": {"name": "s", "key": "k"}}, {}, PLACE),
     "volumes": (VOLUME["volumes"], {}, PLACE),
     "checkpoint": ({"volume": "v", "path": "ckpt"}, VOLUME, PLACE),

@@ -55,20 +55,16 @@ def resolved(job: Job, environment: Environment, name: str) -> Job:
     return found
 
 
-def variables(job: Job, environment: Environment, name: str) -> tuple[dict[str, str], bool]:
-    """Variables of the downward API that references of an unresolved job need, by field, and
-    whether variables of its own refer to them.
-    """
-    used = {(at, r.name) for at, text in _texts(job) for r in find(text)}
+def variables(job: Job, environment: Environment, name: str) -> dict[str, str]:
+    """Variables of the downward API that references of an unresolved job need, by field."""
+    used = {r.name for _, text in _texts(job) for r in find(text)}
     facts = facts_of(job, environment, name) if used else {}
     needed: dict[str, str] = {}
-    first = False
-    for at, reference in used:
+    for reference in used:
         fact = facts.get(reference or "")
         if isinstance(fact, Variable) and fact.field:
             needed[fact.name] = fact.field
-            first = first or _is_below(at, _ENV)
-    return needed, first
+    return needed
 
 
 def facts_of(job: Job, environment: Environment, name: str) -> dict[str, RunFact]:
@@ -109,7 +105,7 @@ def _checkpoints(job: Job, name: str) -> RunFact:
 
 def checkpoint_folder(job: Job, checkpoint: Checkpoint, name: str) -> str:
     """One folder per run: a retry finds its own checkpoints, a changed spec never another's."""
-    mount = next(v.mount_path for v in job.volumes if v.name == checkpoint.volume)
+    mount = next(v for v in job.volumes if v.name == checkpoint.volume).mounted[0].mount_path
     return join(mount, checkpoint.path, name)
 
 

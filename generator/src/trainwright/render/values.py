@@ -9,11 +9,11 @@ from posixpath import join
 from trainwright import quantity
 from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.model import GIVEN, Data, Environment, Job, Volume
+from trainwright.model import GIVEN, Data, Environment, Job, Mount, Volume
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import command
 from trainwright.pointer import Pointer
-from trainwright.render import references
+from trainwright.render import references, variables
 from trainwright.specs.merge import merge
 
 MANAGED_BY = "trainwright"
@@ -23,7 +23,7 @@ _DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take hal
 
 def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     """Chart values for one run named `name`. Empty values are left to the chart's defaults."""
-    needed, first = references.variables(job, environment, name)
+    needed = references.variables(job, environment, name)
     job = references.resolved(job, environment, name)
     common = {
         "target": job.target,
@@ -36,7 +36,9 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
         "command": command.command_line(job),
         "args": command.flag_arguments(job.flags),
-        "env": dict(sorted({**_variables(job, name), **job.env}.items())),
+        "env": dict(sorted({**_variables(job, name), **variables.literals(job.env)}.items())),
+        **variables.sourced(job.env),
+        "envFrom": [source.reference for source in job.env_from],
         "secretEnv": {
             key: {"name": name, "key": key}
             if secret.external
@@ -56,13 +58,14 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "terminationGracePeriodSeconds": job.grace_period,
     }
     decided = merge(common, TARGETS[job.target].values(job, environment, name))
-    decided = merge(decided, {"env": dict(job.env)})  # over defaults; see `reserved` for the rest
+    # Over defaults; see `reserved` for the rest.
+    decided = merge(decided, {"env": variables.literals(job.env)})
     decided |= {
         "fieldEnv": {**decided.get("fieldEnv", {}), **needed},
-        **({"fieldEnvFirst": True} if first else {}),
         "ports": [*decided.get("ports", []), *_metrics_ports(job)],
         **_supporting(job),
     }
+    decided["firstEnv"] = variables.first(decided)
     return {key: value for key, value in decided.items() if value not in ("", [], {})}
 
 
@@ -78,14 +81,14 @@ def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsuppor
     Of two with one name only one reaches the pods, so that the other would vanish.
     """
     target = TARGETS[job.target]
-    needed, _ = references.variables(job, environment, name)
+    needed = references.variables(job, environment, name)
     job = references.resolved(job, environment, name)
     decided = target.values(job, environment, name)
     set_by_us = (decided.get("env", {}), decided.get("fieldEnv", {}), needed)
-    variables = {**_variables(job, name), **{k: v for each in set_by_us for k, v in each.items()}}
+    known = {**_variables(job, name), **{k: v for each in set_by_us for k, v in each.items()}}
     for field, written in (("env", job.env), ("secrets", job.secrets)):
         for variable, value in written.items():
-            own = variables.get(variable, value)
+            own = known.get(variable, value)
             if value != own and variable not in indexed.UNBUFFERED:
                 yield _reserved(target, Pointer.of(field, variable))
     labels = {
@@ -205,7 +208,7 @@ def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
     checkpoint = job.checkpoint
     if checkpoint is None:
         return
-    mount = next(v.mount_path for v in job.volumes if v.name == checkpoint.volume)
+    mount = next(v for v in job.volumes if v.name == checkpoint.volume).mounted[0].mount_path
     yield "TRAINWRIGHT_CHECKPOINT_DIR", references.checkpoint_folder(job, checkpoint, name)
     if checkpoint.every is not None:
         yield "TRAINWRIGHT_CHECKPOINT_EVERY", str(checkpoint.every)
@@ -290,13 +293,24 @@ def _volume(job: Job, volume: Volume) -> dict[str, Data]:
     rendered: dict[str, Data] = {
         "name": volume.name,
         "source": made if volume.create else dict(volume.source),
-        "mountPath": volume.mount_path,
     }
-    if volume.sub_path:
-        rendered["subPath"] = volume.sub_path
-    if volume.read_only:
-        rendered["readOnly"] = True
-    return rendered
+    if volume.mount_path:
+        first, *further = map(_mount, volume.mounted)
+        rendered |= first
+    else:
+        further = [_mount(mount) for mount in volume.mounts]
+    return rendered | ({"mounts": further} if further else {})
+
+
+def _mount(mount: Mount) -> dict[str, Data]:
+    found: dict[str, Data] = {
+        "mountPath": mount.mount_path,
+        "subPath": mount.sub_path,
+        "subPathExpr": mount.sub_path_expr,
+        "readOnly": mount.read_only,
+        "mountPropagation": mount.mount_propagation,
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def _claim_name(job: Job, volume: Volume) -> str:

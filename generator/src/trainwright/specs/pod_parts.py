@@ -30,20 +30,22 @@ def problems(parts: Iterable[PodPart], spec: Layered, version: str) -> Iterator[
     """What a Kubernetes minor does not know or take, at the lines that say it."""
     for part in parts:
         for violation in _violations(part, version):
-            at = Pointer(part.at.parent + violation.pointer)
+            at = violation.pointer
             place = spec.key_origin(at) if violation.key else spec.origin(at)
             yield dx.SCHEMA.at(place, violation.message, remedy=violation.remedy, path=at)
 
 
 def _violations(part: PodPart, version: str) -> Iterator[Violation]:
-    key = part.at.last
-    known = schema.core_field(part.type_, part.field, key, version)
+    *above, key = part.at.parts
+    known = schema.core_field(part.type_, part.field, key, len(above), version)
     if known is None:
         when = kubernetes_schemas.when_core(part.type_, part.field, version)
-        message = f"{key} is not a field of Kubernetes {version}: {when}"
-        yield Violation(Pointer.of(key), message, "Remove it, or raise kubernetes.version.", key)
+        message = f"{part.at.dotted} is not a field of Kubernetes {version}: {when}"
+        yield Violation(part.at, message, "Remove it, or raise kubernetes.version.", key)
         return
-    written = {key: part.value}
+    written = part.value
+    for step in reversed(part.at.parts):
+        written = {step: written}
     for violation in known.explain(written):
         yield schema.dated(violation, known.root, version)
     yield from ListMaps(known.root, version).repeated(written)

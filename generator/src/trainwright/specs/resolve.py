@@ -9,16 +9,19 @@ from trainwright.findings import diagnostics as dx
 from trainwright.model import (
     CONTAINER_FIELDS,
     POD_FIELDS,
+    VOLUME_SOURCES,
     Claim,
     Data,
     Environment,
     Finding,
     GitOps,
     Job,
+    Mount,
     Pool,
     Related,
     Severity,
     SeverityOverride,
+    Volume,
     Waiver,
     spelled,
 )
@@ -152,7 +155,7 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
         remedy = _known(environment.queues, "queues")
         yield _at(dx.REFERENCE, spec, Pointer("/queue"), message, remedy=remedy)
     volume = job.checkpoint.volume if job.checkpoint else None
-    if volume is not None and volume not in {mounted.name for mounted in job.volumes}:
+    if volume is not None and volume not in {v.name for v in job.volumes if v.mounted}:
         message = f'checkpoints go to the volume "{volume}", which the job does not mount'
         remedy = f"Add {Pointer.of('volumes', volume).dotted}, or name one that is there."
         yield _at(dx.REFERENCE, spec, Pointer("/checkpoint/volume"), message, remedy=remedy)
@@ -243,16 +246,31 @@ def _mounts(job: Job, spec: Layered) -> Iterator[Finding]:
         seen[SCRIPT_FOLDER] = "entrypoint.inline"
     for volume in job.volumes:
         at = Pointer.of("volumes", volume.name)
-        path = volume.mount_path.rstrip("/") or "/"
-        if path in seen:
-            message = f"{at.dotted} and {seen[path]} are both mounted at {path}"
-            yield _at(dx.CONTRADICTION, spec, at / "mountPath", message)
-        seen[path] = at.dotted
+        if not volume.mounted:
+            remedy = f"Add {(at / 'mountPath').dotted}, or remove the volume."
+            message = f"{at.dotted} is mounted nowhere"
+            yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy)
+        for where, mount in _places(volume, at):
+            path = mount.mount_path.rstrip("/") or "/"
+            if path in seen:
+                message = f"{at.dotted} and {seen[path]} are both mounted at {path}"
+                yield _at(dx.CONTRADICTION, spec, where / "mountPath", message)
+            seen[path] = at.dotted
+            if mount.sub_path and mount.sub_path_expr:
+                message = "subPath and subPathExpr exclude each other"
+                yield _at(dx.CONTRADICTION, spec, where / "subPathExpr", message)
         if volume.create:
             yield from _claim_fits(job, spec, volume.create, at)
     for name in sorted(set(job.env) & set(job.secrets)):
         message = f"{name} is set in env and in secrets"
         yield _at(dx.CONTRADICTION, spec, Pointer.of("env", name), message)
+
+
+def _places(volume: Volume, at: Pointer) -> Iterator[tuple[Pointer, Mount]]:
+    """Each mount of a volume, and where it is written."""
+    first = (at,) if volume.mount_path else ()
+    further = (at / "mounts" / index for index in range(len(volume.mounts)))
+    return zip((*first, *further), volume.mounted, strict=True)
 
 
 def _claim_fits(job: Job, spec: Layered, claim: Claim, at: Pointer) -> Iterator[Finding]:
@@ -288,6 +306,12 @@ _PARTS = (
 )
 
 
+# Volume sources of which the schema of a job says all that Kubernetes takes.
+_OWN_SOURCES = frozenset(
+    {"hostPath", "emptyDir", "configMap", "secret", "nfs", "persistentVolumeClaim"}
+)
+
+
 def _pod_parts(spec: Layered) -> Iterator[PodPart]:
     """The structures of a spec that Kubernetes' own schemas know. Single words are in ours, or
     every job would wait for those.
@@ -296,3 +320,6 @@ def _pod_parts(spec: Layered) -> Iterator[PodPart]:
         value = spec.data.get(field)
         if isinstance(value, Mapping | list) and value:
             yield PodPart(Pointer.of(field), value, type_, key)
+    for name, volume in spec.data.get("volumes", {}).items():
+        for key in VOLUME_SOURCES & volume.keys() - _OWN_SOURCES:
+            yield PodPart(Pointer.of("volumes", name, key), volume[key], "Volume", key)

@@ -165,12 +165,17 @@ def kind(name: str, kubernetes_version: str) -> Schema:
 
 
 @cache
-def core_field(type_: str, name: str, key: str, version: str) -> Schema | None:
+def core_field(type_: str, name: str, key: str, depth: int, version: str) -> Schema | None:
     """A field of a type of pods ("PodSpec", "dnsConfig") as one Kubernetes minor knows it, in a
-    mapping under a key; None when it does not know it.
+    mapping under a key, with `depth` further mappings around that; None when it does not know it.
     """
     found = kubernetes_schemas.field(version, type_, name)
-    return with_kubernetes({"properties": {key: found}}, version) if found else None
+    if found is None:
+        return None
+    root: dict[str, Data] = {"properties": {key: found}}
+    for _ in range(depth):
+        root = {"additionalProperties": root}
+    return with_kubernetes(root, version)
 
 
 def with_kubernetes(root: Mapping[str, Data], version: str) -> Schema:

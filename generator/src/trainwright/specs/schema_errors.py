@@ -329,11 +329,19 @@ def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     """
     if all(branch.keyword == "required" for branch in failure.branches):
         keys = [str(key) for branch in failure.branches for key in branch.wanted]
-        message = f"{_name(pointer)} needs one of: {', '.join(dict.fromkeys(keys))}"
+        message = f"{_name(pointer)} needs one of: {_listed(list(dict.fromkeys(keys)))}"
         yield Violation(pointer, message, _described(failure.schema) or f"Write {keys[0]}.")
         return
     best = _closest(failure)
     yield from _EXPLAIN.get(best.keyword, _other)(best, Pointer.of(*best.path))
+
+
+_MOST_KEYS = 8  # that one line names
+
+
+def _listed(keys: list[str]) -> str:
+    more = f" and {len(keys) - _MOST_KEYS} more" if len(keys) > _MOST_KEYS else ""
+    return ", ".join(keys[:_MOST_KEYS]) + more
 
 
 def _closest(failure: _Failure) -> _Failure:
@@ -376,6 +384,16 @@ def _one_too_many(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     yield Violation(pointer, message, remedy.strip())
 
 
+def _dependent(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
+    """Keys that mean nothing without another one."""
+    for key, needed in failure.wanted.items():
+        missing = [name for name in needed if name not in failure.instance]
+        if key in failure.instance and missing:
+            message = f"{(pointer / key).dotted} means nothing without {' and '.join(missing)}"
+            remedy = _described(failure.schema) or f"Add {' and '.join(missing)}, or remove {key}."
+            yield Violation(pointer / key, message, remedy, key=key)
+
+
 def _types(branches: Iterable[Data]) -> list[str]:
     """The types of alternatives that say nothing but a type; none where one says more."""
     found: list[str] = []
@@ -401,6 +419,7 @@ _EXPLAIN: dict[str, Callable[[_Failure, Pointer], Iterator[Violation]]] = {
     "maxLength": _limit("have a length of at most"),
     "minItems": _limit("have at least this many items:"),
     "maxItems": _limit("have at most this many items:"),
+    "dependentRequired": _dependent,
     "minProperties": _limit("have at least this many keys:"),
     "oneOf": _one_too_many,
     "maxProperties": _one_too_many,

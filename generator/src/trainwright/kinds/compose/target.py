@@ -11,7 +11,7 @@ from trainwright import quantity
 from trainwright.kinds import indexed
 from trainwright.kinds.compose import KIND
 from trainwright.kinds.target import Deviation, Meeting, Target, Unsupported, one_process
-from trainwright.model import GIVEN, Data, Environment, Job, spelled
+from trainwright.model import GIVEN, Data, Environment, Job, ValueFrom, Volume, spelled
 from trainwright.pods import command
 from trainwright.pointer import Pointer
 
@@ -80,6 +80,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from one_process(job)
     yield from _unsupported_devices(job)
     yield from _unsupported_mounts(job)
+    yield from _unsupported_variables(job)
     yield from _unsupported_security(job, environment)
     yield from _expansions(job)
     yield from _units(job)
@@ -97,6 +98,10 @@ def _unsupported_devices(job: Job) -> Iterator[Unsupported]:
         )
 
 
+_HERE = frozenset({"persistentVolumeClaim", "hostPath", "emptyDir", "nfs"})  # volumes of Docker
+_OBJECTS = ("configMap", "secret")
+
+
 def _unsupported_mounts(job: Job) -> Iterator[Unsupported]:
     for volume in job.volumes:
         path = Pointer.of("volumes", volume.name)
@@ -104,19 +109,52 @@ def _unsupported_mounts(job: Job) -> Iterator[Unsupported]:
             message = "Docker cannot give a volume a size or a class"
             remedy = f"Run `docker volume create NAME`, and write {path.dotted}.claim: NAME."
             yield Unsupported(path / "create", message, remedy)
-        for kind in ("configMap", "secret"):
-            if kind in volume.source:
+        for kind in volume.source.keys() - _HERE:
+            message = f"Docker has nothing like {(path / kind).dotted}"
+            if kind in _OBJECTS:
                 message = f"a {kind} is an object of a cluster"
-                remedy = "Put the files into a folder, and mount it with hostPath."
-                yield Unsupported(path / kind, message, remedy)
-        scratch = volume.source.get("emptyDir", {})
-        if "sizeLimit" in scratch and scratch.get("medium") != "Memory":
-            message = "Docker limits no folder on a disk"
-            remedy = "Remove sizeLimit, or set medium: Memory."
-            yield Unsupported(path / "emptyDir" / "sizeLimit", message, remedy)
-        if volume.sub_path and "emptyDir" in volume.source:
+            remedy = "Put the files into a folder, and mount it with hostPath."
+            yield Unsupported(path / kind, message, remedy)
+        yield from _unsupported_places(volume, path)
+        if "emptyDir" in volume.source:
+            yield from _unsupported_scratch(volume, path)
+
+
+def _unsupported_places(volume: Volume, path: Pointer) -> Iterator[Unsupported]:
+    places = [path] if volume.mount_path else []
+    places += [path / "mounts" / index for index in range(len(volume.mounts))]
+    for at, mount in zip(places, volume.mounted, strict=True):
+        wanted = {"subPathExpr": mount.sub_path_expr, "mountPropagation": mount.mount_propagation}
+        for key in (key for key, value in wanted.items() if value):
+            yield Unsupported(at / key, f"Docker has nothing like {key}", _REMEDY)
+        if mount.sub_path and "emptyDir" in volume.source:
             message = "an empty folder has no folders"
-            yield Unsupported(path / "subPath", message, "Remove subPath.")
+            yield Unsupported(at / "subPath", message, "Remove subPath.")
+
+
+def _unsupported_scratch(volume: Volume, path: Pointer) -> Iterator[Unsupported]:
+    scratch = volume.source["emptyDir"]
+    if "sizeLimit" in scratch and scratch.get("medium") != "Memory":
+        message = "Docker limits no folder on a disk"
+        remedy = "Remove sizeLimit, or set medium: Memory."
+        yield Unsupported(path / "emptyDir" / "sizeLimit", message, remedy)
+    if scratch.get("medium", "") not in ("", "Memory"):
+        message = f"Docker has no folder in {scratch['medium']}"
+        yield Unsupported(path / "emptyDir" / "medium", message, "Remove it, or write Memory.")
+    if len(volume.mounted) > 1:
+        message = "a nameless folder of Docker is at one place"
+        remedy = "Use a claim (docker volume create), or mount it once."
+        yield Unsupported(path / "mounts", message, remedy)
+
+
+def _unsupported_variables(job: Job) -> Iterator[Unsupported]:
+    for variable, value in job.env.items():
+        if isinstance(value, ValueFrom):
+            message = "a value of a cluster, which Docker does not have"
+            yield Unsupported(Pointer.of("env", variable), message, "Write the value itself.")
+    if job.env_from:
+        message = "ConfigMaps and Secrets are objects of a cluster"
+        yield Unsupported(Pointer("/envFrom"), message, "Write the variables into env.")
     for variable, secret in job.secrets.items():
         if secret.external:
             message = "External Secrets run in a cluster"
@@ -160,7 +198,11 @@ def _units(job: Job) -> Iterator[Unsupported]:
 def _expansions(job: Job) -> Iterator[Unsupported]:
     """Kubernetes replaces $(NAME) by a variable's value and $$ by $, and Docker does not."""
     words = [(Pointer("/entrypoint"), word) for word in job.entrypoint.argv]
-    words += [(Pointer.of("env", name), value) for name, value in job.env.items()]
+    words += [
+        (Pointer.of("env", name), value)
+        for name, value in job.env.items()
+        if isinstance(value, str)
+    ]
     for flag, value in job.flags.items():
         items = value if isinstance(value, list) else [value]
         words += [(Pointer.of("flags", flag), str(item)) for item in items]

@@ -90,6 +90,7 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
         **{Pointer.of(spelled(field)): getattr(job, field) for field in GIVEN},
         Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
         Pointer("/metrics"): job.metrics,
+        Pointer("/envFrom"): job.env_from,
         Pointer("/gracePeriod"): minor < 3 and job.grace_period != _DEFAULT_GRACE,
     }
     if minor < 2:
