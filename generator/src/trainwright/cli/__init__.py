@@ -52,6 +52,7 @@ VERBS = {  # in the order of --help: module and name of the command in it
     "wait": ("cluster", "wait"),
     "doctor": ("doctor", "doctor"),
     "schema": ("schema", "schema"),
+    "lsp": ("lsp", "lsp"),
     "version": ("about", "version"),
     "completion": ("about", "completion"),
 }

@@ -88,6 +88,11 @@ class Context:
         self._color = color
 
     @property
+    def given(self) -> Path | None:
+        """The folder that `--root` names, where it does."""
+        return self._root
+
+    @property
     def root(self) -> Path:
         from trainwright.specs.tree import find_root
 

@@ -1,0 +1,56 @@
+"""Findings as an editor shows them: a range, the other positions, where to read more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lsprotocol import types
+
+from trainwright.editor.session import Session
+from trainwright.editor.text import Position
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Finding, Location, Severity
+from trainwright.reports.report import help_uri, visible
+
+_SEVERITIES = {
+    Severity.ERROR: types.DiagnosticSeverity.Error,
+    Severity.WARNING: types.DiagnosticSeverity.Warning,
+    Severity.NOTE: types.DiagnosticSeverity.Information,
+}
+_UNNECESSARY = frozenset({dx.SAME_AS_INHERITED.id, dx.SHADOWED.id, dx.UNREAD.id})
+
+To = Callable[[str, Position, Position], types.Location]  # a path and a span, for the client
+
+
+def diagnostic(session: Session, finding: Finding, to: To) -> types.Diagnostic:
+    """A finding about a file of the session."""
+    related = [
+        types.DiagnosticRelatedInformation(
+            location=located(session, one.place, to), message=visible(f"{one.label}: {one.text}")
+        )
+        for one in finding.related
+        if one.place is not None
+    ]
+    tags = [types.DiagnosticTag.Unnecessary] if finding.rule in _UNNECESSARY else None
+    return types.Diagnostic(
+        range=located(session, finding.place, to).range,
+        severity=_SEVERITIES[finding.severity],
+        code=finding.rule,
+        code_description=types.CodeDescription(href=help_uri(finding.rule)),
+        source="trainwright",
+        message=visible("\n".join(_sentences(finding))),
+        related_information=related or None,
+        tags=tags,
+    )
+
+
+def _sentences(finding: Finding) -> list[str]:
+    lines = [finding.message, finding.note, finding.effect]
+    lines += [f"help: {finding.remedy}"] if finding.remedy else []
+    return [line for line in lines if line]
+
+
+def located(session: Session, place: Location, to: To) -> types.Location:
+    """A position that a finding names, with what is written there."""
+    span = session.text(place.file).token(Position(place.line - 1, place.column - 1))
+    return to(place.file, span.start, span.end)

@@ -1,0 +1,228 @@
+"""The protocol: messages of an editor to sessions and back.
+
+Everything runs in one thread, on one loop: a piece of background work is one job, so that a request
+waits a few milliseconds at most and no answer is about half an edit.
+https://microsoft.github.io/language-server-protocol/specifications/lsp/3.17/specification/
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.server import LanguageServer
+
+from trainwright import __version__
+from trainwright.editor import diagnostics
+from trainwright.editor.session import Session
+from trainwright.editor.text import Position
+from trainwright.errors import SourceError
+from trainwright.specs.load import ENVIRONMENTS
+from trainwright.specs.tree import find_root
+
+_LOG = logging.getLogger(__name__)
+_SLICE = 0.02  # seconds of background work between two looks at what the editor asks
+_WATCHED = "**/environments/**"
+CHECKED = "trainwright/checked"  # a request that is answered when nothing is left to check
+
+
+class Server:
+    """One editor, and the repositories that it has open."""
+
+    def __init__(self, today: Callable[[], str], root: Path | None = None):
+        self._today = today
+        self._sessions: dict[Path, Session] = {}
+        self._root = root
+        self._opened: dict[tuple[Path, str], str] = {}  # URIs as the editor writes them
+        self._published: dict[str, tuple[types.Diagnostic, ...]] = {}
+        self._working: asyncio.Task[None] | None = None
+        self._said = ""
+        self.protocol = LanguageServer("trainwright", __version__)
+        for name, handler in self._notifications().items():
+            self.protocol.feature(name)(partial(handler))  # pygls marks what it is given
+        self.protocol.feature(CHECKED)(partial(self._checked))
+
+    def run(self) -> None:
+        """Serve one editor over standard input and output, until it goes away."""
+        self.protocol.start_io()
+
+    def _notifications(self) -> dict[str, Callable[..., None]]:
+        return {
+            types.INITIALIZED: self._initialized,
+            types.TEXT_DOCUMENT_DID_OPEN: self._did_open,
+            types.TEXT_DOCUMENT_DID_CHANGE: self._did_change,
+            types.TEXT_DOCUMENT_DID_SAVE: self._did_save,
+            types.TEXT_DOCUMENT_DID_CLOSE: self._did_close,
+            types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self._did_change_files,
+        }
+
+    # --- what the editor has open ----------------------------------------------------------------
+
+    def _initialized(self, _: types.InitializedParams) -> None:
+        folders = [self._root] if self._root else []
+        for folder in self.protocol.workspace.folders.values():
+            path = _path(folder.uri)
+            folders += [path] if path else []
+        for folder_path in folders:
+            with suppress(SourceError, OSError):
+                self._session(find_root(folder_path))
+        self._watch()
+        self._work()
+
+    def _watch(self) -> None:
+        capabilities = self.protocol.client_capabilities.workspace
+        watched = capabilities and capabilities.did_change_watched_files
+        if watched and watched.dynamic_registration:
+            options = types.DidChangeWatchedFilesRegistrationOptions(
+                watchers=[types.FileSystemWatcher(glob_pattern=_WATCHED)]
+            )
+            registration = types.Registration(
+                id="files",
+                method=types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
+                register_options=options,
+            )
+            self.protocol.client_register_capability(
+                types.RegistrationParams(registrations=[registration])
+            )
+
+    def _session(self, root: Path) -> Session:
+        if root not in self._sessions:
+            self._sessions[root] = Session(root)
+        return self._sessions[root]
+
+    def find(self, uri: str) -> tuple[Session, str] | None:
+        """The session of a file and its path there; None for a file that is not of a repository."""
+        path = _path(uri)
+        if path is None:
+            return None
+        for root, session in self._sessions.items():
+            if path.is_relative_to(root / ENVIRONMENTS):
+                return session, path.relative_to(root).as_posix()
+        with suppress(SourceError, OSError):
+            root = find_root(path.parent)
+            if path.is_relative_to(root / ENVIRONMENTS):
+                return self._session(root), path.relative_to(root).as_posix()
+        return None
+
+    def _did_open(self, params: types.DidOpenTextDocumentParams) -> None:
+        self._put(params.text_document.uri)
+
+    def _did_change(self, params: types.DidChangeTextDocumentParams) -> None:
+        self._put(params.text_document.uri)
+
+    def _put(self, uri: str) -> None:
+        if found := self.find(uri):
+            session, path = found
+            self._opened[session.root, path] = uri
+            session.put(path, self.protocol.workspace.get_text_document(uri).source)
+            self._work()
+
+    def _did_save(self, params: types.DidSaveTextDocumentParams) -> None:
+        self._work()
+
+    def _did_close(self, params: types.DidCloseTextDocumentParams) -> None:
+        if found := self.find(params.text_document.uri):
+            session, path = found
+            self._opened.pop((session.root, path), None)
+            session.close(path)
+            self._work()
+
+    def _did_change_files(self, params: types.DidChangeWatchedFilesParams) -> None:
+        changed: dict[Path, set[str]] = {}
+        for event in params.changes:
+            if found := self.find(event.uri):
+                session, path = found
+                changed.setdefault(session.root, set()).add(path)
+        for root, paths in changed.items():
+            self._sessions[root].changed(paths)
+        self._work()
+
+    # --- work ------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """See to it that what is stale is checked."""
+        if self._working is None or self._working.done():
+            self._working = asyncio.get_running_loop().create_task(self._check())
+
+    async def _checked(self, _: object) -> None:
+        while self._working is not None and not self._working.done():
+            await asyncio.wait([self._working])
+
+    async def _check(self) -> None:
+        await asyncio.sleep(0)  # whatever the editor has sent by now is one edit
+        while True:
+            for session in self._sessions.values():
+                session.check_open()
+                self._publish(session)
+            pending = [each for each in self._sessions.values() if not each.is_checked]
+            if not pending:
+                return
+            until = time.monotonic() + _SLICE
+            while time.monotonic() < until and not pending[0].is_checked:
+                pending[0].check_next()
+                await asyncio.sleep(0)
+
+    def _publish(self, session: Session) -> None:
+        for path in session.settle(self._today()):
+            self._publish_file(session, path)
+        if session.problem and session.problem != self._said:
+            self._said = session.problem
+            message = types.LogMessageParams(types.MessageType.Warning, session.problem)
+            self.protocol.window_log_message(message)
+
+    def _publish_file(self, session: Session, path: str) -> None:
+        uri = self.uri(session, path)
+        found = tuple(
+            diagnostics.diagnostic(session, finding, self._to(session))
+            for finding in session.findings(path)
+        )
+        if found != self._published.get(uri, ()):
+            self._published[uri] = found
+            self.protocol.text_document_publish_diagnostics(
+                types.PublishDiagnosticsParams(uri=uri, diagnostics=list(found))
+            )
+
+    # --- positions -------------------------------------------------------------------------------
+
+    def uri(self, session: Session, path: str) -> str:
+        """A file as the editor knows it."""
+        opened = self._opened.get((session.root, path))
+        return opened or _uri(session.root / path)
+
+    def _to(self, session: Session) -> diagnostics.To:
+        """Positions in characters as those of the editor, which mostly counts UTF-16 units."""
+        codec = self.protocol.workspace.position_codec
+
+        def to(path: str, start: Position, end: Position) -> types.Location:
+            lines = session.lines(path)
+            span = types.Range(*(types.Position(p.line, p.column) for p in (start, end)))
+            return types.Location(self.uri(session, path), codec.range_to_client_units(lines, span))
+
+        return to
+
+    def position(self, session: Session, path: str, at: types.Position) -> Position:
+        """A position of the editor in characters."""
+        codec = self.protocol.workspace.position_codec
+        found = codec.position_from_client_units(session.lines(path), at)
+        return Position(found.line, found.character)
+
+
+def _path(uri: str) -> Path | None:
+    """The absolute path that a URI means; None for what is not a file of this machine."""
+    try:
+        found = uris.to_fs_path(uri) if uri.startswith("file:") else None
+    except ValueError:
+        return None
+    return Path(os.path.normpath(found)) if found else None
+
+
+def _uri(path: Path) -> str:
+    return uris.from_fs_path(str(path)) or path.as_uri()

@@ -1,0 +1,129 @@
+"""One repository that people edit: what is on disk, what is not saved yet, and what is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from pathlib import Path
+
+from trainwright.editor.text import Text, read
+from trainwright.errors import TrainwrightError
+from trainwright.model import Finding
+from trainwright.render.incremental import IncrementalCheck
+from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.tree import Edited, Folder, Tree
+from trainwright.workspace import Workspace
+
+_REMEMBERED = 64  # texts, of which an editor shows a few
+
+
+class Session:
+    """The jobs of one repository, kept checked while its files are edited.
+
+    Nothing is written, and nothing is done in the background: `check_open` and `check_next` do a
+    piece of the work whenever they are called.
+    """
+
+    def __init__(self, root: Path):
+        self.root = root
+        self._folder = Folder(root)
+        self._unsaved: dict[str, bytes] = {}
+        workspace = Workspace(Edited(self._folder, {}), rendered=self._folder)
+        self.check = IncrementalCheck(workspace, remembered=root)
+        self._read = lru_cache(maxsize=_REMEMBERED)(read)
+
+    @property
+    def workspace(self) -> Workspace:
+        return self.check.workspace
+
+    # --- edits -----------------------------------------------------------------------------------
+
+    def put(self, path: str, text: str) -> None:
+        """Go on with a text of a file that is open, saved or not."""
+        raw = text.encode("utf-8", "surrogatepass")
+        if self._folder.kind(path) in ("file", "") and self._unsaved.get(path) != raw:
+            self._unsaved[path] = raw
+            self._edited({path})
+
+    def close(self, path: str) -> None:
+        """Go on with what is on disk of a file."""
+        if self._unsaved.pop(path, None) is not None:
+            self._edited({path})
+
+    def changed(self, paths: Collection[str]) -> None:
+        """Take note of files that have changed on disk."""
+        if paths:
+            self._edited(paths)
+
+    def _edited(self, paths: Collection[str]) -> None:
+        unsaved = dict(self._unsaved)
+        rendered: Tree = self._folder
+        if any(f"/{RENDERED}/" in path for path in unsaved):
+            rendered = Edited(self._folder, unsaved)
+        self.check.edit(Edited(self._folder, unsaved), rendered, paths)
+
+    # --- work ------------------------------------------------------------------------------------
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether everything is known of the files as they are."""
+        return not self.check.stale
+
+    def check_open(self) -> None:
+        """Check the jobs whose own files are open."""
+        for path in self._unsaved:
+            file = job_of(path)
+            if file in self.check.stale:
+                self._check(file)
+
+    def check_next(self) -> None:
+        """Check one of the other jobs: those of an open file first."""
+        for path in self._unsaved:
+            for file in self.check.reached(path):
+                if file in self.check.stale:
+                    self._check(file)
+                    return
+        for file in self.check.stale:
+            self._check(file)
+            return
+
+    def _check(self, file: JobFile) -> None:
+        try:
+            self.check.check(file)
+        except TrainwrightError as error:  # what cannot be done, a file that cannot be read, say
+            self.problem = str(error)
+
+    problem = ""  # the last thing that could not be done
+
+    def settle(self, today: str) -> Collection[str]:
+        """The files about which there is something else to say than before."""
+        try:
+            return self.check.settle(today)
+        except TrainwrightError as error:
+            self.problem = str(error)
+            return ()
+
+    # --- what is known ---------------------------------------------------------------------------
+
+    def findings(self, path: str) -> tuple[Finding, ...]:
+        """What is wrong with a file."""
+        return self.check.findings(path)
+
+    def text(self, path: str) -> Text:
+        """A file as it is now, as far as it can be understood."""
+        raw = self.workspace.reader.raw(path)
+        return self._read(path, raw if isinstance(raw, bytes) else b"")
+
+    def lines(self, path: str) -> tuple[str, ...]:
+        return self.text(path).lines
+
+    def jobs(self) -> Iterator[JobFile]:
+        """Every job that there is."""
+        for files in self.workspace.survey.jobs.values():
+            yield from files
+
+
+def job_of(path: str) -> JobFile:
+    """The job that a file would be the spec of."""
+    environment, _, name = path.removeprefix(f"{ENVIRONMENTS}/").partition("/jobs/")
+    return JobFile(environment, name.removesuffix(".yaml"))

@@ -1,0 +1,170 @@
+"""The text of a file that is being typed: where its keys and values are, broken or not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from yaml.nodes import MappingNode, Node, SequenceNode
+
+from trainwright.model import Finding
+from trainwright.pointer import Pointer
+from trainwright.specs import yamlio
+from trainwright.specs.load import read_spec
+from trainwright.specs.yamlio import Document
+
+_REPAIRS = 24  # lines that may be left out before the rest is given up
+_BREAK = re.compile(r"\r\n|\r|\n")
+_TOKEN = re.compile(r"[^\s,\[\]{}:#]+:?[^\s,\[\]{}:#]*")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A line and a column from 0, the latter in characters."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From one position up to another."""
+
+    start: Position
+    end: Position
+
+    def __contains__(self, at: Position) -> bool:
+        return self.start <= at <= self.end
+
+
+Shape = Literal["mapping", "sequence", "scalar", "alias"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A value that is written, and the key in front of it; items of a list have none."""
+
+    pointer: Pointer
+    key: Span | None
+    value: Span
+    shape: Shape
+    flow: bool
+
+    @property
+    def span(self) -> Span:
+        return Span((self.key or self.value).start, max(self.value.end, self.value.start))
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A file as far as it can be understood: the lines that keep it from being parsed left out."""
+
+    path: str
+    lines: tuple[str, ...]
+    document: Document | None
+    entries: tuple[Entry, ...] = ()
+    by_pointer: dict[Pointer, Entry] = field(default_factory=dict)
+
+    def line(self, number: int) -> str:
+        return self.lines[number] if 0 <= number < len(self.lines) else ""
+
+    def at(self, position: Position) -> Entry | None:
+        """The innermost entry whose key or scalar is at a position."""
+        found = None
+        for entry in self.entries:
+            on_key = entry.key is not None and position in entry.key
+            if on_key or (entry.shape in ("scalar", "alias") and position in entry.value):
+                found = entry
+        return found
+
+    def around(self, position: Position) -> Entry | None:
+        """The innermost entry that a position lies in."""
+        found = None
+        for entry in self.entries:
+            if position in entry.span:
+                found = entry
+        return found
+
+    def written(self, span: Span) -> str:
+        """The text of a span that is on one line."""
+        return self.line(span.start.line)[span.start.column : span.end.column]
+
+    def token(self, at: Position) -> Span:
+        """What a position points at: a key or a value, up to the end of its line at most."""
+        line = self.line(at.line)
+        entry = self.at(at)
+        for span in (entry.key, entry.value) if entry else ():
+            if span is not None and span.start == at:
+                return Span(at, min(span.end, Position(at.line, len(line))))
+        found = _TOKEN.match(line, at.column)
+        stop = found.end() if found else len(line.rstrip())
+        return Span(at, Position(at.line, max(stop, min(at.column + 1, len(line)))))
+
+
+def read(path: str, raw: bytes) -> Text:
+    """The structure of a text, or of what is left of it without the lines that break it."""
+    text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
+    lines = tuple(_BREAK.split(text))
+    kept = list(lines)
+    for _ in range(_REPAIRS):
+        joined = "\n".join(kept)
+        document = read_spec(path, joined.encode("utf-8", "replace"))
+        if isinstance(document, Document):
+            entries = tuple(_entries(yamlio.compose(joined), Pointer()))
+            return Text(path, lines, document, entries, {e.pointer: e for e in entries})
+        if not _blank(kept, document[0]):
+            break
+    return Text(path, lines, None)
+
+
+def _blank(lines: list[str], finding: Finding) -> bool:
+    """Leave out the line of a finding, or the one above that it may be due to; False for none."""
+    for number in range(min(finding.place.line, len(lines)) - 1, -1, -1):
+        if lines[number].strip():
+            lines[number] = ""
+            return True
+    return False
+
+
+def _entries(node: Node, pointer: Pointer) -> Iterator[Entry]:
+    if isinstance(node, MappingNode):
+        for key, value in node.value:
+            if isinstance(key.value, str):
+                yield from _entry(pointer / key.value, key, value)
+    elif isinstance(node, SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from _entry(pointer / index, None, item)
+
+
+def _entry(pointer: Pointer, key: Node | None, value: Node) -> Iterator[Entry]:
+    key_span = _span(key) if key is not None else None
+    elsewhere = key_span is not None and _span(value).start < key_span.end
+    if elsewhere and key_span is not None:  # an alias, whose marks are those of its anchor
+        yield Entry(
+            pointer=pointer,
+            key=key_span,
+            value=Span(key_span.end, key_span.end),
+            shape="alias",
+            flow=False,
+        )
+        return
+    shape: Shape = "scalar"
+    if isinstance(value, MappingNode | SequenceNode):
+        shape = "mapping" if isinstance(value, MappingNode) else "sequence"
+    flow = bool(getattr(value, "flow_style", False))
+    yield Entry(pointer=pointer, key=key_span, value=_span(value), shape=shape, flow=flow)
+    yield from _entries(value, pointer)
+
+
+def _span(node: Node) -> Span:
+    start, end = node.start_mark, node.end_mark
+    assert start is not None
+    assert end is not None
+    stop = Position(end.line, end.column)
+    if isinstance(node, MappingNode | SequenceNode) and not node.flow_style and node.value:
+        last = node.value[-1]  # a block itself reaches over the comments and lines behind it
+        inner = _span(last[1] if isinstance(last, tuple) else last)
+        stop = inner.end
+    return Span(Position(start.line, start.column), max(stop, Position(start.line, start.column)))

@@ -1,0 +1,135 @@
+"""Findings in an editor, over the protocol and in a process of its own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pytest_lsp", reason="pytest-lsp is not installed")
+
+from lsprotocol import types
+
+from editing import editing
+from repository import JOB, Repository
+
+
+@pytest.mark.asyncio
+async def test_findings_are_those_of_unsaved_text(repository: Repository) -> None:
+    repository.environment("dev")
+    path = repository.job("dev/train")
+    async with editing(repository) as editor:
+        editor.open("dev/jobs/train.yaml")
+        assert await editor.rules("dev/jobs/train.yaml") == []
+        text = JOB.replace("NAME", "train")
+        editor.type("dev/jobs/train.yaml", text + "pool: h100\n")
+        assert await editor.rules("dev/jobs/train.yaml") == [("TW020", 10)]
+        (found,) = await editor.diagnostics("dev/jobs/train.yaml")
+        assert found.message.startswith('the pool "h100" does not exist in dev')
+        assert found.range == types.Range(types.Position(9, 6), types.Position(9, 10))
+        assert path.read_text() == text
+        editor.type("dev/jobs/train.yaml", text)
+        assert await editor.rules("dev/jobs/train.yaml") == []
+
+
+@pytest.mark.asyncio
+async def test_a_shared_file_is_answered_for_in_every_job_that_it_reaches(
+    repository: Repository,
+) -> None:
+    repository.environment("dev")
+    repository.write(
+        "base/jobs/shared.yaml",
+        "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: shared\n",
+    )
+    for name in ("one", "two"):
+        repository.job(f"dev/{name}", "extends: base/shared\n")
+    async with editing(repository) as editor:
+        editor.open("base/jobs/shared.yaml")
+        assert await editor.rules("base/jobs/shared.yaml") == []
+        shared = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: shared\nqueue: gone\n"
+        editor.type("base/jobs/shared.yaml", shared)
+        assert await editor.rules("base/jobs/shared.yaml") == [("TW020", 4)]
+        editor.open("dev/environment.yaml")
+        editor.type(
+            "dev/environment.yaml", repository.environment("dev").read_text() + "namespce: x\n"
+        )
+        assert ("TW010", 6) in await editor.rules("dev/environment.yaml")
+        assert await editor.rules("base/jobs/shared.yaml") == []  # as `check`, which stops there
+        editor.close("dev/environment.yaml")
+        assert await editor.rules("base/jobs/shared.yaml") == [("TW020", 4)]
+
+
+@pytest.mark.asyncio
+async def test_a_finding_has_the_positions_in_other_layers(repository: Repository) -> None:
+    repository.environment("dev", "defaults: {resources: {cpu: '4'}, labels: {team: vision}}\n")
+    repository.job("dev/train", "labels: {team: vision}\n")
+    async with editing(repository) as editor:
+        editor.open("dev/jobs/train.yaml")
+        (found,) = await editor.diagnostics("dev/jobs/train.yaml")
+        assert found.code == "TW060"
+        assert found.tags == [types.DiagnosticTag.Unnecessary]
+        assert found.code_description
+        assert found.code_description.href.endswith("/docs/rules/TW060.md")
+        (related,) = found.related_information or ()
+        assert related.location.uri == editor.uri("dev/environment.yaml")
+        assert related.location.range.start.line == 5
+        assert "labels.team" in related.message
+
+
+@pytest.mark.asyncio
+async def test_positions_are_in_the_units_of_the_editor(repository: Repository) -> None:
+    repository.environment("dev")
+    repository.job("dev/train", 'labels: {"🚂": a, pool: {}}\n')
+    async with editing(repository) as editor:
+        editor.open("dev/jobs/train.yaml")
+        found = await editor.diagnostics("dev/jobs/train.yaml")
+        text = 'labels: {"🚂": a, pool: '
+        units = len(text.encode("utf-16-le")) // 2
+        assert types.Position(9, units) in [one.range.start for one in found]
+
+
+@pytest.mark.asyncio
+async def test_files_that_change_on_disk_are_read_again(repository: Repository) -> None:
+    repository.environment("dev")
+    repository.job("dev/train")
+    async with editing(repository) as editor:
+        assert await editor.rules("dev/jobs/train.yaml") == []
+        repository.job("dev/train", "pool: gone\n")
+        editor.changed("dev/jobs/train.yaml")
+        assert await editor.rules("dev/jobs/train.yaml") == [("TW020", 10)]
+        (repository.root / "environments/dev/jobs/train.yaml").unlink()
+        repository.job("dev/other", "queue: gone\n")
+        editor.changed("dev/jobs/train.yaml")
+        editor.changed("dev/jobs/other.yaml")
+        assert await editor.rules("dev/jobs/train.yaml") == []
+        assert await editor.rules("dev/jobs/other.yaml") == [("TW020", 10)]
+
+
+@pytest.mark.asyncio
+async def test_a_file_that_is_not_of_a_repository_is_nobodys_business(
+    repository: Repository, tmp_path: Path
+) -> None:
+    repository.environment("dev")
+    async with editing(repository) as editor:
+        editor.open("../README.yaml", "pool: [")
+        editor.open("/nowhere/at/all.yaml", "pool: [")
+        await editor.checked()
+        assert editor.client.diagnostics == {}
+
+
+def test_without_its_extra_the_command_names_it(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pygls", None)
+    done = repository.run("lsp")
+    assert done.exit_code == 2
+    assert "pip install 'trainwright[editor]'" in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_an_editor_that_goes_away_ends_the_server(repository: Repository) -> None:
+    command = [sys.executable, "-m", "trainwright", "-C", str(repository.root), "lsp"]
+    done = subprocess.run(command, input=b"", capture_output=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (0, b"")
