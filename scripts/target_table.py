@@ -257,6 +257,16 @@ FEATURES = (
         shows=('"part"',),
     ),
     Feature(
+        name="file of the run",
+        spec="files: {/etc/a.yaml: {content: 'lr: 0.25'}}",
+        shows=("lr: 0.25",),
+    ),
+    Feature(
+        name="file of the run with permissions",
+        spec="files: {/etc/a.sh: {content: '#!/bin/sh', mode: '0755'}}",
+        shows=("mode: 493", '"0755"'),
+    ),
+    Feature(
         name="volume: read only",
         spec=_volume("claim: data, readOnly: true"),
         shows=("readOnly: true", "read_only: true"),

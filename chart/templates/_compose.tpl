@@ -14,8 +14,7 @@ memory: {{ include "training-job.bytes" . }}
 {{- end }}
 
 {{/*
-Mounts of the container: a claim is a volume that exists. The ConfigMap of a script is a config.
-Takes the volumes.
+Mounts of the container: a claim is a volume that exists. Takes the volumes.
 */}}
 {{- define "training-job.composeMounts" }}
 {{- range $volume := . }}
@@ -38,7 +37,7 @@ Takes the volumes.
   tmpfs:
     size: {{ include "training-job.bytes" . }}
   {{- end }}
-{{- else if not $source.configMap }}
+{{- else }}
 - type: volume
   {{- with $source.persistentVolumeClaim }}
   source: {{ quote .claimName }}

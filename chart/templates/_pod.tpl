@@ -58,7 +58,7 @@ spec:
   containers:
     - name: {{ .container }}
       {{- include "training-job.container" (dict "values" $values "elsewhere" .elsewhere) | trim | nindent 6 }}
-  {{- with include "training-job.volumes" $values | trim }}
+  {{- with include "training-job.volumes" .root | trim }}
   {{- nindent 2 . }}
   {{- end }}
 {{- end }}
@@ -116,7 +116,7 @@ securityContext:
 {{- define "training-job.mounts" }}
 {{- $mounted := false }}
 {{- range .volumes }}{{ if or .mountPath .mounts }}{{ $mounted = true }}{{ end }}{{ end }}
-{{- if or $mounted .shm.sizeLimit }}
+{{- if or $mounted .shm.sizeLimit .files }}
 volumeMounts:
   {{- if .shm.sizeLimit }}
   - name: dshm
@@ -140,6 +140,30 @@ volumeMounts:
     mountPropagation: {{ . }}
     {{- end }}
   {{- end }}
+  {{- end }}
+  {{- range $path, $file := .files }}
+  - name: trainwright-files
+    mountPath: {{ quote $path }}
+    subPath: {{ quote $file.key }}
+    readOnly: true
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+The files of a ConfigMap that are text, or that are not. Takes a dict of "files", "field" (of the
+ConfigMap) and "part" (of a file).
+*/}}
+{{- define "training-job.fileData" }}
+{{- $part := .part }}
+{{- $data := dict }}
+{{- range .files }}
+  {{- if hasKey . $part }}{{ $data = set $data .key (get . $part) }}{{ end }}
+{{- end }}
+{{- if $data }}
+{{ .field }}:
+  {{- range $key, $value := $data }}
+  {{ quote $key }}: {{ include "training-job.text" (dict "text" $value "indent" 4) | include "training-job.unpadded" }}
   {{- end }}
 {{- end }}
 {{- end }}
@@ -228,9 +252,11 @@ limits:
 {{- end }}
 {{- end }}
 
-{{/* The pod's volumes. Takes the values. */}}
+{{/* The pod's volumes. Takes the chart's scope. */}}
 {{- define "training-job.volumes" }}
-{{- if or .volumes .shm.sizeLimit }}
+{{- $name := include "training-job.fullname" . }}
+{{- with .Values }}
+{{- if or .volumes .shm.sizeLimit .files }}
 volumes:
   {{- if .shm.sizeLimit }}
   - name: dshm
@@ -244,5 +270,21 @@ volumes:
     {{ $kind }}: {{ toJson $source | replace "\x7f" "\\u007f" }}
     {{- end }}
   {{- end }}
+  {{- with .files }}
+  - name: trainwright-files
+    configMap:
+      name: {{ quote $name }}
+      {{- if contains "\"mode\":" (toJson .) }}
+      items:
+        {{- range . }}
+        - key: {{ quote .key }}
+          path: {{ quote .key }}
+          {{- if hasKey . "mode" }}
+          mode: {{ int64 .mode }}
+          {{- end }}
+        {{- end }}
+      {{- end }}
+  {{- end }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -5,11 +5,12 @@
 
 {{/*
 What a TrainJob may change in the pods of a runtime that is not its own, and each minor version
-lets it change more. Takes a dict of "values" and "minor".
+lets it change more. Takes a dict of "root" (the chart's scope) and "minor".
 */}}
 {{- define "training-job.override" }}
 {{- $minor := .minor }}
-{{- with .values }}
+{{- $root := .root }}
+{{- with .root.Values }}
 {{- with .serviceAccountName }}
 serviceAccountName: {{ quote . }}
 {{- end }}
@@ -36,7 +37,7 @@ containers:
     {{- with include "training-job.mounts" . | trim }}
     {{- nindent 4 . }}
     {{- end }}
-{{- with include "training-job.volumes" . | trim }}
+{{- with include "training-job.volumes" $root | trim }}
 {{- nindent 0 . }}
 {{- end }}
 {{- end }}

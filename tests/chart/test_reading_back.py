@@ -103,7 +103,8 @@ def test_hostile_text_is_read_back_by_docker_the_same() -> None:
 
 @pytest.mark.parametrize("script", ["".join(HOSTILE), *CONTROLS, "a: |\n  {{ b }}\n---\n"])
 def test_a_script_is_read_back_the_same(script: str) -> None:
-    rendered = render({"image": IMAGE, "script": script})["configmap.yaml"]
+    files = {"/opt/main.py": {"key": "main.py", "content": script}}
+    rendered = render({"image": IMAGE, "files": files})["configmap.yaml"]
     for read in (
         yaml.load(rendered, Loader=yaml.CSafeLoader),
         helm_python.values_from_yaml(rendered),

@@ -44,9 +44,7 @@ def test_what_is_written_is_read_again(
     assert found.launcher == _LAUNCHERS[launcher]
     assert found.program is not None
     assert found.is_module == bool(entrypoint.module)
-    assert argv[found.program] == (
-        entrypoint.module or entrypoint.script or f"{command.SCRIPT_FOLDER}/{command.SCRIPT_FILE}"
-    )
+    assert argv[found.program] == (entrypoint.module or entrypoint.script or command.SCRIPT_PATH)
     if launcher != "python":
         assert found.options["nproc-per-node"] == str(processes)
     assert command.parse_flags(argv[found.program + 1 :]) == (_read(flags), ())

@@ -203,9 +203,9 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "an affinity of another kind": {"affinity": {"zoneAffinity": {}}},
     "an affinity of another shape": {"affinity": {"podAffinity": [1]}},
     "an affinity with another field": {"affinity": {"podAffinity": {"required": []}}},
-    "the volume of the script": {
+    "the volume of the files": {
         "entrypoint": {"inline": "pass"},
-        "volumes": {"trainwright-script": {"emptyDir": {}, "mountPath": "/a"}},
+        "volumes": {"trainwright-files": {"emptyDir": {}, "mountPath": "/a"}},
     },
     "a ConfigMap with capitals": {
         "volumes": {"v": {"configMap": {"name": "A"}, "mountPath": "/a"}},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import enum
+import hashlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -524,6 +526,56 @@ class EnvironmentSource:
         return {**({"prefix": self.prefix} if self.prefix else {}), kind: reference}
 
 
+_BINARY = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")  # of text there is none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class File:
+    """A file that travels with the run; its name is an absolute path of the container.
+
+    Its bytes are `content`, or `binary` in base64 where they are not text. A recorded run knows
+    the file of the repository that it was by its `digest` alone.
+    """
+
+    name: str = field(metadata=NOT_WRITTEN)
+    digest: str  # "sha256:…" of the bytes
+    content: str = ""
+    binary: str = ""
+    mode: str = ""  # octal; empty: what Kubernetes gives files of a ConfigMap, 0644
+
+    @classmethod
+    def of(cls, name: str, raw: bytes, mode: str = "") -> File:
+        """A file with these bytes: as text where that gives back the same bytes."""
+        digest = file_digest(raw)
+        try:
+            text = raw.decode()
+        except UnicodeDecodeError:
+            text = "\0"
+        if _BINARY.search(text):
+            encoded = base64.b64encode(raw).decode()
+            return cls(name=name, digest=digest, binary=encoded, mode=mode)
+        return cls(name=name, digest=digest, content=text, mode=mode)
+
+    @property
+    def raw(self) -> bytes:
+        return base64.b64decode(self.binary) if self.binary else self.content.encode()
+
+
+def file_digest(raw: bytes) -> str:
+    """What a spec and a record know bytes by."""
+    return f"sha256:{hashlib.sha256(raw).hexdigest()}"
+
+
+def _files(written: Mapping[str, Data]) -> tuple[File, ...]:
+    """The files of a spec; those of the repository without their bytes, which `resolve` adds."""
+    return tuple(
+        File.of(path, file["content"].encode(), file.get("mode", ""))
+        if "content" in file
+        else File(name=path, digest=file.get("digest", ""), mode=file.get("mode", ""))
+        for path, file in sorted(written.items())
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalSecret:
     """A value that External Secrets fetches: `key` and `property` are the store's own words."""
@@ -619,6 +671,7 @@ class Job:
     env_from: tuple[EnvironmentSource, ...] = ()
     secrets: Mapping[str, SecretKey] = field(default_factory=dict)
     volumes: tuple[Volume, ...] = ()
+    files: tuple[File, ...] = field(default=(), metadata=written(read=_files))
     checkpoint: Checkpoint | None = None
     queue: str = ""
     queue_priority: str = ""

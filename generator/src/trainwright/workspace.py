@@ -9,13 +9,13 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from trainwright.errors import SelectionError
-from trainwright.model import Data, Environment, Finding, Job
+from trainwright.model import Data, Environment, Finding, Job, file_digest
 from trainwright.runs import adjust, identity, meaning
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
-from trainwright.specs import ledger, pools, resolve
+from trainwright.specs import files, ledger, pools, resolve
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import (
     DEFAULTS,
@@ -31,7 +31,7 @@ from trainwright.specs.load import (
     extended_folders,
     unusable,
 )
-from trainwright.specs.merge import Layer, Layered, stack
+from trainwright.specs.merge import Layer, Layered, lookup, stack
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
 
@@ -399,10 +399,18 @@ class Workspace:
 
     def _says_the_same(self, file: JobFile, record: Record) -> bool:
         """Whether a job's own file, and the ledger, are as when its run was recorded."""
-        if self.reader.source(file.path) != record.source:
+        if self.reader.source(file.path) != record.source or not self._has_files(record):
             return False
         finished = bool(finished_as(record, file.name, self.ledger(file.environment)))
         return finished == (record.state == "finished")
+
+    def _has_files(self, record: Record) -> bool:
+        """Whether the files that a job's own file names are those that its run began with."""
+        for at, path in files.named(record.job):
+            raw = self.reader.repository_file(path)
+            if isinstance(raw, Finding) or file_digest(raw) != lookup(record.job, at / "digest"):
+                return False
+        return True
 
     def _is_current(self, file: JobFile, record: Record) -> bool:
         """Whether nothing that a run began with has changed since, in its own file or around it."""
@@ -445,8 +453,9 @@ class Workspace:
         if key not in self._inherited_by:
             bases, below = self._bases(extended), self.loaded(environment).layers
             layers = (*below, *pools.layers(below, pool), *(bases or ()))
-            found = meaning.inherited(stack(layers).data) if bases is not None else {}
-            self._inherited_by[key] = found
+            taken = self.reader.with_files(stack(layers))
+            sound = bases is not None and not taken.findings
+            self._inherited_by[key] = meaning.inherited(taken.spec.data) if sound else {}
         return self._inherited_by[key]
 
 

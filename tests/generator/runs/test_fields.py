@@ -126,6 +126,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "envFrom": ([{"configMap": "nccl"}], {}, PLACE),
     "secrets": ({"T": {"name": "s", "key": "k"}}, {}, PLACE),
     "volumes": (VOLUME["volumes"], {}, PLACE),
+    "files": ({"/etc/a": {"content": "b"}}, {}, PLACE),
     "checkpoint": ({"volume": "v", "path": "ckpt"}, VOLUME, PLACE),
     "queue": ("other", QUEUED, KUEUE),
     "queuePriority": ("high", QUEUED, KUEUE),

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
-from typing import TypeAlias
 
 from trainwright import quantity
 from trainwright.equivalence.programs import UNBUFFERED
-from trainwright.model import Data
+from trainwright.model import Data, file_digest
 from trainwright.pods import command
-from trainwright.pods.pod import EnvVar, Mount, Pod
-
-Configs: TypeAlias = Mapping[str, Mapping[str, str]]  # texts by config and key
+from trainwright.pods.pod import Configs, EnvVar, Mount, Pod
 
 # Variables by which operators and launchers place a process; `programs` says what comes of them.
 _PLACING = frozenset(
@@ -111,7 +108,7 @@ def _config(mount: Mount) -> str:
 
 
 def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
-    """The files of configs that are among the manifests, by path, with their text."""
+    """The files of configs that are among the manifests, by path: their text, or else a digest."""
     for mount in pod.mounts:
         data = configs.get(_config(mount), {})
         source = mount.source.get("configMap") or {}
@@ -119,7 +116,9 @@ def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
         for item in items:
             if mount.sub_path in ("", item["path"]) and item["key"] in data:
                 inside = "" if mount.sub_path else item["path"]
-                yield str(PurePosixPath(mount.path) / inside), data[item["key"]]
+                found = data[item["key"]]
+                shown = file_digest(found) if isinstance(found, bytes) else found
+                yield str(PurePosixPath(mount.path) / inside), shown
 
 
 def security(pod: Pod) -> dict[str, Data]:

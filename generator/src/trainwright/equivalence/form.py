@@ -17,9 +17,9 @@ from trainwright.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES,
 from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
 from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
+from trainwright.pods.pod import Configs, Workload
 from trainwright.pods.pod import Pod as OperatedPod
 from trainwright.pods.pod import Restart as OperatedRestart
-from trainwright.pods.pod import Workload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,7 +186,7 @@ def _renamed(data: Data, name: str) -> Data:
     return data.replace(name, "run") if isinstance(data, str) else data
 
 
-def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: containers.Configs) -> Pod:
+def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> Pod:
     env, elsewhere = containers.environment(pod)
     return Pod(
         processes=processes,

@@ -208,6 +208,12 @@ RESERVED = Diagnostic(
     effect="Pods have one value of each: what is written here would be lost, or refused.",
     remedy="Remove it, or use another name.",
 )
+FILE = Diagnostic(
+    id="TW029",
+    name="unusable-file",
+    summary="The files that travel with a run are in the repository, and fit into a ConfigMap.",
+    remedy="Name a file of the repository, by its path from the folder that holds environments/.",
+)
 WAIVER_EXPIRED = Diagnostic(
     id="TW030",
     name="expired-waiver",
@@ -357,6 +363,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         NAME_LENGTH,
         PLACED_BY_FLAVOR,
         RESERVED,
+        FILE,
         WAIVER_EXPIRED,
         WAIVER_UNUSED,
         UNKNOWN_RULE,

@@ -17,10 +17,10 @@ from trainwright.importing.fetched import Fetched
 from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
 from trainwright.objects.tolerant import mapping
-from trainwright.pods.command import SCRIPT_FILE, SCRIPT_FOLDER
+from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.pod import Mount, Pod, Workload
 
-SCRIPT = f"{SCRIPT_FOLDER}/{SCRIPT_FILE}"  # where a script that the spec holds is rendered to
+SCRIPT = SCRIPT_PATH  # where a script that the spec holds is rendered to
 _MOST = 131_072  # characters of such a script
 _CONFIG = ("", "ConfigMap")
 _MONITOR = (monitors.GROUP, monitors.KIND)

@@ -3,13 +3,13 @@
 Which operator makes pods of a kind is in `pods.py` of its folder.
 """
 
-from collections.abc import Mapping
+import base64
 from dataclasses import replace
 
 from trainwright.groupkind import CONFIGMAP, SERVICEACCOUNT
 from trainwright.kinds import KINDS
-from trainwright.model import Manifest
-from trainwright.pods.pod import ManifestError, Operator, Pod, Workload
+from trainwright.model import Data, Manifest
+from trainwright.pods.pod import Configs, ManifestError, Operator, Pod, Workload
 
 OPERATORS: dict[tuple[str, str], Operator] = {
     known: kind.operator for kind in KINDS.values() for known in (*kind.aliases, kind.group_kind)
@@ -63,12 +63,21 @@ def pods(manifests: tuple[Manifest, ...], size: int | None = None) -> tuple[Pod,
     return workload(manifests, size).pods
 
 
-def configs(manifests: tuple[Manifest, ...]) -> dict[str, Mapping[str, str]]:
+def configs(manifests: tuple[Manifest, ...]) -> Configs:
     """The files that pods may mount of what was rendered, by ConfigMap and key."""
-    found: dict[str, Mapping[str, str]] = {
-        manifest.name: manifest.body.get("data") or {}
-        for manifest in manifests
-        if manifest.group_kind == CONFIGMAP
-    }
+    found = {m.name: _files(m) for m in manifests if m.group_kind == CONFIGMAP}
     operator, manifest = find(manifests)
     return {**found, **operator.configs(manifest)}
+
+
+def _files(config: Manifest) -> dict[str, str | bytes]:
+    texts, others = (config.body.get(field) or {} for field in ("data", "binaryData"))
+    return {**texts, **{key: _decoded(value) for key, value in others.items()}}
+
+
+def _decoded(value: Data) -> bytes:
+    """The bytes of a key; as they are written where that is not base64."""
+    try:
+        return base64.b64decode(str(value))
+    except ValueError:
+        return str(value).encode()

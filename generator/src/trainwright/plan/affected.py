@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from functools import cache
 
 from trainwright.plan.sides import Side
 from trainwright.specs import ledger
-from trainwright.specs.load import RENDERED, JobFile, Reader, environment_files
+from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile, Reader, environment_files
 
 # What may be the name of a spec, <folder>/<job>, wherever it stands in a file.
 _NAMED = re.compile(rb"([A-Za-z0-9-]+)/([A-Za-z0-9-]+)")
@@ -48,11 +49,16 @@ class _Text:
     def __init__(self, reader: Reader, changed: frozenset[str]):
         self._reader = reader
         self._changed = changed
+        # How a spec that takes one of the other files from the repository names it: at least by
+        # the end of its name, wherever YAML may break the line.
+        outside = (path for path in changed if not path.startswith(f"{ENVIRONMENTS}/"))
+        self._words = {os.fsencode(path.split()[-1]) for path in outside if path.split()}
         self._named = cache(self._names)
+        self._shared = cache(self._shared_names)
 
     def may_decide(self, file: JobFile) -> bool:
         """Whether a job may read a changed file. True where that takes parsing its specs."""
-        if not self._changed.isdisjoint(environment_files(file.environment)):
+        if self._shared(file.environment):
             return True
         ahead, seen = [file], set[JobFile]()
         while ahead:
@@ -60,13 +66,26 @@ class _Text:
             if spec in seen:
                 continue
             seen.add(spec)
-            if spec.path in self._changed:
+            if spec.path in self._changed or self._takes(spec.path):
                 return True
             named = self._named(spec)
             if named is None:
                 return True
             ahead += named
         return False
+
+    def _shared_names(self, environment: str) -> bool:
+        """Whether a changed file is one of an environment's own, or may be named in one."""
+        shared = environment_files(environment)
+        return not self._changed.isdisjoint(shared) or any(map(self._takes, shared))
+
+    def _takes(self, path: str) -> bool:
+        """Whether a file may name a changed one that it takes from the repository."""
+        raw = self._reader.raw(path)
+        if not isinstance(raw, bytes) or not self._words:
+            return False
+        named = b"from" in raw and any(word in raw for word in self._words)
+        return named or bool(_SPELT.search(raw))
 
     def _names(self, file: JobFile) -> frozenset[JobFile] | None:
         """Every spec that a file may extend, and others; None where its text does not show it."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from trainwright.model import Location
 from trainwright.plan.model import Cause
 from trainwright.pointer import Pointer
+from trainwright.specs import files
 from trainwright.specs.merge import BUILT_IN, Layered, leaves, lookup
 from trainwright.specs.yamlio import Document
 
@@ -24,8 +25,10 @@ def of_specs(before: Layered, after: Layered) -> Iterator[Cause]:
             yield Cause(pointer, was, now, _changed(before, after, pointer))
 
 
-def _changed(before: Layered, after: Layered, pointer: str) -> Location:
+def _changed(before: Layered, after: Layered, pointer: Pointer) -> Location:
     """The line of the new spec that decides; where the value is gone, the line that had it."""
+    if file := files.decided_by(after, pointer):
+        return file
     if lookup(after.data, pointer) is None and not any(True for _ in after.history(pointer)):
         return before.origin(pointer)
     if after.setter(pointer).label == BUILT_IN:

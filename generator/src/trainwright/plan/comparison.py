@@ -26,9 +26,9 @@ from trainwright.pointer import Pointer
 from trainwright.render.job import Rendered
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs.decision import Decision, Step, asks, finished_as
-from trainwright.specs import demand, git
+from trainwright.specs import demand, files, git
 from trainwright.specs.demand import NOTHING, Demand
-from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.load import RENDERED, JobFile
 from trainwright.specs.select import select
 from trainwright.specs.tree import Folder, Tree
 
@@ -54,14 +54,13 @@ def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
     tip = options.head or "HEAD"
     base = repository.merge_base(options.against, tip)
     head = repository.commit(options.head) if options.head else None
-    folder = f"{inside}/{ENVIRONMENTS}" if inside else ENVIRONMENTS
-    changed = repository.changed(base, folder, head)
+    changed = repository.changed(base, inside, head)
     tree: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(root)
     before = Side(repository.tree(base, inside, later=RENDERED))
     compared = _Comparison(
         before=before,
         after=Side(tree, earlier=before),
-        changed=frozenset(f"{ENVIRONMENTS}/{path}" for path in changed),
+        changed=changed,
         patterns=patterns,
         options=options,
         earlier=Earlier(repository, base, inside),
@@ -316,9 +315,12 @@ class _Comparison:
 
     def _shared(self, change: JobChange) -> frozenset[str]:
         """The changed files that a job shares with others and that made it change."""
-        there = self.after.has(change.file)
-        read = self.after.job(change.file).loaded.files if there else ()
-        changed = frozenset(read) & self._changed - {change.file.path}
+        resolved = self.after.job(change.file) if self.after.has(change.file) else None
+        read = resolved.loaded.files if resolved else ()
+        own = {change.file.path}
+        if resolved and resolved.sources:
+            own |= {path for _, path in files.named(resolved.sources.own)}
+        changed = frozenset(read) & self._changed - own
         if change.action is not Action.HELD:
             return changed
         return changed & {cause.place.file for cause in change.causes} or changed

@@ -13,8 +13,7 @@ RUNTIME = ("python", "-m", "trainwright_runtime")
 # The entrypoint's checks before training, and which of them it does unasked.
 CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
 _UNASKED: Mapping[str, bool] = {"shm": True, "disk": True, "checkpoint": True}
-SCRIPT_FOLDER = "/opt/trainwright"  # where a script that the spec holds is mounted
-SCRIPT_FILE = "main.py"
+SCRIPT_PATH = "/opt/trainwright/main.py"  # where a script that the spec holds is mounted
 
 _WRITTEN_FLAG = re.compile(r"--([A-Za-z0-9][A-Za-z0-9._-]*)(?:=(.*))?", re.DOTALL)
 _NEGATIVE = re.compile(r"-\d.*|-\.\d.*")
@@ -38,7 +37,7 @@ def command_line(
     entry = job.entrypoint
     if entry.argv:
         return list(entry.argv)
-    script = f"{SCRIPT_FOLDER}/{SCRIPT_FILE}" if entry.inline else entry.script
+    script = SCRIPT_PATH if entry.inline else entry.script
     program = [script] if script else ["-m", entry.module]
     if job.launcher == "torchrun":
         return ["torchrun", f"--nproc-per-node={job.procs_per_node}", *rendezvous, *program]

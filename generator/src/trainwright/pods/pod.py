@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from trainwright.errors import TrainwrightError
 from trainwright.model import Data, Manifest
@@ -33,6 +33,10 @@ class EnvVar:
 class Port:
     name: str
     number: int
+
+
+# Files by ConfigMap and key: bytes where they are not text.
+Configs: TypeAlias = Mapping[str, Mapping[str, str | bytes]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,4 +213,4 @@ class Operator:
 
     name: str
     pods: Callable[[Manifest, Sequence[Manifest], int | None], Workload]
-    configs: Callable[[Manifest], Mapping[str, Mapping[str, str]]] = lambda _: {}
+    configs: Callable[[Manifest], Configs] = lambda _: {}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trainwright.kinds import predicted
 from trainwright.pods import ranks
-from trainwright.pods.pod import Workload
+from trainwright.pods.pod import Configs, Workload
 from trainwright.pods.ranks import Process
 from trainwright.rehearsal import RehearsalError, packages, processes, rendering, reported, staging
 from trainwright.rehearsal.names import LOOPBACK
@@ -86,9 +86,12 @@ class Rehearsal:
         """Run it to its end."""
         for folder in self.staging.folders:
             folder.mkdir(parents=True, exist_ok=True)
-        for path, text in self.staging.files.items():
+        for path, file in self.staging.files.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
+            path.unlink(missing_ok=True)  # of an earlier rehearsal, and perhaps read only
+            path.write_bytes(file.raw)
+            if file.mode is not None:
+                path.chmod(file.mode)
         for stale in (self.work / "reports").glob("*/*.json"):
             stale.unlink()
         return processes.run(self.staging.processes, self.workload, self.code, audience)
@@ -134,7 +137,7 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
 
 def _staged(
     workload: Workload,
-    configs: Mapping[str, Mapping[str, str]],
+    configs: Configs,
     machine: Machine,
     options: RehearsalOptions,
 ) -> tuple[Machine, Staging]:

@@ -12,10 +12,10 @@ from trainwright.findings.credentials import named
 from trainwright.pods import command as commands
 from trainwright.pods import ranks
 from trainwright.pods.command import RUNTIME
-from trainwright.pods.pod import EnvVar, Pod
+from trainwright.pods.pod import Configs, EnvVar, Pod
 from trainwright.rehearsal import RehearsalError, packages
 from trainwright.rehearsal.names import LOOPBACK, Names
-from trainwright.rehearsal.volumes import Volumes
+from trainwright.rehearsal.volumes import StagedFile, Volumes
 
 MARK = "TRAINWRIGHT_REHEARSAL"  # in the env of every process, however far it strays
 REPORTS = "TRAINWRIGHT_REPORT_DIR"
@@ -69,7 +69,7 @@ class Staging:
 
     processes: tuple[LocalProcess, ...]
     folders: tuple[Path, ...]
-    files: Mapping[Path, str] = field(default_factory=dict)
+    files: Mapping[Path, StagedFile] = field(default_factory=dict)
     modules: tuple[str, ...] = ()  # that the interpreter has to find
     secrets: tuple[str, ...] = ()  # texts to keep out of all output
     notes: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ class Staging:
 
 def stage(
     pods: tuple[Pod, ...],
-    configs: Mapping[str, Mapping[str, str]],
+    configs: Configs,
     machine: Machine,
     extra: tuple[str, ...] = (),
 ) -> Staging:

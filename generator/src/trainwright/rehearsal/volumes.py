@@ -4,42 +4,69 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from trainwright.pods.pod import Mount, Pod
+from trainwright.model import Data
+from trainwright.pods.pod import Configs, Mount, Pod
 from trainwright.rehearsal import RehearsalError
 
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - every machine has one
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """What a file holds, and the permissions that it is given, if any are asked for."""
+
+    raw: bytes
+    mode: int | None = None
 
 
 class Volumes:
     """Which folder stands for which mount.
 
     A claim is one folder for all pods, an emptyDir one for each, as on the cluster. Files of a
-    ConfigMap that is rendered along are written; the rest starts as the folder is found.
+    ConfigMap that is rendered along are written: those that are mounted one by one lie below a
+    folder that stands for the container's root, so that their own folders can be named as well.
+    The rest starts as the folder is found.
     """
 
-    def __init__(self, base: Path, pods: tuple[Pod, ...], configs: Mapping[str, Mapping[str, str]]):
+    def __init__(self, base: Path, pods: tuple[Pod, ...], configs: Configs):
         self._base = base
         self._pods = pods
         self._configs = configs
-        self.files: dict[Path, str] = dict(self._config_files())
+        self.files: dict[Path, StagedFile] = dict(self._config_files())
 
     def path(self, pod: Pod, text: str) -> str:
         """Text with every path on a volume of the pod replaced by the path here."""
         mounts = {mount.path.rstrip("/"): mount for mount in _mounts(pod)}
         if not mounts:
             return text
+        here = {path: self._local(pod, mount) for path, mount in mounts.items()}
+        above = {path: folder for path, folder in self._above(pod) if path not in here}
         # The longest first, since one volume may be mounted inside another; all in one go, since
-        # the folder here may begin like a mount.
-        paths = "|".join(map(re.escape, sorted(mounts, key=len, reverse=True)))
+        # the folder here may begin like a mount. A folder around files stands for itself alone:
+        # the image may have more in it.
         return re.sub(
-            rf"(?<![\w./-])({paths})(?![\w.-])",
-            lambda match: str(self._local(pod, mounts[match.group()])),
+            rf"(?<![\w./-])(?:({_any(here)})(?![\w.-])|({_any(above)})(?=/?(?![\w./-])))",
+            lambda match: str(here[match[1]] if match[1] else above[match[2]]),
             text,
         )
 
+    def _above(self, pod: Pod) -> Iterator[tuple[str, Path]]:
+        """The folders around files that are mounted one by one."""
+        for mount in filter(self._is_file, _mounts(pod)):
+            for folder in PurePosixPath(mount.path).parents:
+                if folder != folder.parent:
+                    yield str(folder), self._base / mount.volume / str(folder)[1:]
+
+    def _is_file(self, mount: Mount) -> bool:
+        """Whether a mount is one file of a ConfigMap that is at hand."""
+        return bool(mount.sub_path) and _config(mount).get("name", "") in self._configs
+
     def _local(self, pod: Pod, mount: Mount) -> Path:
+        if self._is_file(mount):
+            return self._base / mount.volume / mount.path.lstrip("/")
         return self._folder(pod, mount) / mount.sub_path
 
     def _folder(self, pod: Pod, mount: Mount) -> Path:
@@ -61,15 +88,27 @@ class Volumes:
                 found[self._folder(pod, mount) if file else self._local(pod, mount)] = None
         return tuple(found)
 
-    def _config_files(self) -> Iterator[tuple[Path, str]]:
+    def _config_files(self) -> Iterator[tuple[Path, StagedFile]]:
         for pod in self._pods:
             for mount in _mounts(pod):
-                source = mount.source.get("configMap") or {}
-                data = self._configs.get(source.get("name", ""), {})
-                items = source.get("items") or [{"key": key, "path": key} for key in data]
-                for item in items:
-                    if item["key"] in data:
-                        yield self._folder(pod, mount) / item["path"], data[item["key"]]
+                for item, found in self._items(mount):
+                    if self._is_file(mount):
+                        inside = str(item["path"]) == mount.sub_path
+                        path = self._local(pod, mount) if inside else None
+                    else:
+                        path = self._folder(pod, mount) / item["path"]
+                    if path is not None:
+                        yield path, found
+
+    def _items(self, mount: Mount) -> Iterator[tuple[Mapping[str, Data], StagedFile]]:
+        """The files of a mounted ConfigMap, with where they lie in it."""
+        source = _config(mount)
+        data = self._configs.get(source.get("name", ""), {})
+        for item in source.get("items") or [{"key": key, "path": key} for key in data]:
+            if item["key"] in data:
+                text = data[item["key"]]
+                raw = text if isinstance(text, bytes) else text.encode()
+                yield item, StagedFile(raw, item.get("mode", source.get("defaultMode")))
 
     def notes(self) -> Iterator[str]:
         """Which folder stands for which path; code that spells such a path will not find it."""
@@ -77,9 +116,21 @@ class Volumes:
         for pod in self._pods:
             for mount in _mounts(pod):
                 own = "/<pod>" if "emptyDir" in mount.source else ""
-                folder = f"{self._base / mount.volume}{own}"
-                said[f"volume: {mount.path} is {folder} in argv and env, {_was(mount)}"] = None
+                here = f"{self._base / mount.volume}{own}"
+                what = "file" if self._is_file(mount) else "volume"
+                here = str(self._local(pod, mount)) if what == "file" else here
+                said[f"{what}: {mount.path} is {here} in argv and env, {_was(mount)}"] = None
         yield from said
+
+
+def _any(paths: Mapping[str, Path]) -> str:
+    """A pattern for one of some paths; for none of them where there are none."""
+    return "|".join(map(re.escape, sorted(paths, key=len, reverse=True))) or "(?!)"
+
+
+def _config(mount: Mount) -> Mapping[str, Data]:
+    found: Mapping[str, Data] = mount.source.get("configMap") or {}
+    return found
 
 
 def _mounts(pod: Pod) -> Iterator[Mount]:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from posixpath import join
 
 from trainwright import quantity
 from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.model import GIVEN, Data, Environment, Job, Mount, Volume
+from trainwright.model import GIVEN, Data, Environment, File, Job, Mount, Volume
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import command
 from trainwright.pointer import Pointer
 from trainwright.render import references, variables
 from trainwright.specs.merge import merge
+from trainwright.specs.yamlio import Block
 
 MANAGED_BY = "trainwright"
-SCRIPT_VOLUME = "trainwright-script"
 _DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take half of
 
 
@@ -47,7 +50,8 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         },
         "resources": _resources(job),
         "shm": {"sizeLimit": _shm(job)},
-        "volumes": [*(_volume(job, volume) for volume in job.volumes), *_script(job, name)],
+        "volumes": [_volume(job, volume) for volume in job.volumes],
+        "files": _files(job),
         **({} if placed_by_kueue(job, environment) else _placement(job)),
         "affinity": dict(job.affinity),
         "podSecurityContext": _pod_security(job, environment),
@@ -318,14 +322,40 @@ def _claim_name(job: Job, volume: Volume) -> str:
     return f"{job.name}-{volume.name}"
 
 
-def _script(job: Job, name: str) -> Iterator[dict[str, Data]]:
-    if job.entrypoint.inline:
-        yield {
-            "name": SCRIPT_VOLUME,
-            "source": {"configMap": {"name": name}},
-            "mountPath": command.SCRIPT_FOLDER,
-            "readOnly": True,
-        }
+def _files(job: Job) -> dict[str, Data]:
+    """The files of the run by path, the inline script among them, and their keys."""
+    script = job.entrypoint.inline
+    files = {file.name: file for file in job.files}
+    if script:
+        files[command.SCRIPT_PATH] = File.of(command.SCRIPT_PATH, script.encode())
+    keys = _config_keys(files)
+    return {path: {"key": keys[path], **_file(files[path])} for path in sorted(files)}
+
+
+def _file(file: File) -> dict[str, Data]:
+    found: dict[str, Data] = {"content": Block(file.content)}
+    if file.binary:
+        found = {"binary": file.binary}
+    return {**found, "mode": int(file.mode, 8)} if file.mode else found
+
+
+_NOT_IN_KEYS = re.compile(r"[^-._A-Za-z0-9]|^\.(?=\.)")
+_LONGEST_KEY = 253
+
+
+def _config_keys(paths: Collection[str]) -> dict[str, str]:
+    """The key of each file: its name, unless another one has it, too.
+
+    https://kubernetes.io/docs/concepts/configuration/configmap/#configmap-object
+    """
+    names = {path: _NOT_IN_KEYS.sub("_", path.rpartition("/")[2]) for path in paths}
+    several = {name for name, count in Counter(names.values()).items() if count > 1}
+    for path, name in names.items():
+        # A script is main.py whatever else there is.
+        if (name in several or len(name) > _LONGEST_KEY) and path != command.SCRIPT_PATH:
+            mark = hashlib.sha256(path.encode()).hexdigest()[:8]
+            names[path] = f"{mark}-{name[-200:]}"
+    return names
 
 
 def _metrics_ports(job: Job) -> list[Data]:
@@ -351,7 +381,6 @@ def _supporting(job: Job) -> dict[str, Data]:
         if secret.external
     }
     return {
-        "script": job.entrypoint.inline,
         "claims": [_claim(job, volume) for volume in job.volumes if volume.create],
         "externalSecret": {k: {n: v for n, v in e.items() if v} for k, e in external.items()},
         "createServiceAccount": job.create_service_account or "",

@@ -103,8 +103,11 @@ def _in_files(subject: Subject) -> Iterator[Hit]:
     for name, value in mapping(subject.body.get("data")).items():
         found = kind(text(value))
         if found and found != RANDOM:
+            files = subject.job.files if subject.job else ()
+            path = next((file.name for file in files if file.content == value), "")
+            spec = Pointer.of("files", path) if path else Pointer("/entrypoint/inline")
             pointer = Pointer.of("data", str(name))
-            yield Hit(pointer, f"{name} holds a {found}", spec=Pointer("/entrypoint/inline"))
+            yield Hit(pointer, f"{path or name} holds a {found}", spec=spec)
 
 
 def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterator[Hit]:

@@ -12,7 +12,7 @@ from trainwright.runs import identity, meaning
 from trainwright.runs.adjust import CannotAdjust, began_in, recorded_job
 from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
-from trainwright.specs import pools, resolve, schema
+from trainwright.specs import files, pools, resolve, schema
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import Layered, stack
 from trainwright.specs.yamlio import Document
@@ -207,7 +207,7 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     for path, before, after in differing:
         if not same or path[0] in IN_PLACE:
             at = Pointer.of(*path)
-            yield Held(at, before, after, spec.authored(at))
+            yield Held(at, before, after, files.decided_by(spec, at) or spec.authored(at))
     then, now = _facts(sources, record)
     pool, pool_now = (list(facts.get("pools", {}).values()) for facts in (then, now))
     if pool and pool == pool_now:

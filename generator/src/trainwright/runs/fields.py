@@ -63,6 +63,7 @@ _OF_THE_FILE = (
 )
 # What an edit of any other field does not do: begin a new run, and hold where the line is shared.
 _UNLIKE_OTHERS = (
+    JobField("files", note="So does an edit of a file that is named there with `from`."),
     JobField("pool", note="By another name for the same nodes: no effect."),
     JobField(
         "maxDuration",

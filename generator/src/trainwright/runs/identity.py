@@ -50,7 +50,9 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
 
     Empty values are left out, so that a field added to the spec later leaves existing names alone.
     """
-    found = _canonical(job, NOT_IDENTITY | {"pool", "flags"})
+    found = _canonical(job, NOT_IDENTITY | {"pool", "flags", "files"})
+    if job.files:  # wherever their bytes are written
+        found["files"] = {file.name: [file.digest, file.mode] for file in job.files}
     if job.flags:
         found["flags"] = command.flag_arguments(job.flags)
     if job.pool:  # what it leads to, by whatever name

@@ -15,7 +15,7 @@ from trainwright.errors import SelectionError, SourceError
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer
-from trainwright.specs import schema
+from trainwright.specs import files, schema
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, lookup, merge
 from trainwright.specs.pools import ENVIRONMENT, stacked
 from trainwright.specs.schema_errors import Violation, show
@@ -244,6 +244,13 @@ class LoadedJob:
     source: str
 
 
+def _around(path: str) -> Iterator[str]:
+    """A path and the folders around it, but for environments/ itself, which is there."""
+    while path and path != ENVIRONMENTS:
+        yield path
+        path = path.rpartition("/")[0]
+
+
 _FLAG = re.compile(r"(?:(?:/pools/[^/]+)?/defaults)?/flags/.")
 
 
@@ -308,8 +315,7 @@ class Reader:
         return self._raw.get(path)
 
     def _read(self, path: str) -> bytes | Finding:
-        folder = path.rpartition("/")[0]
-        if "link" in map(self.tree.kind, (path, folder, folder.rpartition("/")[0])):
+        if "link" in map(self.tree.kind, _around(path)):
             return _link(path)
         if self.tree.kind(path) == "special":
             return _special(path)
@@ -342,6 +348,24 @@ class Reader:
         if isinstance(raw, Finding):
             return ""
         return hashlib.sha256(raw.replace(b"\r\n", b"\n")).hexdigest()
+
+    def repository_file(self, path: str) -> bytes | Finding:
+        """A file of the repository that a spec names, or the finding that it cannot be used."""
+        for name in _around(path):
+            if self.tree.kind(name) == "link":
+                message = f"{name} is a symbolic link, which could lead out of the repository"
+                return dx.FILE.at(Location(path), message, remedy="Name the file itself.")
+        if path.startswith(".git/"):
+            message = f"{path} is git's own, and in no commit"
+            return dx.FILE.at(Location(path), message, remedy="Name a file that is committed.")
+        if self.tree.kind(path) == "folder":
+            message = f"{path} is a folder"
+            return dx.FILE.at(Location(path), message, remedy="Name each file of it by itself.")
+        return self.raw(path)
+
+    def with_files(self, spec: Layered) -> files.WithFiles:
+        """A spec with the digests of the files of the repository that its layers name."""
+        return files.with_files(spec, self.repository_file)
 
     def document(self, path: str) -> Document | tuple[Finding, ...]:
         """A parsed file, or what is wrong with it."""
@@ -418,12 +442,13 @@ class Reader:
                 chain.append(Layer("job" if path == file.path else "base", document))
         if findings:
             return LoadedJob(file, None, tuple(findings), tuple(paths), source)
-        own = chain[0].document
-        findings.extend(_name_agrees(file, own))
-        spec = stacked(environment.layers, chain[::-1])
+        findings.extend(_name_agrees(file, chain[0].document))
+        taken = self.with_files(stacked(environment.layers, chain[::-1]))
+        findings.extend(taken.findings)
+        spec = taken.spec
         findings.extend(violations(schema.effective_job(), spec, str(file)))
         usable = None if findings else spec
-        return LoadedJob(file, usable, tuple(findings), tuple(paths), source)
+        return LoadedJob(file, usable, tuple(findings), (*paths, *taken.paths), source)
 
     def chain(
         self, file: JobFile, findings: list[Finding]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 
 from trainwright.model import Data, Location
@@ -58,11 +58,13 @@ class Layered:
     """A merged spec that can say which line set any of its values.
 
     Nothing is recorded while merging: since maps merge and everything else replaces, the origin
-    of an effective value is simply the topmost layer that wrote its pointer.
+    of an effective value is simply the topmost layer that wrote its pointer. `contents` are the
+    bytes of the files of the repository that it names, by path (see `files`).
     """
 
     data: Mapping[str, Data]
     layers: tuple[Layer, ...]  # lowest first
+    contents: Mapping[str, bytes] = field(default_factory=dict)
 
     def origin(self, pointer: str) -> Location:
         """Where the effective value was written, or the nearest mapping around it."""

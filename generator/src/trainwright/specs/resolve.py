@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from trainwright.findings import diagnostics as dx
@@ -25,9 +26,9 @@ from trainwright.model import (
     Waiver,
     spelled,
 )
-from trainwright.pods.command import SCRIPT_FOLDER
+from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pointer import Pointer
-from trainwright.specs import convert, pod_parts
+from trainwright.specs import convert, files, pod_parts
 from trainwright.specs.load import LoadedEnvironment
 from trainwright.specs.merge import Layered, merge
 from trainwright.specs.pod_parts import PodPart
@@ -90,7 +91,7 @@ def typed(spec: Layered, environment: Environment, source: str) -> Job:
     data = spec.data
     gpus = data.get("resources", {}).get("gpu", 0)
     procs, backend = data.get("procsPerNode", "auto"), data.get("backend", "auto")
-    return convert.value(
+    found = convert.value(
         Job,
         data,
         environment=environment.name,
@@ -108,6 +109,7 @@ def typed(spec: Layered, environment: Environment, source: str) -> Job:
             for rule, waiver in data.get("waivers", {}).items()
         ),
     )
+    return replace(found, files=files.resolved(found.files, spec)) if found.files else found
 
 
 # --- what no schema can see --------------------------------------------------------------------
@@ -120,6 +122,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _elastic_range(job, spec)
     yield from _accelerators(job, spec, environment)
     yield from _mounts(job, spec)
+    yield from _files(job, spec)
     yield from _grace(job, spec)
     yield from _preflight(job, spec)
     yield from pod_parts.problems(_pod_parts(spec), spec, environment.kubernetes_version)
@@ -242,8 +245,9 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
 
 def _mounts(job: Job, spec: Layered) -> Iterator[Finding]:
     seen: dict[str, str] = {"/dev/shm": "shm"} if job.shm != "none" else {}  # noqa: S108
+    seen |= {file.name: Pointer.of("files", file.name).dotted for file in job.files}
     if job.entrypoint.inline:
-        seen[SCRIPT_FOLDER] = "entrypoint.inline"
+        seen[SCRIPT_PATH] = "entrypoint.inline"
     for volume in job.volumes:
         at = Pointer.of("volumes", volume.name)
         if not volume.mounted:
@@ -271,6 +275,29 @@ def _places(volume: Volume, at: Pointer) -> Iterator[tuple[Pointer, Mount]]:
     first = (at,) if volume.mount_path else ()
     further = (at / "mounts" / index for index in range(len(volume.mounts)))
     return zip((*first, *further), volume.mounted, strict=True)
+
+
+def _files(job: Job, spec: Layered) -> Iterator[Finding]:
+    """More than a ConfigMap can hold, and files in the place of others."""
+    taken = {SCRIPT_PATH: "entrypoint.inline"} if job.entrypoint.inline else {}
+    taken |= {"/dev/shm": "shm"} if job.shm != "none" else {}  # noqa: S108
+    for file in job.files:
+        if file.name in taken:
+            at = Pointer.of("files", file.name)
+            message = f"{at.dotted} and {taken[file.name]} are both mounted at {file.name}"
+            yield _at(dx.CONTRADICTION, spec, at, message)
+    sizes = {Pointer.of("files", file.name): len(file.raw) for file in job.files}
+    if job.entrypoint.inline:
+        sizes[Pointer.of("entrypoint", "inline")] = len(job.entrypoint.inline.encode())
+    total = sum(sizes.values())
+    if total > files.LIMIT:
+        largest = max(sizes, key=lambda at: sizes[at])
+        message = (
+            f"the files of the run have {total} bytes, a ConfigMap holds {files.LIMIT}: "
+            f"{total - files.LIMIT} too many, and {largest.dotted} has {sizes[largest]}"
+        )
+        remedy = "Put large files into the image, or on a volume."
+        yield _at(dx.FILE, spec, largest, message, remedy=remedy)
 
 
 def _claim_fits(job: Job, spec: Layered, claim: Claim, at: Pointer) -> Iterator[Finding]:

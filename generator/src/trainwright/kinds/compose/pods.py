@@ -183,7 +183,8 @@ def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[M
 
     for config in service.get("configs") or ():
         name, target = config["source"], PurePosixPath(config["target"])
-        items = [{"key": "content", "path": target.name}]
+        mode = {"mode": int(str(config["mode"]), 8)} if "mode" in config else {}
+        items = [{"key": "content", "path": target.name, **mode}]
         yield Mount(
             path=str(target),
             volume=name,

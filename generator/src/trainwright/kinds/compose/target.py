@@ -81,6 +81,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from _unsupported_devices(job)
     yield from _unsupported_mounts(job)
     yield from _unsupported_variables(job)
+    yield from _unsupported_files(job)
     yield from _unsupported_security(job, environment)
     yield from _expansions(job)
     yield from _units(job)
@@ -160,6 +161,13 @@ def _unsupported_variables(job: Job) -> Iterator[Unsupported]:
             message = "External Secrets run in a cluster"
             remedy = "Write name and key; the value comes from the shell's own environment."
             yield Unsupported(Pointer.of("secrets", variable, "external"), message, remedy)
+
+
+def _unsupported_files(job: Job) -> Iterator[Unsupported]:
+    for file in job.files:
+        if file.binary:
+            path, message = Pointer.of("files", file.name), "a compose file holds text only"
+            yield Unsupported(path, message, "Put the file into the image, or into a folder.")
 
 
 def _unsupported_security(job: Job, environment: Environment) -> Iterator[Unsupported]:

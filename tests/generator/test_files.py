@@ -1,0 +1,319 @@
+"""Files that travel with a run: what is rendered of them, what starts another run, what is refused."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import git_repository as git
+from repository import Repository
+from trainwright.kinds import TARGETS
+
+TEXT = "stage: 2\nname: ünï\n"
+BYTES = b"\x00\x01\xff"
+TOKEN = "hf_" + "aB3" * 12  # by its form
+
+
+def _put(repository: Repository, path: str, content: str | bytes) -> None:
+    full = repository.root / path
+    full.parent.mkdir(parents=True, exist_ok=True)
+    full.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def _rendered(repository: Repository, job: str = "dev/mnist", *options: str) -> dict[str, Any]:
+    """What is rendered for a job, by the name of the file."""
+    done = repository.run("render", *options)
+    assert done.exit_code == 0, done.output
+    folder = repository.root / "environments" / job.replace("/", "/rendered/")
+    return {
+        path.name: yaml.load(path.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
+        for path in folder.iterdir()
+    }
+
+
+def _name(repository: Repository, job: str = "dev/mnist") -> str:
+    path = repository.root / "environments" / job.replace("/", "/rendered/") / "run.lock"
+    return str(json.loads(path.read_text())["object"])
+
+
+def _refused(repository: Repository) -> str:
+    done = repository.run("check", "--no-cache")
+    assert done.exit_code == 1, done.output
+    return done.output
+
+
+def test_files_are_an_immutable_config_map_of_the_run(repository: Repository) -> None:
+    _put(repository, "configs/ds.yaml", TEXT)
+    _put(repository, "configs/tokenizer.bin", BYTES)
+    repository.job(
+        "dev/mnist",
+        """\
+files:
+  /etc/train/ds.yaml: {from: configs/ds.yaml}
+  /etc/train/tokenizer.bin: {from: configs/tokenizer.bin}
+  /etc/other/ds.yaml: {content: "a: 1"}
+  /usr/local/bin/prepare: {content: "#!/bin/sh\\ntrue\\n", mode: "0755"}
+""",
+    )
+    rendered = _rendered(repository)
+    config = rendered["configmap.yaml"]
+    assert config["immutable"] is True
+    assert config["metadata"]["name"] == _name(repository)
+    (template, _) = rendered["pytorchjob.yaml"]["spec"]["pytorchReplicaSpecs"].values()
+    pod = template["template"]["spec"]
+    (volume,) = [v for v in pod["volumes"] if "configMap" in v]
+    assert volume["configMap"]["name"] == config["metadata"]["name"]
+    modes = {item["key"]: item.get("mode") for item in volume["configMap"]["items"]}
+    mounts = [m for m in pod["containers"][0]["volumeMounts"] if m["name"] == volume["name"]]
+    assert all(mount["readOnly"] for mount in mounts)
+    keys = {mount["mountPath"]: mount["subPath"] for mount in mounts}
+    texts = {path: config["data"][key] for path, key in keys.items() if key in config["data"]}
+    assert texts == {
+        "/etc/train/ds.yaml": TEXT,
+        "/etc/other/ds.yaml": "a: 1",
+        "/usr/local/bin/prepare": "#!/bin/sh\ntrue\n",
+    }
+    binary = {keys["/etc/train/tokenizer.bin"]: base64.b64encode(BYTES).decode()}
+    assert config["binaryData"] == binary
+    assert modes[keys["/usr/local/bin/prepare"]] == 0o755
+    assert modes[keys["/etc/other/ds.yaml"]] is None
+
+
+def test_a_script_in_the_spec_is_a_file_beside_the_others(repository: Repository) -> None:
+    path = repository.job("dev/mnist", 'files: {/srv/main.py: {content: "pass\\n"}}\n')
+    path.write_text(path.read_text().replace("{script: train.py}", '{inline: "print(1)\\n"}'))
+    config = _rendered(repository)["configmap.yaml"]
+    assert config["data"]["main.py"] == "print(1)\n"
+    assert sorted(config["data"].values()) == ["pass\n", "print(1)\n"]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_carries_text(target: str, repository: Repository) -> None:
+    from trainwright import equivalence
+    from trainwright.render import objects
+
+    version = ': {version: "1.9", restrictedInitContainer: true}' if target == "pytorchjob" else ""
+    version = ': {version: "2.3"}' if target == "trainjob" else version or ": {}"
+    path = repository.environment("dev")
+    path.write_text(
+        "".join(line for line in path.read_text().splitlines(True) if "targets" not in line)
+        + f"targets: {{{target}{version}}}\ndefaults: {{target: {target}}}\n"
+    )
+    _put(repository, "configs/ds.yaml", TEXT + "price: 5$\n")
+    job = repository.job("dev/mnist", "files: {/etc/ds.yaml: {from: configs/ds.yaml}}\n")
+    text = job.read_text().replace("nodes: 2\n", "").replace("maxDuration: 2h\n", "")
+    job.write_text(f"{text}security: {{runAsUser: 1000}}\n")
+    assert repository.run("render").exit_code == 0
+    folder = repository.root / "environments/dev/rendered/mnist"
+    files = {p.name: p.read_text() for p in folder.iterdir() if p.suffix == ".yaml"}
+    form = equivalence.normal_form(objects.manifests(files, target))
+    assert form.pods[0].files == {"/etc/ds.yaml": TEXT + "price: 5$\n"}
+
+
+def test_a_compose_file_holds_text_only(repository: Repository) -> None:
+    repository.environment("dev", "pools: {}\n").write_text(
+        (repository.root / "environments/dev/environment.yaml")
+        .read_text()
+        .replace('pytorchjob: {version: "1.9", restrictedInitContainer: true}', "compose: {}")
+    )
+    _put(repository, "tok.bin", BYTES)
+    job = repository.job("dev/mnist", "target: compose\nfiles: {/etc/tok: {from: tok.bin}}\n")
+    job.write_text(job.read_text().replace("nodes: 2\n", "").replace("maxDuration: 2h\n", ""))
+    assert "compose: a compose file holds text only" in _refused(repository)
+
+
+# --- what starts another run ---------------------------------------------------------------------
+
+
+def test_an_edit_of_a_file_of_the_job_starts_a_run(repository: Repository) -> None:
+    _put(repository, "configs/ds.yaml", TEXT)
+    repository.job("dev/mnist", "files: {/etc/ds.yaml: {from: configs/ds.yaml}}\n")
+    _rendered(repository)
+    before = _name(repository)
+    assert repository.run("render", "--check").exit_code == 0
+    _put(repository, "configs/ds.yaml", TEXT + "more: 1\n")
+    assert repository.run("render", "--check").exit_code == 1
+    assert _rendered(repository)["configmap.yaml"]["data"]["ds.yaml"] == TEXT + "more: 1\n"
+    assert _name(repository) != before
+
+
+@pytest.mark.parametrize("layer", ["base", "environment", "defaults"])
+def test_an_edit_of_a_file_that_jobs_share_is_held(layer: str, repository: Repository) -> None:
+    _put(repository, "configs/ds.yaml", TEXT)
+    files = "files: {/etc/ds.yaml: {from: configs/ds.yaml}}"
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: {}\n"
+    repository.job("dev/mnist", "extends: base/mnist\n" if layer == "base" else "")
+    if layer == "base":
+        repository.write("base/jobs/mnist.yaml", head.format("JobSpec") + f"name: mnist\n{files}\n")
+    elif layer == "environment":
+        repository.environment("dev", f"defaults: {{{files}}}\n")
+    else:
+        repository.write("defaults.yaml", head.format("Defaults") + f"defaults: {{{files}}}\n")
+    _rendered(repository)
+    before = repository.tree()
+    _put(repository, "configs/ds.yaml", "other: 1\n")
+    _rendered(repository)
+    assert repository.tree() == before
+    listed = repository.run("list", "jobs").output
+    assert "files" in listed
+    assert repository.run("rerun", "dev/mnist").exit_code == 0
+    assert _rendered(repository)["configmap.yaml"]["data"]["ds.yaml"] == "other: 1\n"
+
+
+def test_where_the_bytes_are_written_makes_no_difference(repository: Repository) -> None:
+    _put(repository, "a.yaml", TEXT)
+    job = repository.job("dev/mnist", "files: {/etc/ds.yaml: {from: a.yaml}}\n")
+    _rendered(repository)
+    before = _name(repository)
+    (repository.root / "a.yaml").rename(repository.root / "b.yaml")
+    job.write_text(job.read_text().replace("from: a.yaml", "from: b.yaml"))
+    _rendered(repository)
+    assert _name(repository) == before
+    written = "{content: " + json.dumps(TEXT) + "}"
+    job.write_text(job.read_text().replace("{from: b.yaml}", written))
+    _rendered(repository)
+    assert _name(repository) == before
+
+
+def test_a_run_goes_on_with_its_bytes_while_it_is_suspended(repository: Repository) -> None:
+    _put(repository, "configs/ds.yaml", TEXT)
+    base = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: mnist\n"
+    base += "files: {/etc/ds.yaml: {from: configs/ds.yaml}}\n"
+    repository.write("base/jobs/mnist.yaml", base)
+    repository.job("dev/mnist", "extends: base/mnist\n")
+    _rendered(repository)
+    before = _name(repository)
+    _put(repository, "configs/ds.yaml", "other: 1\n")
+    assert repository.run("suspend", "dev/mnist").exit_code == 0
+    rendered = _rendered(repository)
+    assert _name(repository) == before
+    assert rendered["pytorchjob.yaml"]["spec"]["runPolicy"]["suspend"] is True
+    assert rendered["configmap.yaml"]["data"]["ds.yaml"] == TEXT
+
+
+def test_the_cache_notices_another_file(repository: Repository) -> None:
+    _put(repository, "configs/ds.yaml", TEXT)
+    repository.job("dev/mnist", "files: {/etc/ds.yaml: {from: configs/ds.yaml}}\n")
+    assert repository.run("check").exit_code == 0
+    _put(repository, "configs/ds.yaml", f"token: {TOKEN}\n")
+    assert repository.run("check").exit_code == 1
+    (repository.root / "configs/ds.yaml").unlink()
+    assert "configs/ds.yaml does not exist" in repository.run("check").output
+    _put(repository, "configs/ds.yaml", TEXT)
+    assert repository.run("check").exit_code == 0
+
+
+def test_the_plan_shows_the_jobs_of_a_file_that_changed(repository: Repository) -> None:
+    root = git.init(repository.root)
+    _put(repository, "configs/own file.yaml", TEXT)
+    _put(repository, "configs/shared.yaml", TEXT)
+    repository.job("dev/mnist", "files: {/etc/own.yaml: {from: configs/own file.yaml}}\n")
+    repository.environment("qa", "defaults: {files: {/etc/ds.yaml: {from: configs/shared.yaml}}}\n")
+    repository.job("qa/bert")
+    repository.job("qa/other")
+    _rendered(repository)
+    git.commit(root)
+    _put(repository, "configs/own file.yaml", "other: 1\n")
+    shown = repository.run("plan", "--against", "HEAD", "-o", "json")
+    assert shown.exit_code in (0, 1), shown.output
+    (change,) = json.loads(shown.stdout)["plan"]["changes"]
+    assert (change["job"], change["action"]) == ("dev/mnist", "new run")
+    assert change["causes"][0]["place"]["file"] == "configs/own file.yaml"
+    git.git(root, "checkout", "--quiet", ".")
+    _put(repository, "configs/shared.yaml", "other: 1\n")
+    shown = repository.run("plan", "--against", "HEAD")
+    assert "configs/shared.yaml holds back 2 runs, 0 start" in shown.output
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+NOT_THERE = {
+    "configs/mising.yaml": "configs/mising.yaml does not exist",
+    "configs/linked.yaml": "configs/linked.yaml is a symbolic link",
+    "outside/passwd": "outside is a symbolic link",
+    "configs": "configs is a folder",
+    ".git/config": ".git/config is git's own",
+}
+
+
+@pytest.mark.parametrize("path", NOT_THERE)
+def test_what_cannot_be_used_is_said_at_the_line(
+    path: str, repository: Repository, tmp_path: Path
+) -> None:
+    _put(repository, ".git/config", "[remote]\n")
+    _put(repository, "configs/there.yaml", TEXT)
+    (repository.root / "configs/linked.yaml").symlink_to("there.yaml")
+    (repository.root / "outside").symlink_to("/etc")
+    job = repository.job("dev/mnist", f"files:\n  /etc/ds.yaml:\n    from: {path}\n")
+    line = len(job.read_text().splitlines())
+    output = _refused(repository)
+    assert NOT_THERE[path] in output
+    assert f"--> environments/dev/jobs/mnist.yaml:{line}:" in output
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", "a/../../b", "./a", "a//b", ""])
+def test_no_path_leaves_the_repository(path: str, repository: Repository) -> None:
+    _put(repository, "../secret", f"token: {TOKEN}\n")
+    repository.job("dev/mnist", f"files: {{/etc/ds.yaml: {{from: {json.dumps(path)}}}}}\n")
+    output = _refused(repository)
+    assert "TW010" in output
+    assert TOKEN not in output
+
+
+def test_a_pipe_is_not_waited_for(repository: Repository) -> None:
+    os.mkfifo(repository.root / "pipe")
+    repository.job("dev/mnist", "files: {/etc/ds.yaml: {from: pipe}}\n")
+    assert "pipes, sockets and devices are not read" in _refused(repository)
+
+
+def test_more_than_a_config_map_holds_is_refused_at_the_largest(repository: Repository) -> None:
+    _put(repository, "big.txt", "x" * (1024 * 1024 - 9))
+    repository.job("dev/mnist", 'files: {/a: {content: "0123456789"}, /b: {from: big.txt}}\n')
+    assert "1048577 bytes, a ConfigMap holds 1048576: 1 too many" in _refused(repository)
+    _put(repository, "big.txt", "x" * (1024 * 1024 - 10))
+    config = _rendered(repository)["configmap.yaml"]
+    assert len(config["data"]["b"]) + len(config["data"]["a"]) == 1024 * 1024
+    # A client-side apply would keep a copy of it in an annotation, which takes 256 KiB.
+    options = config["metadata"]["annotations"]["argocd.argoproj.io/sync-options"]
+    assert options == "ServerSideApply=true"
+
+
+def test_a_credential_in_a_file_is_found_where_the_file_is_named(repository: Repository) -> None:
+    _put(repository, "configs/ds.yaml", f"hub:\n  token: {TOKEN}\n")
+    job = repository.job("dev/mnist", "files:\n  /etc/ds.yaml:\n    from: configs/ds.yaml\n")
+    line = len(job.read_text().splitlines())
+    output = _refused(repository)
+    assert "error[TW710]: /etc/ds.yaml holds a Hugging Face token" in output
+    assert f"environments/dev/jobs/mnist.yaml:{line}" in output
+    assert TOKEN not in output
+
+
+def test_a_digest_holds_a_file_to_its_bytes(repository: Repository) -> None:
+    _put(repository, "ds.yaml", TEXT)
+    digest = f"sha256:{hashlib.sha256(TEXT.encode()).hexdigest()}"
+    repository.job("dev/mnist", f"files: {{/etc/ds.yaml: {{from: ds.yaml, digest: '{digest}'}}}}\n")
+    _rendered(repository)
+    _put(repository, "ds.yaml", "other: 1\n")
+    assert "ds.yaml is not the file with this digest, but sha256:" in _refused(repository)
+
+
+def test_two_things_at_one_path_are_refused(repository: Repository) -> None:
+    repository.job(
+        "dev/mnist",
+        "files: {/data: {content: a}}\nvolumes: {data: {claim: data, mountPath: /data/}}\n",
+    )
+    assert 'volumes.data and files["/data"] are both mounted at /data' in _refused(repository)
+
+
+def test_one_of_content_and_from(repository: Repository) -> None:
+    _put(repository, "ds.yaml", TEXT)
+    repository.job("dev/mnist", "files: {/a: {content: a, from: ds.yaml}, /b: {mode: '0644'}}\n")
+    output = _refused(repository)
+    assert output.count("Write one of content and from.") == 2
