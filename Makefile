@@ -46,6 +46,7 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/python scripts/target_table.py --check
 	$(BIN)/python scripts/edit_table.py --check
 	$(BIN)/python scripts/field_table.py --check
+	$(BIN)/python scripts/fabric_page.py --check
 	$(BIN)/trainwright render --check
 
 format: $(VENV)/.dev ## format and fix what can be fixed

@@ -175,6 +175,7 @@ class Pool:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     gpus_per_node: int | None = None
     node: Node = Node()
+    fabric: str = ""  # a profile of `fabrics`
     capacity: int | None = None
     price_per_gpu_hour: float | None = None
     spot: bool = False

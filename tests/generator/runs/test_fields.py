@@ -290,6 +290,8 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gitops.notifications": ({}, {"gitops": {"notifications": {"slack": {"on-failed": ["ml"]}}}}),
 }  # fmt: skip
 _POOL = PLACE["pools"]["p"]
+# What is held of a pool's layers: fields of the effective spec.
+LAYERS = {"pools.*.defaults": {"shm"}, "pools.*.fabric": {"env", "resources"}}
 CHANGES |= {
     f"pools.*.{key}": ({}, {"pools": {**PLACE["pools"], "p": {**_POOL, key: value}}})
     for key, value in {
@@ -302,6 +304,7 @@ CHANGES |= {
         "pricePerGpuHour": 2,
         "spot": True,
         "node": {"cpu": "96", "memory": "1Ti", "ephemeralStorage": "1Ti", "nics": 4},
+        "fabric": "efa-p5",
         "defaults": {"shm": "8Gi"},
     }.items()
 }
@@ -371,7 +374,7 @@ def test_an_edit_of_an_environment_does_what_the_table_says(tmp_path: Path, name
             held = {value.path.parts[0] for value in decision.held}
             # Without Kueue it is the pool that places the pods of a job or jobset.
             also = {"pools"} if name == "queueing" else set()
-            also |= {"shm"} if name == "pools.*.defaults" else set()  # a layer of the spec
+            also |= LAYERS.get(name, set())
             assert held <= {name.partition(".")[0]} | also
             seen |= {Effect.HELD if held else Effect.NONE}
     assert (Effect.HELD in seen) == (row.effect is Effect.HELD)

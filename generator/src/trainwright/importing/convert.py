@@ -62,7 +62,8 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     best = min(
         found, key=lambda made: (len(equivalence.differences(run, made.run)), len(made.refused))
     )
-    spec = shortest.shorten(best.spec, place.inherited, place.run)
+    inherited = place.inherited_in(best.spec.get("pool") or "")
+    spec = shortest.shorten(best.spec, inherited, place.run)
     rendered = values(best.run)
     accounts = accounting.accounts(source, rendered)
     explain = reasons.Reasons(

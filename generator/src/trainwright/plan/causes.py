@@ -39,7 +39,7 @@ def _changed(before: Layered, after: Layered, pointer: Pointer) -> Location:
 def of_environments(before: Document, after: Document, pool: str) -> Iterator[Cause]:
     """Each fact of environment.yaml that differs and matters to a job in this pool."""
     watched = (*_FACTS, Pointer.of("pools", pool)) if pool else _FACTS
-    layer = Pointer.of("pools", pool, "defaults")  # in the effective spec, and a cause there
+    layer = Pointer.of("pools", pool, "defaults")  # in the effective spec, and causes there
     old, new = dict(leaves(before.data)), dict(leaves(after.data))
     for pointer in (*new, *(p for p in old if p not in new)):
         inside = any(pointer.within(fact) for fact in watched) and not pointer.within(layer)

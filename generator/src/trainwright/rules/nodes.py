@@ -14,6 +14,7 @@ from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
 from trainwright.pointer import Pointer
 from trainwright.rules.quota import candidates, nodes
+from trainwright.specs.fabrics import nics
 
 _SCHEDULING = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#how-pods-with-resource-requests-are-scheduled"
 _FIELDS = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
@@ -28,13 +29,16 @@ def _has(pool: Pool) -> dict[str, Decimal]:
     """What one node has, by resource, as far as it is known."""
     node = pool.node
     written = {"cpu": node.cpu, "memory": node.memory, "ephemeral-storage": node.ephemeral_storage}
-    return {name: quantity.parse(amount) for name, amount in written.items() if amount}
+    has = {name: quantity.parse(amount) for name, amount in written.items() if amount}
+    return has if node.nics is None else {**has, **dict.fromkeys(nics(), Decimal(node.nics))}
 
 
 def _amount(resource: str, amount: Decimal) -> str:
     """An amount as people write it: 9999 CPUs, 64Gi of memory."""
     if resource == "cpu":
         return f"{amount.normalize():f} CPUs"
+    if resource not in _FIELDS:
+        return f"{amount.normalize():f} {resource}"
     what = "memory" if resource == "memory" else "local disk"
     return f"{quantity.format_binary(int(amount))} of {what}"
 
@@ -58,7 +62,8 @@ def _d28(subject: Subject) -> Iterator[Hit]:
         asked = pod_requests(template)
         short = [_short(asked, pool) for pool in candidates(subject, template)]
         for name in sorted(set.intersection(*map(set, short))) if short else ():
-            spec, note = Pointer.of("resources", _FIELDS[name]), _parts(template, name)
+            field = (_FIELDS[name],) if name in _FIELDS else ("extended", name)
+            spec, note = Pointer.of("resources", *field), _parts(template, name)
             yield Hit(f"{template.pointer}/spec", short[0][name], spec, note)
 
 

@@ -12,9 +12,11 @@ from trainwright.objects.launching import options
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import Container, PodTemplate
-from trainwright.objects.tolerant import count, dig, extended, mapping, mappings
+from trainwright.objects.tolerant import count, dig, extended, mapping, mappings, sequence, text
 from trainwright.pointer import Pointer
+from trainwright.specs.fabrics import nics
 
+_RDMA = "/dev/infiniband"
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 
 
@@ -243,15 +245,26 @@ D24 = Rule(
 
 
 def _d06(subject: Subject) -> Iterator[Hit]:
-    for container in subject.containers:
-        fabric = [name for name in container.extended if "rdma" in name or name.endswith("/efa")]
-        if not fabric and "NCCL_IB_HCA" not in container.variables:
-            continue
-        env = {str(e.get("name")): e.get("value") for e in container.env}
-        if fabric and str(env.get("NCCL_IB_DISABLE")) == "1":
-            yield Hit(container.pointer, f"NCCL_IB_DISABLE=1 beside {fabric[0]}")
-        if "NCCL_IB_HCA" in env and not fabric:
-            yield Hit(container.pointer, "NCCL_IB_HCA is set, but no RDMA resource is asked for")
+    for template in subject.templates:
+        for container in template.containers:
+            fabric = [name for name in container.extended if "rdma" in name or name in nics()]
+            variables = container.variables
+            if fabric and variables.get("NCCL_IB_DISABLE") == "1":
+                yield Hit(container.pointer, f"NCCL_IB_DISABLE=1 beside {fabric[0]}")
+            elif "NCCL_IB_HCA" in variables and not fabric and not _devices(template, container):
+                yield Hit(
+                    container.pointer, "NCCL_IB_HCA is set, but no RDMA resource is asked for"
+                )
+
+
+def _devices(template: PodTemplate, container: Container) -> bool:
+    """Whether a container has the devices of a fabric without counting them: by claims of dynamic
+    resource allocation, or those of the node.
+    """
+    mounted = {text(mapping(m).get("name")) for m in sequence(container.body.get("volumeMounts"))}
+    paths = [dig(v, "hostPath", "path") for _, v in template.volumes if v.get("name") in mounted]
+    claims = dig(container.body, "resources", "claims")
+    return bool(sequence(claims)) or any(text(path).startswith(_RDMA) for path in paths)
 
 
 D06 = Rule(

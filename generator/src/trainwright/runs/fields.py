@@ -147,6 +147,11 @@ ENVIRONMENT = (
     EnvironmentField(("pools", ANY, "pricePerGpuHour"), note=_PLANNED),
     EnvironmentField(("pools", ANY, "spot"), note=_JUDGED),
     EnvironmentField(
+        ("pools", ANY, "fabric"),
+        Effect.HELD,
+        "A shared layer of the pool's jobs, below the pool's defaults.",
+    ),
+    EnvironmentField(
         ("pools", ANY, "defaults"),
         Effect.HELD,
         "A shared layer of the pool's jobs: as *shared* above.",

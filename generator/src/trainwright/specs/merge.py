@@ -31,11 +31,15 @@ def merge(below: Data, above: Data) -> Data:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One file's contribution: the part of the document under `root` is the partial spec."""
+    """One file's contribution: the part of the document under `root` is the partial spec.
 
-    label: str  # "built-in", "defaults", "environment", "base", "job"
+    `at` is the line that people wrote for one whose document is not theirs.
+    """
+
+    label: str  # "built-in", "defaults", "environment", "pool <name>", "base", "job"
     document: Document
     root: Pointer = Pointer()  # noqa: RUF009 - "/defaults" in files that wrap the spec
+    at: Location | None = None
 
     @property
     def data(self) -> Mapping[str, Data]:
@@ -43,10 +47,10 @@ class Layer:
         return found if isinstance(found, Mapping) else {}
 
     def place(self, pointer: str) -> Location:
-        return self.document.place(self.root + pointer)
+        return self.at or self.document.place(self.root + pointer)
 
     def key_place(self, pointer: str) -> Location:
-        return self.document.key_place(self.root + pointer)
+        return self.at or self.document.key_place(self.root + pointer)
 
     def wrote(self, pointer: str) -> bool:
         """Whether this layer has a value, null included, at the pointer."""

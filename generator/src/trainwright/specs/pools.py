@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from trainwright.model import Data
 from trainwright.pointer import Pointer
-from trainwright.specs.merge import Layer, Layered, stack
+from trainwright.specs import fabrics
+from trainwright.specs.merge import Layer, Layered, lookup, stack
 
 ENVIRONMENT = "environment"  # the label of the layer in whose file the pools are
 
@@ -31,5 +32,8 @@ def layers(below: Sequence[Layer], pool: str) -> tuple[Layer, ...]:
     environment = next((layer for layer in below if layer.label == ENVIRONMENT), None)
     if not pool or environment is None:
         return ()
-    found = Layer(f"pool {pool}", environment.document, Pointer.of("pools", pool, "defaults"))
-    return (found,) if found.data else ()
+    document, at = environment.document, Pointer.of("pools", pool)
+    own = Layer(f"pool {pool}", document, at / "defaults")
+    named = fabrics.profile(str(lookup(document.data, at / "fabric") or ""))
+    fabric = named.layer(pool, document.place(at / "fabric")) if named else None
+    return tuple(layer for layer in (fabric, own) if layer and layer.data)

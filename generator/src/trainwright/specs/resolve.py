@@ -28,7 +28,7 @@ from trainwright.model import (
 )
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pointer import Pointer
-from trainwright.specs import convert, files, pod_parts
+from trainwright.specs import convert, fabrics, files, pod_parts
 from trainwright.specs.load import LoadedEnvironment
 from trainwright.specs.merge import Layered, merge
 from trainwright.specs.pod_parts import PodPart
@@ -121,6 +121,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _queueing(job, spec, environment)
     yield from _elastic_range(job, spec)
     yield from _accelerators(job, spec, environment)
+    yield from _fabric(job.pool, spec)
     yield from _mounts(job, spec)
     yield from _files(job, spec)
     yield from _grace(job, spec)
@@ -241,6 +242,19 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
         )
         path = Pointer("/nodes" if "nodes" in spec.data else "/resources/gpu")
         yield _at(dx.CAPACITY, spec, path, message)
+
+
+def _fabric(pool: Pool | None, spec: Layered) -> Iterator[Finding]:
+    """What the fabric of the pool needs and the pool does not have, at the line that names it."""
+    fabric = fabrics.profile(pool.fabric) if pool else None
+    layer = next((layer for layer in spec.layers if layer.at), None)
+    if pool and fabric and layer:
+        for need, has in fabric.needs.unmet(pool):
+            message = f'the fabric {fabric.name} needs {need}, the pool "{pool.name}" has {has}'
+            remedy = "Correct the pool in environment.yaml, or name the fabric that its nodes have."
+            yield dx.CONTRADICTION.at(
+                layer.place(""), message, remedy=remedy, path=Pointer("/pool")
+            )
 
 
 def _mounts(job: Job, spec: Layered) -> Iterator[Finding]:

@@ -1,0 +1,88 @@
+"""The fabrics that pools name: what a network needs of the pods, as data with its sources.
+
+A profile is a file of this package: a partial job spec, what it needs of the nodes, and where both
+were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from trainwright.model import NOT_WRITTEN, Location, Pool
+from trainwright.pointer import Pointer
+from trainwright.specs import convert
+from trainwright.specs.merge import Layer
+from trainwright.specs.yamlio import Document, parse
+
+FOLDER = Path(__file__).parents[1] / "fabrics"
+_JOB = Pointer("/job")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Needs:
+    """What a profile needs of a pool: `nics` counts by extended resource, `node_selector` holds the
+    labels that the pool has to select by, whatever their values. `installed` is for people.
+    """
+
+    resource: str = ""
+    gpus_per_node: int | None = None
+    nics: Mapping[str, int] = field(default_factory=dict)
+    node_selector: tuple[str, ...] = ()
+    installed: tuple[str, ...] = ()
+
+    def unmet(self, pool: Pool) -> Iterator[tuple[str, str]]:
+        """Each need that contradicts what a pool says, and what it says."""
+        gpus, nics, selected = pool.gpus_per_node, pool.node.nics, pool.node_selector
+        if self.resource and self.resource != pool.resource:
+            yield f"the resource {self.resource}", pool.resource or "none"
+        if gpus and self.gpus_per_node and self.gpus_per_node != gpus:
+            yield f"gpusPerNode {self.gpus_per_node}", str(gpus)
+        for nic, count in self.nics.items():
+            if nics is not None and nics < count:
+                yield f"{count} {nic} per node", str(nics)
+        for label in self.node_selector:
+            if label not in selected:
+                yield f"a nodeSelector for {label}", ", ".join(selected) or "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fabric:
+    """A profile. `allow` holds what its pods may do that an environment has to allow."""
+
+    name: str = field(metadata=NOT_WRITTEN)
+    document: Document = field(metadata=NOT_WRITTEN)
+    summary: str
+    sources: tuple[str, ...]
+    needs: Needs = Needs()
+    allow: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def layer(self, pool: str, place: Location) -> Layer:
+        """The profile as a layer of a pool whose line at `place` names it."""
+        return Layer(f"fabric {self.name} of pool {pool}", self.document, _JOB, at=place)
+
+
+@cache
+def names() -> tuple[str, ...]:
+    """The profiles there are."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.yaml")))
+
+
+@cache
+def profile(name: str) -> Fabric | None:
+    """The profile of a name; None where there is none."""
+    if name not in names():
+        return None
+    document = parse(f"fabrics/{name}.yaml", (FOLDER / f"{name}.yaml").read_bytes())
+    assert isinstance(document, Document)
+    return convert.value(Fabric, document.data, name=name, document=document)
+
+
+@cache
+def nics() -> frozenset[str]:
+    """The extended resources that count network interfaces."""
+    found = (profile(name) for name in names())
+    return frozenset(nic for fabric in found if fabric for nic in fabric.needs.nics)
