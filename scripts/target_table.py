@@ -430,6 +430,11 @@ FEATURES = (
         spec="tracking: {project: vision}",
         shows=("WANDB_PROJECT",),
     ),
+    Feature(
+        name="patch of the pods",
+        spec="podPatch: {metadata: {annotations: {example.com/a: b}}}",
+        shows=('"example.com/a": "b"',),
+    ),
     Feature(name="Lattice's settings", spec="lattice: {priority: 5}", shows=("priority: 5",)),
 )
 

@@ -734,6 +734,8 @@ class Job:
     preflight: Mapping[str, Data] = field(default_factory=dict)
     tracking: Tracking | None = None
     security: Security = field(default=Security(), metadata=written(derived=True))
+    # A strategic merge patch of the pods, in which a null removes.
+    pod_patch: Mapping[str, Data] = field(default_factory=dict)
     lattice: Lattice = field(default=Lattice(), metadata=written(derived=True))
     waivers: tuple[Waiver, ...] = field(default=(), metadata=written(identity=False))
 

@@ -162,6 +162,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "preflight": ({"shm": "8Gi"}, {}, PLACE),
     "tracking": ({"project": "llm"}, {}, PLACE),
     "security": ({"runAsUser": 1000}, {}, PLACE),
+    "podPatch": ({"spec": {"hostUsers": False}}, {}, PLACE),
     "lattice": ({"priority": 5}, {"target": "trainingjob"}, PLACE),
     "waivers": ({"TW111": {"reason": "because", "until": "2030-01-01"}}, {}, PLACE),
 }

@@ -337,6 +337,24 @@ DROPPED_ITEMS = Diagnostic(
     waivable=True,
 )
 
+PATCH_OF_FIELD = Diagnostic(
+    id="TW070",
+    name="field-set-by-patch",
+    summary="A podPatch sets what no field of a job is for.",
+    effect="Layers add to a field by name, and targets and plans know it; of a patch they know the "
+    "result.",
+    remedy="Write it in the field.",
+    severity=Severity.WARNING,
+    waivable=True,
+)
+PATCH_OVERRULES = Diagnostic(
+    id="TW071",
+    name="patch-overrules-field",
+    summary="A podPatch changes nothing that plans, quotas, the lock of images or the target read.",
+    effect="What is planned, counted and pinned would not be what runs.",
+    remedy="Write it in the field.",
+)
+
 DIAGNOSTICS: dict[str, Diagnostic] = {
     d.id: d
     for d in (
@@ -379,5 +397,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         UNREAD,
         SHADOWED,
         DROPPED_ITEMS,
+        PATCH_OF_FIELD,
+        PATCH_OVERRULES,
     )
 }

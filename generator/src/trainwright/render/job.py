@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from trainwright import rules
@@ -16,6 +16,7 @@ from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit
 from trainwright.pointer import Pointer
 from trainwright.render import objects
+from trainwright.render.patched import Patched
 from trainwright.rules import secrets
 from trainwright.runs import adjust, meaning
 from trainwright.runs import record as records
@@ -222,9 +223,19 @@ def _judged(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> 
         finding = dx.CHART.at(sources.spec.origin("/name"), message)
         return _Judged(False, _about(file, (*linted, finding)))
     manifests = objects.manifests(texts, job.target)
-    findings = tuple(_check(manifests, sources.spec, job, environment))
+    patched = _patched(work, manifests, name) if job.pod_patch else None
+    findings = tuple(_check(manifests, sources.spec, job, environment, patched))
     record = _record(work, texts, manifests)
     return _Judged(True, (*linted, *_about(file, findings)), texts, record)
+
+
+def _patched(work: _Work, manifests: tuple[Manifest, ...], name: str) -> Patched:
+    """The objects of a job beside those that it has without its podPatch."""
+    sources = work.sources
+    job, environment = sources.job, sources.environment
+    plain = work.texts(replace(job, pod_patch={}), environment, name)
+    without = objects.manifests(plain, job.target)
+    return Patched(job, sources.spec, environment, manifests, without)
 
 
 def _record(work: _Work, texts: Mapping[str, str], manifests: tuple[Manifest, ...]) -> Record:
@@ -313,16 +324,40 @@ def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Fin
 
 
 def _check(
-    manifests: tuple[Manifest, ...], spec: Layered, job: Job, environment: Environment
+    manifests: tuple[Manifest, ...],
+    spec: Layered,
+    job: Job,
+    environment: Environment,
+    patched: Patched | None = None,
 ) -> Iterator[Finding]:
+    """What is wrong with the objects; what is only with a patch of the pods, at its line."""
+    found = _found(manifests, spec, job, environment)
+    if patched is None:
+        yield from (finding for _, finding in found)
+        return
+    yield from patched.findings()
+    plain = _found(patched.plain, spec, replace(job, pod_patch={}), environment)
+    known = {(finding.rule, finding.message) for _, finding in plain}
+    for manifest, finding in found:
+        at = patched.at(manifest, finding.pointer)
+        if (finding.rule, finding.message) in known:
+            yield finding
+        elif not patched.is_absent(at):  # of which the patch has a finding
+            yield replace(finding, place=spec.origin(at), path=at, related=())
+
+
+def _found(
+    manifests: Sequence[Manifest], spec: Layered, job: Job, environment: Environment
+) -> Iterator[tuple[Manifest, Finding]]:
     said = set()  # masters, workers and what is beside them are rendered from the same line
     for manifest in manifests:
-        yield from _against_schema(manifest, spec, environment)
+        for finding in _against_schema(manifest, spec, environment):
+            yield manifest, finding
         subject = subject_of(manifest, environment, job, manifests)
         for rule, hit in rules.run(subject):
             if (rule.id, hit.spec, hit.message) not in said:
                 said.add((rule.id, hit.spec, hit.message))
-                yield _finding(rule, hit, manifest, spec)
+                yield manifest, _finding(rule, hit, manifest, spec)
 
 
 def _credentials(spec: Layered) -> Iterator[Finding]:

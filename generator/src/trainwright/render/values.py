@@ -60,6 +60,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         **_given(job),
         "schedulerName": queueing.gang_scheduler(job, environment),
         "terminationGracePeriodSeconds": job.grace_period,
+        "podPatches": [dict(job.pod_patch)] if job.pod_patch else [],
     }
     decided = merge(common, TARGETS[job.target].values(job, environment, name))
     # Over defaults; see `reserved` for the rest.

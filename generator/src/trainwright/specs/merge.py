@@ -1,4 +1,8 @@
-"""Layers into one spec: maps merge, scalars and lists replace, null removes (RFC 7396)."""
+"""Layers into one spec: maps merge, scalars and lists replace, null removes (RFC 7396).
+
+A patch of the pods is data for another merge, so its nulls stay: two layers of one come to the
+patch that does what both do, one after the other.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from trainwright.model import Data, Location
 from trainwright.pointer import Pointer
 from trainwright.specs.yamlio import Document
 
+PATCH, DIRECTIVE = "podPatch", "$patch"
 BUILT_IN = "built-in"  # the lowest layer, which no repository has
 
 
@@ -23,9 +28,34 @@ def merge(below: Data, above: Data) -> Data:
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, Mapping):
-            merged[key] = merge(merged.get(key), value)
+            below_it = merged.get(key)
+            merged[key] = _patches(below_it, value) if key == PATCH else merge(below_it, value)
         else:
             merged[key] = value
+    return merged
+
+
+def _patches(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
+    """Two layers' patches as one. A null for all of a part removes what the layers below say."""
+    merged = dict(below) if isinstance(below, Mapping) else {}
+    for part, value in above.items():
+        if value is None:
+            merged.pop(part, None)
+        else:
+            there = merged.get(part)
+            merged[part] = _patch(there, value) if isinstance(value, Mapping) else value
+    return merged
+
+
+def _patch(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
+    """The patch that does what two do: what is replaced or deleted below stays so."""
+    if not isinstance(below, Mapping) or DIRECTIVE in above:
+        return dict(above)
+    merged = dict(below)
+    if DIRECTIVE in below and above:
+        merged[DIRECTIVE] = "replace"
+    for key, value in above.items():
+        merged[key] = _patch(merged.get(key), value) if isinstance(value, Mapping) else value
     return merged
 
 

@@ -18,7 +18,7 @@ from trainwright.model import DERIVED, Data, Environment, Finding, Job, Related
 from trainwright.pointer import Pointer
 from trainwright.specs import resolve, schema
 from trainwright.specs.load import ENVIRONMENTS, Reader, environment_path
-from trainwright.specs.merge import BUILT_IN, Layer, Layered, leaves, lookup, merge
+from trainwright.specs.merge import BUILT_IN, PATCH, Layer, Layered, leaves, lookup, merge
 from trainwright.specs.yaml_syntax import missing_space
 from trainwright.specs.yamlio import Document
 
@@ -29,6 +29,9 @@ _COMMANDS = frozenset({"/entrypoint/argv"})
 
 # By the part of a file that is a layer (`file#/pools/a/defaults`): pointers of values that decide
 # nothing for a job.
+# What a patch of the pods removes from them is a value of the patch.
+_PATCH, _NULL = Pointer.of(PATCH), object()
+
 Idle = Mapping[str, tuple[str, ...]]
 
 
@@ -243,7 +246,9 @@ def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
                 (at, leaf) for at, leaf in leaves(value, Pointer.of(key)) if layer.wrote(at)
             )
         elif key not in _OF_THE_FILE:
-            yield from leaves(value, Pointer.of(key))
+            for pointer, leaf in leaves(value, Pointer.of(key)):
+                removed = leaf is None and pointer != _PATCH and pointer.within(_PATCH)
+                yield pointer, _NULL if removed else leaf
 
 
 def _same(value: Data, inherited: Data) -> bool:

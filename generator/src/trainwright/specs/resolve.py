@@ -28,7 +28,7 @@ from trainwright.model import (
 )
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pointer import Pointer
-from trainwright.specs import convert, fabrics, files, pod_parts
+from trainwright.specs import convert, fabrics, files, pod_parts, pod_patch
 from trainwright.specs.load import LoadedEnvironment
 from trainwright.specs.merge import Layered, merge
 from trainwright.specs.pod_parts import PodPart
@@ -127,6 +127,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _grace(job, spec)
     yield from _preflight(job, spec)
     yield from pod_parts.problems(_pod_parts(spec), spec, environment.kubernetes_version)
+    yield from pod_patch.problems(spec, environment.kubernetes_version)
 
 
 def _at(kind: dx.Diagnostic, spec: Layered, at: Pointer, message: str, **more: Any) -> Finding:

@@ -15,6 +15,7 @@ from trainwright.errors import SourceError
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas
+from trainwright.specs.merge import PATCH
 from trainwright.specs.schema_errors import SchemaInput, Violation, violations, without_empty_keys
 
 FOLDER = Path(__file__).parents[1] / "schemas"
@@ -176,6 +177,13 @@ def core_field(type_: str, name: str, key: str, depth: int, version: str) -> Sch
     for _ in range(depth):
         root = {"additionalProperties": root}
     return with_kubernetes(root, version)
+
+
+@cache
+def pod_template(version: str) -> Schema:
+    """What a patch of pods may hold, as one Kubernetes minor knows them, under its own name."""
+    definition = {"$ref": f"{kubernetes_schemas.URI}#/$defs/{kubernetes_schemas.POD_TEMPLATE}"}
+    return with_kubernetes({"properties": {PATCH: definition}}, version)
 
 
 def with_kubernetes(root: Mapping[str, Data], version: str) -> Schema:

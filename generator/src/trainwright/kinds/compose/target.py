@@ -66,6 +66,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         Pointer("/tolerations"): job.tolerations,
         Pointer("/affinity"): job.affinity,
         Pointer("/image/pullSecrets"): job.image.pull_secrets,
+        Pointer("/podPatch"): job.pod_patch,
         Pointer("/resources/extended"): job.resources.extended,
         Pointer("/resources/ephemeralStorage"): job.resources.ephemeral_storage,
     }

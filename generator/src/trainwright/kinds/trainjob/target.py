@@ -7,7 +7,7 @@ override. Facts: kubeflow/trainer v2.3.0, pkg/apis/trainer/v1alpha1 and pkg/runt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainwright.groupkind import TRAININGRUNTIME, GroupKind
@@ -17,6 +17,7 @@ from trainwright.kinds.trainjob import KIND
 from trainwright.model import GIVEN, Data, Environment, Job, spelled
 from trainwright.pods import command
 from trainwright.pointer import Pointer
+from trainwright.specs.merge import DIRECTIVE
 
 _DEFAULT_GRACE = 30  # seconds, where nothing sets terminationGracePeriodSeconds
 
@@ -71,6 +72,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from indexed.unsupported(job, environment)
+    yield from _not_patchable(job, environment)
     minor = _minor(job, environment)
     if _lent(job, environment):
         yield from _not_overridable(job, environment, minor)
@@ -102,6 +104,7 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
     if minor < 1:
         asked |= {
             Pointer("/affinity"): job.affinity,
+            Pointer("/podPatch"): job.pod_patch,
             Pointer("/image/pullSecrets"): job.image.pull_secrets,
             Pointer("/labels"): job.labels,
             Pointer("/network"): job.network,
@@ -118,6 +121,48 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
             if path == "/gracePeriod"
             else "Remove it, or leave out targets.trainjob.runtime: a run then brings its own.",
         )
+
+
+# What a TrainJob says of the container of its runtime, over whatever that says.
+_SAID_BY_TRAINER = ("image", "command", "args", "env", "resources")
+
+
+def _not_patchable(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """What of a patch the TrainJob would undo, or cannot do in a runtime that is not its own."""
+    for at, item in _container_patches(job):
+        for key in (key for key in _SAID_BY_TRAINER if key in item):
+            yield Unsupported(
+                at / key,
+                f"the TrainJob sets {key} of the container over what its runtime has",
+                f"Write {_FIELDS.get(key, key)} instead.",
+            )
+    if _lent(job, environment):
+        for pointer, what in _removals(job.pod_patch, Pointer("/podPatch")):
+            yield Unsupported(
+                pointer,
+                f"a TrainJob cannot {what} what a runtime of the cluster has",
+                "Remove it, or leave out targets.trainjob.runtime: a run then brings its own.",
+            )
+
+
+_FIELDS = {"command": "entrypoint", "args": "flags"}
+
+
+def _container_patches(job: Job) -> Iterator[tuple[Pointer, Mapping[str, Data]]]:
+    containers = job.pod_patch.get("spec", {}).get("containers") or ()
+    for index, item in enumerate(containers):
+        if item.get("name") == KIND.container:
+            yield Pointer.of("podPatch", "spec", "containers", index), item
+
+
+def _removals(patch: Data, at: Pointer) -> Iterator[tuple[Pointer, str]]:
+    """Where a patch removes or replaces something, and which of the two."""
+    for key, value in patch.items() if isinstance(patch, dict) else ():
+        if value is None or key == DIRECTIVE:
+            yield at / key, "remove" if value is None else str(value)
+        yield from _removals(value, at / key)
+    for index, item in enumerate(patch) if isinstance(patch, list) else ():
+        yield from _removals(item, at / index)
 
 
 def _secured(job: Job) -> bool:

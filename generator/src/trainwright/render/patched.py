@@ -1,0 +1,268 @@
+"""What a job's podPatch does to its pods: the result beside the pods as they are without it.
+
+Plans, quotas, the lock of images and the target itself read fields of the spec. So a patch may not
+change what they read, and what a rule finds only with it is reported at its line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from trainwright.findings import diagnostics as dx
+from trainwright.kinds import TARGETS, placed_by_kueue
+from trainwright.kinds.subjects import pod_templates
+from trainwright.model import (
+    JOB_FIELDS,
+    POD_FIELDS,
+    Data,
+    Environment,
+    Finding,
+    Job,
+    Manifest,
+    spelled,
+)
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.template import Container, PodTemplate
+from trainwright.pointer import Pointer
+from trainwright.specs import pod_patch
+from trainwright.specs.merge import DIRECTIVE, Layered, lookup
+from trainwright.specs.pod_patch import AT, Item
+
+_CONTAINERS = ("containers", "initContainers")
+# Where a pod template begins in an object of any kind.
+_TEMPLATE = re.compile(r".*/(?:template|podTemplateOverrides/\d+)(?=/(?:metadata|spec)(?:/|$))")
+
+
+@dataclass(frozen=True)
+class Patched:
+    """The manifests of a job with a patch, and the same without it."""
+
+    job: Job
+    spec: Layered
+    environment: Environment
+    manifests: Sequence[Manifest] = field(repr=False)
+    plain: Sequence[Manifest] = field(repr=False)
+
+    def findings(self) -> Iterator[Finding]:
+        """What is wrong with the patch, and what a field of the job is for."""
+        overruled: list[Pointer] = []
+        for old, new in self._pods[:1]:  # all pods of a job are patched alike
+            yield from self._absent(old)
+            for pointer, message, remedy in self._overruled(old, new):
+                at = self._setting(new, pointer)
+                overruled.append(at)
+                yield dx.PATCH_OVERRULES.at(self.spec.origin(at), message, remedy=remedy, path=at)
+        for at, said in _fields(self.job.pod_patch, self._container):
+            if any(error.within(at) for error in overruled):
+                continue
+            message = f"{at.dotted} sets what {said} is for"
+            remedy = f"Write it under {said}."
+            yield dx.PATCH_OF_FIELD.at(self.spec.key_origin(at), message, remedy=remedy, path=at)
+
+    def at(self, manifest: Manifest, pointer: str) -> Pointer:
+        """Where in the patch a part of a rendered object is set."""
+        for template in pod_templates(manifest, Bundle(self.manifests)):
+            for inside in _inside(template, Pointer(pointer)):
+                return self._setting(template, inside)
+        if found := _TEMPLATE.match(pointer):
+            template = PodTemplate(found[0], lookup(manifest.body, Pointer(found[0])) or {})
+            return self._setting(template, Pointer(pointer[found.end() :]))
+        return AT
+
+    def _setting(self, template: PodTemplate, inside: Pointer) -> Pointer:
+        return pod_patch.setting(self.job.pod_patch, template.body, inside, self._version)
+
+    @property
+    def _version(self) -> str:
+        return self.environment.kubernetes_version
+
+    @property
+    def _container(self) -> str:
+        """The container that trains."""
+        return next((main.name for old, _ in self._pods if (main := self._main(old))), "")
+
+    @cached_property
+    def _pods(self) -> tuple[tuple[PodTemplate, PodTemplate], ...]:
+        """Each pod template without the patch, and with it."""
+        old, new = (
+            [t for one in each for t in pod_templates(one, Bundle(each))]
+            for each in (self.plain, self.manifests)
+        )
+        return tuple(zip(old, new, strict=True))
+
+    def _main(self, template: PodTemplate) -> Container | None:
+        wanted = TARGETS[self.job.target].of.container
+        named = (c for c in template.trains if not wanted or c.name == wanted)
+        return next(named, None)
+
+    # --- what is not there -----------------------------------------------------------------------
+
+    def is_absent(self, at: Pointer) -> bool:
+        """Whether a position is in an item of the patch that the pods do not have."""
+        return any(at.within(item.at) for item in self._absent_items)
+
+    @cached_property
+    def _absent_items(self) -> tuple[Item, ...]:
+        """Containers that are to be changed, and items to be deleted, that the pods do not have."""
+        known = pod_patch.items(self.job.pod_patch, self._version)
+        return tuple(item for item in known for old, _ in self._pods[:1] if self._misses(item, old))
+
+    def _misses(self, item: Item, old: PodTemplate) -> bool:
+        added = item.at.parent.last not in _CONTAINERS or "image" in item.body
+        if old.partial or (added and not item.deleted):
+            return False
+        return item.name not in [str(one.get(item.key)) for one in self._beside(item, old)]
+
+    def _absent(self, old: PodTemplate) -> Iterator[Finding]:
+        for item in self._absent_items:
+            holder = item.at.parent.last
+            have = [str(one.get(item.key)) for one in self._beside(item, old)]
+            message = f'{holder} of the pods have no item with {item.key} "{item.name}"'
+            remedy = f"Use one of {', '.join(have)}." if have else "Remove it."
+            if holder in _CONTAINERS and not item.deleted:
+                remedy = f"{remedy[:-1]}, or give it an image, which adds a container."
+            place = self.spec.origin(item.at / item.key)
+            yield dx.REFERENCE.at(place, message, remedy=remedy, path=item.at)
+
+    def _beside(self, item: Item, old: PodTemplate) -> list[Data]:
+        """The items that the unpatched pod has in the list that an item of the patch is in."""
+        patch: Data = self.job.pod_patch
+        pod: Data = old.body
+        for key in item.at.parent.parts[1:]:
+            if isinstance(patch, list):
+                patch = patch[int(key)]
+                name = next((k for k in ("name", item.key) if k in patch), "")
+                same = (one for one in pod or () if one.get(name) == patch.get(name))
+                pod = next(same, {})
+            else:
+                patch, pod = patch[key], (pod or {}).get(key)
+        return list(pod or ())
+
+    # --- what a patch may not change -------------------------------------------------------------
+
+    def _overruled(self, old: PodTemplate, new: PodTemplate) -> Iterator[tuple[Pointer, str, str]]:
+        """What others read in fields, and the patch says otherwise: where, what and what to do."""
+        yield from self._of_the_target(old, new)
+        before, after = self._main(old), self._main(new)
+        if before is None:
+            return
+        if after is None:
+            message = f'the container "{before.name}" trains, and is not in the patched pods'
+            yield Pointer("/spec/containers"), message, "Keep it."
+            return
+        at = Pointer(f"/spec/containers/{new.trains.index(after)}")
+        for name, key in (("image", "image"), ("resources", "resources")):
+            if before.body.get(key) != after.body.get(key):
+                message = f"plans, quotas and the lock of images read {name}, and not a patch"
+                yield at / key, message, f"Write it under {name}."
+        if old.accelerators != new.accelerators:
+            message = "plans and quotas count the accelerators of resources.gpu, and no others"
+            yield Pointer("/spec/containers"), message, "Ask for them in resources.gpu."
+        yield from self._variables(before, after, at)
+
+    def _of_the_target(
+        self, old: PodTemplate, new: PodTemplate
+    ) -> Iterator[tuple[Pointer, str, str]]:
+        target = TARGETS[self.job.target]
+        for key in ("restartPolicy", "subdomain", "hostname", "setHostnameAsFQDN"):
+            if old.spec.get(key) != new.spec.get(key):
+                message = f"{key} is how the pods of a {target.kind} are restarted or found"
+                yield Pointer.of("spec", key), message, "Remove it."
+        if placed_by_kueue(self.job, self.environment):
+            for key in ("nodeSelector", "tolerations", "affinity"):
+                if old.spec.get(key) != new.spec.get(key):
+                    message = f"the ResourceFlavor of {self.job.queue} places the pods"
+                    yield Pointer.of("spec", key), message, "Remove it."
+        own = {"labels": {*self.job.labels}, "annotations": {*self.job.annotations}}
+        for part, mine in own.items():
+            before, after = (each.metadata.get(part) or {} for each in (old, new))
+            for key, value in before.items():
+                if after.get(key) != value and key not in mine:
+                    message = f"{key} is set for every {target.kind}, and would be lost"
+                    yield Pointer.of("metadata", part, key), message, "Remove it."
+
+    def _variables(
+        self, before: Container, after: Container, at: Pointer
+    ) -> Iterator[tuple[Pointer, str, str]]:
+        """Variables that the target or the runtime reads."""
+        mine = {*self.job.env, *self.job.secrets}
+        named = {str(entry.get("name")): entry for entry in after.env}
+        index = {str(entry.get("name")): place for place, entry in enumerate(after.env)}
+        for entry in before.env:
+            name = str(entry.get("name"))
+            if name not in mine and named.get(name) != entry:
+                message = f"the variable {name} is set for every run, and would be lost"
+                place = at / "env" / index[name] if name in index else at / "env"
+                yield place, message, "Remove it, or use another name."
+
+
+def _inside(template: PodTemplate, pointer: Pointer) -> Iterator[Pointer]:
+    """A position in an object as one in its pod template, where it is in that."""
+    for key in _CONTAINERS:
+        for index, container in enumerate(
+            c for c in template.containers if c.init is (key[0] == "i")
+        ):
+            if pointer.within(container.pointer):
+                yield Pointer(f"/spec/{key}/{index}{pointer[len(container.pointer) :]}")
+    if pointer.within(template.pointer):
+        yield Pointer(pointer[len(template.pointer) :])
+
+
+# --- what fields are for -------------------------------------------------------------------------
+
+_OF_PODS = {
+    **{key: spelled(name) for name, key in POD_FIELDS.items()},
+    "nodeSelector": "nodeSelector",
+    "tolerations": "tolerations",
+    "affinity": "affinity",
+    "terminationGracePeriodSeconds": "gracePeriod",
+    "activeDeadlineSeconds": "maxDuration",
+    "serviceAccountName": "serviceAccount",
+    "imagePullSecrets": "image.pullSecrets",
+    "volumes": "volumes",
+}
+_OF_CONTAINERS = {
+    "image": "image",
+    "imagePullPolicy": "image.pullPolicy",
+    "command": "entrypoint",
+    "args": "flags",
+    "env": "env",
+    "resources": "resources",
+    "volumeMounts": "volumes",
+}
+_IDS = {name: f"security.{name}" for name in ("runAsUser", "runAsGroup", "fsGroup")}
+_CAPABILITIES = {**_IDS, "capabilities": "security.capabilities"}
+
+
+def _fields(patch: Mapping[str, Data], container: str) -> Iterator[tuple[Pointer, str]]:
+    """Parts of a patch that a field of the job is for, each with the name of the field."""
+    spec = patch.get("spec", {})
+    yield from _set(patch.get("metadata", {}), _OF_METADATA, AT / "metadata")
+    yield from _set(spec, _OF_PODS, AT / "spec")
+    yield from _set(spec.get("securityContext"), _IDS, AT / "spec" / "securityContext")
+    for index, item in enumerate(spec.get("containers") or ()):
+        at = AT / "spec" / "containers" / index
+        if item.get("name") == container:
+            yield from _set(item, _OF_CONTAINERS, at)
+            yield from _set(item.get("securityContext"), _CAPABILITIES, at / "securityContext")
+
+
+_OF_METADATA = {"labels": "podLabels", "annotations": "podAnnotations"}
+
+
+def _set(data: Data, names: Mapping[str, str], at: Pointer) -> Iterator[tuple[Pointer, str]]:
+    """What is set, and not only removed, where fields of those names are for it."""
+    for key, value in data.items() if isinstance(data, dict) else ():
+        if key in names and names[key].partition(".")[0] in JOB_FIELDS and _sets(value):
+            yield at / key, names[key]
+
+
+def _sets(value: Data) -> bool:
+    if isinstance(value, dict):
+        return value.get(DIRECTIVE) != "delete" and any(map(_sets, value.values()))
+    if isinstance(value, list):
+        return any(map(_sets, value))
+    return value is not None

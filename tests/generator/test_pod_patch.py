@@ -1,0 +1,324 @@
+"""podPatch: a strategic merge patch of the pods, the last resort of a job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from repository import Repository
+
+TARGETS = {
+    "pytorchjob": '{version: "1.9"}', "trainingjob": "{}", "trainjob": '{version: "2.3"}',
+    "jobset": "{}", "job": "{}", "compose": "{}",
+}  # fmt: skip
+ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.33"}
+podSecurity: baseline
+pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, nodeSelector: {pool: h100}}}
+targets:
+""" + "".join(f"  {name}: {options}\n" for name, options in TARGETS.items())
+JOB = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: llm
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint: {script: train.py}
+resources: {cpu: "1", memory: 1Gi}
+pool: h100
+nodes: 2
+maxDuration: 2h
+"""
+CONTAINERS = {
+    "pytorchjob": "pytorch", "trainingjob": "trainingjob", "trainjob": "node", "jobset": "node", "job": "node",
+}  # fmt: skip
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    repository = Repository(tmp_path)
+    repository.write("prod/environment.yaml", ENVIRONMENT)
+    return repository
+
+
+def _job(repository: Repository, patch: str, target: str = "pytorchjob", extra: str = "") -> None:
+    lines = "".join(f"  {line}\n" for line in patch.splitlines())
+    text = f"{JOB}target: {target}\n{extra}podPatch:\n{lines}"
+    repository.write("prod/jobs/llm.yaml", text)
+
+
+def _check(repository: Repository, *more: str) -> list[tuple[str, str, str]]:
+    """Each finding: its rule, the text at its position, and its message."""
+    done = repository.run("check", "--no-cache", "-o", "json", *more)
+    lines: dict[str, list[str]] = {}
+    found = []
+    for finding in json.loads(done.output)["report"]["results"]:
+        place = finding["place"]
+        file = place["file"]
+        lines.setdefault(file, (repository.root / file).read_text().splitlines())
+        at = lines[file][place["line"] - 1][place["column"] - 1 :]
+        found.append((finding["rule"], at, finding["message"]))
+    return found
+
+
+def _rendered(repository: Repository, *, check: bool = True) -> dict[str, Any]:
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    return {
+        path.rpartition("/")[2]: yaml.load(text, Loader=yaml.CSafeLoader)
+        for path, text in repository.tree().items()
+        if path.endswith(".yaml") and "/llm/" in path
+    }
+
+
+def _pod(files: dict[str, Any]) -> dict[str, Any]:
+    """The pod template, wherever a kind has it."""
+    found = [pod for body in files.values() for pod in _pods(body)]
+    assert found
+    assert all(pod == found[0] for pod in found)
+    return found[0]
+
+
+def _pods(data: Any) -> list[dict[str, Any]]:
+    if isinstance(data, list):
+        return [pod for item in data for pod in _pods(item)]
+    if not isinstance(data, dict):
+        return []
+    if "containers" in data.get("spec", {}) if isinstance(data.get("spec"), dict) else False:
+        return [data]
+    return [pod for key, value in data.items() if key != "podPatches" for pod in _pods(value)]
+
+
+@pytest.mark.parametrize("target", CONTAINERS)
+def test_every_target_renders_the_patched_pods(repository: Repository, target: str) -> None:
+    patch = f"""\
+metadata: {{annotations: {{example.com/a: "yes"}}}}
+spec:
+  hostUsers: false
+  dnsConfig: {{options: [{{name: ndots, value: "2"}}]}}
+  terminationGracePeriodSeconds: null
+  containers:
+    - {{name: {CONTAINERS[target]}, tty: true}}
+    - {{name: log, image: "registry.example.com/log:1", resources: {{limits: {{memory: 1Gi}}}}, securityContext: {{allowPrivilegeEscalation: false}}}}
+"""
+    _job(repository, patch, target)
+    pod = _pod(_rendered(repository))
+    assert pod["metadata"]["annotations"]["example.com/a"] == "yes"
+    assert pod["spec"]["hostUsers"] is False
+    assert "terminationGracePeriodSeconds" not in pod["spec"]
+    assert [c["name"] for c in pod["spec"]["containers"]] == [CONTAINERS[target], "log"]
+    assert pod["spec"]["containers"][0]["tty"] is True
+    assert repository.run("render", "--check", "--no-cache").exit_code == 0
+
+
+def test_without_a_patch_no_byte_is_another(repository: Repository) -> None:
+    repository.write("prod/jobs/llm.yaml", f"{JOB}target: job\n")
+    _rendered(repository)
+    before = {path: text for path, text in repository.tree().items() if "run.lock" not in path}
+    repository.write("prod/jobs/llm.yaml", f"{JOB}target: job\npodPatch: {{}}\n")
+    _rendered(repository)
+    after = {path: text for path, text in repository.tree().items() if "run.lock" not in path}
+    assert before == after
+    assert "podPatches" not in after["prod/rendered/llm/values.yaml"]
+
+
+# --- layers -----------------------------------------------------------------------------------
+
+
+def test_layers_add_to_a_patch_and_their_nulls_reach_the_pods(repository: Repository) -> None:
+    layer = "defaults:\n  podPatch:\n    spec: {hostUsers: false, dnsConfig: {searches: [a]}, schedulerName: other}\n"
+    repository.write("prod/environment.yaml", ENVIRONMENT + layer)
+    _job(
+        repository,
+        "spec: {shareProcessNamespace: true, schedulerName: null, automountServiceAccountToken: null}",
+    )
+    spec = _pod(_rendered(repository))["spec"]
+    assert spec["hostUsers"] is False
+    assert spec["dnsConfig"] == {"searches": ["a"]}
+    assert spec["shareProcessNamespace"] is True
+    assert not {"schedulerName", "automountServiceAccountToken"} & spec.keys()
+    said = repository.run("explain", "prod/llm", "podPatch").output
+    assert "environments/prod/environment.yaml" in said
+    assert "environments/prod/jobs/llm.yaml" in said
+
+
+def test_a_job_removes_the_patch_that_it_inherits(repository: Repository) -> None:
+    layer = "defaults: {podPatch: {spec: {hostUsers: false}}}\n"
+    repository.write("prod/environment.yaml", ENVIRONMENT + layer)
+    for removed in ("podPatch: null", "podPatch: {spec: null}"):
+        repository.write("prod/jobs/llm.yaml", f"{JOB}target: job\n{removed}\n")
+        assert "hostUsers" not in _pod(_rendered(repository))["spec"]
+        assert _check(repository) == []
+
+
+def test_a_null_of_a_patch_is_no_removal_of_a_layer(repository: Repository) -> None:
+    _job(repository, "spec: {terminationGracePeriodSeconds: null}")
+    assert _check(repository) == []
+
+
+def test_what_is_replaced_below_stays_replaced(repository: Repository) -> None:
+    layer = "defaults: {podPatch: {spec: {securityContext: {$patch: delete}}}}\n"
+    repository.write("prod/environment.yaml", ENVIRONMENT + layer)
+    _job(repository, "spec: {securityContext: {supplementalGroups: [1]}}", "job")
+    assert _pod(_rendered(repository))["spec"]["securityContext"] == {"supplementalGroups": [1]}
+
+
+def test_an_edit_of_a_null_begins_another_run(repository: Repository) -> None:
+    _job(repository, "spec: {terminationGracePeriodSeconds: null}", "job")
+    one = _rendered(repository)["job.yaml"]["metadata"]["name"]
+    _job(repository, "spec: {automountServiceAccountToken: null}", "job")
+    assert _rendered(repository)["job.yaml"]["metadata"]["name"] != one
+
+
+# --- what is wrong with a patch ----------------------------------------------------------------
+
+WRONG = {
+    "a field nobody has": ("spec: {hostUser: false}", "TW010", "hostUser: false", "unknown key"),
+    "a field of a later version": ("spec: {hostnameOverride: a}", "TW010", "hostnameOverride", "1.34"),
+    "another type": ("spec:\n  containers:\n    - {name: pytorch, tty: 1}", "TW010", "1}", "true or false"),
+    "a word that nobody has": ("spec: {dnsPolicy: Sometimes}", "TW010", "Sometimes", "dnsPolicy"),
+    "another part": ("status: {}", "TW010", "status", "unknown key"),
+    "a finalizer": ("metadata: {finalizers: [a]}", "TW010", "finalizers", "unknown key"),
+    "an order": ("spec: {$setElementOrder/containers: []}", "TW010", "$setElementOrder", ""),
+    "another directive": ("spec: {securityContext: {$patch: merge}}", "TW010", "merge", "merge"),
+    "a deleted spec": ("spec: {$patch: delete}", "TW010", "$patch", "as a whole"),
+    "an item without its key": ("spec: {containers: [{tty: true}]}", "TW010", "{tty", "no name"),
+    "a directive in a list that is replaced": (
+        "spec: {tolerations: [{key: a, $patch: delete}]}", "TW010", "$patch", "replaced as a whole",
+    ),
+    "a container that is not there": (
+        "spec: {containers: [{name: pytroch, tty: true}]}", "TW020", "pytroch", "pytroch",
+    ),
+    "a volume that is not there": (
+        "spec: {volumes: [{name: a, $patch: delete}]}", "TW020", "a, $patch", "no item",
+    ),
+    "a variable that is not there": (
+        "spec:\n  containers:\n    - {name: pytorch, env: [{name: A, $patch: delete}]}", "TW020", "A, $patch", "no item",
+    ),
+    "a deleted container": (
+        "spec: {containers: [{name: pytorch, $patch: delete}, {name: a, image: 'a:1'}]}", "TW071", "[", "trains",
+    ),
+    "how pods restart": ("spec: {restartPolicy: Always}", "TW071", "Always", "restarted"),
+    "how pods are found": ("spec: {hostname: a}", "TW071", "a", "found"),
+    "a label of every run": (
+        "metadata: {labels: {trainwright.io/run: '7'}}", "TW071", "'7'", "lost",
+    ),
+    "an image": ("spec: {containers: [{name: pytorch, image: 'a:1'}]}", "TW071", "'a:1'", "image"),
+    "accelerators": (
+        "spec: {containers: [{name: pytorch, resources: {limits: {nvidia.com/gpu: 8}}}]}", "TW071", "{limits", "resources",
+    ),
+    "accelerators beside": (
+        "spec: {containers: [{name: b, image: 'a:1', resources: {limits: {nvidia.com/gpu: 8}}}]}", "TW071", "[", "accelerators",
+    ),
+    "what pod security refuses": ("spec: {hostPID: true}", "TW707", "true", "hostPID"),
+    "a privileged container": (
+        "spec: {containers: [{name: pytorch, securityContext: {privileged: true}}]}", "TW707", "true", "privileged",
+    ),
+    "a mount without a volume": (
+        "spec: {containers: [{name: pytorch, volumeMounts: [{name: a, mountPath: /a}]}]}", "TW725", "{name: a", "a",
+    ),
+    "a credential": (
+        "metadata: {annotations: {password: correct-horse-7}}", "TW710", "correct", "credential",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said_at_its_line(repository: Repository, name: str) -> None:
+    patch, rule, at, said = WRONG[name]
+    _job(repository, patch)
+    found = [(r, m) for r, text, m in _check(repository) if text.startswith(at)]
+    assert any(r == rule and said in message for r, message in found), _check(repository)
+
+
+def test_a_finding_is_the_patch_s_only_where_the_patch_causes_it(repository: Repository) -> None:
+    repository.write("prod/environment.yaml", ENVIRONMENT.replace("baseline", "restricted"))
+    _job(repository, "spec: {hostUsers: false}", extra="security: {capabilities: [IPC_LOCK]}\n")
+    (found,) = [f for f in _check(repository) if f[0] == "TW707"]
+    assert found[2].startswith("IPC_LOCK") or "IPC_LOCK" in found[2], found
+
+
+def test_one_container_that_is_not_there_is_one_finding(repository: Repository) -> None:
+    _job(repository, "spec: {containers: [{name: pytroch, tty: true}]}")
+    assert [rule for rule, _, _ in _check(repository)] == ["TW020"]
+
+
+# --- what a field is for -----------------------------------------------------------------------
+
+BETTER = {
+    "spec: {nodeSelector: {zone: a}}": "nodeSelector",
+    "spec: {priorityClassName: high}": "priorityClass",
+    "spec: {terminationGracePeriodSeconds: 90}": "gracePeriod",
+    "spec: {securityContext: {runAsUser: 1000}}": "security.runAsUser",
+    "spec: {volumes: [{name: a, emptyDir: {}}]}": "volumes",
+    "spec: {containers: [{name: pytorch, env: [{name: A, value: b}]}]}": "env",
+    "spec: {containers: [{name: pytorch, securityContext: {capabilities: {add: [CHOWN]}}}]}":
+        "security.capabilities",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("patch", BETTER)
+def test_a_field_is_named_that_says_the_same(repository: Repository, patch: str) -> None:
+    _job(repository, patch)
+    (found,) = [message for rule, _, message in _check(repository) if rule == "TW070"]
+    assert found.endswith(f"sets what {BETTER[patch]} is for")
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "spec: {hostUsers: false}",
+        "spec: {terminationGracePeriodSeconds: null}",
+        "spec: {volumes: [{name: dshm, $patch: delete}], containers: [{name: pytorch, volumeMounts: [{mountPath: /dev/shm, $patch: delete}]}]}",
+    ],
+)
+def test_no_field_says_what_a_patch_removes(repository: Repository, patch: str) -> None:
+    _job(repository, patch)
+    assert "TW070" not in [rule for rule, _, _ in _check(repository)]
+
+
+# --- where there are no pods of ours -----------------------------------------------------------
+
+
+def test_docker_has_no_pods(repository: Repository) -> None:
+    text = JOB.replace("nodes: 2", "nodes: 1").replace("pool: h100\n", "").replace("2h", "null")
+    repository.write(
+        "prod/jobs/llm.yaml", f"{text}target: compose\npodPatch: {{spec: {{hostUsers: false}}}}\n"
+    )
+    assert ("TW021", "{spec: {hostUsers: false}}") in [(r, at) for r, at, _ in _check(repository)]
+
+
+@pytest.mark.parametrize(
+    ("version", "patch", "refused"),
+    [
+        ("2.0", "spec: {hostUsers: false}", "podPatch"),
+        ("2.3", "spec: {hostUsers: null}", "remove"),
+        ("2.3", "spec: {securityContext: {$patch: replace, supplementalGroups: [1]}}", "replace"),
+        ("2.3", "spec: {containers: [{name: node, env: [{name: A, value: b}]}]}", "env"),
+        ("2.3", "metadata: {annotations: {a: b}}", ""),
+        ("2.2", "spec: {hostUsers: false}", "TW011"),
+    ],
+)
+def test_a_runtime_of_the_cluster_takes_what_its_trainer_can_override(
+    repository: Repository, version: str, patch: str, refused: str
+) -> None:
+    options = f'{{version: "{version}", runtime: torch-distributed}}'
+    text = ENVIRONMENT.replace('{version: "2.3"}', options)
+    repository.write("prod/environment.yaml", text)
+    grace = "gracePeriod: 30s\nmaxDuration: null\n" if version == "2.0" else "gracePeriod: 30s\n"
+    repository.write(
+        "prod/jobs/llm.yaml",
+        f"{JOB.replace('maxDuration: 2h', '')}target: trainjob\n{grace}podPatch:\n  {patch}\n",
+    )
+    found = [
+        f"{rule}: {message}"
+        for rule, at, message in _check(repository)
+        if rule in ("TW021", "TW011")
+    ]
+    assert [one for one in found if refused in one] if refused else not found, found
