@@ -71,12 +71,12 @@ def test_a_skip_is_a_failure(
 def test_the_workflow_runs_every_proof() -> None:
     workflow = yaml.safe_load((ROOT / ".github/workflows/check.yaml").read_text())
     job = workflow["jobs"]["check"]
-    fetched, *judged = [step["run"] for step in job["steps"] if "run" in step]
-    assert fetched == "python scripts/fetch_upstream.py"
-    assert judged == ["make test", "make test-slow", "make check"]
+    *prepared, test, slow, check = [step["run"] for step in job["steps"] if "run" in step]
+    assert prepared == ["scripts/test_tools.sh", "python scripts/fetch_upstream.py"]
+    assert (test, slow, check) == ("make test", "make test-slow", "make check")
     nightly = yaml.safe_load((ROOT / ".github/workflows/nightly.yaml").read_text())
     steps = [step["run"] for step in nightly["jobs"]["test"]["steps"] if "run" in step]
-    assert steps == [fetched, "make test-nightly"]
+    assert steps == [*prepared, "make test-nightly"]
     assert "CI" not in {
         name for part in (workflow, job, *job["steps"]) for name in part.get("env", ())
     }

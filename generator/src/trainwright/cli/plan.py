@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -11,7 +12,8 @@ import click
 from trainwright.cli.common import FINDINGS, OK, Context, errors, helm_binary, selections, today
 from trainwright.cli.suggestions import Choice
 
-FORMATS = ("text", "json", "markdown")
+_ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between parentheses
+FORMATS = ("text", "json", "markdown", "html")
 
 
 @click.command()
@@ -44,9 +46,14 @@ FORMATS = ("text", "json", "markdown")
     metavar="URL",
     help="What paths are added to in links. In GitHub Actions: this repository at this commit.",
 )
+@click.option(
+    "--page",
+    metavar="URL",
+    help="Where the same plan is as a page; the comment of -o markdown links it.",
+)
 @helm_binary
 @click.pass_obj
-def plan(
+def plan(  # noqa: PLR0913 - an option each
     context: Context,
     *,
     selections: tuple[str, ...],
@@ -55,6 +62,7 @@ def plan(
     crds: Path | None,
     output: str,
     link: str | None,
+    page: str | None,
     helm: str | None,
 ) -> None:
     """Show what merging this branch will do to every job, without touching a cluster.
@@ -68,6 +76,8 @@ def plan(
     from trainwright.plan import comparison, formats
     from trainwright.plan.format import Style
 
+    if page is not None and not _ADDRESS.fullmatch(page):
+        raise click.BadParameter("must be an https:// or http:// address", param_hint="--page")
     with errors():
         options = comparison.PlanOptions(
             against=against, head=head, today=today(), helm=helm, crds=crds
@@ -80,6 +90,7 @@ def plan(
             against=against,
             command=" ".join(words),
             link=_github() if link is None else link.rstrip("/"),
+            page=page or "",
             marker=" ".join(("trainwright-plan", *selections)),
             paint=context.paint,
             color=context.color,

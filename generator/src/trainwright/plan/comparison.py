@@ -66,16 +66,20 @@ def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
         earlier=Earlier(repository, base, inside),
     )
     findings = compared.findings
+    environments, blast = tuple(compared.environments()), tuple(compared.blast())
+    places = {finding.place for finding in findings}
+    places |= {c.place for one in environments for change in one.changes for c in change.causes}
+    places |= {cause.place for file in blast for cause in file.causes}
     return Plan(
         base=base,
         head=head or "",
         behind=int(repository.line("rev-list", "--count", f"{base}..{options.against}", "--")),
-        environments=tuple(compared.environments()),
-        blast=tuple(compared.blast()),
+        environments=environments,
+        blast=blast,
         findings=findings,
         sources={
             path: compared.after.reader.lines(path)
-            for path in sorted({finding.place.file for finding in findings})
+            for path in sorted({place.file for place in places})
             if tree.kind(path) == "file"
         },
     )

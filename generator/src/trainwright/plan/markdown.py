@@ -6,14 +6,14 @@ least risky job's before all, then findings, then rows of the table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from trainwright.model import Finding, Location
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import Action, JobChange, Plan
 from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
-from trainwright.reports.report import WEIGHT, help_uri, visible
+from trainwright.reports.report import by_weight, help_uri, visible
 
 _ICONS = {
     "rejected": "⛔",
@@ -43,7 +43,7 @@ def render(review: Plan, style: Style) -> str:
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(words.verdict(review))}\n"
     foot = _foot(review, style)
     rows = [_row(change, style) for change in changes]
-    findings = [_finding(finding, style) for finding in _by_weight(review.findings)]
+    findings = [_finding(finding, style) for finding in by_weight(review.findings)]
     facts = list(_facts(review, style))
     room = LIMIT - len(head) - len(foot) - _ROOM
     table, used = fitting([_TABLE, *rows] if rows else [], room * 7 // 10 if findings else room)
@@ -72,10 +72,6 @@ def render(review: Plan, style: Style) -> str:
 def _left(*dropped: tuple[int, str, str]) -> str:
     said = [f"{count:,} {one if count == 1 else many}" for count, one, many in dropped if count > 0]
     return f"\n_Left out to fit a comment: {', '.join(said)}._\n" if said else ""
-
-
-def _by_weight(findings: Sequence[Finding]) -> list[Finding]:
-    return sorted(findings, key=lambda finding: (WEIGHT[finding.severity], finding.order))
 
 
 def _row(change: JobChange, style: Style) -> str:
@@ -149,8 +145,9 @@ def _fenced(change: JobChange) -> str:
 def _foot(review: Plan, style: Style) -> str:
     head = f"`{review.head[:12]}`" if review.head else "the working tree"
     behind = f", which has {review.behind} commits more" if review.behind else ""
+    page = f"\n[The plan as a page]({style.page})\n" if style.page else ""
     return (
-        f"\n_Base_ `{review.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
+        f"{page}\n_Base_ `{review.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
         f"_Reproduce with_ `{code(style.command)}`\n"
     )
 

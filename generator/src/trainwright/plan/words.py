@@ -159,16 +159,24 @@ def diff(change: JobChange, context: int = 3) -> Iterator[str]:
 
     Nothing for a job with errors: nothing of it would be written.
     """
+    for _, lines in diffs(change, context):
+        yield from lines
+
+
+def diffs(change: JobChange, context: int = 3) -> Iterator[tuple[str, list[str]]]:
+    """The diff of each manifest that changes, two lines of header first, by its path."""
     if change.action is Action.BROKEN:
         return
     before = change.before.files if change.before else {}
     after = change.after.files if change.after else {}
     for name in sorted({*before, *after} - {"values.yaml"}):
         path = f"environments/{change.file.environment}/rendered/{change.file.name}/{name}"
-        yield from unified_diff(
+        lines = unified_diff(
             before.get(name, "").splitlines(),
             after.get(name, "").splitlines(),
             old=f"a/{path}" if name in before else "/dev/null",
             new=f"b/{path}" if name in after else "/dev/null",
             context=context,
         )
+        if found := list(lines):
+            yield path, found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -39,8 +39,7 @@ class Report:
 
     @property
     def by_weight(self) -> tuple[Finding, ...]:
-        """Findings with the most severe first, and by position among equals."""
-        return tuple(sorted(self.findings, key=lambda f: (WEIGHT[f.severity], f.order)))
+        return by_weight(self.findings)
 
     def count(self, severity: Severity) -> int:
         return Counter(finding.severity for finding in self.findings)[severity]
@@ -61,6 +60,11 @@ class Format:
     name: str
     summary: str
     render: Callable[[Report], str]
+
+
+def by_weight(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings with the most severe first, and by position among equals."""
+    return tuple(sorted(findings, key=lambda f: (WEIGHT[f.severity], f.order)))
 
 
 def rule(finding: Finding) -> Rule | Transition | Diagnostic:
