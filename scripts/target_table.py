@@ -88,6 +88,16 @@ FEATURES = (
     Feature(name="plain python", spec="launcher: python", shows=('- "-u"',)),
     Feature(name="flags", spec="flags: {lr: 0.5}", shows=("--lr=0.5",)),
     Feature(
+        name="flags of another form",
+        spec="flags: {lr: 0.5, d: {words: [a, b]}}\nflagStyle: --k v",
+        shows=('- "0.5"', '- "--lr"'),
+    ),
+    Feature(
+        name="arguments that are no flags",
+        spec="entrypoint: {script: b.py, args: [c.yaml]}",
+        shows=('- "c.yaml"',),
+    ),
+    Feature(
         name="references to the run",
         spec="flags: {run: '${{ job.name }}/${{ procsPerNode }}'}",
         shows=("--run=x/1", "--run=job/1"),

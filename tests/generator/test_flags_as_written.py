@@ -63,15 +63,36 @@ def test_a_number_is_passed_as_written_whoever_says_it(layer: str, repository: R
     assert "1e3" in shown
 
 
-def test_what_is_the_same_word_is_the_same_run(repository: Repository) -> None:
-    written = {"a": "1e3", "b": '"1e3"', "c": "1000.0", "d": "1e+3"}
-    found = {}
-    for text in written.values():
-        repository.job("prod/llm", f"flags: {{lr: {text}}}\n")
+def _names(repository: Repository, texts: list[str], job: str = "llm") -> list[str]:
+    """The run after each of these values of lr, written one after the other."""
+    found = []
+    for text in texts:
+        repository.job(f"prod/{job}", f"flags: {{lr: {text}}}\n")
         assert repository.run("render", "prod").exit_code == 0
-        found[text] = _objects(repository)["llm"]
-    assert found["1e3"] == found['"1e3"']
-    assert len(set(found.values())) == 3
+        found.append(_objects(repository)[job])
+    return found
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ["0.0001", "1e-4", "1E-4", "'1e-4'", ".0001", "1.0e-04"],
+        ["1e3", '"1e3"', "1000.0", "1e+3", "1000."],
+        ["[0.1, 5e-1]", "[1e-1, 0.5]"],
+        ["{words: [0.9, 0.95]}", "{words: [9e-1, 95e-2]}"],
+    ],
+)
+def test_another_spelling_is_the_same_run(spellings: list[str], repository: Repository) -> None:
+    assert len(set(_names(repository, spellings))) == 1
+    assert repository.run("render", "--check", "prod").exit_code == 0
+    listed = json.loads(repository.run("list", "jobs", "-o", "json").stdout)
+    assert not any(job["behind"] for job in listed["items"])
+
+
+def test_another_number_is_another_run(repository: Repository) -> None:
+    # 1e3 is not an int to argparse, and what comes of 010 or 1_000 depends on the program
+    texts = ["0.1", "0.2", "1e3", "1000", "1_000", "01000", "0x3e8", "-0.1", "0.1f", '"0.1,0.2"']
+    assert len(set(_names(repository, texts))) == len(texts)
 
 
 def test_an_override_in_another_form_decides(repository: Repository) -> None:

@@ -64,8 +64,18 @@ JOBS: dict[str, tuple[list[Any], list[Any]]] = {
     "entrypoint.script": (["train.py", "/app/train it.py"], ["-m", "", "a\tb"]),
     "entrypoint.argv": ([["a", ""]], [[], "a", ["a\0"], [1]]),
     "entrypoint.inline": (["print()\n", "é"], ["", "a\0", 1]),
-    "flags.*": (["lr", "batch-size", "optim.name"], ["-a", "a b", "a=b", ""]),
-    "flags.a": (["", 1, 0.5, True, [1, "x"]], [None, {}, [[1]], "a\0", ["a\0"]]),
+    "flags.*": (
+        ["lr", "batch-size", "optim.name", "_a", "+a.b", "~c/d@e"],
+        ["-a", "a b", "a=b", ""],
+    ),
+    "flags.a": (
+        ["", 1, 0.5, True, [1, "x"], {"words": [1, "x"]}, {"value": True}, {"switch": False}],
+        [None, {"x": 1}, {"words": 1}, {"switch": 1}, [[1]], "a\0", ["a\0"]],
+    ),
+    "flagStyle": (
+        ["--k=v", "--k v", "-k v", "k=v", {"form": "k=v"}, {"lists": "words", "booleans": "value"}],
+        ["", "k v", "--k", {}, {"form": "k v"}, {"lists": "x"}, 1],
+    ),
     "nodes": ([1, 1000], [0, 1001, "3", 1.5, True]),
     "procsPerNode": ([1, 64, "auto"], [0, 65, "1", "gpu", True]),
     "pool": (["h100", "a" * 63], ["H100", "a_b", "-a", "a" * 64]),

@@ -321,6 +321,11 @@ def _unless(default: str) -> Callable[[str], str]:
     return lambda value: "" if value == default else value
 
 
+def _texts(items: list[Data]) -> tuple[str, ...]:
+    """Words of a command line."""
+    return tuple(str(item).lower() if isinstance(item, bool) else str(item) for item in items)
+
+
 def _true(value: bool) -> bool | None:
     return value or None
 
@@ -348,13 +353,30 @@ class Image:
 class Entrypoint:
     """What the container runs: exactly one of module, script, argv and inline is set.
 
-    `inline` is the text of a Python script, which reaches the pods in a ConfigMap.
+    `inline` is the text of a Python script, which reaches the pods in a ConfigMap. `args` are
+    arguments that are no flags, which stand in front of these.
     """
 
     module: str = ""
     script: str = ""
     argv: tuple[str, ...] = ()
     inline: str = ""
+    args: tuple[str, ...] = field(default=(), metadata=written(read=_texts))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlagStyle:
+    """How flags become arguments. Empty is what the form has by itself: switches and repeated
+    flags behind dashes, values and brackets in `k=v`.
+    """
+
+    form: Literal["--k=v", "--k v", "-k=v", "-k v", "k=v"] = "--k=v"
+    booleans: Literal["", "switch", "value", "negated"] = ""
+    lists: Literal["", "repeat", "words", "comma", "brackets"] = ""
+
+
+def _flag_style(value: Data) -> FlagStyle:
+    return FlagStyle(**({"form": value} if isinstance(value, str) else value))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -661,6 +683,9 @@ class Job:
     entrypoint: Entrypoint
     launcher: Literal["trainwright", "torchrun", "python"]
     flags: Mapping[str, Data] = field(default_factory=dict)
+    flag_style: FlagStyle = field(
+        default=FlagStyle(), metadata=written(read=_flag_style, derived=True)
+    )
     nodes: int = field(metadata=written(derived=True))
     procs_per_node: int = field(metadata=written(derived=True))
     backend: Literal["nccl", "gloo"] = field(metadata=written(derived=True))

@@ -115,6 +115,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "entrypoint": ({"script": "other.py"}, {}, PLACE),
     "launcher": ("torchrun", {}, PLACE),
     "flags": ({"epochs": 3}, {}, PLACE),
+    "flagStyle": ("--k v", {"flags": {"epochs": 3}}, PLACE),
     "nodes": (2, {}, PLACE),
     "procsPerNode": (4, {}, PLACE),
     "backend": ("gloo", {}, PLACE),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from trainwright.pods import command as commands
 from trainwright.pods import ranks
+from trainwright.pods.flags import Mention, parse_arguments
 from trainwright.pods.pod import Pod, Workload
 
 
@@ -24,8 +25,8 @@ class Process:
 class Program:
     """What the processes run, and what starts them: a launcher, the image itself, or nothing.
 
-    `options` are those of the launcher, but for where and with how many others it meets. `flags`
-    are the program's arguments by name when all of them are flags; otherwise they are `words`.
+    `options` are those of the launcher, but for where and with how many others it meets. `words`
+    are the program's arguments in front of its `flags`, or all where they cannot be told apart.
     """
 
     launcher: str
@@ -33,7 +34,7 @@ class Program:
     options: Mapping[str, str] = field(default_factory=dict)
     path: str = ""
     is_module: bool = False
-    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    flags: Mapping[str, tuple[Mention, ...]] = field(default_factory=dict)
     words: tuple[str, ...] = ()
     unbuffered: bool = False
 
@@ -66,7 +67,7 @@ def program(pod: Pod) -> Program:
         return Program(launcher="image", words=argv, unbuffered=always)
     if command.program is None:
         return Program(launcher=command.launcher, words=argv, unbuffered=always)
-    flags, words = commands.parse_flags(argv[command.program + 1 :])
+    arguments = parse_arguments(argv[command.program + 1 :])
     launched = command.launcher != "none"
     before = () if launched else argv[: command.program - command.is_module]
     # torchrun and our entrypoint start their processes with `python -u`.
@@ -76,8 +77,8 @@ def program(pod: Pod) -> Program:
         options=dict(_options(command, env)) if launched else {},
         path=argv[command.program],
         is_module=command.is_module,
-        flags=flags,
-        words=words,
+        flags=arguments.flags,
+        words=arguments.words,
         unbuffered=launched or always or "-u" in before,
     )
 

@@ -201,6 +201,17 @@ PLACED_BY_FLAVOR = Diagnostic(
     severity=Severity.NOTE,
     waivable=True,
 )
+FLAG_LIST = Diagnostic(
+    id="TW027",
+    name="ambiguous-flag-list",
+    summary="How a list reaches the program's parser is said where parsers differ.",
+    effect="The option is repeated, and most parsers keep the last value: one with nargs reads "
+    "--data-path=0.5 --data-path=a as a alone, and trains on other data.",
+    remedy="Write {words: [...]} for --k a b, {repeat: [...]} for --k=a --k=b, {comma: [...]} for "
+    "--k=a,b; or flagStyle: {lists: words} for all flags.",
+    severity=Severity.WARNING,
+    waivable=True,
+)
 RESERVED = Diagnostic(
     id="TW026",
     name="reserved-name",

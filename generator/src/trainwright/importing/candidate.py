@@ -24,6 +24,7 @@ from trainwright.model import (
     spelled,
 )
 from trainwright.pods import command as commands
+from trainwright.pods.flags import Mention, parse_arguments
 from trainwright.pods.pod import Mount, Pod
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
@@ -144,29 +145,55 @@ def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[st
     program = run.pods[0].program
     command = commands.parse(words)
     launcher = {"none": "python"}.get(command.launcher, command.launcher)
-    plain = program.interpreter in ((), ("python",)) and not program.words
+    plain = program.interpreter in ((), ("python",))
     if not apart or command.program is None or launcher == "tool" or not plain:
         return {"entrypoint": {"argv": list(words)}}
     key = "module" if command.is_module else "script"
     inline = beside.script(run)
+    started = {"inline": Block(inline)} if inline else {key: words[command.program]}
+    arguments, flags = _arguments(words[command.program + 1 :])
     return {
-        "entrypoint": {"inline": Block(inline)} if inline else {key: words[command.program]},
+        "entrypoint": {**started, **({"args": arguments} if arguments else {})},
         "launcher": launcher,
-        "flags": _flags(words[command.program + 1 :]),
+        **flags,
         "backend": command.options.get("backend"),
         "preflight": commands.read_preflight(command.options.get("preflight", "")),
     }
 
 
-def _flags(words: tuple[str, ...]) -> dict[str, Data]:
-    return {name: _flag(given) for name, given in commands.parse_flags(words)[0].items()}
+def _arguments(words: tuple[str, ...]) -> tuple[list[Data], dict[str, Data]]:
+    """Arguments as words and flags in one style; all of them as words where forms differ."""
+    found = parse_arguments(words)
+    forms = {_flag_form(name) for name in found.flags}
+    said = {_plain_name(name): _flag(given) for name, given in found.flags.items()}
+    if len(forms) > 1 or None in said.values():
+        return [_typed(word) for word in words], {}
+    style = "".join(forms - {"--k=v"})
+    return [_typed(word) for word in found.words], {"flags": said, "flagStyle": style}
 
 
-def _flag(given: tuple[str, ...]) -> Data:
-    """The value in the type that people would write, where it comes out as the same word."""
+def _flag_form(name: str) -> str:
+    if name.endswith("="):
+        return "k=v"
+    return "-k=v" if name.startswith("-") else "--k=v"
+
+
+def _plain_name(name: str) -> str:
+    return name.removesuffix("=").removeprefix("-")
+
+
+def _flag(given: tuple[Mention, ...]) -> Data:
+    """The value in the type that people would write, where it comes out as the same word; None
+    where no value says it.
+    """
     if not given:
         return True
-    return _typed(given[0]) if len(given) == 1 else [_typed(word) for word in given]
+    if len(given) == 1 and isinstance(given[0], str):
+        return _typed(given[0])
+    if len(given) == 1:
+        return {"words": [_typed(word) for word in given[0]]}
+    words = [_typed(word) for word in given if isinstance(word, str)]
+    return {"repeat": words} if len(words) == len(given) else None
 
 
 _INTEGER = re.compile(r"0|-?[1-9]\d{0,14}")

@@ -15,8 +15,6 @@ CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
 _UNASKED: Mapping[str, bool] = {"shm": True, "disk": True, "checkpoint": True}
 SCRIPT_PATH = "/opt/trainwright/main.py"  # where a script that the spec holds is mounted
 
-_WRITTEN_FLAG = re.compile(r"--([A-Za-z0-9][A-Za-z0-9._-]*)(?:=(.*))?", re.DOTALL)
-_NEGATIVE = re.compile(r"-\d.*|-\.\d.*")
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
 _TORCHRUN = re.compile(r"(?:.*/)?torchrun")
 _TORCHRUN_MODULE = "torch.distributed.run"
@@ -97,28 +95,6 @@ def restart_policy(job: Job) -> str:
     return "ExitCode" if starts_runtime(job) else "OnFailure"
 
 
-def flag_arguments(flags: Mapping[str, Data]) -> list[str]:
-    """Flags as arguments, sorted by name so that the order they are written in changes nothing.
-
-    `true` becomes the bare flag, `false` leaves it out, a list repeats it.
-    """
-    return [argument for name in sorted(flags) for argument in _flag(name, flags[name])]
-
-
-def _flag(name: str, value: Data) -> Iterator[str]:
-    if value is True:
-        yield f"--{name}"
-    elif isinstance(value, list):
-        for item in value:
-            yield f"--{name}={_word(item)}"
-    elif value is not False:
-        yield f"--{name}={_word(value)}"
-
-
-def _word(value: Data) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
     """Who starts the program, by which options, and where in argv the program's name stands.
@@ -197,26 +173,3 @@ def _launcher(
         program=at if at < len(argv) else None,
         is_module=is_module,
     )
-
-
-def parse_flags(words: tuple[str, ...]) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Arguments as flags by name, or as words when not all of them are flags.
-
-    `--lr 0.1` and `--lr=0.1` are the same to every parser that has such flags.
-    """
-    flags: dict[str, tuple[str, ...]] = {}
-    at = 0
-    while at < len(words):
-        match = _WRITTEN_FLAG.fullmatch(words[at])
-        if match is None:
-            return {}, words
-        name, value = match.groups()
-        at += 1
-        if value is None and at < len(words) and _is_value(words[at]):
-            value, at = words[at], at + 1
-        flags[name] = (*flags.get(name, ()), *(() if value is None else (value,)))
-    return dict(sorted(flags.items())), ()
-
-
-def _is_value(word: str) -> bool:
-    return not word.startswith("-") or bool(_NEGATIVE.fullmatch(word))

@@ -73,7 +73,7 @@ def _for_here(job: Job, *, nodes: int | None, procs: int | None) -> Job:
 def _without_nccl(flags: Mapping[str, Data]) -> dict[str, Data]:
     """Scripts that choose the backend themselves do so by a flag of that name."""
     return {
-        name: "gloo" if name.endswith("backend") and value == "nccl" else value
+        name: "gloo" if name.endswith("backend") and value in ("nccl", {"value": "nccl"}) else value
         for name, value in flags.items()
     }
 

@@ -14,6 +14,7 @@ from trainwright.kinds.target import Target
 from trainwright.model import Environment, Finding, Job, Location, Manifest, Related, Waiver
 from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit
+from trainwright.pods.flags import flag_words, is_ambiguous
 from trainwright.pointer import Pointer
 from trainwright.render import objects
 from trainwright.render.patched import Patched
@@ -215,7 +216,8 @@ def _judged(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> 
     linted = _about(file, (*layers.findings(job, environment), *_credentials(sources.spec)))
     if job.state == "cancelled":
         return _Judged(True, linted)
-    linted = (*linted, *_about(file, tuple(_left_out(sources.spec, job, environment))))
+    noted = (*_left_out(sources.spec, job, environment), *_ambiguous(sources.spec, job))
+    linted = (*linted, *_about(file, noted))
     try:
         texts = work.texts(job, environment, name)
     except ChartRefusal as refusal:
@@ -318,6 +320,16 @@ def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Fin
             message = f"{left} of the pool {job.pool.name} are left to the flavor of {job.queue}"
             at = Pointer("/pool")
             yield dx.PLACED_BY_FLAVOR.at(spec.authored(at), message, path=at)
+
+
+def _ambiguous(spec: Layered, job: Job) -> Iterator[Finding]:
+    """Lists whose flags do not say how they are passed."""
+    for name, value in job.flags.items():
+        if is_ambiguous(value, job.flag_style):
+            at = Pointer.of("flags", name)
+            passed = " ".join(flag_words(name, value, job.flag_style))
+            message = f"{at.dotted} is a list, passed as {passed}"
+            yield dx.FLAG_LIST.at(spec.authored(at), message, path=at)
 
 
 # --- findings about rendered objects -------------------------------------------------------------

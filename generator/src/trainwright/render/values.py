@@ -15,6 +15,7 @@ from trainwright.kinds.target import Target, Unsupported
 from trainwright.model import GIVEN, Data, Environment, File, Job, Mount, Volume
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import command
+from trainwright.pods.flags import flag_arguments
 from trainwright.pointer import Pointer
 from trainwright.render import references, variables
 from trainwright.specs.merge import merge
@@ -38,7 +39,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "image": _image(job),
         "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
         "command": command.command_line(job),
-        "args": command.flag_arguments(job.flags),
+        "args": [*job.entrypoint.args, *flag_arguments(job.flags, job.flag_style)],
         "env": dict(sorted({**_variables(job, name), **variables.literals(job.env)}.items())),
         **variables.sourced(job.env),
         "envFrom": [source.reference for source in job.env_from],

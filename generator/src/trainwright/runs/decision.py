@@ -176,7 +176,7 @@ def _same(sources: Sources, record: Record) -> meaning.Same:
             resolve.typed(replace(sources.spec, data=spec), environment, sources.job.source)
             for spec in specs
         ]
-        one_means, other_means = (identity.meaning(job, environment) for job in jobs)
+        one_means, other_means = (identity.trained(job, environment) for job in jobs)
         return one_means == other_means
 
     return same

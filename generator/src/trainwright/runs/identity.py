@@ -12,7 +12,7 @@ from trainwright import quantity
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL, Fact
 from trainwright.model import NOT_IDENTITY, ChartSource, Data, Environment, Job
-from trainwright.pods import command
+from trainwright.pods.flags import by_value, flag_arguments
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
 
@@ -50,16 +50,22 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
 
     Empty values are left out, so that a field added to the spec later leaves existing names alone.
     """
-    found = _canonical(job, NOT_IDENTITY | {"pool", "flags", "files"})
+    found = _canonical(job, NOT_IDENTITY | {"pool", "flags", "flag_style", "files"})
     if job.files:  # wherever their bytes are written
         found["files"] = {file.name: [file.digest, file.mode] for file in job.files}
     if job.flags:
-        found["flags"] = command.flag_arguments(job.flags)
+        found["flags"] = flag_arguments(job.flags, job.flag_style)
     if job.pool:  # what it leads to, by whatever name
         found["pool"] = _decisive(job, environment)["pools"][job.pool.name]
     if "resources" in found:
         found["resources"] = {key: _amount(item) for key, item in found["resources"].items()}
     return found
+
+
+def trained(job: Job, environment: Environment) -> dict[str, Data]:
+    """What a job means to a run that there is: a number in another spelling is the same."""
+    found = meaning(job, environment)
+    return found | ({"flags": by_value(found["flags"])} if "flags" in found else {})
 
 
 def facts(job: Job, environment: Environment, without: Collection[Fact] = ()) -> dict[str, Data]:
@@ -183,7 +189,7 @@ def unrecorded_hash(job: Job, environment: Environment) -> str:
 
     Such runs keep their names: see `runs.adoption`.
     """
-    canonical = _canonical(job, NOT_IDENTITY)
+    canonical = _canonical(job, NOT_IDENTITY | {"flag_style"})
     if job.pool:
         placement = ("resource", "tolerations", "node_selector")
         pool = _canonical(job.pool, frozenset())

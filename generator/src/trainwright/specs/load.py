@@ -251,7 +251,7 @@ def _around(path: str) -> Iterator[str]:
         path = path.rpartition("/")[0]
 
 
-_FLAG = re.compile(r"(?:(?:/pools/[^/]+)?/defaults)?/flags/.")
+_FLAG = re.compile(r"(?:(?:/pools/[^/]+)?/defaults)?/(?:flags|launcherOptions|entrypoint/args)/.")
 
 
 def read_spec(file: str, raw: bytes) -> Document | tuple[Finding, ...]:

@@ -27,6 +27,7 @@ from trainwright.model import (
     spelled,
 )
 from trainwright.pods.command import SCRIPT_PATH
+from trainwright.pods.flags import misplaced
 from trainwright.pointer import Pointer
 from trainwright.specs import convert, fabrics, files, pod_parts, pod_patch
 from trainwright.specs.load import LoadedEnvironment
@@ -126,6 +127,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _files(job, spec)
     yield from _grace(job, spec)
     yield from _preflight(job, spec)
+    yield from _flags(job, spec)
     yield from pod_parts.problems(_pod_parts(spec), spec, environment.kubernetes_version)
     yield from pod_patch.problems(spec, environment.kubernetes_version)
 
@@ -338,6 +340,15 @@ def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
         message = "preflight is the entrypoint's, and this job does not start it"
         remedy = "Use launcher: trainwright without entrypoint.argv, or remove preflight."
         yield _at(dx.CONTRADICTION, spec, Pointer("/preflight"), message, remedy=remedy)
+
+
+def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
+    for name, value in job.flags.items():
+        if reason := misplaced(name, value, job.flag_style):
+            at = Pointer.of("flags", name)
+            form = job.flag_style.form
+            message = f"{at.dotted} cannot be written as {form}: {reason}"
+            yield _at(dx.CONTRADICTION, spec, at, message, remedy="Change it, or flagStyle.")
 
 
 # What is written as Kubernetes has it: the field of a spec, the type that has it there, its name.

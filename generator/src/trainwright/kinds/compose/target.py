@@ -13,6 +13,7 @@ from trainwright.kinds.compose import KIND
 from trainwright.kinds.target import Deviation, Meeting, Target, Unsupported, one_process
 from trainwright.model import GIVEN, Data, Environment, Job, ValueFrom, Volume, spelled
 from trainwright.pods import command
+from trainwright.pods.flags import flag_words
 from trainwright.pointer import Pointer
 
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
@@ -212,9 +213,10 @@ def _expansions(job: Job) -> Iterator[Unsupported]:
         for name, value in job.env.items()
         if isinstance(value, str)
     ]
+    words += [(Pointer("/entrypoint/args"), word) for word in job.entrypoint.args]
     for flag, value in job.flags.items():
-        items = value if isinstance(value, list) else [value]
-        words += [(Pointer.of("flags", flag), str(item)) for item in items]
+        at = Pointer.of("flags", flag)
+        words += [(at, word) for word in flag_words(flag, value, job.flag_style)]
     for path, word in words:
         if "$(" in word or "$$" in word:
             yield Unsupported(path, f"Docker does not expand {word!r}", "Write the value itself.")

@@ -20,6 +20,7 @@ from trainwright.kinds.target import (
 from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
+from trainwright.pods.flags import flag_words
 from trainwright.pods.references import NotKnown
 from trainwright.pointer import Pointer
 
@@ -172,9 +173,10 @@ def _unknown_to_the_crd(job: Job) -> Iterator[Unsupported]:
 def _unquotable(job: Job) -> Iterator[Unsupported]:
     entry = job.entrypoint
     words = [(Pointer("/entrypoint"), word) for word in (*entry.argv, entry.script, entry.module)]
+    words += [(Pointer("/entrypoint/args"), word) for word in job.entrypoint.args]
     for flag, value in job.flags.items():
-        items = value if isinstance(value, list) else [value]
-        words += [(Pointer.of("flags", flag), str(item)) for item in items]
+        at = Pointer.of("flags", flag)
+        words += [(at, word) for word in flag_words(flag, value, job.flag_style)]
     for path, word in words:
         if word and not SHELL_SAFE.fullmatch(word):
             yield Unsupported(

@@ -1,0 +1,196 @@
+"""The arguments of a program, written and read: flags in the form that its parser expects."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TypeAlias
+
+from trainwright.model import Data, FlagStyle
+
+DASHED = ("--k=v", "--k v", "-k=v", "-k v")
+PLAIN = "k=v"  # of Hydra and OmegaConf: https://hydra.cc/docs/advanced/override_grammar/basic/
+# What an item of `flags` may be instead of a value, for a flag with a form of its own.
+LISTS = ("repeat", "words", "comma", "brackets")
+# Names that mean something in an override of Hydra only, which can begin with them.
+_OVERRIDE = re.compile(r"^(?:\+\+?|~)|[/@:]")
+
+# What one mention of a flag gives it: a word, or several behind it.
+Mention: TypeAlias = str | tuple[str, ...]
+
+
+def flag_arguments(flags: Mapping[str, Data], style: FlagStyle = FlagStyle()) -> list[str]:  # noqa: B008 - it is frozen
+    """Flags as arguments, sorted by name so that the order they are written in changes nothing."""
+    return [word for name in sorted(flags) for word in flag_words(name, flags[name], style)]
+
+
+def flag_words(name: str, value: Data, style: FlagStyle) -> Iterator[str]:
+    """The arguments of one flag."""
+    form, value = _form(value, style)
+    if form in LISTS:
+        yield from _list(name, form, [_word(item) for item in value], style)
+    elif isinstance(value, bool) and form != "value":
+        yield from _boolean(name, value, style)
+    else:
+        yield from _one(name, _word(value), style)
+
+
+def is_ambiguous(value: Data, style: FlagStyle) -> bool:
+    """Whether a list leaves open how the program's parser reads it."""
+    return isinstance(value, list) and len(value) > 1 and not style.lists and style.form != PLAIN
+
+
+def misplaced(name: str, value: Data, style: FlagStyle) -> str:
+    """What of a flag its form cannot say, or nothing."""
+    form, _ = _form(value, style)
+    if style.form != PLAIN and _OVERRIDE.search(name):
+        return "a name with +, ~, /, @ or : is an override of Hydra"
+    if style.form == PLAIN and form == "words":
+        return f"words follow an option, and {PLAIN} has none"
+    if style.form != PLAIN and form == "brackets":
+        return f"brackets are those of {PLAIN}"
+    return ""
+
+
+def _form(value: Data, style: FlagStyle) -> tuple[str, Data]:
+    """How a value is written, and what of it."""
+    if isinstance(value, Mapping):
+        return next(iter(value.items()))
+    if isinstance(value, list):
+        return style.lists or ("brackets" if style.form == PLAIN else "repeat"), value
+    by_value = (style.booleans or ("value" if style.form == PLAIN else "switch")) == "value"
+    return "value" if by_value else "", value
+
+
+def _boolean(name: str, value: bool, style: FlagStyle) -> Iterator[str]:
+    dashes = "" if style.form == PLAIN else style.form.partition("k")[0]
+    if value:
+        yield f"{dashes}{name}"
+    elif style.booleans == "negated":
+        yield f"{dashes}no-{name}"
+
+
+def _list(name: str, form: str, items: list[str], style: FlagStyle) -> Iterator[str]:
+    if form == "words":
+        yield f"{style.form.partition('k')[0]}{name}"
+        yield from items
+    elif form == "repeat":
+        for item in items:
+            yield from _one(name, item, style)
+    elif form == "comma":
+        yield from _one(name, ",".join(items), style)
+    else:
+        yield from _one(name, f"[{','.join(map(_quoted, items))}]", style)
+
+
+def _one(name: str, word: str, style: FlagStyle) -> Iterator[str]:
+    if style.form == PLAIN and name.startswith("~") and word == "true":
+        yield name  # removes it, whatever its value
+    elif style.form.endswith(" v"):
+        yield from (style.form.replace("k v", name), word)
+    else:
+        yield f"{style.form.replace('k=v', name)}={word}"
+
+
+_SPECIAL = re.compile(r"[\s,:\[\]{}()'\"=\\]|^$")
+
+
+def _quoted(item: str) -> str:
+    """https://hydra.cc/docs/advanced/override_grammar/basic/#quoted-values"""
+    if not _SPECIAL.search(item):
+        return item
+    escaped = item.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _word(value: Data) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+_DECIMAL = re.compile(
+    r"(?P<name>[^=]*=)?(?P<number>[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d{1,3})?)"
+)
+
+
+_EXACT = 25  # characters of a number that Decimal does not round
+
+
+def by_value(words: Sequence[str]) -> list[str]:
+    """Arguments with decimal numbers in one spelling: 1e-4 is 0.0001. Whole numbers stay words,
+    since 1e3 is not an int to a program.
+    """
+    return [_spelled_alike(word) for word in words]
+
+
+def _spelled_alike(word: str) -> str:
+    match = _DECIMAL.fullmatch(word)
+    if match is None or len(match["number"]) > _EXACT:
+        return word
+    return f"{match['name'] or ''}{Decimal(match['number']).normalize():E}"
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """A program's arguments: words, and behind them flags by name with every mention of each.
+
+    A name is written as its form is: `lr` for --lr, `-n` for -n, `lr=` for lr=0.1. Two lists of
+    arguments with equal flags are the same to any parser that has such flags.
+    """
+
+    words: tuple[str, ...]
+    flags: Mapping[str, tuple[Mention, ...]]
+
+
+_WRITTEN = re.compile(
+    r"(?P<dashes>--?)(?P<name>[A-Za-z0-9_][A-Za-z0-9._-]*)(?:=(?P<value>.*))?", re.DOTALL
+)
+_PLAIN = re.compile(r"(?P<name>(?:\+\+?|~)?[A-Za-z_][A-Za-z0-9._/@-]*)=(?P<value>.*)", re.DOTALL)
+_NEGATIVE = re.compile(r"-\d.*|-\.\d.*")
+
+
+def parse_arguments(words: Sequence[str]) -> Arguments:
+    """Arguments taken apart; all of them words where a word stands behind flags that it is not
+    part of. `--lr 0.1` and `--lr=0.1` are the same to every parser that has such flags.
+    """
+    start = next((i for i, word in enumerate(words) if _is_flag(word)), len(words))
+    flags: dict[str, tuple[Mention, ...]] = {}
+    at = start
+    while at < len(words):
+        if not _is_flag(words[at]):
+            return Arguments(tuple(words), {})
+        name, value = _mention(words[at])
+        at += 1
+        given = [] if value is None else [value]
+        while value is None and at < len(words) and _is_value(words[at]):
+            if _PLAIN.fullmatch(words[at]):  # its value, or an override behind a switch
+                return Arguments(tuple(words), {})
+            given.append(words[at])
+            at += 1
+        mention: tuple[Mention, ...] = (tuple(given),) if len(given) > 1 else tuple(given)
+        if name in flags and not (mention and flags[name]):  # a switch that counts: -v -v
+            return Arguments(tuple(words), {})
+        flags[name] = (*flags.get(name, ()), *mention)
+    return Arguments(tuple(words[:start]), dict(sorted(flags.items())))
+
+
+def _is_flag(word: str) -> bool:
+    dashed = not _NEGATIVE.fullmatch(word) and _WRITTEN.fullmatch(word)
+    return bool(dashed or _PLAIN.fullmatch(word))
+
+
+def _is_value(word: str) -> bool:
+    return not word.startswith("-") or bool(_NEGATIVE.fullmatch(word))
+
+
+def _mention(word: str) -> tuple[str, str | None]:
+    match = _WRITTEN.fullmatch(word)
+    if match is None:
+        name, _, value = word.partition("=")
+        return f"{name}=", value
+    name = match["name"] if match["dashes"] == "--" else f"-{match['name']}"
+    return name, match["value"]

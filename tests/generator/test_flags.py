@@ -1,0 +1,188 @@
+"""Flags in the form that a program's parser expects: held against the parsers themselves."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from repository import Repository
+from trainwright.model import FlagStyle
+from trainwright.pods.flags import Arguments, flag_arguments, parse_arguments
+
+
+def _style(form: Any = "--k=v", **more: Any) -> FlagStyle:
+    return FlagStyle(form=form, **more)
+
+
+@pytest.mark.parametrize(
+    ("style", "words"),
+    [
+        (_style(), ["--a=1", "--b", "--d=x", "--d=y", "--e=t u"]),
+        (_style("--k v"), ["--a", "1", "--b", "--d", "x", "--d", "y", "--e", "t u"]),
+        (_style("-k=v"), ["-a=1", "-b", "-d=x", "-d=y", "-e=t u"]),
+        (_style("-k v"), ["-a", "1", "-b", "-d", "x", "-d", "y", "-e", "t u"]),
+        (_style("k=v"), ["a=1", "b=true", "c=false", "d=[x,y]", "e=t u"]),
+        (_style(booleans="value"), ["--a=1", "--b=true", "--c=false", "--d=x", "--d=y", "--e=t u"]),
+        (_style(booleans="negated"), ["--a=1", "--b", "--no-c", "--d=x", "--d=y", "--e=t u"]),
+        (_style("k=v", booleans="switch"), ["a=1", "b", "d=[x,y]", "e=t u"]),
+        (_style(lists="words"), ["--a=1", "--b", "--d", "x", "y", "--e=t u"]),
+        (_style(lists="comma"), ["--a=1", "--b", "--d=x,y", "--e=t u"]),
+        (_style("k=v", lists="repeat"), ["a=1", "b=true", "c=false", "d=x", "d=y", "e=t u"]),
+    ],
+)
+def test_each_style(style: FlagStyle, words: list[str]) -> None:
+    flags = {"e": "t u", "a": 1, "b": True, "c": False, "d": ["x", "y"]}
+    assert flag_arguments(flags, style) == words
+
+
+def test_a_flag_with_a_form_of_its_own() -> None:
+    flags = {
+        "a": {"value": False},
+        "b": {"value": True},
+        "c": {"switch": False},
+        "d": {"switch": True},
+        "e": {"repeat": [1, 2]},
+        "f": {"words": [0.5, "a", 0.5, "b"]},
+        "g": {"comma": ["x", "y"]},
+    }
+    said = "--a=false --b=true --d --e=1 --e=2 --f 0.5 a 0.5 b --g=x,y"
+    assert flag_arguments(flags) == said.split()
+    assert flag_arguments({"n": True, "m": False}, _style("k=v")) == ["m=false", "n=true"]
+    assert flag_arguments({"a": {"switch": True}}, _style(booleans="value")) == ["--a"]
+
+
+def test_overrides_of_hydra() -> None:
+    flags = {
+        "+a": 1,
+        "++b": 2,
+        "~c": True,
+        "d/e@f": "g",
+        "l": ["a b", "it's", "", "x"],
+        "n": "null",
+    }
+    words = ["++b=2", "+a=1", "d/e@f=g", r"l=['a b','it\'s','',x]", "n=null", "~c"]
+    assert flag_arguments(flags, _style("k=v")) == words
+
+
+def test_megatron_reads_its_data_path() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data-path", nargs="*")
+    flags: dict[str, Any] = {"data-path": {"words": [0.5, "a", 0.5, "b"]}}
+    assert parser.parse_args(flag_arguments(flags)).data_path == ["0.5", "a", "0.5", "b"]
+    as_a_list = flag_arguments({"data-path": [0.5, "a", 0.5, "b"]})
+    assert parser.parse_args(as_a_list).data_path == ["b"]  # what TW027 is about
+
+
+_VALUE = st.one_of(st.integers(), st.sampled_from(["x", "-1", "a b", "x=y"]))
+
+
+@given(
+    st.sampled_from(["--k=v", "--k v"]),
+    st.lists(_VALUE, min_size=1, max_size=4),
+    st.booleans(),
+)
+@example("--k v", [-1, -2], True)
+def test_argparse_reads_what_was_meant(form: Any, items: list[Any], truth: bool) -> None:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--one")
+    parser.add_argument("--many", nargs="+")
+    parser.add_argument("--each", action="append")
+    parser.add_argument("--yes", action=argparse.BooleanOptionalAction)
+    parser.add_argument("config")
+    flags = {"one": items[0], "many": {"words": items}, "each": {"repeat": items}, "yes": truth}
+    words = ["c.yaml", *flag_arguments(flags, _style(form, booleans="negated"))]
+    found = parser.parse_args(words)
+    texts = [str(item) for item in items]
+    assert (found.config, found.one, found.yes) == ("c.yaml", texts[0], truth)
+    assert (found.many, found.each) == (texts, texts)
+
+
+# --- reading them --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words", "flags"),
+    [
+        ("c.yaml --lr 0.1 --x", ["c.yaml"], {"lr": ("0.1",), "x": ()}),
+        ("--lr=0.1 --d 1 a -2 b --e", [], {"d": (("1", "a", "-2", "b"),), "e": (), "lr": ("0.1",)}),
+        ("--d a --d b", [], {"d": ("a", "b")}),
+        ("--d a b --d c", [], {"d": (("a", "b"), "c")}),
+        ("a.b=1 +c=2 ~d=3 e/f@g=h", [], {"+c=": ("2",), "a.b=": ("1",), "e/f@g=": ("h",), "~d=": ("3",)}),
+        ("-n 5 -lr=0.1", [], {"-lr": ("0.1",), "-n": ("5",)}),
+        ("--a=1 b.yaml", ["--a=1", "b.yaml"], {}),
+        ("-v -v", ["-v", "-v"], {}),
+        ("--multirun lr=1,2", ["--multirun", "lr=1,2"], {}),
+        ("--a -- b", ["--a", "--", "b"], {}),
+        ("x y", ["x", "y"], {}),
+    ],
+)  # fmt: skip
+def test_arguments_are_taken_apart(line: str, words: list[str], flags: dict[str, Any]) -> None:
+    assert parse_arguments(line.split()) == Arguments(tuple(words), flags)
+
+
+# --- in a repository -----------------------------------------------------------------------------
+
+
+def _arguments(repository: Repository) -> Any:
+    path = repository.root / "environments/prod/rendered/llm/values.yaml"
+    return yaml.safe_load(path.read_text(encoding="utf-8"))["args"]
+
+
+def test_a_job_says_its_style_and_arguments(repository: Repository) -> None:
+    path = repository.job("prod/llm", "flags: {trainer.lr: 1e-4, data: [a, b], debug: false}\n")
+    text = path.read_text(encoding="utf-8")
+    entrypoint = "entrypoint: {script: train.py, args: [experiment, 1e3]}\nflagStyle: k=v"
+    path.write_text(text.replace("entrypoint: {script: train.py}", entrypoint), encoding="utf-8")
+    done = repository.run("check", "prod")
+    assert "TW027" not in done.output
+    assert repository.run("render", "prod").exit_code == 0
+    wanted = ["experiment", "1e3", "data=[a,b]", "debug=false", "trainer.lr=1e-4"]
+    assert _arguments(repository) == wanted
+
+
+def test_a_list_asks_how_it_is_passed(repository: Repository) -> None:
+    repository.job("prod/llm", "flags:\n  data-path: [0.5, a, 0.5, b]\n  one: [a]\n")
+    said = repository.run("check", "prod").stdout
+    assert "warning[TW027]: flags.data-path is a list, passed as --data-path=0.5" in said
+    assert "llm.yaml:11:14" in said
+    assert said.count("TW027") == 1
+    for answer in ("flagStyle: {lists: repeat}", "flagStyle: {lists: words}", "flagStyle: k=v"):
+        repository.job("prod/llm", f"flags:\n  data-path: [0.5, a, 0.5, b]\n{answer}\n")
+        assert "TW027" not in repository.run("check", "prod").stdout
+    for form in ("repeat", "words", "comma"):
+        repository.job("prod/llm", f"flags:\n  data-path: {{{form}: [0.5, a]}}\n")
+        assert "TW027" not in repository.run("check", "prod").stdout
+
+
+def test_a_list_that_says_what_it_is_already_is_the_same_run(repository: Repository) -> None:
+    repository.job("prod/llm", "flags: {l: [a, b]}\n")
+    assert repository.run("render", "prod").exit_code == 0
+    path = repository.root / "environments/prod/rendered/llm/pytorchjob.yaml"
+    before = path.read_text(encoding="utf-8")
+    repository.job("prod/llm", "flags: {l: {repeat: [a, b]}}\nflagStyle: --k=v\n")
+    assert repository.run("render", "prod").exit_code == 0
+    assert path.read_text(encoding="utf-8") == before
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        ("flags: {+a: 1}", "flags.+a cannot be written as --k=v: a name with +"),
+        ("flags: {a: {words: [1]}}\nflagStyle: k=v", "words follow an option, and k=v has none"),
+        ("flags: {a: [1]}\nflagStyle: {lists: brackets}", "brackets are those of k=v"),
+        ("flags: {a: {words: [1], repeat: [2]}}", "has keys that exclude each other"),
+        ("flags: {a: {}}", "flags.a"),
+        ("flags: {a: {wrods: [1]}}", 'Did you mean "words"?'),
+        ("flagStyle: --k:v", "flagStyle"),
+    ],
+)
+def test_what_no_form_says_is_refused(text: str, reported: str, repository: Repository) -> None:
+    repository.job("prod/llm", f"{text}\n")
+    done = repository.run("check", "prod")
+    assert done.exit_code == 1, done.output
+    assert reported in done.stdout
