@@ -12,7 +12,7 @@ from trainwright.findings import credentials
 from trainwright.importing.accounting import Account
 from trainwright.importing.generated import is_generated
 from trainwright.importing.source import Source
-from trainwright.kinds.reading import NotImported, shown
+from trainwright.kinds.reading import Loss, NotImported, Reason, shown
 from trainwright.kinds.target import Deviation
 from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Data, spelled
 from trainwright.pointer import Pointer
@@ -23,66 +23,119 @@ _NO_SUCH_VOLUME = (
 )
 # By pattern of the JSON pointer, in which `*` is one key and `**` any number; the first counts.
 _BY_POINTER = (
-    ("/status/**", "the cluster writes it"),
-    ("/metadata/managedFields/**", "the cluster writes it"),
-    ("/metadata/creationTimestamp", "the cluster writes it"),
-    ("/metadata/uid", "the cluster writes it"),
-    ("/metadata/resourceVersion", "the cluster writes it"),
-    ("/metadata/generation", "the cluster writes it"),
-    ("/metadata/annotations/kubectl.kubernetes.io~1*", "kubectl writes it"),
-    ("/metadata/ownerReferences/**", "its owner writes it"),
-    ("/metadata/finalizers/**", "a controller writes it"),
-    ("**/metadata/selfLink", "the cluster writes it"),
-    ("**/metadata/creationTimestamp", "the cluster writes it"),
-    ("/metadata/labels/helm.sh~1chart", "Helm writes it"),
-    ("/metadata/labels/app.kubernetes.io~1*", "a rendered run has its own"),
-    (
+    Reason("/status/**", "the cluster writes it", Loss.COSMETIC),
+    Reason("/metadata/managedFields/**", "the cluster writes it", Loss.COSMETIC),
+    Reason("/metadata/creationTimestamp", "the cluster writes it", Loss.COSMETIC),
+    Reason("/metadata/uid", "the cluster writes it", Loss.COSMETIC),
+    Reason("/metadata/resourceVersion", "the cluster writes it", Loss.COSMETIC),
+    Reason("/metadata/generation", "the cluster writes it", Loss.COSMETIC),
+    Reason("/metadata/annotations/kubectl.kubernetes.io~1*", "kubectl writes it", Loss.COSMETIC),
+    Reason("/metadata/ownerReferences/**", "its owner writes it", Loss.COSMETIC),
+    Reason("/metadata/finalizers/**", "a controller writes it", Loss.COSMETIC),
+    Reason("**/metadata/selfLink", "the cluster writes it", Loss.COSMETIC),
+    Reason("**/metadata/creationTimestamp", "the cluster writes it", Loss.COSMETIC),
+    Reason("/metadata/labels/helm.sh~1chart", "Helm writes it", Loss.COSMETIC),
+    Reason("/metadata/labels/app.kubernetes.io~1*", "a rendered run has its own", Loss.COSMETIC),
+    Reason(
         "**/ttlSecondsAfterFinished",
         "it deletes the object, which GitOps would make again, and train again",
+        Loss.COSMETIC,
     ),
-    ("**/cleanPodPolicy", "a rendered run stops what still runs, and keeps what has ended"),
-    ("**/managedBy", "the cluster's own controller is meant to run it"),
-    (
+    Reason(
+        "**/cleanPodPolicy",
+        "a rendered run stops what still runs, and keeps what has ended",
+        Loss.COSMETIC,
+    ),
+    Reason("**/managedBy", "the cluster's own controller is meant to run it", Loss.BEHAVIOUR),
+    Reason(
         "**/template/metadata/annotations/**",
         "a spec's are the object's own; serviceMesh of the environment keeps sidecars away",
     ),
-    ("**/initContainers/**", "there are none in a spec: do it in the image or the entrypoint"),
-    ("**/containers/*/name", "the target names its container itself"),
-    ("**/containers/*/envFrom/**", "write values under env, and keys of Secrets under secrets"),
-    ("**/containers/*/env/**", "only values and keys of Secrets become variables"),
-    ("**/containers/*/ports/**", "the target sets the port of the rendezvous, metrics the others"),
-    ("**/tty", "no terminal is attached to it"),
-    ("**/stdin", "no terminal is attached to it"),
-    ("**/hostNetwork", "a spec has no namespaces of the host"),
-    ("**/hostIPC", "a spec has no namespaces of the host; shm sizes /dev/shm"),
-    ("**/hostPID", "a spec has no namespaces of the host"),
-    ("**/hostPath/type", "a folder that is not there already is the node's affair"),
-    ("**/restartPolicy", "use retries, which is bounded"),
-    ("**/backoffLimit", "use retries"),
-    ("**/elasticPolicy/metrics/**", "an autoscaler would write what git holds"),
-    ("**/elasticPolicy/maxRestarts", "the target sets it, since every change of nodes counts"),
-    ("**/elasticPolicy/*dzv*/**", "the target chooses the rendezvous"),
-    ("**/runtimeRef/**", "a run brings a runtime of its own"),
-    ("**/mlPolicy/**", "a run brings a runtime of its own"),
-    ("**/podGroupPolicy/**", "use gang, in an environment with a gang scheduler"),
-    ("**/schedulerName", "use gang, in an environment with a gang scheduler"),
-    ("**/network/**", "the target sets how pods find each other"),
-    ("**/runAsNonRoot", "podSecurity: restricted of the environment sets it"),
-    ("**/dependsOn/**", "a job spec is one group of pods: it starts at once"),
-    ("**/parallelism", "all pods of a run are there at once"),
-    ("**/subdomain", "the target sets how pods find each other"),
-    ("**/completionMode", "the target sets it"),
-    ("**/nprocPerNode", "the launcher has it from its own options: procsPerNode sets both"),
-    ("**/numProcPerNode", "the launcher has it from its own options: procsPerNode sets both"),
-    ("**/volumes/*/configMap/defaultMode", "a script is read, so that its mode has no effect"),
-    ("/spec/podMetricsEndpoints/*/**", "metrics sets the ports, and the target all else"),
-    ("/spec/refreshInterval", "a rendered run has its own"),
-    ("/spec/target/**", "a spec names the source of a value, and the target sets the rest"),
-    ("/spec/dataFrom/**", "a spec names each key that it needs"),
-    ("/spec/data/*/**", "a spec fetches the keys of its variables, each by key and property"),
-    ("**/volumes/*/**", _NO_SUCH_VOLUME),
-    ("**/volumeMounts/*/**", _NO_SUCH_VOLUME),
-    ("**/hugepages-*", "a spec has cpu, memory, local disk and extended resources"),
+    Reason(
+        "**/initContainers/**",
+        "there are none in a spec: do it in the image or the entrypoint",
+        Loss.CANNOT_RUN,
+    ),
+    Reason("**/containers/*/name", "the target names its container itself", Loss.COSMETIC),
+    Reason(
+        "**/containers/*/envFrom/**",
+        "write values under env, and keys of Secrets under secrets",
+        Loss.CANNOT_RUN,
+    ),
+    Reason("**/containers/*/env/**", "only values and keys of Secrets become variables"),
+    Reason(
+        "**/containers/*/ports/**",
+        "the target sets the port of the rendezvous, metrics the others",
+        Loss.COSMETIC,
+    ),
+    Reason("**/tty", "no terminal is attached to it", Loss.COSMETIC),
+    Reason("**/stdin", "no terminal is attached to it", Loss.COSMETIC),
+    Reason("**/hostNetwork", "a spec has no namespaces of the host"),
+    Reason("**/hostIPC", "a spec has no namespaces of the host; shm sizes /dev/shm"),
+    Reason("**/hostPID", "a spec has no namespaces of the host"),
+    Reason("**/hostPath/type", "a folder that is not there already is the node's affair"),
+    Reason("**/restartPolicy", "use retries, which is bounded", Loss.BEHAVIOUR),
+    Reason("**/backoffLimit", "use retries", Loss.BEHAVIOUR),
+    Reason(
+        "**/elasticPolicy/metrics/**", "an autoscaler would write what git holds", Loss.COSMETIC
+    ),
+    Reason(
+        "**/elasticPolicy/maxRestarts",
+        "the target sets it, since every change of nodes counts",
+        Loss.COSMETIC,
+    ),
+    Reason("**/elasticPolicy/*dzv*/**", "the target chooses the rendezvous", Loss.COSMETIC),
+    Reason("**/runtimeRef/**", "a run brings a runtime of its own", Loss.COSMETIC),
+    Reason("**/mlPolicy/numNodes", "a run brings a runtime of its own", Loss.COSMETIC),
+    Reason("**/mlPolicy/torch/**", "a run brings a runtime of its own", Loss.COSMETIC),
+    Reason("**/mlPolicy/**", "a run brings a runtime of its own"),
+    Reason(
+        "**/podGroupPolicy/**", "use gang, in an environment with a gang scheduler", Loss.BEHAVIOUR
+    ),
+    Reason("**/schedulerName", "use gang, in an environment with a gang scheduler", Loss.BEHAVIOUR),
+    Reason("**/network/**", "the target sets how pods find each other", Loss.COSMETIC),
+    Reason("**/runAsNonRoot", "podSecurity: restricted of the environment sets it", Loss.BEHAVIOUR),
+    Reason(
+        "**/dependsOn/**", "a job spec is one group of pods: it starts at once", Loss.CANNOT_RUN
+    ),
+    Reason("**/parallelism", "all pods of a run are there at once", Loss.COSMETIC),
+    Reason("**/subdomain", "the target sets how pods find each other", Loss.COSMETIC),
+    Reason("**/completionMode", "the target sets it", Loss.COSMETIC),
+    Reason(
+        "**/nprocPerNode",
+        "the launcher has it from its own options: procsPerNode sets both",
+        Loss.COSMETIC,
+    ),
+    Reason(
+        "**/numProcPerNode",
+        "the launcher has it from its own options: procsPerNode sets both",
+        Loss.COSMETIC,
+    ),
+    Reason(
+        "**/volumes/*/configMap/defaultMode",
+        "a script is read, so that its mode has no effect",
+        Loss.COSMETIC,
+    ),
+    Reason(
+        "/spec/podMetricsEndpoints/*/**",
+        "metrics sets the ports, and the target all else",
+        Loss.BEHAVIOUR,
+    ),
+    Reason("/spec/refreshInterval", "a rendered run has its own", Loss.COSMETIC),
+    Reason(
+        "/spec/target/**",
+        "a spec names the source of a value, and the target sets the rest",
+        Loss.BEHAVIOUR,
+    ),
+    Reason("/spec/dataFrom/**", "a spec names each key that it needs"),
+    Reason("/spec/data/*/**", "a spec fetches the keys of its variables, each by key and property"),
+    Reason("**/volumes/*/**", _NO_SUCH_VOLUME, Loss.CANNOT_RUN),
+    Reason("**/volumeMounts/*/**", _NO_SUCH_VOLUME, Loss.CANNOT_RUN),
+    Reason(
+        "**/hugepages-*",
+        "a spec has cpu, memory, local disk and extended resources",
+        Loss.CANNOT_RUN,
+    ),
 )
 _CREDENTIAL = "a credential is never copied: keep it in a Secret, and name that under secrets"
 _UNREAD = "a job spec has no field for it"
@@ -149,7 +202,8 @@ class Reasons:
                     field=part.called(pointer),
                     place=part.place(pointer),
                     value=shown(_name(part.body, pointer), value),
-                    why=reason,
+                    why=reason.why,
+                    severity=reason.severity or Loss.BEHAVIOUR,
                 )
 
     def _is_left(self, account: Account) -> bool:
@@ -157,22 +211,28 @@ class Reasons:
             return bool(account.value != self.namespace)
         return account.fate == "left"
 
-    def _why(self, account: Account) -> str:
-        """The reason that says most of what to do."""
-        if _is_secret(self.source.parts[account.part].body, account.pointer):
-            return _CREDENTIAL
+    def _why(self, account: Account) -> Reason:
+        """The reason that says most of what to do, with what it means for the run."""
+        found = next(self._known(account))
+        severity = found.severity or _severity(account.changed)
+        return found._replace(pattern="", severity=severity)
+
+    def _known(self, account: Account) -> Iterator[Reason]:
+        at, changed = account.pointer, account.changed
+        if _is_secret(self.source.parts[account.part].body, at):
+            yield Reason("", _CREDENTIAL, Loss.CANNOT_RUN)
+        if account.value is None:
+            yield Reason("", "it has no value", Loss.COSMETIC)
         if self._places(account):
-            return _PLACING
-        if account.pointer == "/metadata/namespace":
-            return f"the environment's namespace is {self.namespace}"
-        known = (
-            *_generated(account.pointer),
-            *_matching(self.source.reasons, account.pointer),
-            *self._of_the_environment(account.changed),
-            *_matching(_BY_POINTER, account.pointer),
-            *self._of_the_target(account.changed),
-        )
-        return known[0] if known else self._of_the_result(account.changed)
+            yield Reason("", _PLACING, None if changed else Loss.COSMETIC)
+        if at == "/metadata/namespace":
+            yield Reason("", f"the environment's namespace is {self.namespace}", Loss.COSMETIC)
+        yield from (Reason("", why, Loss.COSMETIC) for why in _generated(at))
+        yield from _matching(self.source.reasons, at)
+        yield from (Reason("", why) for why in self._of_the_environment(changed))
+        yield from _matching(_BY_POINTER, at)
+        yield from (Reason("", why, Loss.COSMETIC) for why in self._of_the_target(changed))
+        yield Reason("", self._of_the_result(changed))
 
     def _places(self, account: Account) -> bool:
         """Whether a value belongs to a variable by which launchers find their ranks."""
@@ -204,6 +264,21 @@ class Reasons:
         return f"in the rendered run {re.sub(r'^pods.[0-9]+.', '', path)} {said}"
 
 
+# What a program needs to start and to train the same: everything else is how it is run.
+_NEEDED = re.compile(
+    r"nodes$|elastic\.|pods\.\d+\.("
+    r"processes|program\.(?!options\.|unbuffered)|image$|env\.|secrets\.|fields\.|mounts\.|files\."
+    r"|resources\.limits\.[^.]*/|rest\.pod\.(hostNetwork|hostIPC|hostPID|resourceClaims)"
+    r"|rest\.container\.(envFrom|workingDir|volumeDevices)|init)"
+)
+
+
+def _severity(changed: tuple[str, ...]) -> Loss:
+    """What it means that these parts of the normal form came out otherwise."""
+    needed = any(_NEEDED.match(path) for path in changed)
+    return Loss.CANNOT_RUN if needed else Loss.BEHAVIOUR
+
+
 def _decided_by(path: str) -> str:
     for pattern, field in _DECIDED_BY:
         match = re.match(pattern, path)
@@ -227,8 +302,8 @@ def _generated(at: Pointer) -> Iterator[str]:
             yield "the cluster writes it"
 
 
-def _matching(reasons: tuple[tuple[str, str], ...], pointer: str) -> Iterator[str]:
-    return (why for pattern, why in reasons if _pattern(pattern).fullmatch(pointer))
+def _matching(reasons: tuple[Reason, ...], pointer: str) -> Iterator[Reason]:
+    return (reason for reason in reasons if _pattern(reason.pattern).fullmatch(pointer))
 
 
 def _is_secret(body: Mapping[str, Data], pointer: Pointer) -> bool:
@@ -251,7 +326,7 @@ def _name(body: Mapping[str, Data], at: Pointer) -> str:
     return at.last
 
 
-def _branches(left: Mapping[Pointer, str], everything: list[Pointer]) -> Iterator[Pointer]:
+def _branches(left: Mapping[Pointer, Reason], everything: list[Pointer]) -> Iterator[Pointer]:
     """The highest pointers below which all values are left for one reason, in order."""
     said: list[Pointer] = []
     for pointer in left:

@@ -10,7 +10,7 @@ from trainwright.equivalence import NormalForm, form
 from trainwright.errors import TrainwrightError
 from trainwright.importing import beside
 from trainwright.kinds import predicted
-from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
+from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject
 from trainwright.model import Data, Location, Manifest
 from trainwright.pods.pod import Pod, Workload
 from trainwright.specs import schema
@@ -41,7 +41,7 @@ class Source:
     groups: tuple[NotImported, ...] = ()
     assumed: tuple[Manifest, ...] = ()
     container: str = ""  # the name that its operator looks for
-    reasons: tuple[tuple[str, str], ...] = ()  # why a field is left, by pattern of its pointer
+    reasons: tuple[Reason, ...] = ()  # why a field is left
 
     @property
     def title(self) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
@@ -15,6 +17,34 @@ from trainwright.model import Data, Location, Manifest
 
 class ImportingError(TrainwrightError):
     """Something cannot be imported at all; the message says why."""
+
+
+class Loss(StrEnum):
+    """What it means for a run that a value is left behind.
+
+    `cosmetic`: the pods train the same without it. `behaviour`: they train the same program on the
+    same data, and are scheduled, restarted or observed differently. `cannot-run`: the run cannot
+    start without it, or trains something else.
+    """
+
+    COSMETIC = "cosmetic"
+    BEHAVIOUR = "behaviour"
+    CANNOT_RUN = "cannot-run"
+
+    @property
+    def weight(self) -> int:
+        return list(Loss).index(self)
+
+
+class Reason(NamedTuple):
+    """Why a value is left behind, by a pattern of JSON pointers.
+
+    `severity` is None where it follows from what the value changes.
+    """
+
+    pattern: str
+    why: str
+    severity: Loss | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +58,7 @@ class NotImported:
     place: Location
     value: str
     why: str
+    severity: Loss = Loss.BEHAVIOUR
 
     def __str__(self) -> str:
         value = f" {self.value}" if self.value else ""
@@ -87,7 +118,7 @@ class Reader:
     read: Callable[[SourceObject, Sequence[SourceObject]], Read] = lambda part, _: Read(
         parts=(part,)
     )
-    reasons: tuple[tuple[str, str], ...] = ()
+    reasons: tuple[Reason, ...] = ()
     entrypoint: str = "command"
     is_file: Callable[[Mapping[str, Data]], bool] = lambda _: False
     inside: Callable[[SourceObject], Iterable[tuple[str, SourceObject]]] = _none

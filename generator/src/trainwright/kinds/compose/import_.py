@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from trainwright.kinds.compose.target import as_object
-from trainwright.kinds.reading import Reader, SourceObject, mapping
+from trainwright.kinds.reading import Loss, Reader, Reason, SourceObject, mapping
 from trainwright.model import Data, Location
 
 
@@ -37,14 +37,32 @@ READER = Reader(
     inside=services,
     entrypoint="entrypoint",
     reasons=(
-        ("/spec/version", "Compose itself ignores it"),
-        ("**/depends_on/**", "a job spec is one program: start what it needs on its own"),
-        ("**/ports/**", "metrics publishes a port, and nothing else does"),
-        ("/spec/volumes/**", "a claim is a volume that is there: docker volume create makes one"),
-        ("**/tmpfs/**", "write it under volumes, as an emptyDir with medium: Memory"),
-        ("**/ipc", "shm sizes /dev/shm"),
-        ("**/networks/**", "there is one network, or none with network: isolated"),
-        ("**/env_file/**", "write its variables under env, and the secret ones under secrets"),
-        ("**/build/**", "an image is built elsewhere, and pinned here"),
+        Reason("/spec/version", "Compose itself ignores it", Loss.COSMETIC),
+        Reason(
+            "**/depends_on/**",
+            "a job spec is one program: start what it needs on its own",
+            Loss.CANNOT_RUN,
+        ),
+        Reason("**/ports/**", "metrics publishes a port, and nothing else does", Loss.BEHAVIOUR),
+        Reason(
+            "/spec/volumes/**",
+            "a claim is a volume that is there: docker volume create makes one",
+            Loss.COSMETIC,
+        ),
+        Reason(
+            "**/tmpfs/**",
+            "write it under volumes, as an emptyDir with medium: Memory",
+            Loss.CANNOT_RUN,
+        ),
+        Reason("**/ipc", "shm sizes /dev/shm", Loss.COSMETIC),
+        Reason(
+            "**/networks/**", "there is one network, or none with network: isolated", Loss.BEHAVIOUR
+        ),
+        Reason(
+            "**/env_file/**",
+            "write its variables under env, and the secret ones under secrets",
+            Loss.CANNOT_RUN,
+        ),
+        Reason("**/build/**", "an image is built elsewhere, and pinned here", Loss.CANNOT_RUN),
     ),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainwright.kinds.indexed_import import only_group, pod_groups
-from trainwright.kinds.reading import Read, Reader, SourceObject, mapping
+from trainwright.kinds.reading import Loss, Read, Reader, Reason, SourceObject, mapping
 from trainwright.model import Data
 
 _GROUPS = "/spec/replicatedJobs"
@@ -27,12 +27,36 @@ def _size(group: Mapping[str, Data]) -> int:
 READER = Reader(
     read=_read,
     reasons=(
-        ("**/restartPolicy", "the target sets it: pods are replaced, as often as retries allows"),
-        ("/spec/successPolicy/**", "all pods of a run have to succeed"),
-        ("/spec/startupPolicy/**", "there is one group of pods, which starts at once"),
-        ("/spec/coordinator/**", "there is one group of pods, and rank 0 is its first"),
-        ("/spec/replicatedJobs/*/name", "the target names its group of pods itself"),
-        ("/spec/replicatedJobs/*/groupName", "the target names its group of pods itself"),
-        ("/spec/failurePolicy/rules/**", "the entrypoint's exit code tells what is final"),
+        Reason(
+            "**/restartPolicy",
+            "the target sets it: pods are replaced, as often as retries allows",
+            Loss.COSMETIC,
+        ),
+        Reason("/spec/successPolicy/**", "all pods of a run have to succeed", Loss.BEHAVIOUR),
+        Reason(
+            "/spec/startupPolicy/**",
+            "there is one group of pods, which starts at once",
+            Loss.COSMETIC,
+        ),
+        Reason(
+            "/spec/coordinator/**",
+            "there is one group of pods, and rank 0 is its first",
+            Loss.COSMETIC,
+        ),
+        Reason(
+            "/spec/replicatedJobs/*/name",
+            "the target names its group of pods itself",
+            Loss.COSMETIC,
+        ),
+        Reason(
+            "/spec/replicatedJobs/*/groupName",
+            "the target names its group of pods itself",
+            Loss.COSMETIC,
+        ),
+        Reason(
+            "/spec/failurePolicy/rules/**",
+            "the entrypoint's exit code tells what is final",
+            Loss.BEHAVIOUR,
+        ),
     ),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.indexed_import import only_group
-from trainwright.kinds.reading import NotImported, Read, Reader, SourceObject, mapping
+from trainwright.kinds.reading import Loss, NotImported, Read, Reader, Reason, SourceObject, mapping
 from trainwright.kinds.trainjob import KIND
 from trainwright.model import Data, Manifest
 
@@ -67,15 +67,32 @@ def bare(kind: str, name: str) -> Manifest:
 READER = Reader(
     read=_read,
     reasons=(
-        (
+        Reason(
             "/spec/initializer*",
             "a job spec has no initializers: the entrypoint fetches what it needs",
+            Loss.CANNOT_RUN,
         ),
-        ("**/labels/trainer.kubeflow.org~1*", "a run brings a runtime of its own"),
-        ("/spec/template/**/containers/*/image", "the image of the job counts"),
-        ("/spec/runtimePatches/*/manager", "a run brings a runtime of its own, and patches none"),
-        ("/spec/runtimePatches/*/time", "the cluster writes it"),
-        ("/spec/template/spec/replicatedJobs/*/name", "the target names its group of pods itself"),
-        ("/spec/template/spec/replicatedJobs/*/groupName", "the target names it itself"),
+        Reason(
+            "**/labels/trainer.kubeflow.org~1*", "a run brings a runtime of its own", Loss.COSMETIC
+        ),
+        Reason(
+            "/spec/template/**/containers/*/image", "the image of the job counts", Loss.COSMETIC
+        ),
+        Reason(
+            "/spec/runtimePatches/*/manager",
+            "a run brings a runtime of its own, and patches none",
+            Loss.COSMETIC,
+        ),
+        Reason("/spec/runtimePatches/*/time", "the cluster writes it", Loss.COSMETIC),
+        Reason(
+            "/spec/template/spec/replicatedJobs/*/name",
+            "the target names its group of pods itself",
+            Loss.COSMETIC,
+        ),
+        Reason(
+            "/spec/template/spec/replicatedJobs/*/groupName",
+            "the target names it itself",
+            Loss.COSMETIC,
+        ),
     ),
 )
