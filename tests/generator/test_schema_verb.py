@@ -27,7 +27,7 @@ def test_they_are_listed() -> None:
     assert done.exit_code == 0
     listed = [line.split()[0] for line in done.stdout.splitlines()[1:]]
     assert sorted(listed) == sorted(names())
-    assert listed[:3] == ["defaults", "environment", "job"]
+    assert listed[:4] == ["defaults", "environment", "import", "job"]
 
 
 @pytest.mark.parametrize("name", names())

@@ -29,7 +29,6 @@ from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.importing.convert import Imported
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
-from trainwright.kinds.indexed_import import ONE_GROUP
 from trainwright.manifests import reading
 from trainwright.model import Data, Manifest
 from trainwright.specs import yamlio
@@ -506,7 +505,7 @@ def _planted(data: Data, above: str = "") -> Data:
 @pytest.mark.parametrize("case", [_of(case) for case in WHOLE])
 def test_a_field_that_nobody_knows_is_listed(case: str, tmp_path: Path) -> None:
     done = _import(tmp_path / "planted.yaml", [_planted(body) for body in _documents(case)])
-    assert [problem for problem in done.problems if ONE_GROUP not in problem] == []
+    assert done.problems == ()
     for imported, _ in done.imported:
         fates = [a.fate for a in imported.accounts if a.pointer.endswith("/planted")]
         assert set(fates) == {"left"}
@@ -554,17 +553,27 @@ def test_whatever_is_broken_is_a_problem_and_no_crash(seed: int, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("case", "named"),
+    ("case", "title", "holds"),
     [
-        ("jobset-of-two-groups", "/spec/replicatedJobs/0 {name: driver}: a job spec is one group"),
-        ("jobset-of-several-replicas", "group node has 2 replicas"),
-        ("trainjob-2-3-with-its-runtime", "{name: dataset-initializer}: a job spec is one group"),
+        ("jobset-of-two-groups", "has 2 roles", ("driver (1 pod: ", "; workers (")),
+        ("jobset-of-several-replicas", "JobSet/two has 2 roles", ("node (", "container main of")),
+        (
+            "trainjob-2-3-with-an-initializer",
+            "its TrainingRuntime my-runtime has 2 roles",
+            (
+                "dataset-initializer (1 pod: container dataset-initializer of registry",
+                "after dataset-initializer is complete",
+            ),
+        ),
     ],
 )
-def test_pods_that_no_spec_is_made_of_are_a_failure(
-    case: str, named: str, repository: Repository
+def test_several_roles_are_refused_with_what_they_hold(
+    case: str, title: str, holds: tuple[str, ...], repository: Repository
 ) -> None:
     paths = [str(path) for path in _inputs(case)]
     done = repository.run("import", "--dry-run", "--env", "dev", *paths)
     assert done.exit_code == 1
-    assert named in done.stderr
+    assert done.stdout == ""
+    assert title in done.stderr
+    for held in holds:
+        assert held in done.stderr

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright.cli.common import FINDINGS, OK, Context, errors
+from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
     from trainwright.importing import ImportInput
+    from trainwright.importing.batch import ImportBatch
     from trainwright.importing.convert import Imported
 
 
@@ -29,10 +31,21 @@ if TYPE_CHECKING:
 @click.option(
     "--entrypoint", metavar="TEXT", help="What the image starts, where a manifest has no command."
 )
+@click.option(
+    "--image", metavar="IMAGE", help="The image, where a manifest has none: a runtime's, say."
+)
 @click.option("--pool", metavar="NAME", help="The pool whose nodes it is to run on.")
 @click.option("--name", help="The job's name, when there is one job only.")
 @click.option("--force", is_flag=True, help="Replace job files that are there.")
 @click.option("--dry-run", is_flag=True, help="Print the specs instead of writing them.")
+@click.option(
+    "-o",
+    "--output",
+    type=Choice(("text", "json")),
+    default="text",
+    show_default=True,
+    help="The format of what is said.",
+)
 @click.pass_obj
 def import_(  # noqa: PLR0913 - an option each
     context: Context,
@@ -41,21 +54,25 @@ def import_(  # noqa: PLR0913 - an option each
     environment: str,
     commands: tuple[str, ...],
     entrypoint: str | None,
+    image: str | None,
     pool: str | None,
     name: str | None,
     force: bool,
     dry_run: bool,
+    output: str,
 ) -> None:
     """Turn manifests, compose files and command lines into job specs.
 
-    Reads PyTorchJob, TrainJob (with its runtime), TrainingJob, JobSet and Job manifests, compose
-    files, and scripts of `docker run …` and `elasticdl train …`; "-" is standard input. Each
-    becomes the shortest spec that renders to the same run; whatever the spec does not carry is
-    listed with its position.
+    Reads PyTorchJob, TrainJob (with its runtime), TrainingJob, JobSet and Job manifests, what is in
+    an AppWrapper, HyperPodPyTorchJob, Jobs of Volcano's pytorch plugin, compose files, and scripts
+    of `docker run …` and `elasticdl train …`; "-" is standard input. Each becomes the shortest spec
+    that renders to the same run; whatever the spec does not carry is listed with its position and
+    what that means: cosmetic, behaviour, cannot run.
 
-    Exits with 1 when something could not be imported.
+    Exits with 1 when something could not be imported, or cannot run as it is imported.
     """
     from trainwright import importing
+    from trainwright.importing import json
     from trainwright.importing.batch import ImportOptions, run
 
     with errors():
@@ -69,6 +86,7 @@ def import_(  # noqa: PLR0913 - an option each
         options = ImportOptions(
             environment=environment,
             entrypoint=tuple(shlex.split(entrypoint or "")),
+            image=image or "",
             pool=pool or "",
             name=name or "",
             force=force,
@@ -76,13 +94,25 @@ def import_(  # noqa: PLR0913 - an option each
         )
         with nullcontext() if dry_run else context.held():
             done = run(context.root, found, options)
-        for imported, path in done.imported:
-            _say(context, imported, path, dry_run=dry_run)
-        if done.imported and not dry_run:
-            click.echo(
-                f"Rules were not asked yet: run `trainwright check {environment}`.", err=True
-            )
-        sys.exit(FINDINGS if _say_problems(context, found, done.problems) else OK)
+        if output == "json":
+            click.echo(json.render(found, done, environment, written=not dry_run), nl=False)
+        else:
+            _say_all(context, found, done, environment, dry_run=dry_run)
+        failed = found.findings or found.problems or done.problems or done.broken
+        sys.exit(FINDINGS if failed else OK)
+
+
+def _say_all(
+    context: Context, found: ImportInput, done: ImportBatch, environment: str, *, dry_run: bool
+) -> None:
+    for imported, path in done.imported:
+        _say(context, imported, path, dry_run=dry_run)
+    if done.imported and not dry_run:
+        click.echo(f"Rules were not asked yet: run `trainwright check {environment}`.", err=True)
+    _say_problems(context, found, done.problems)
+    if done.broken:
+        names = ", ".join(path for _, path in done.broken)
+        click.echo(f"{context.paint('cannot run', 'red')} as imported: {names}", err=True)
 
 
 def _say(context: Context, imported: Imported, path: str, *, dry_run: bool) -> None:
@@ -96,7 +126,7 @@ def _say(context: Context, imported: Imported, path: str, *, dry_run: bool) -> N
         click.echo(line, err=True)
 
 
-def _say_problems(context: Context, found: ImportInput, problems: tuple[str, ...]) -> bool:
+def _say_problems(context: Context, found: ImportInput, problems: tuple[str, ...]) -> None:
     from trainwright.findings.credentials import redact
 
     label = context.paint("error", "red")
@@ -106,4 +136,3 @@ def _say_problems(context: Context, found: ImportInput, problems: tuple[str, ...
         click.echo(f"{label}: {redact(problem)}", err=True)
     for left in found.beside:
         click.echo(f"beside: {left}", err=True)
-    return bool(found.findings or found.problems or problems)

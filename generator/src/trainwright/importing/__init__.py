@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from trainwright.findings import diagnostics as dx
 from trainwright.groupkind import PODGROUPS, RUNTIMES, SERVICE, GroupKind
-from trainwright.importing import docker, elasticdl
+from trainwright.importing import docker, elasticdl, foreign
 from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import source_of, with_beside
 from trainwright.importing.source import Source
@@ -38,6 +38,7 @@ class ImportInput:
         self.beside: list[NotImported] = []
         self.findings: list[Finding] = []
         self.problems: list[str] = []
+        self._refused: set[int] = set()  # by the identity of their bodies
 
     def commands(self, file: str, text: str) -> None:
         """Take the command lines of a text."""
@@ -68,7 +69,7 @@ class ImportInput:
             for chunk in reading.split(source):
                 for document in reading.documents(chunk):
                     if isinstance(document, Document):
-                        parts += _parts(document)
+                        parts += self._parts(document)
                         self.findings += _no_objects(document)
                     else:
                         self.findings += document
@@ -84,6 +85,7 @@ class ImportInput:
                 return
         kind = SERVED.get(_kind(part))
         if kind is None:
+            self._refuse(part)
             return
         metadata = mapping(part.body.get("metadata"))
         name = str(metadata.get("name") or metadata.get("generateName") or "job")
@@ -92,11 +94,26 @@ class ImportInput:
         except ImportingError as error:
             self.problems.append(str(error))
 
+    def _parts(self, document: Document) -> Iterator[SourceObject]:
+        for part in _objects(document):
+            try:
+                yield from foreign.unwrapped(part)
+            except ImportingError as error:
+                self.problems.append(str(error))
+                self._refused.add(id(part.body))
+
+    def _refuse(self, part: SourceObject) -> None:
+        try:
+            foreign.refuse(part)
+        except ImportingError as error:
+            self.problems.append(str(error))
+            self._refused.add(id(part.body))
+
     def _say_beside(self, parts: Sequence[SourceObject]) -> None:
         used = {id(used.body) for source in self.sources for used in source.parts}
         for part in parts:
             kind = _kind(part)
-            if kind in SERVED or _is_file(part) or id(part.body) in used:
+            if kind in SERVED or _is_file(part) or id(part.body) in used | self._refused:
                 continue
             name = mapping(part.body.get("metadata")).get("name", "")
             why = _REPLACED.get(kind, "it is not a training workload: keep applying it as it is")
@@ -122,7 +139,7 @@ def _holds_commands(raw: bytes) -> bool:
     return first is not None and _reader(first.words) is not None
 
 
-def _parts(document: Document) -> Iterator[SourceObject]:
+def _objects(document: Document) -> Iterator[SourceObject]:
     for found in reading.objects(document.data):
         if isinstance(found.body, Mapping):
             yield SourceObject(body=found.body, place=_placed(document, found.prefix))

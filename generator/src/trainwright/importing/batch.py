@@ -10,10 +10,10 @@ from trainwright.errors import OutputError
 from trainwright.groupkind import RUNTIMES
 from trainwright.importing import ImportInput, text
 from trainwright.importing.convert import Imported, convert, job_name
-from trainwright.importing.reader import with_entrypoint
+from trainwright.importing.reader import with_entrypoint, with_image
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
-from trainwright.kinds.reading import ImportingError
+from trainwright.kinds.reading import ImportingError, Loss
 from trainwright.specs import filetree
 from trainwright.specs.load import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Folder
@@ -25,6 +25,7 @@ class ImportOptions:
 
     environment: str
     entrypoint: tuple[str, ...] = ()
+    image: str = ""
     pool: str = ""
     name: str = ""
     force: bool = False
@@ -38,6 +39,11 @@ class ImportBatch:
     imported: tuple[tuple[Imported, str], ...]
     problems: tuple[str, ...]
 
+    @property
+    def broken(self) -> tuple[tuple[Imported, str], ...]:
+        """Those whose runs cannot start, or train something else."""
+        return tuple(done for done in self.imported if done[0].severity is Loss.CANNOT_RUN)
+
 
 def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
     """Convert all, then write all that could be converted.
@@ -46,7 +52,7 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
     environment is not usable.
     """
     if not found.sources and not found.problems and not found.findings:
-        raise ImportingError("no training workload found in the input")
+        raise ImportingError(_nothing(found))
     if options.name and len(found.sources) != 1:
         raise ImportingError(f"--name is for one workload, and there are {len(found.sources)}")
     tree = Folder(root)
@@ -59,7 +65,6 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
             path = JobFile(options.environment, str(done.spec["name"])).path
             _refuse_taken(tree, path, [taken for _, taken in imported], options)
             imported.append((done, path))
-            problems += [str(group) for group in source.groups]
         except ImportingError as error:
             problems.append(str(error))
     if options.write and imported:
@@ -67,9 +72,17 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
     return ImportBatch(tuple(imported), tuple(problems))
 
 
+def _nothing(found: ImportInput) -> str:
+    """What there is instead of a training workload, if anything."""
+    there = ", ".join(dict.fromkeys(left.field for left in found.beside))
+    return f"no training workload found in the input{f': it holds {there}' if there else ''}"
+
+
 def _convert(source: Source, place: ImportContext, options: ImportOptions) -> Imported:
     if options.entrypoint:
         source = with_entrypoint(source, options.entrypoint)
+    if options.image:
+        source = with_image(source, options.image)
     name = job_name(options.name or source.name)
     there = replace(
         place, runtimes=tuple(m for m in source.manifests() if m.group_kind in RUNTIMES)

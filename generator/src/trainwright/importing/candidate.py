@@ -293,11 +293,18 @@ def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:
     }
 
 
+# What the API server gives a Job that does not say it.
+# https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-backoff-failure-policy
+_RETRIES = 6
+_MOST_RETRIES = 10_000  # of the schema
+
+
 def _retries(source: Source, run: NormalForm) -> int | None:
-    """The limit of a run; None when it has none, which a spec cannot say."""
+    """The limit of a run, and where it has none one that bounds what torch restarts or Jobs do."""
     limit = run.pods[0].restart.limit
     if limit == "unlimited":
-        return None
+        written = run.pods[0].program.options.get("max-restarts", "")
+        return min(int(written), _MOST_RETRIES) if written.isdigit() else _RETRIES
     return max(1, limit // run.nodes) if limit and _counts_pods(source) else limit
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 
 from trainwright.importing.source import Source
-from trainwright.kinds.reading import ImportingError, NotImported, shown
+from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
 from trainwright.model import Data, Location
 
 _PROMPT = re.compile(r"^\s*(?:[$>]\s+)?(?:sudo\s+)?")
@@ -90,6 +90,7 @@ def taken_literally(line: Line, words: tuple[str, ...]) -> Iterator[NotImported]
                 place=line.place,
                 value="",
                 why="no shell has replaced what begins with $: it is taken as it is written",
+                severity=Loss.CANNOT_RUN,
             )
 
 

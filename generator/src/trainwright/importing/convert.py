@@ -15,7 +15,7 @@ from trainwright.importing.choice import choices
 from trainwright.importing.source import Source, malformed
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
-from trainwright.kinds.reading import ImportingError, NotImported
+from trainwright.kinds.reading import ImportingError, Loss, NotImported
 from trainwright.kinds.target import Unsupported
 from trainwright.model import Data
 from trainwright.pointer import Pointer
@@ -36,6 +36,11 @@ class Imported:
     notes: tuple[str, ...]
     accounts: tuple[Account, ...]
 
+    @property
+    def severity(self) -> Loss | None:
+        """The worst of what is left; None where nothing is."""
+        return max((left.severity for left in self.left), key=lambda s: s.weight, default=None)
+
 
 def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     """The shortest spec that comes to the same run, or as close to it as any, on a pool if one is
@@ -45,6 +50,11 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     """
     source.check(place.environment.kubernetes_version)
     run = source.run()
+    if not run.pods[0].image:
+        raise ImportingError(
+            f"{source.place}: {source.title} has no image: its runtime's, which is not among the "
+            "files, or none at all. Name it with --image"
+        )
     if run.pods[0].program.launcher == "image":
         raise ImportingError(
             f"{source.place}: {source.title} starts what its image starts, and no manifest shows "

@@ -15,7 +15,7 @@ from trainwright.importing.commandline import CommandReader, Line, call, parse, 
 from trainwright.importing.source import Source
 from trainwright.kinds.compose import KIND
 from trainwright.kinds.compose.import_ import READER, services
-from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, shown
+from trainwright.kinds.reading import ImportingError, Loss, NotImported, SourceObject, shown
 from trainwright.model import Data
 
 # Options that a service of a compose file has: its key, and whether there may be several.
@@ -56,12 +56,15 @@ _SWITCHES = """
 # What only says how somebody sits in front of it.
 _INTERACTIVE = {"--detach", "--interactive", "--rm", "--tty", "--quiet", "--sig-proxy"}
 _WHY = {
-    "--env-file": "write its variables under env, and the secret ones under secrets",
-    "--ipc": "shm sizes /dev/shm",
-    "--workdir": "a job spec has none: write whole paths",
-    "--ulimit": "limits of processes are the node's",
-    "--runtime": "the pool decides which accelerators",
-    "--privileged": "a job's container is never privileged",
+    "--env-file": (
+        "write its variables under env, and the secret ones under secrets",
+        Loss.CANNOT_RUN,
+    ),
+    "--ipc": ("shm sizes /dev/shm", Loss.COSMETIC),
+    "--workdir": ("write workingDir", Loss.CANNOT_RUN),
+    "--ulimit": ("limits of processes are the node's", Loss.BEHAVIOUR),
+    "--runtime": ("the pool decides which accelerators", Loss.COSMETIC),
+    "--privileged": ("write security.privileged", Loss.BEHAVIOUR),
 }
 
 
@@ -196,12 +199,18 @@ def _left(line: Line, given: dict[str, Data]) -> Iterator[NotImported]:
     for option in options:
         if option not in given:
             continue
-        why = _WHY.get(option, "a job spec has no field for it")
+        why, severity = _WHY.get(option, ("a job spec has no field for it", Loss.BEHAVIOUR))
         if option in _INTERACTIVE:
-            why = "it decides how the run is watched, not what runs"
+            why, severity = "it decides how the run is watched, not what runs", Loss.COSMETIC
         values = given[option] if isinstance(given[option], tuple) else ("",)
         for value in values:
-            yield NotImported(field=option, place=line.place, value=shown(option, value), why=why)
+            yield NotImported(
+                field=option,
+                place=line.place,
+                value=shown(option, value),
+                why=why,
+                severity=severity,
+            )
 
 
 def _name(text: str) -> str:

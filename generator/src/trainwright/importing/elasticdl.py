@@ -16,7 +16,7 @@ import click
 from trainwright.importing.commandline import CommandReader, Line, call, parse, taken_literally
 from trainwright.importing.source import Source
 from trainwright.kinds.pytorchjob import KIND
-from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, shown
+from trainwright.kinds.reading import ImportingError, Loss, NotImported, Reason, SourceObject, shown
 from trainwright.model import Data
 
 _READ = """
@@ -78,7 +78,13 @@ def _read(line: Line) -> Source:
             *_left(line, given, unknown),
             *taken_literally(line, line.words),
         ),
-        reasons=(("**/restartPolicy", "a lost worker is always replaced in an elastic job"),),
+        reasons=(
+            Reason(
+                "**/restartPolicy",
+                "a lost worker is always replaced in an elastic job",
+                Loss.COSMETIC,
+            ),
+        ),
     )
 
 

@@ -22,8 +22,7 @@ def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], na
         name=name,
         target=kind.name,
         parts=found.parts,
-        left=found.left,
-        groups=found.groups,
+        left=(*part.left, *found.left),
         assumed=found.assumed,
         reasons=kind.reader.reasons,
         container=kind.container,
@@ -32,12 +31,21 @@ def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], na
 
 def with_entrypoint(source: Source, words: tuple[str, ...]) -> Source:
     """The workload with the command that its image would start, where it has none itself."""
+    return _filled(source, TARGETS[source.target].of.reader.entrypoint, list(words))
+
+
+def with_image(source: Source, image: str) -> Source:
+    """The workload with the image that its runtime would give it, where it has none itself."""
+    return _filled(source, "image", image)
+
+
+def _filled(source: Source, field: str, value: Data) -> Source:
+    """The workload with a field of the container that trains, where that is absent."""
     parts = []
-    reader = TARGETS[source.target].of.reader
     for part in source.parts:
         body = copy.deepcopy(dict(part.body))
         for container in _containers(body, source.container):
-            container.setdefault(reader.entrypoint, list(words))
+            container.setdefault(field, value)
         parts.append(replace(part, body=body))
     return replace(source, parts=tuple(parts))
 

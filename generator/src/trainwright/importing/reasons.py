@@ -74,7 +74,7 @@ _BY_POINTER = (
     Reason("**/hostIPC", "a spec has no namespaces of the host; shm sizes /dev/shm"),
     Reason("**/hostPID", "a spec has no namespaces of the host"),
     Reason("**/hostPath/type", "a folder that is not there already is the node's affair"),
-    Reason("**/restartPolicy", "use retries, which is bounded", Loss.BEHAVIOUR),
+    Reason("**/restartPolicy", "use retries", Loss.BEHAVIOUR),
     Reason("**/backoffLimit", "use retries", Loss.BEHAVIOUR),
     Reason(
         "**/elasticPolicy/metrics/**", "an autoscaler would write what git holds", Loss.COSMETIC
@@ -214,7 +214,7 @@ class Reasons:
     def _why(self, account: Account) -> Reason:
         """The reason that says most of what to do, with what it means for the run."""
         found = next(self._known(account))
-        severity = found.severity or _severity(account.changed)
+        severity = found.severity or self._severity(account.changed)
         return found._replace(pattern="", severity=severity)
 
     def _known(self, account: Account) -> Iterator[Reason]:
@@ -228,11 +228,31 @@ class Reasons:
         if at == "/metadata/namespace":
             yield Reason("", f"the environment's namespace is {self.namespace}", Loss.COSMETIC)
         yield from (Reason("", why, Loss.COSMETIC) for why in _generated(at))
+        yield from self._restarts(changed)
         yield from _matching(self.source.reasons, at)
         yield from (Reason("", why) for why in self._of_the_environment(changed))
         yield from _matching(_BY_POINTER, at)
         yield from (Reason("", why, Loss.COSMETIC) for why in self._of_the_target(changed))
         yield Reason("", self._of_the_result(changed))
+
+    def _restarts(self, changed: tuple[str, ...]) -> Iterator[Reason]:
+        """Restarts that went on for ever have a limit in a spec."""
+        limits = {self.rendered.get(path) for path in changed if path.endswith("restart.limit")}
+        bounded = [limit for limit in limits if isinstance(limit, int) and limit > 0]
+        if bounded and all(path.endswith("restart.limit") for path in changed):
+            why = f"restarts have a limit in a spec: retries is {bounded[0]} here"
+            yield Reason("", why, Loss.COSMETIC)
+
+    def _severity(self, changed: tuple[str, ...]) -> Loss:
+        """What it means that these parts of the normal form came out otherwise."""
+        if changed and all(map(self._meets, changed)):
+            return Loss.COSMETIC
+        needed = any(_NEEDED.match(path) for path in changed)
+        return Loss.CANNOT_RUN if needed else Loss.BEHAVIOUR
+
+    def _meets(self, path: str) -> bool:
+        """Whether a path is where processes meet, which wherever it was is the same for them."""
+        return path.endswith(".meets_at") and self.rendered.get(path) == "rank 0"
 
     def _places(self, account: Account) -> bool:
         """Whether a value belongs to a variable by which launchers find their ranks."""
@@ -271,12 +291,6 @@ _NEEDED = re.compile(
     r"|resources\.limits\.[^.]*/|rest\.pod\.(hostNetwork|hostIPC|hostPID|resourceClaims)"
     r"|rest\.container\.(envFrom|workingDir|volumeDevices)|init)"
 )
-
-
-def _severity(changed: tuple[str, ...]) -> Loss:
-    """What it means that these parts of the normal form came out otherwise."""
-    needed = any(_NEEDED.match(path) for path in changed)
-    return Loss.CANNOT_RUN if needed else Loss.BEHAVIOUR
 
 
 def _decided_by(path: str) -> str:

@@ -29,8 +29,7 @@ class Source:
 
     `kind` is what it is in people's words, `target` the one that is the same kind. `parts` are
     the object itself and whatever its operator reads with it. `left` is what was found to be out
-    of reach already while reading, `groups` are groups of pods that no spec is made of; `assumed`
-    are objects that the cluster has and nobody showed.
+    of reach already while reading; `assumed` are objects that the cluster has and nobody showed.
     """
 
     kind: str
@@ -38,7 +37,6 @@ class Source:
     target: str
     parts: tuple[SourceObject, ...]
     left: tuple[NotImported, ...] = ()
-    groups: tuple[NotImported, ...] = ()
     assumed: tuple[Manifest, ...] = ()
     container: str = ""  # the name that its operator looks for
     reasons: tuple[Reason, ...] = ()  # why a field is left

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 
+from trainwright.equivalence import Difference
 from trainwright.importing.convert import Imported
+from trainwright.kinds.reading import Loss
 from trainwright.specs import yamlio
 
 _SCHEMA = (
@@ -28,6 +30,10 @@ _ALWAYS = (
 )
 
 
+_WORDS = {kind: kind.value.replace("-", " ") for kind in Loss}
+_COLOURS = {Loss.COSMETIC: "cyan", Loss.BEHAVIOUR: "yellow", Loss.CANNOT_RUN: "red"}
+
+
 def spec(imported: Imported) -> str:
     """The text of the job file."""
     return _SCHEMA + yamlio.dump(dict(imported.spec))
@@ -36,10 +42,17 @@ def spec(imported: Imported) -> str:
 def report(imported: Imported, path: str, paint: Callable[[str, str], str]) -> Iterator[str]:
     """What the spec does not carry, and what its run has otherwise."""
     yield f"{imported.source.place.file}: {imported.source.title} is {path}"
-    for left in imported.left:
-        yield f"  {paint('left', 'yellow')}   {left}"
+    for left in sorted(imported.left, key=lambda one: -one.severity.weight):
+        label = f"left, {_WORDS[left.severity]}"
+        yield f"  {paint(label, _COLOURS[left.severity])}{' ' * (18 - len(label))}{left}"
+    for difference in differing(imported):
+        yield f"  {paint('differs', 'cyan')}           {difference}"
+    for note in imported.notes:
+        yield f"  note              {note}"
+
+
+def differing(imported: Imported) -> Iterator[Difference]:
+    """What the run has otherwise, but for what every rendered run has."""
     for difference in imported.added:
         if not any(fnmatchcase(difference.path, always) for always in _ALWAYS):
-            yield f"  {paint('differs', 'cyan')} {difference}"
-    for note in imported.notes:
-        yield f"  note    {note}"
+            yield difference

@@ -1,75 +1,38 @@
-"""What importing knows of groups of pods that several kinds have: the one that trains, its gang."""
+"""What importing knows of groups of pods that several kinds have: roles, and gangs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.groupkind import PODGROUPS
 from trainwright.kinds.indexed_pods import GROUP_ANNOTATION, POD_GROUP_LABEL
-from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, mapping, shown
+from trainwright.kinds.reading import ImportingError, SourceObject, mapping
+from trainwright.kinds.roles import described, roles
 from trainwright.model import Data, Manifest
-from trainwright.pointer import Pointer
-
-ONE_GROUP = "a job spec is one group of pods: run it as a job of its own"
 
 
-def only_group(
-    part: SourceObject,
-    pointer: str,
-    job_set: Mapping[str, Data],
-    size: Callable[[Mapping[str, Data]], int],
-) -> tuple[SourceObject, tuple[NotImported, ...]]:
-    """The object with the group that trains alone; the others are left, as they come."""
+def refuse_roles(part: SourceObject, pointer: str, whole: str, job_set: Mapping[str, Data]) -> None:
+    """Raise ImportingError for anything but one Job: a job spec is one group of equal pods."""
     groups = job_set.get("replicatedJobs")
-    if not isinstance(groups, list) or not groups:
-        return part, ()
-    chosen = max(range(len(groups)), key=lambda index: (size(mapping(groups[index])), index))
-
-    _refuse_replicas(part, f"{pointer}/{chosen}", mapping(groups[chosen]))
-    if len(groups) == 1:
-        return part, ()
-
-    def original(inside: str) -> str:
-        first = f"{pointer}/0"
-        moved = inside == first or inside.startswith(f"{first}/")
-        return f"{pointer}/{chosen}{inside[len(first) :]}" if moved else inside
-
-    left = tuple(
-        NotImported(
-            field=part.called(f"{pointer}/{index}"),
-            place=part.place(f"{pointer}/{index}"),
-            value=f"{{name: {shown('', mapping(group).get('name'))}}}",
-            why=ONE_GROUP,
-        )
-        for index, group in enumerate(groups)
-        if index != chosen
-    )
-    body = _put(part.body, list(Pointer(pointer).parts), [groups[chosen]])
-    narrowed = replace(
-        part,
-        body=body,
-        place=lambda inside: part.place(original(inside)),
-        called=lambda inside: part.called(original(inside)),
-    )
-    return narrowed, left
-
-
-def _refuse_replicas(part: SourceObject, pointer: str, group: Mapping[str, Data]) -> None:
-    """Several Jobs of one group count their pods each for itself: as one they get other ranks."""
-    count = group.get("replicas", 1)
-    if isinstance(count, int) and count > 1:
-        name = shown("", group.get("name"))
+    if not isinstance(groups, list):
+        return
+    found = roles({"replicatedJobs": groups})
+    if len(groups) > 1:
         raise ImportingError(
-            f"{part.place(f'{pointer}/replicas')}: group {name} has {count} replicas, and a job "
-            "spec is one group of pods: import it with replicas: 1 and the pods of all in "
-            "parallelism and completions, or make each replica a job of its own"
+            f"{part.place(pointer)}: {whole} has {len(groups)} roles, and a job spec is one group "
+            f"of equal pods: {described(found)}. Split it into one workload for each, or keep "
+            "applying it as it is"
         )
-
-
-def _put(body: Mapping[str, Data], keys: list[str], value: Data) -> dict[str, Data]:
-    key, *rest = keys
-    return {**body, key: _put(mapping(body.get(key)), rest, value) if rest else value}
+    count = mapping(groups[0]).get("replicas", 1) if groups else 1
+    if isinstance(count, int) and count > 1:
+        # Several Jobs of one group count their pods each for itself: as one they get other ranks.
+        raise ImportingError(
+            f"{part.place(f'{pointer}/0/replicas')}: {whole} has {count} replicas of one role, "
+            f"each a Job that numbers its own pods, and a job spec is one group of equal pods: "
+            f"{described(found)}. Import it with replicas: 1 and all pods in parallelism and "
+            "completions if their program takes ranks so, or make each replica a workload of its "
+            "own"
+        )
 
 
 def pod_groups(part: SourceObject, others: Sequence[SourceObject]) -> tuple[SourceObject, ...]:

@@ -89,6 +89,7 @@ class SourceObject:
     place: Callable[[str], Location]  # of a JSON pointer
     called: Callable[[str], str] = str  # what people call it: the pointer itself, or an option
     beside: bool = False  # no part of the workload, and there for it
+    left: tuple[NotImported, ...] = ()  # of what it was taken out of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,6 @@ class Read:
 
     parts: tuple[SourceObject, ...]
     left: tuple[NotImported, ...] = ()
-    groups: tuple[NotImported, ...] = ()  # of pods, which no spec is made of
     assumed: tuple[Manifest, ...] = ()
 
 

@@ -1,27 +1,18 @@
-"""JobSets, and the one group of pods in them that trains."""
+"""JobSets of one group of pods."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from trainwright.kinds.indexed_import import only_group, pod_groups
+from trainwright.kinds.indexed_import import pod_groups, refuse_roles
 from trainwright.kinds.reading import Loss, Read, Reader, Reason, SourceObject, mapping
-from trainwright.model import Data
-
-_GROUPS = "/spec/replicatedJobs"
 
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
     spec = mapping(part.body.get("spec"))
-    part, groups = only_group(part, _GROUPS, spec, _size)
-    return Read(parts=(part, *pod_groups(part, others)), groups=groups)
-
-
-def _size(group: Mapping[str, Data]) -> int:
-    """How many pods a group has: the training is the largest."""
-    spec = mapping(mapping(group.get("template")).get("spec"))
-    count, pods = group.get("replicas", 1), spec.get("completions", spec.get("parallelism", 1))
-    return count * pods if isinstance(count, int) and isinstance(pods, int) else 1
+    name = mapping(part.body.get("metadata")).get("name", "")
+    refuse_roles(part, "/spec/replicatedJobs", f"JobSet/{name}", spec)
+    return Read(parts=(part, *pod_groups(part, others)))
 
 
 READER = Reader(

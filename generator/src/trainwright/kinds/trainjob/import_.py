@@ -5,50 +5,85 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainwright.groupkind import GroupKind
-from trainwright.kinds.indexed_import import only_group
-from trainwright.kinds.reading import Loss, NotImported, Read, Reader, Reason, SourceObject, mapping
+from trainwright.kinds.indexed_import import refuse_roles
+from trainwright.kinds.reading import (
+    ImportingError,
+    Loss,
+    NotImported,
+    Read,
+    Reader,
+    Reason,
+    SourceObject,
+    mapping,
+)
 from trainwright.kinds.trainjob import KIND
 from trainwright.model import Data, Manifest
 
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 _GROUPS = "/spec/template/spec/replicatedJobs"
+_TRAINER = "node"  # the group of pods that trains
+# Ships with the operator, and adds nothing to the pods but torch's variables and an image.
+# https://github.com/kubeflow/trainer/blob/v2.1.0/manifests/base/runtimes/torch_distributed.yaml
+_UPSTREAM = "torch-distributed"
 
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
+    _refuse_patched_roles(part)
     reference = mapping(mapping(part.body.get("spec")).get("runtimeRef"))
     kind = str(reference.get("kind", "ClusterTrainingRuntime"))
     name = str(reference.get("name", ""))
     for other in others:
         manifest = Manifest(body=other.body)
-        if (manifest.group_kind, manifest.name) == (
-            GroupKind(KIND.group, kind),
-            name,
-        ):
-            job_set = mapping(mapping(mapping(other.body.get("spec")).get("template")).get("spec"))
-            runtime, groups = only_group(other, _GROUPS, job_set, _trains)
-            return Read(parts=(part, runtime), groups=groups)
+        if (manifest.group_kind, manifest.name) == (GroupKind(KIND.group, kind), name):
+            spec = mapping(other.body.get("spec"))
+            job_set = mapping(mapping(spec.get("template")).get("spec"))
+            refuse_roles(other, _GROUPS, f"its {kind} {name}", job_set)
+            _refuse_mpi(other, f"{kind} {name}", spec)
+            return Read(parts=(part, other))
+    upstream = name == _UPSTREAM
     unknown = NotImported(
         field=part.called("/spec/runtimeRef/name"),
         place=part.place("/spec/runtimeRef/name"),
         value=name,
-        why=f"this {kind} is not among the files: what it adds to the pods is not known, and not "
-        "carried",
+        why=f"this {kind} is not among the files: taken for what the operator ships, which adds "
+        "torch's variables alone"
+        if upstream
+        else f"this {kind} is not among the files: what it adds to the pods is not known, and not "
+        f"carried. Add it: kubectl get {kind.lower()} {name} -o yaml",
+        severity=Loss.COSMETIC if upstream else Loss.CANNOT_RUN,
     )
     return Read(parts=(part,), left=(unknown,), assumed=(bare(kind, name),))
 
 
-def _trains(group: Mapping[str, Data]) -> int:
-    """The group that trains says so; where none does, the first."""
-    metadata = mapping(mapping(group.get("template")).get("metadata"))
-    return int(mapping(metadata.get("labels")).get(_ANCESTOR) == "trainer")
+def _refuse_patched_roles(part: SourceObject) -> None:
+    """Patches of other groups of pods show that the runtime has several."""
+    patches = mapping(part.body.get("spec")).get("runtimePatches")
+    for at, patch in enumerate(patches if isinstance(patches, list) else ()):
+        template = mapping(mapping(mapping(patch).get("trainingRuntimeSpec")).get("template"))
+        groups = mapping(template.get("spec")).get("replicatedJobs")
+        named = [str(mapping(g).get("name")) for g in groups or () if isinstance(groups, list)]
+        if set(named) - {_TRAINER}:
+            raise ImportingError(
+                f"{part.place(f'/spec/runtimePatches/{at}')}: its runtime has several roles, and a "
+                f"job spec is one group of equal pods: {', '.join(named)}. Keep applying it"
+            )
+
+
+def _refuse_mpi(part: SourceObject, name: str, spec: Mapping[str, Data]) -> None:
+    policy = mapping(spec.get("mlPolicy"))
+    if "mpi" in policy:
+        raise ImportingError(
+            f"{part.place('/spec/mlPolicy/mpi')}: {name} starts its processes by MPI, from a "
+            "launcher over ssh, and a job spec starts them in each pod: give the program to "
+            "torchrun, or keep applying it as it is"
+        )
 
 
 def bare(kind: str, name: str) -> Manifest:
-    """A runtime that adds nothing of its own, as upstream's torch-distributed does."""
-    container = {"name": "node", "image": "runtime"}
-    pod = {"template": {"spec": {"containers": [container]}}}
+    """A runtime that adds nothing of its own, not even an image."""
+    pod = {"template": {"spec": {"containers": [{"name": "node"}]}}}
     group = {
-        "name": "node",
+        "name": _TRAINER,
         "template": {"metadata": {"labels": {_ANCESTOR: "trainer"}}, "spec": pod},
     }
     return Manifest(

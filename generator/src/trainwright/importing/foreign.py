@@ -1,0 +1,309 @@
+"""Objects of other operators that hold training which a spec can say, as objects that are known.
+
+Each keeps the positions that people wrote. What holds training otherwise is named with what is in
+it, and not imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from trainwright.groupkind import GroupKind
+from trainwright.importing.accounting import leaves
+from trainwright.kinds import SERVED
+from trainwright.kinds.pytorchjob import KIND as PYTORCHJOB
+from trainwright.kinds.reading import (
+    ImportingError,
+    Loss,
+    NotImported,
+    SourceObject,
+    mapping,
+    shown,
+)
+from trainwright.kinds.roles import described, roles
+from trainwright.model import Data, Location, Manifest
+from trainwright.objects.kueue import QUEUE_LABEL
+from trainwright.pointer import Pointer
+
+# https://project-codeflare.github.io/appwrapper/
+_APPWRAPPER = GroupKind("workload.codeflare.dev", "AppWrapper")
+# https://docs.aws.amazon.com/sagemaker/latest/dg/sagemaker-eks-operator-usage.html
+_HYPERPOD = GroupKind("sagemaker.amazonaws.com", "HyperPodPyTorchJob")
+# https://volcano.sh/en/docs/user-guide/how_to_use_pytorch_plugin/
+_VOLCANO = GroupKind("batch.volcano.sh", "Job")
+# What keeps pods running for others, and trains nothing.
+_SERVERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Pod"})
+_OF_RUNTIMES = frozenset({"TrainingRuntime", "ClusterTrainingRuntime"})
+
+
+def unwrapped(part: SourceObject) -> tuple[SourceObject, ...]:
+    """The object itself, or those that it holds or stands for. Raises ImportingError."""
+    reader = _READERS.get(Manifest(body=part.body).group_kind)
+    return reader(part) if reader else (part,)
+
+
+def refuse(part: SourceObject) -> None:
+    """Raise ImportingError for an object of a kind that is not read and that makes pods."""
+    kind = Manifest(body=part.body).group_kind
+    if kind in SERVED or kind.kind in _SERVERS | _OF_RUNTIMES:
+        return
+    found = roles({**part.body, "kind": "pods"})
+    if found:
+        raise ImportingError(
+            f"{part.place('')}: {_title(part)} is of a kind that is not read. It holds "
+            f"{described(found)}. Write it as one of the kinds that are, or keep applying it"
+        )
+
+
+def _title(part: SourceObject) -> str:
+    name = shown("", mapping(part.body.get("metadata")).get("name"))
+    group = Manifest(body=part.body).group_kind.group
+    kind = str(part.body.get("kind", "an object without a kind"))
+    return f"{kind}/{name}{f' ({group})' if group else ''}"
+
+
+# --- AppWrapper ----------------------------------------------------------------------------------
+
+
+def _of_appwrapper(part: SourceObject) -> tuple[SourceObject, ...]:
+    """What an AppWrapper holds; Kueue's labels are the wrapper's, which is what it queues."""
+    components = mapping(part.body.get("spec")).get("components")
+    found: list[SourceObject] = []
+    for index, component in enumerate(components if isinstance(components, list) else ()):
+        held = mapping(component).get("template")
+        if isinstance(held, Mapping):
+            at = f"/spec/components/{index}/template"
+            found.append(_inner(part, held, at, first=not found))
+    if not found:
+        raise ImportingError(
+            f"{part.place('')}: {_title(part)} holds nothing: it has no components"
+        )
+    return tuple(one for held in found for one in unwrapped(held))
+
+
+def _inner(part: SourceObject, held: Mapping[str, Data], at: str, *, first: bool) -> SourceObject:
+    labels = mapping(mapping(part.body.get("metadata")).get("labels"))
+    queued = {key: value for key, value in labels.items() if key.startswith("kueue.x-k8s.io/")}
+    metadata = mapping(held.get("metadata"))
+    own = mapping(metadata.get("labels"))
+    body = dict(held)
+    if queued and first:
+        body["metadata"] = {**metadata, "labels": {**queued, **own}}
+
+    def original(pointer: str) -> str:
+        label = Pointer(pointer).last if pointer.startswith("/metadata/labels/") else ""
+        return pointer if label in queued and label not in own else f"{at}{pointer}"
+
+    return SourceObject(
+        body=body,
+        place=lambda pointer: part.place(original(pointer)),
+        called=lambda pointer: part.called(original(pointer)),
+        left=tuple(_of_wrapper(part, QUEUE_LABEL)) if first else (),
+    )
+
+
+def _of_wrapper(part: SourceObject, *carried: str) -> Iterator[NotImported]:
+    """What an AppWrapper says itself."""
+    for pointer, value in leaves(part.body):
+        parts = pointer.parts
+        known = parts[0] in ("apiVersion", "kind") or parts[:2] == ("metadata", "name")
+        inside = parts[:2] == ("spec", "components") and parts[3:4] == ("template",)
+        if known or inside or parts[-1] in carried or parts[-1].startswith("kueue.x-k8s.io/"):
+            continue
+        cosmetic = "podSets" in parts or parts[0] == "status"
+        yield NotImported(
+            field=part.called(pointer),
+            place=part.place(pointer),
+            value=shown(parts[-1], value),
+            why="the wrapper's own: a run is what it holds",
+            severity=Loss.COSMETIC if cosmetic else Loss.BEHAVIOUR,
+        )
+
+
+# --- what is a PyTorchJob by another name --------------------------------------------------------
+
+
+def _pytorchjob(
+    part: SourceObject,
+    spec: Mapping[str, Data],
+    moved: Mapping[str, str],
+    left: tuple[NotImported, ...],
+) -> SourceObject:
+    """A PyTorchJob in the place of another object; `moved` has its pointers by the new ones."""
+    metadata = mapping(part.body.get("metadata"))
+    body = {
+        "apiVersion": PYTORCHJOB.api_version,
+        "kind": PYTORCHJOB.kind,
+        "metadata": metadata,
+        "spec": spec,
+    }
+
+    def original(pointer: str) -> str:
+        for new in sorted(moved, key=len, reverse=True):
+            if pointer == new or pointer.startswith(f"{new}/"):
+                return f"{moved[new]}{pointer[len(new) :]}"
+        return pointer
+
+    return replace(
+        part,
+        body=body,
+        place=lambda pointer: _near(part, original(pointer)),
+        called=lambda pointer: part.called(original(pointer)),
+        left=(*part.left, *left),
+    )
+
+
+def _near(part: SourceObject, pointer: str) -> Location:
+    return part.place(pointer)
+
+
+_REPLICAS = "/spec/pytorchReplicaSpecs"
+
+
+def _left_of(
+    part: SourceObject, above: str, carried: frozenset[str], why: Mapping[str, tuple[str, Loss]]
+) -> Iterator[NotImported]:
+    """The fields below a pointer that are not carried, each with why."""
+    holder: Data = part.body
+    for key in Pointer(above).parts:
+        holder = mapping(holder).get(key)
+    for key, value in mapping(holder).items():
+        if key not in carried:
+            text, severity = why.get(key, ("a job spec has no field for it", Loss.BEHAVIOUR))
+            yield NotImported(
+                field=part.called(f"{above}/{key}"),
+                place=part.place(f"{above}/{key}"),
+                value=shown(key, value),
+                why=text,
+                severity=severity,
+            )
+
+
+_OF_HYPERPOD = {
+    "restartPolicy": ("retries counts every restart of the whole run", Loss.COSMETIC),
+    "logMonitoringConfiguration": (
+        "the operator of SageMaker reads the log: the entrypoint's own watch finds hanging ranks",
+        Loss.BEHAVIOUR,
+    ),
+}
+
+
+def _of_hyperpod(part: SourceObject) -> tuple[SourceObject, ...]:
+    spec = mapping(part.body.get("spec"))
+    replicas = spec.get("replicaSpecs")
+    groups = replicas if isinstance(replicas, list) else []
+    if len(groups) != 1:
+        raise ImportingError(
+            f"{part.place('/spec/replicaSpecs')}: {_title(part)} has {len(groups)} roles, and a "
+            f"job spec is one group of equal pods: {described(roles({'spec': {'g': groups}}))}"
+        )
+    group, policy = mapping(groups[0]), mapping(spec.get("runPolicy"))
+    worker = {key: group[key] for key in ("replicas", "template") if key in group}
+    kept = ("cleanPodPolicy", "activeDeadlineSeconds", "suspend", "ttlSecondsAfterFinished")
+    run_policy = {key: policy[key] for key in kept if key in policy}
+    if "jobMaxRetryCount" in policy:
+        run_policy["backoffLimit"] = policy["jobMaxRetryCount"]
+    made = {key: value for key, value in spec.items() if key == "nprocPerNode"}
+    made["runPolicy"] = run_policy
+    made["pytorchReplicaSpecs"] = {"Worker": worker}
+    left = (
+        *_left_of(part, "/spec", frozenset({*made, "replicaSpecs", "runPolicy"}), {}),
+        *_left_of(part, "/spec/runPolicy", frozenset({*kept, "jobMaxRetryCount"}), _OF_HYPERPOD),
+        *_left_of(part, "/spec/replicaSpecs/0", frozenset({"name", *worker}), {}),
+    )
+    moved = {
+        f"{_REPLICAS}/Worker": "/spec/replicaSpecs/0",
+        "/spec/runPolicy/backoffLimit": "/spec/runPolicy/jobMaxRetryCount",
+    }
+    return (_pytorchjob(part, made, moved, left),)
+
+
+_OF_VOLCANO = {
+    "plugins": ("the operator of a PyTorchJob does what the plugin does", Loss.COSMETIC),
+    "minAvailable": (
+        "gang starts all pods together, in an environment that has it",
+        Loss.BEHAVIOUR,
+    ),
+    "schedulerName": ("gang names it, in an environment that queues by Volcano", Loss.BEHAVIOUR),
+    "ttlSecondsAfterFinished": (
+        "it deletes the object, which GitOps would make again, and train again",
+        Loss.COSMETIC,
+    ),
+    "volumes": ("a job spec has its volumes by name: write them there", Loss.CANNOT_RUN),
+}
+_OF_TASKS = {
+    "policies": ("the run has succeeded once its first pod has", Loss.COSMETIC),
+    "maxRetry": ("retries counts for the whole run", Loss.COSMETIC),
+    "minAvailable": (
+        "gang starts all pods together, in an environment that has it",
+        Loss.BEHAVIOUR,
+    ),
+}
+
+
+def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
+    """A Job of Volcano whose pytorch plugin gives its tasks what PyTorchJobs give replicas."""
+    spec = mapping(part.body.get("spec"))
+    plugins, tasks = mapping(spec.get("plugins")), spec.get("tasks")
+    groups = {
+        str(mapping(t).get("name")): i for i, t in enumerate(tasks or ()) if isinstance(tasks, list)
+    }
+    asked = plugins.get("pytorch")
+    options = dict(
+        str(word).removeprefix("--").partition("=")[::2]
+        for word in (asked if isinstance(asked, list) else ())
+    )
+    named = {"Master": options.get("master", "master"), "Worker": options.get("worker", "worker")}
+    known = {role: groups[name] for role, name in named.items() if name in groups}
+    if "pytorch" not in plugins or set(groups) - set(named.values()) or "Master" not in known:
+        raise ImportingError(
+            f"{part.place('')}: {_title(part)} is not read without the pytorch plugin, a master "
+            f"and at most workers. It holds {described(roles({**part.body, 'kind': 'pods'}))}"
+        )
+    assert isinstance(tasks, list)
+    replicas = {role: _task(mapping(tasks[index]), options) for role, index in known.items()}
+    policy: dict[str, Data] = {}
+    if "maxRetry" in spec:
+        policy["backoffLimit"] = spec["maxRetry"]
+    if "queue" in spec or "minAvailable" in spec:
+        keys = {key: spec[key] for key in ("queue", "minAvailable") if key in spec}
+        policy["schedulingPolicy"] = keys
+    carried = frozenset({"tasks", "maxRetry", "queue", "minAvailable"})
+    left = [*_left_of(part, "/spec", carried, _OF_VOLCANO)]
+    for index in known.values():
+        of_task = frozenset({"name", "replicas", "template"})
+        left += _left_of(part, f"/spec/tasks/{index}", of_task, _OF_TASKS)
+    moved = {
+        **{f"{_REPLICAS}/{role}": f"/spec/tasks/{index}" for role, index in known.items()},
+        "/spec/runPolicy/backoffLimit": "/spec/maxRetry",
+        "/spec/runPolicy/schedulingPolicy": "/spec",
+    }
+    made = {"runPolicy": policy, "pytorchReplicaSpecs": replicas}
+    return (_pytorchjob(part, made, moved, tuple(left)),)
+
+
+def _task(task: Mapping[str, Data], options: Mapping[str, str]) -> dict[str, Data]:
+    """A replica of a PyTorchJob, whose operator looks for one name of its container and port."""
+    template = mapping(task.get("template"))
+    spec = mapping(template.get("spec"))
+    written = spec.get("containers")
+    containers = [dict(mapping(one)) for one in written] if isinstance(written, list) else []
+    if containers:
+        port = options.get("port", "")
+        ports: Data = containers[0].get("ports") or []
+        own = {"name": "pytorchjob-port", "containerPort": int(port) if port.isdigit() else 23456}
+        containers[0] |= {"name": PYTORCHJOB.container, "ports": [*ports, own]}
+    restart = spec.get("restartPolicy", "OnFailure")
+    return {
+        **({"replicas": task["replicas"]} if "replicas" in task else {}),
+        "restartPolicy": restart,
+        "template": {**template, "spec": {**spec, "containers": containers}},
+    }
+
+
+_READERS: Mapping[GroupKind, Callable[[SourceObject], tuple[SourceObject, ...]]] = {
+    _APPWRAPPER: _of_appwrapper,
+    _HYPERPOD: _of_hyperpod,
+    _VOLCANO: _of_volcano,
+}

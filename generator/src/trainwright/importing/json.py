@@ -1,0 +1,75 @@
+"""For programs: a versioned envelope that schemas/import.schema.json describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from trainwright.findings.credentials import redact
+from trainwright.importing import ImportInput, text
+from trainwright.importing.batch import ImportBatch
+from trainwright.importing.convert import Imported
+from trainwright.kinds.reading import Loss, NotImported
+from trainwright.model import Data
+from trainwright.reports.json import finding_data, place_of
+from trainwright.reports.report import dump
+
+SCHEMA = "https://trainwright.io/schemas/v1alpha1/import.schema.json"
+
+
+def render(found: ImportInput, batch: ImportBatch, environment: str, *, written: bool) -> str:
+    """What was imported, what was not, and what is left behind."""
+    data = {
+        "$schema": SCHEMA,
+        "apiVersion": "trainwright.io/v1alpha1",
+        "kind": "Import",
+        "import": {
+            "environment": environment,
+            "summary": _summary(batch),
+            "imported": [_imported(one, path, written=written) for one, path in batch.imported],
+            "refused": [redact(said) for said in (*found.problems, *batch.problems)],
+            "findings": [finding_data(finding) for finding in found.findings],
+            "beside": [
+                {"object": other.field, "place": place_of(other.place), "why": other.why}
+                for other in found.beside
+            ],
+        },
+    }
+    return dump(data)
+
+
+def _summary(batch: ImportBatch) -> Data:
+    """How many jobs there are of each worst severity; of those that are whole nothing is left."""
+    worst = [one.severity for one, _ in batch.imported]
+    return {"whole": worst.count(None), **{kind.value: worst.count(kind) for kind in Loss}}
+
+
+def _imported(one: Imported, path: str, *, written: bool) -> Data:
+    return {
+        "source": one.source.title,
+        "place": place_of(one.source.place),
+        "path": path,
+        "written": written,
+        "severity": one.severity.value if one.severity else "none",
+        "spec": dict(one.spec),
+        "left": list(_left(one.left)),
+        "differs": [
+            {"path": d.path, "before": _value(d.left), "after": _value(d.right)}
+            for d in text.differing(one)
+        ],
+        "notes": list(one.notes),
+    }
+
+
+def _value(value: Data) -> Data:
+    return redact(value) if isinstance(value, str) else value
+
+
+def _left(everything: Iterable[NotImported]) -> Iterable[Data]:
+    for left in everything:
+        yield {
+            "severity": left.severity.value,
+            "field": left.field,
+            "place": place_of(left.place),
+            "value": left.value,
+            "why": left.why,
+        }

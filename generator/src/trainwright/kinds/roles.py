@@ -1,0 +1,83 @@
+"""What is in an object that is more than one group of equal pods: its roles, in a few words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trainwright.kinds.reading import mapping, shown
+from trainwright.model import Data
+
+_COUNTS = ("replicas", "completions", "parallelism", "size")
+_OF_NO_ROLE = frozenset({"spec", "template", "jobTemplate", "podTemplate", "workload"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """One pod template, how many pods are made of it, and what they wait for."""
+
+    name: str
+    pods: int
+    spec: Mapping[str, Data]
+    after: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        count = "1 pod" if self.pods == 1 else f"{self.pods} pods"
+        holds = [
+            *_containers(self.spec, "containers", ""),
+            *_containers(self.spec, "initContainers", "init "),
+        ]
+        waits = f", after {' and '.join(self.after)}" if self.after else ""
+        return f"{self.name} ({count}: {', '.join(holds) or 'no containers'}{waits})"
+
+
+def _containers(spec: Mapping[str, Data], field: str, what: str) -> Iterator[str]:
+    found = spec.get(field)
+    for container in found if isinstance(found, list) else ():
+        image = mapping(container).get("image")
+        name = f"{what}container {shown('', mapping(container).get('name')) or 'without a name'}"
+        yield f"{name} of {shown('', image)}" if image else f"{name} without an image"
+
+
+def roles(body: Mapping[str, Data]) -> tuple[Role, ...]:
+    """Every pod template of an object of any kind, in order."""
+    return tuple(_roles(body, str(body.get("kind", "pods")), 1, ()))
+
+
+def _roles(data: Data, name: str, pods: int, after: tuple[str, ...]) -> Iterator[Role]:
+    if isinstance(data, list):
+        for item in data:
+            yield from _roles(item, name, pods, after)
+        return
+    if not isinstance(data, Mapping):
+        return
+    if isinstance(data.get("containers"), list):
+        yield Role(name=name, pods=pods, spec=data, after=after)
+        return
+    own = data.get("name") or data.get("groupName")
+    name = str(own) if isinstance(own, str) else name
+    pods = pods * _count(data)
+    after = (*after, *_after(data))
+    for key, value in data.items():
+        inside = name if key in _OF_NO_ROLE or not isinstance(value, Mapping) else str(key)
+        if key not in ("metadata", "status"):
+            yield from _roles(value, inside if not isinstance(own, str) else name, pods, after)
+
+
+def _count(data: Mapping[str, Data]) -> int:
+    """How many there are of what this part describes."""
+    found = (data[key] for key in _COUNTS if isinstance(data.get(key), int))
+    return next((number for number in found if not isinstance(number, bool)), 1)
+
+
+def _after(data: Mapping[str, Data]) -> Iterator[str]:
+    """What a group of a JobSet waits for."""
+    found = data.get("dependsOn")
+    for other in found if isinstance(found, list) else ():
+        status = str(mapping(other).get("status", "Ready")).lower()
+        yield f"{mapping(other).get('name')} is {status}"
+
+
+def described(found: tuple[Role, ...]) -> str:
+    """Roles as a sentence has them."""
+    return "; ".join(map(str, found)) or "no pods"
