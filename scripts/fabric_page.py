@@ -96,6 +96,7 @@ def _row(fabric: Fabric) -> str:
     has = [f"{gpus}`{needs.resource}`"] if needs.resource else []
     has += [f"{count} `{name}`" for name, count in needs.nics.items()]
     has += [f"the label `{label}`" for label in needs.node_selector]
+    has += [f"targets {', '.join(needs.targets)}"] if needs.targets else []
     return (
         f"| [`{fabric.name}`](#{fabric.name}) | {fabric.summary} | {', '.join(has)} | {allowed} |"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,20 @@ GPUS = {"resource": "nvidia.com/gpu", "gpusPerNode": 8}
 POOLS: dict[str, dict[str, Any]] = {
     "efa-p4d": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "p4d.24xlarge"}},
     "efa-p5": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "p5.48xlarge"}},
+    "infiniband-sriov": GPUS,
+    "tpu": {
+        "resource": "google.com/tpu",
+        "gpusPerNode": 4,
+        "nodeSelector": {
+            "cloud.google.com/gke-tpu-accelerator": "tpu-v6e-slice",
+            "cloud.google.com/gke-tpu-topology": "2x4",
+        },
+    },
+    "trainium": {
+        "resource": "aws.amazon.com/neuron",
+        "gpusPerNode": 16,
+        "nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"},
+    },
 }
 
 
@@ -73,7 +87,8 @@ def _built(root: Path) -> build.Build:
 
 def _pods(root: Path, fabric: str, target: str) -> list[Pod]:
     """The pod templates of a job on the fabric, with their metadata."""
-    made = _write(root, fabric, _job(target))
+    resources = {"cpu": "64", "memory": "256Gi", "gpu": POOLS[fabric]["gpusPerNode"]}
+    made = _write(root, fabric, _job(target, resources=resources))
     done = made.run("render", "--no-cache")
     assert done.exit_code == 0, done.output
     folder = root / "environments/prod/rendered/llm"
@@ -133,13 +148,33 @@ EFA_ENV = {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1", "FI_EFA_FORK_SAF
 RESOURCES: dict[str, dict[str, str]] = {
     "efa-p4d": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "4"},
     "efa-p5": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"},
+    # https://azure.github.io/aks-rdma-infiniband/configurations/network-operator
+    "infiniband-sriov": {"nvidia.com/gpu": "8", "rdma/ib": "8"},
+    # https://cloud.google.com/kubernetes-engine/docs/how-to/tpus
+    "tpu": {"google.com/tpu": "4"},
+    # https://awsdocs-neuron.readthedocs-hosted.com/en/v2.29.1/frameworks/torch/torch-neuronx/setup-trn1-multi-node-execution.html
+    "trainium": {"aws.amazon.com/neuron": "16", "vpc.amazonaws.com/efa": "8"},
 }
-ENV: dict[str, dict[str, str]] = {"efa-p4d": EFA_ENV, "efa-p5": EFA_ENV}
+ENV: dict[str, dict[str, str]] = {
+    "efa-p4d": EFA_ENV,
+    "efa-p5": EFA_ENV,
+    "infiniband-sriov": {"NCCL_IB_DISABLE": "0", "NCCL_NET_GDR_LEVEL": "SYS"},
+    "tpu": {"PJRT_DEVICE": "TPU"},
+    "trainium": {**EFA_ENV, "CCOM_SOCKET_IFNAME": "eth0"},
+}
+CAPABILITIES: dict[str, list[str]] = {"infiniband-sriov": ["IPC_LOCK"]}
 ON_KUBERNETES = [name for name, target in TARGETS.items() if target.envelope is None]
 
 
-@pytest.mark.parametrize("target", ON_KUBERNETES)
-@pytest.mark.parametrize("fabric", fabrics.names())
+def _cases() -> Iterator[tuple[str, str]]:
+    for name in fabrics.names():
+        profile = fabrics.profile(name)
+        assert profile is not None
+        for target in profile.needs.targets or ON_KUBERNETES:
+            yield name, target
+
+
+@pytest.mark.parametrize(("fabric", "target"), list(_cases()))
 def test_every_target_renders_what_the_fabric_needs(
     tmp_path: Path, fabric: str, target: str
 ) -> None:
@@ -148,6 +183,18 @@ def test_every_target_renders_what_the_fabric_needs(
         for which in ("requests", "limits"):
             assert RESOURCES[fabric].items() <= main["resources"][which].items()
         assert ENV[fabric].items() <= _env(main).items()
+        capabilities = main["securityContext"]["capabilities"]
+        assert capabilities.get("add", []) == CAPABILITIES.get(fabric, [])
+        assert POOLS[fabric].get("nodeSelector", {}).items() <= (
+            pod["spec"].get("nodeSelector", {}).items()
+        )
+
+
+@pytest.mark.parametrize("fabric", fabrics.names())
+def test_a_job_on_a_fabric_has_no_findings(tmp_path: Path, fabric: str) -> None:
+    resources = {"cpu": "64", "memory": "256Gi", "gpu": POOLS[fabric]["gpusPerNode"]}
+    _write(tmp_path, fabric, _job("jobset", resources=resources))
+    assert [(f.rule, f.message) for f in _built(tmp_path).findings] == []
 
 
 def test_a_fabric_needs_kubernetes(tmp_path: Path) -> None:
@@ -197,6 +244,55 @@ def test_a_job_on_efa_has_what_public_ones_have(
     theirs.pop("FI_EFA_ENABLE_SHM_TRANSFER", None)
     assert theirs.items() <= _env(ours).items()
     assert "/dev/shm" in {mount["mountPath"] for mount in ours["volumeMounts"]}
+
+
+def test_a_job_on_trainium_has_what_public_ones_have(
+    tmp_path: Path, shared: Callable[[str], Path]
+) -> None:
+    path = "workloads/08-aws-nxd-llama3-trn.yaml"
+    documents = yaml.safe_load_all(shared(path).read_text(encoding="utf-8"))
+    found = next(doc for doc in documents if doc["kind"] == "PyTorchJob")
+    worker = found["spec"]["pytorchReplicaSpecs"]["Worker"]
+    theirs = worker["template"]["spec"]["containers"][0]
+    (pod, *_) = _pods(tmp_path, "trainium", "pytorchjob")
+    ours = _main(pod)
+    assert set(theirs["resources"]["limits"]) <= set(ours["resources"]["limits"])
+    wanted = {k: v for k, v in _env(theirs).items() if k.startswith(("FI_", "NEURON_RT_NUM"))}
+    for default in ("FI_LOG_LEVEL", "FI_EFA_ENABLE_SHM_TRANSFER"):
+        wanted.pop(default)
+    assert wanted.items() <= _env(ours).items()
+    assert "--nproc_per_node=32" in theirs["command"]
+    assert "--nproc-per-node=32" in ours["command"]
+
+
+# --- slices --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("topology", "nodes", "gpu", "message"),
+    [
+        ("2x4", 2, 4, ""),
+        ("4x4x4", 16, 4, ""),
+        ("4x4", 2, 4, "4x4: 16 accelerators, and the job has 8 (nodes: 2, resources.gpu: 4)"),
+        ("2x2", 1, 1, "2x2: 4 accelerators, and the job has 1 (nodes: 1, resources.gpu: 1)"),
+    ],
+)
+def test_a_job_has_a_whole_slice(
+    tmp_path: Path, topology: str, nodes: int, gpu: int, message: str
+) -> None:
+    selector = {**POOLS["tpu"]["nodeSelector"], "cloud.google.com/gke-tpu-topology": topology}
+    resources = {"cpu": "1", "memory": "1Gi", "gpu": gpu}
+    job = _job("jobset", nodes=nodes, resources=resources)
+    _write(tmp_path, "tpu", job, nodeSelector=selector)
+    found = [f.message for f in _built(tmp_path).findings if f.rule == "TW022"]
+    assert [message in one for one in found] == ([True] if message else [])
+
+
+def test_a_slice_needs_pods_with_an_index(tmp_path: Path) -> None:
+    resources = {"cpu": "1", "memory": "1Gi", "gpu": 4}
+    _write(tmp_path, "tpu", _job("pytorchjob", resources=resources))
+    found = [f.message for f in _built(tmp_path).findings]
+    assert "the fabric tpu needs the target job or jobset or trainjob" in found
 
 
 # --- pools that name one -------------------------------------------------------------------------

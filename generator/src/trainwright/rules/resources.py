@@ -16,6 +16,10 @@ from trainwright.objects.tolerant import count, dig, extended, mapping, mappings
 from trainwright.pointer import Pointer
 from trainwright.specs.fabrics import nics
 
+# A device of one has two cores, each with a process; one process drives all chips of the other.
+# https://awsdocs-neuron.readthedocs-hosted.com/en/latest/about-neuron/arch/neuron-hardware/trn1-arch.html
+# https://docs.pytorch.org/xla/master/learn/pytorch-on-xla-devices.html
+_UNPAIRED = frozenset({"aws.amazon.com/neuron", "google.com/tpu"})
 _RDMA = "/dev/infiniband"
 _DEVICES = "https://kubernetes.io/docs/tasks/manage-gpus/scheduling-gpus/"
 
@@ -142,7 +146,8 @@ def _processes(subject: Subject, template: PodTemplate) -> tuple[int | None, str
 def _d04(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
-        gpus = sum(main.accelerators.values()) if main else 0
+        counts = main.accelerators if main else {}
+        gpus = sum(number for name, number in counts.items() if name not in _UNPAIRED)
         processes, pointer = _processes(subject, template) if gpus else (None, "")
         if processes is not None and gpus != processes:
             shared = f"{processes - gpus} ranks would share a GPU with another"

@@ -6,9 +6,11 @@ were read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from math import prod
 from pathlib import Path
 
 from trainwright.model import NOT_WRITTEN, Location, Pool
@@ -19,18 +21,23 @@ from trainwright.specs.yamlio import Document, parse
 
 FOLDER = Path(__file__).parents[1] / "fabrics"
 _JOB = Pointer("/job")
+_SHAPE = re.compile(r"[1-9][0-9]{0,3}(x[1-9][0-9]{0,3}){1,2}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Needs:
     """What a profile needs of a pool: `nics` counts by extended resource, `node_selector` holds the
-    labels that the pool has to select by, whatever their values. `installed` is for people.
+    labels that the pool has to select by, `topology` the one whose value is the shape of a slice,
+    such as 4x4: a job has all of it. `targets` are those that have what it takes, if not all have.
+    `installed` is for people.
     """
 
     resource: str = ""
     gpus_per_node: int | None = None
     nics: Mapping[str, int] = field(default_factory=dict)
     node_selector: tuple[str, ...] = ()
+    topology: str = ""
+    targets: tuple[str, ...] = ()
     installed: tuple[str, ...] = ()
 
     def unmet(self, pool: Pool) -> Iterator[tuple[str, str]]:
@@ -46,6 +53,11 @@ class Needs:
         for label in self.node_selector:
             if label not in selected:
                 yield f"a nodeSelector for {label}", ", ".join(selected) or "none"
+
+    def slice(self, pool: Pool) -> tuple[str, int] | None:
+        """The topology of a pool's slices, and how many accelerators one has."""
+        shape = pool.node_selector.get(self.topology, "")
+        return (shape, prod(map(int, shape.split("x")))) if _SHAPE.fullmatch(shape) else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -122,7 +122,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _queueing(job, spec, environment)
     yield from _elastic_range(job, spec)
     yield from _accelerators(job, spec, environment)
-    yield from _fabric(job.pool, spec)
+    yield from _fabric(job, spec)
     yield from _mounts(job, spec)
     yield from _files(job, spec)
     yield from _grace(job, spec)
@@ -247,17 +247,33 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
         yield _at(dx.CAPACITY, spec, path, message)
 
 
-def _fabric(pool: Pool | None, spec: Layered) -> Iterator[Finding]:
-    """What the fabric of the pool needs and the pool does not have, at the line that names it."""
+def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
+    """What the fabric of the pool needs and the pool does not have, at the line that names it; and
+    what it needs of the job.
+    """
+    pool = job.pool
     fabric = fabrics.profile(pool.fabric) if pool else None
     layer = next((layer for layer in spec.layers if layer.at), None)
-    if pool and fabric and layer:
-        for need, has in fabric.needs.unmet(pool):
-            message = f'the fabric {fabric.name} needs {need}, the pool "{pool.name}" has {has}'
-            remedy = "Correct the pool in environment.yaml, or name the fabric that its nodes have."
-            yield dx.CONTRADICTION.at(
-                layer.place(""), message, remedy=remedy, path=Pointer("/pool")
-            )
+    if pool is None or fabric is None or layer is None:
+        return
+    needs = fabric.needs
+    for need, has in needs.unmet(pool):
+        message = f'the fabric {fabric.name} needs {need}, the pool "{pool.name}" has {has}'
+        remedy = "Correct the pool in environment.yaml, or name the fabric that its nodes have."
+        yield dx.CONTRADICTION.at(layer.place(""), message, remedy=remedy, path=Pointer("/pool"))
+    if needs.targets and job.target not in needs.targets:
+        message = f"the fabric {fabric.name} needs the target {' or '.join(needs.targets)}"
+        remedy = f"Set target, or use another pool than {pool.name}."
+        yield _at(dx.CONTRADICTION, spec, Pointer("/target"), message, remedy=remedy)
+    shape, chips = needs.slice(pool) or ("", 0)
+    asked = job.nodes * job.resources.gpu
+    if shape and asked != chips:
+        message = (
+            f'a slice of the pool "{pool.name}" is {shape}: {chips} accelerators, and the job has '
+            f"{asked} (nodes: {job.nodes}, resources.gpu: {job.resources.gpu})"
+        )
+        remedy = "Set nodes to the hosts of a slice and resources.gpu to what one host has."
+        yield _at(dx.CONTRADICTION, spec, Pointer("/nodes"), message, remedy=remedy)
 
 
 def _mounts(job: Job, spec: Layered) -> Iterator[Finding]:
