@@ -282,6 +282,16 @@ FEATURES = (
         shows=("readOnly: true", "read_only: true"),
     ),
     Feature(
+        name="init containers",
+        spec="initContainers: {get: {image: 'registry.example.com/get:1'}}",
+        shows=("registry.example.com/get:1",),
+    ),
+    Feature(
+        name="sidecars",
+        spec="sidecars: {daemon: {image: 'registry.example.com/daemon:1'}}",
+        shows=("registry.example.com/daemon:1",),
+    ),
+    Feature(
         name="checkpoints",
         spec=f"checkpoint: {{volume: v, path: ckpt}}\n{_volume('claim: data')}\ngracePeriod: 2m",
         shows=("/v/ckpt/",),

@@ -37,6 +37,39 @@ quotes: blanks in front, lines of blanks, characters that YAML does not allow or
 {{- end -}}
 {{- end }}
 
+{{/*
+Data as people would write it: mappings in the order of their keys, each on a line below its key.
+Takes a mapping, a list or a scalar; a mapping or list that is not empty begins with a line break.
+*/}}
+{{- define "training-job.tree" -}}
+{{- $words := list "y" "yes" "n" "no" "on" "off" "true" "false" "null" }}{{/* no texts to YAML */}}
+{{- if and (kindIs "map" .) . }}
+{{- range $key, $value := . }}
+{{ ternary $key (quote $key) (and (regexMatch `^[a-z][A-Za-z]+$` $key) (not (has $key $words))) }}:{{ include "training-job.branch" $value }}
+{{- end }}
+{{- else if and (kindIs "slice" .) . }}
+{{- range . }}
+{{- if kindIs "string" . }}
+- {{ include "training-job.text" (dict "text" . "indent" 2) }}
+{{- else }}
+- {{ include "training-job.tree" . | trimPrefix "\n" | indent 2 | trimPrefix "  " }}
+{{- end }}
+{{- end }}
+{{- else if kindIs "string" . }}
+{{- include "training-job.text" (dict "text" . "indent" 2) }}
+{{- else }}
+{{- toJson . }}
+{{- end }}
+{{- end }}
+
+{{/* The same after a key. */}}
+{{- define "training-job.branch" -}}
+{{- if and (or (kindIs "map" .) (kindIs "slice" .)) . -}}
+{{ include "training-job.tree" . | trimPrefix "\n" | nindent 2 }}
+{{- else }} {{ include "training-job.tree" . }}
+{{- end }}
+{{- end }}
+
 {{/* Lines without the blanks that indentation has put into empty ones. */}}
 {{- define "training-job.unpadded" -}}
 {{ regexReplaceAll "(?m)^ +$" . "" }}

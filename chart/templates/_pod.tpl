@@ -55,6 +55,13 @@ spec:
   {{- with include "training-job.placement" (dict "values" $values "affinity" true) | trim }}
   {{- nindent 2 . }}
   {{- end }}
+  {{- with $values.initContainers }}
+  initContainers:
+    {{- range . }}
+    - name: {{ quote .name }}
+      {{- include "training-job.tree" (omit . "name") | trimPrefix "\n" | nindent 6 }}
+    {{- end }}
+  {{- end }}
   containers:
     - name: {{ .container }}
       {{- include "training-job.container" (dict "values" $values "elsewhere" .elsewhere) | trim | nindent 6 }}

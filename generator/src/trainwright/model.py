@@ -6,7 +6,7 @@ import base64
 import enum
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, TypeAlias
 
@@ -131,16 +131,19 @@ def written(
     derived: bool = False,
     pod: str = "",
     container: str = "",
+    ordered: bool = False,
 ) -> dict[str, Any]:
     """The metadata of a field that is not simply written under its own name, as JSON spells it.
 
     `keys` lead to it, `whole` is all of the mapping around it, and `read` makes its value.
     `identity` says whether another value is another run, `derived` whether two that are written
     may come to the same. `pod` names the field of a pod spec that takes the value as it is, and
-    `container` that of its container.
+    `container` that of its container. `ordered` says whether the order of a mapping's keys means
+    something.
     """
     how = {"keys": () if whole else keys or None, "read": read}
-    return {**how, "identity": identity, "derived": derived, "pod": pod, "container": container}
+    marks = {"identity": identity, "derived": derived, "ordered": ordered}
+    return {**how, **marks, "pod": pod, "container": container}
 
 
 NOT_WRITTEN = {"unwritten": True, "identity": False}  # known by where the rest is written
@@ -502,6 +505,14 @@ class Volume:
         )
         return (first, *self.mounts)
 
+    @property
+    def places(self) -> tuple[tuple[Pointer, Mount], ...]:
+        """The same, each with where it is written."""
+        at = Pointer.of("volumes", self.name)
+        first = (at,) if self.mount_path else ()
+        further = (at / "mounts" / index for index in range(len(self.mounts)))
+        return tuple(zip((*first, *further), self.mounted, strict=True))
+
 
 @dataclass(frozen=True, slots=True)
 class ValueFrom:
@@ -667,6 +678,69 @@ class Security:
     capabilities: tuple[str, ...] = ()
 
 
+def _container_mounts(written: Mapping[str, Data]) -> dict[str, tuple[Mount, ...]]:
+    """The mounts of a container by volume: a path, a mount, or a list of them."""
+    return {name: tuple(_container_mount(value)) for name, value in written.items()}
+
+
+def _container_mount(written: Data) -> Iterator[Mount]:
+    for mount in written if isinstance(written, list) else [written]:
+        fields: Mapping[str, Data] = {"mountPath": mount} if isinstance(mount, str) else mount
+        yield Mount(
+            mount_path=fields["mountPath"],
+            sub_path=fields.get("subPath", ""),
+            sub_path_expr=fields.get("subPathExpr", ""),
+            read_only=fields.get("readOnly", False),
+            mount_propagation=fields.get("mountPropagation", ""),
+        )
+
+
+# Fields of a container that reach Kubernetes as they are written.
+CONTAINER_PARTS = (
+    "imagePullPolicy",
+    "workingDir",
+    "ports",
+    "resources",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "terminationMessagePath",
+    "terminationMessagePolicy",
+    "volumeDevices",
+    "restartPolicy",
+    "stdin",
+    "stdinOnce",
+    "tty",
+)
+
+
+def _container_parts(written: Mapping[str, Data]) -> dict[str, Data]:
+    return {key: written[key] for key in CONTAINER_PARTS if key in written}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Container:
+    """A container beside the one that trains: an init container or a sidecar.
+
+    It mounts those of the job's volumes that `mounts` names. `parts` are further fields, as
+    Kubernetes has them.
+    """
+
+    name: str = field(metadata=NOT_WRITTEN)
+    image: str
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: Mapping[str, Variable] = field(default_factory=dict, metadata=written(read=_variables))
+    env_from: tuple[EnvironmentSource, ...] = ()
+    secrets: Mapping[str, SecretKey] = field(default_factory=dict)
+    mounts: Mapping[str, tuple[Mount, ...]] = field(
+        default_factory=dict, metadata=written(read=_container_mounts)
+    )
+    security: Security = Security()
+    parts: Mapping[str, Data] = field(metadata=written(whole=True, read=_container_parts))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
     """One training run, merged, resolved against its environment, and valid.
@@ -697,6 +771,8 @@ class Job:
     env_from: tuple[EnvironmentSource, ...] = ()
     secrets: Mapping[str, SecretKey] = field(default_factory=dict)
     volumes: tuple[Volume, ...] = ()
+    init_containers: tuple[Container, ...] = field(default=(), metadata=written(ordered=True))
+    sidecars: tuple[Container, ...] = field(default=(), metadata=written(ordered=True))
     files: tuple[File, ...] = field(default=(), metadata=written(read=_files))
     checkpoint: Checkpoint | None = None
     queue: str = ""
@@ -780,5 +856,7 @@ CONTAINER_FIELDS = {
 }
 # Those that are rendered as they are, of either.
 GIVEN = {**POD_FIELDS, **CONTAINER_FIELDS}
+# Mappings of a job in which the order of the keys means something.
+ORDERED = frozenset(spelled(f.name) for f in fields(Job) if f.metadata.get("ordered"))
 # Every field of a job that people can write, in the order of the schema.
 JOB_FIELDS = tuple(spelled(f.name) for f in fields(Job) if not f.metadata.get("unwritten"))

@@ -127,6 +127,8 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "envFrom": ([{"configMap": "nccl"}], {}, PLACE),
     "secrets": ({"T": {"name": "s", "key": "k"}}, {}, PLACE),
     "volumes": (VOLUME["volumes"], {}, PLACE),
+    "initContainers": ({"get": {"image": "registry.example.com/get:1"}}, {}, PLACE),
+    "sidecars": ({"daemon": {"image": "registry.example.com/daemon:1"}}, {}, PLACE),
     "files": ({"/etc/a": {"content": "b"}}, {}, PLACE),
     "checkpoint": ({"volume": "v", "path": "ckpt"}, VOLUME, PLACE),
     "queue": ("other", QUEUED, KUEUE),

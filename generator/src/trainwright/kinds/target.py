@@ -67,6 +67,31 @@ def _nowhere(_job: Job, _environment: Environment, _name: str) -> Meeting:
     return Meeting(unknown, unknown, unknown)
 
 
+def sidecars(job: Job, whose: str) -> Iterator[Unsupported]:
+    """Refuses native sidecars where the definition of a kind is older than they are."""
+    placed = (c for c in job.init_containers if "restartPolicy" in c.parts)
+    written = [Pointer.of("sidecars", container.name) for container in job.sidecars]
+    written += [Pointer.of("initContainers", c.name, "restartPolicy") for c in placed]
+    for at in written:
+        yield Unsupported(
+            at,
+            f"{whose} have no sidecars: the API server would drop restartPolicy, and the training "
+            "would wait for the container's end",
+            "Remove it, or use another target.",
+        )
+
+
+def image_volumes(job: Job, whose: str) -> Iterator[Unsupported]:
+    """Refuses volumes of OCI images where the definition of a kind is older than they are."""
+    for volume in job.volumes:
+        if "image" in volume.source:
+            yield Unsupported(
+                Pointer.of("volumes", volume.name, "image"),
+                f"{whose} have no volumes of images: the API server would drop it",
+                "Put the files into the image or a claim, or use another target.",
+            )
+
+
 POOL = "*"  # in a fact's path: the pool that the job asks for
 
 

@@ -12,12 +12,12 @@ from posixpath import join
 from trainwright import quantity
 from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.model import GIVEN, Data, Environment, File, Job, Mount, Volume
+from trainwright.model import GIVEN, Data, Environment, File, Job, Security, Volume
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import command
 from trainwright.pods.flags import flag_arguments
 from trainwright.pointer import Pointer
-from trainwright.render import references, variables
+from trainwright.render import containers, references, variables
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
 
@@ -53,10 +53,11 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "shm": {"sizeLimit": _shm(job)},
         "volumes": [_volume(job, volume) for volume in job.volumes],
         "files": _files(job),
+        "initContainers": containers.init_containers(job),
         **({} if placed_by_kueue(job, environment) else _placement(job)),
         "affinity": dict(job.affinity),
         "podSecurityContext": _pod_security(job, environment),
-        "securityContext": _container_security(job),
+        "securityContext": containers.security(Security(capabilities=job.security.capabilities)),
         "serviceAccountName": job.service_account or (name if job.create_service_account else ""),
         **_given(job),
         "schedulerName": queueing.gang_scheduler(job, environment),
@@ -301,22 +302,11 @@ def _volume(job: Job, volume: Volume) -> dict[str, Data]:
         "source": made if volume.create else dict(volume.source),
     }
     if volume.mount_path:
-        first, *further = map(_mount, volume.mounted)
+        first, *further = map(containers.place, volume.mounted)
         rendered |= first
     else:
-        further = [_mount(mount) for mount in volume.mounts]
+        further = [containers.place(mount) for mount in volume.mounts]
     return rendered | ({"mounts": further} if further else {})
-
-
-def _mount(mount: Mount) -> dict[str, Data]:
-    found: dict[str, Data] = {
-        "mountPath": mount.mount_path,
-        "subPath": mount.sub_path,
-        "subPathExpr": mount.sub_path_expr,
-        "readOnly": mount.read_only,
-        "mountPropagation": mount.mount_propagation,
-    }
-    return {key: value for key, value in found.items() if value}
 
 
 def _claim_name(job: Job, volume: Volume) -> str:
@@ -440,9 +430,3 @@ def _pod_security(job: Job, environment: Environment) -> dict[str, Data]:
         context["fsGroupChangePolicy"] = "OnRootMismatch"
     context["seccompProfile"] = {"type": "RuntimeDefault"}
     return context
-
-
-def _container_security(job: Job) -> dict[str, Data]:
-    added = list(job.security.capabilities)
-    capabilities = {"drop": ["ALL"], **({"add": added} if added else {})}
-    return {"allowPrivilegeEscalation": False, "capabilities": capabilities}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.model import Data, ValueFrom, Variable
+from trainwright.model import Data, SecretKey, ValueFrom, Variable
 
 # By the key of a variable's source, the chart's values that hold such variables.
 _GROUPS = {"resourceFieldRef": "resourceEnv", "configMapKeyRef": "configMapEnv"}
@@ -46,17 +46,37 @@ def first(values: Mapping[str, Data]) -> list[str]:
     https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/
     """
     order = [name for group in _ORDER for name in sorted(values.get(group) or {})]
+    return _referred_to(values.get("env") or {}, order)
+
+
+def entries(
+    variables: Mapping[str, Variable], secrets: Mapping[str, SecretKey]
+) -> list[dict[str, Data]]:
+    """The variables of a container other than the one that trains, as its `env` has them."""
+    found: dict[str, dict[str, Data]] = {
+        name: {"value": value} if isinstance(value, str) else {"valueFrom": dict(value.source)}
+        for name, value in sorted(variables.items())
+    }
+    for name, secret in sorted(secrets.items()):
+        found[name] = {"valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
+    order = dict.fromkeys((*_referred_to(literals(variables), list(found)), *found))
+    return [{"name": name, **found[name]} for name in order]
+
+
+def _referred_to(values: Mapping[str, str], order: list[str]) -> list[str]:
+    """The variables that others refer to, behind those that they need themselves; none where the
+    order is fine as it is.
+    """
     place = {name: index for index, name in enumerate(order)}
     needs = {
         name: [other for other in references(value) if other in place and other != name]
-        for name, value in (values.get("env") or {}).items()
+        for name, value in values.items()
     }
     if all(place[other] < place[name] for name, others in needs.items() for other in others):
         return []
     found: dict[str, None] = {}
-    for name in sorted(
-        {other for others in needs.values() for other in others}, key=place.__getitem__
-    ):
+    wanted = {other for others in needs.values() for other in others}
+    for name in sorted(wanted, key=place.__getitem__):
         _visit(name, needs, found, ())
     return list(found)
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
-from trainwright.model import Data
+from trainwright.model import ORDERED, Data
 from trainwright.runs.fields import ABOUT_THE_FILE, IN_PLACE
 from trainwright.runs.record import Record
 
@@ -16,6 +16,7 @@ Spec: TypeAlias = Mapping[str, Data]
 Same: TypeAlias = Callable[[Spec, Spec], bool]  # whether two effective specs train the same
 
 _ABSENT = object()
+_ORDER = "(order)"  # the last step of a path: the order of the keys of a mapping
 
 
 def recorded(data: Spec) -> dict[str, Data]:
@@ -51,7 +52,7 @@ def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, sam
         value = _at(spec, path)
         if not (isinstance(value, Mapping) and isinstance(_at(wanted, path), Mapping)):
             wanted = _with(wanted, path, value)
-    return wanted != record.spec and not same(record.spec, wanted)
+    return bool(_changed(record.spec, wanted)) and not same(record.spec, wanted)
 
 
 def held(record: Record, spec: Spec) -> Iterator[tuple[Path, Data, Data]]:
@@ -73,7 +74,11 @@ def differences(old: Spec, new: Spec) -> Iterator[tuple[Path, Data, Data]]:
 def digest(own: Spec, run: int) -> str:
     """SHA-256, in hex, of what the job's own file says of a run, and of the run's number."""
     said = {key: value for key, value in recorded(own).items() if key not in IN_PLACE}
-    text = json.dumps({"job": said, "run": run}, sort_keys=True, separators=(",", ":"))
+    data: dict[str, Data] = {"job": said, "run": run}
+    order = {key: list(said[key]) for key in ORDERED & said.keys() if _has_order((key,), said[key])}
+    if order:
+        data["order"] = order
+    text = json.dumps(data, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -86,6 +91,8 @@ def attributed(record: Record, own: Spec, spec: Spec) -> tuple[dict[str, Data], 
     job = recorded(own)
     inherited: Data = record.inherited
     for path in _changed(record.job, job):
+        if path[-1] == _ORDER:
+            continue
         in_place = path[0] in IN_PLACE
         if in_place and _at(job, path) is not _ABSENT:
             continue  # what lies below it decides nothing, and is there again when it goes
@@ -110,12 +117,21 @@ def _leaves(data: Data, path: Path) -> Iterator[tuple[Path, Data]]:
     if isinstance(data, Mapping) and (data or not path):
         for key, value in data.items():
             yield from _leaves(value, (*path, key))
+        if _has_order(path, data):
+            yield (*path, _ORDER), list(data)
     else:
         yield path, data
 
 
+def _has_order(path: Path, data: Data) -> bool:
+    """Whether the order of the keys of a mapping means something."""
+    return len(path) == 1 and path[0] in ORDERED and isinstance(data, Mapping) and len(data) > 1
+
+
 def _at(data: Data, path: Path) -> Data:
-    for key in path:
+    for index, key in enumerate(path):
+        if key == _ORDER and _has_order(path[:index], data):
+            return list(data)
         if not isinstance(data, Mapping) or key not in data:
             return _ABSENT
         data = data[key]
@@ -128,8 +144,12 @@ def _plain(value: Data) -> Data:
 
 def _with(data: Data, path: Path, value: Data) -> Data:
     """The data with a value at a path, or without it where the value is absent."""
+    if value is _ABSENT and path[-1] == _ORDER:
+        return data
     key, rest = path[0], path[1:]
     below = dict(data) if isinstance(data, Mapping) else {}
+    if key == _ORDER:
+        return {name: below[name] for name in value if name in below} | below
     if rest:
         below[key] = _with(below.get(key, {}), rest, value)
     elif value is _ABSENT:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from trainwright.model import Data, Manifest
+from trainwright.model import ORDERED, Data, Manifest
 from trainwright.specs import schema
 from trainwright.specs.load import ENVIRONMENTS, RENDERED
 from trainwright.specs.merge import merge
@@ -139,8 +139,8 @@ def text(source: str, record: Record) -> str:
         "state": record.state,
         "renderedBy": {"trainwright": record.trainwright, "chart": record.chart},
         "source": record.source,
-        "job": _sorted(record.job),
-        "inherited": _sorted(record.inherited),
+        "job": _sorted(record.job, ORDERED),
+        "inherited": _sorted(record.inherited, ORDERED),
         "environment": _sorted(record.environment),
         "objects": list(record.objects),
         "files": dict(sorted(record.files.items())),
@@ -148,10 +148,17 @@ def text(source: str, record: Record) -> str:
     return json.dumps({**data, "digest": _digest(data)}, indent=2, ensure_ascii=False) + "\n"
 
 
-def _sorted(data: Data) -> Data:
-    """Keys in order, so that the order in which people write them changes nothing."""
+def _sorted(data: Data, ordered: Container[str] = ()) -> Data:
+    """Keys in order, so that the order in which people write them changes nothing; those below
+    the `ordered` keys stay as they stand.
+    """
     if isinstance(data, Mapping):
-        return {key: _sorted(data[key]) for key in sorted(data)}
+        return {
+            key: {name: _sorted(item) for name, item in data[key].items()}
+            if key in ordered and isinstance(data[key], Mapping)
+            else _sorted(data[key])
+            for key in sorted(data)
+        }
     return [_sorted(item) for item in data] if isinstance(data, list | tuple) else data
 
 

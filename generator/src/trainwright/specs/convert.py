@@ -52,13 +52,13 @@ def _fields(kind: type) -> tuple[list[tuple[str, Callable[[Data], Any]]], dict[s
             whole.append((field.name, how["read"]))
         elif not how.get("unwritten"):
             first, *inside = how.get("keys") or (spelled(field.name),)
-            read = how.get("read") or _read(hints[field.name])
+            read = how.get("read") or _read(hints[field.name], ordered=how.get("ordered", False))
             by_key[first].append((field.name, tuple(inside), read))
     return whole, by_key
 
 
-def _read(hint: Any) -> Read:
-    """How a value of a type is made of data."""
+def _read(hint: Any, *, ordered: bool = False) -> Read:
+    """How a value of a type is made of data; an `ordered` mapping gives its items as they stand."""
     origin, arguments = get_origin(hint), get_args(hint)
     if isinstance(hint, type) and is_dataclass(hint):
         return partial(value, hint)
@@ -66,7 +66,8 @@ def _read(hint: Any) -> Read:
         (hint,) = (one for one in arguments if one is not NoneType)
         return _read(hint)
     if origin is tuple:
-        return partial(_tuple, _named(arguments[0]), _read(arguments[0]))
+        order = list if ordered else sorted
+        return partial(_tuple, _named(arguments[0]), _read(arguments[0]), order)
     if origin is Mapping and (named := _named(arguments[1])):
         return lambda data: {key: named(item, name=key) for key, item in data.items()}
     if origin is Mapping and (read := _read(arguments[1])):
@@ -74,9 +75,14 @@ def _read(hint: Any) -> Read:
     return None
 
 
-def _tuple(named: Callable[..., Any] | None, read: Read, data: Data) -> tuple[Any, ...]:
+def _tuple(
+    named: Callable[..., Any] | None,
+    read: Read,
+    order: Callable[[Mapping[str, Data]], list[str]],
+    data: Data,
+) -> tuple[Any, ...]:
     if named and isinstance(data, Mapping):
-        return tuple(named(data[key], name=key) for key in sorted(data))
+        return tuple(named(data[key], name=key) for key in order(data))
     return tuple(map(read, data)) if read else tuple(data)
 
 

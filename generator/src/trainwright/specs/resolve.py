@@ -9,27 +9,25 @@ from typing import Any
 from trainwright.findings import diagnostics as dx
 from trainwright.model import (
     CONTAINER_FIELDS,
+    CONTAINER_PARTS,
     POD_FIELDS,
     VOLUME_SOURCES,
-    Claim,
     Data,
     Environment,
     Finding,
     GitOps,
     Job,
-    Mount,
     Pool,
     Related,
     Severity,
     SeverityOverride,
-    Volume,
     Waiver,
     spelled,
 )
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.flags import misplaced
 from trainwright.pointer import Pointer
-from trainwright.specs import convert, fabrics, files, pod_parts, pod_patch
+from trainwright.specs import containers, convert, fabrics, files, pod_parts, pod_patch
 from trainwright.specs.load import LoadedEnvironment
 from trainwright.specs.merge import Layered, merge
 from trainwright.specs.pod_parts import PodPart
@@ -123,7 +121,8 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _elastic_range(job, spec)
     yield from _accelerators(job, spec, environment)
     yield from _fabric(job, spec)
-    yield from _mounts(job, spec)
+    yield from containers.problems(job, spec)
+    yield from _variables(job, spec)
     yield from _files(job, spec)
     yield from _grace(job, spec)
     yield from _preflight(job, spec)
@@ -276,38 +275,15 @@ def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
         yield _at(dx.CONTRADICTION, spec, Pointer("/nodes"), message, remedy=remedy)
 
 
-def _mounts(job: Job, spec: Layered) -> Iterator[Finding]:
-    seen: dict[str, str] = {"/dev/shm": "shm"} if job.shm != "none" else {}  # noqa: S108
-    seen |= {file.name: Pointer.of("files", file.name).dotted for file in job.files}
-    if job.entrypoint.inline:
-        seen[SCRIPT_PATH] = "entrypoint.inline"
-    for volume in job.volumes:
-        at = Pointer.of("volumes", volume.name)
-        if not volume.mounted:
-            remedy = f"Add {(at / 'mountPath').dotted}, or remove the volume."
-            message = f"{at.dotted} is mounted nowhere"
-            yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy)
-        for where, mount in _places(volume, at):
-            path = mount.mount_path.rstrip("/") or "/"
-            if path in seen:
-                message = f"{at.dotted} and {seen[path]} are both mounted at {path}"
-                yield _at(dx.CONTRADICTION, spec, where / "mountPath", message)
-            seen[path] = at.dotted
-            if mount.sub_path and mount.sub_path_expr:
-                message = "subPath and subPathExpr exclude each other"
-                yield _at(dx.CONTRADICTION, spec, where / "subPathExpr", message)
-        if volume.create:
-            yield from _claim_fits(job, spec, volume.create, at)
+def _variables(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Variables that are set twice, in the job or in a container beside it."""
     for name in sorted(set(job.env) & set(job.secrets)):
         message = f"{name} is set in env and in secrets"
         yield _at(dx.CONTRADICTION, spec, Pointer.of("env", name), message)
-
-
-def _places(volume: Volume, at: Pointer) -> Iterator[tuple[Pointer, Mount]]:
-    """Each mount of a volume, and where it is written."""
-    first = (at,) if volume.mount_path else ()
-    further = (at / "mounts" / index for index in range(len(volume.mounts)))
-    return zip((*first, *further), volume.mounted, strict=True)
+    for at, container in containers.beside(job):
+        for name in sorted(set(container.env) & set(container.secrets)):
+            message = f"{name} is set in env and in secrets of {at.dotted}"
+            yield _at(dx.CONTRADICTION, spec, at / "env" / name, message)
 
 
 def _files(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -331,16 +307,6 @@ def _files(job: Job, spec: Layered) -> Iterator[Finding]:
         )
         remedy = "Put large files into the image, or on a volume."
         yield _at(dx.FILE, spec, largest, message, remedy=remedy)
-
-
-def _claim_fits(job: Job, spec: Layered, claim: Claim, at: Pointer) -> Iterator[Finding]:
-    modes = claim.access_modes
-    many = max(job.nodes, job.elastic.max_nodes if job.elastic else 1) > 1
-    if modes and many and not {"ReadWriteMany", "ReadOnlyMany"} & set(modes):
-        message = f"the claim can be mounted by one node only ({', '.join(modes)})"
-        remedy = "Add ReadWriteMany, with a storageClass that has it, or set nodes to 1."
-        path = at / "create" / "accessModes"
-        yield _at(dx.CONTRADICTION, spec, path, message, remedy=remedy)
 
 
 def _grace(job: Job, spec: Layered) -> Iterator[Finding]:
@@ -392,3 +358,8 @@ def _pod_parts(spec: Layered) -> Iterator[PodPart]:
     for name, volume in spec.data.get("volumes", {}).items():
         for key in VOLUME_SOURCES & volume.keys() - _OWN_SOURCES:
             yield PodPart(Pointer.of("volumes", name, key), volume[key], "Volume", key)
+    for field in ("initContainers", "sidecars"):
+        for name, container in spec.data.get(field, {}).items():
+            for key in container.keys() & set(CONTAINER_PARTS):
+                if isinstance(container[key], Mapping | list):
+                    yield PodPart(Pointer.of(field, name, key), container[key], "Container", key)

@@ -58,6 +58,8 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "Set nodes: 1, or use a target that runs on Kubernetes.",
         )
     cluster = {
+        Pointer("/initContainers"): job.init_containers,
+        Pointer("/sidecars"): job.sidecars,
         Pointer("/queue"): job.queue,
         Pointer("/gang"): job.gang,
         **{Pointer.of(spelled(f)): getattr(job, f) for f in GIVEN if f not in _OF_DOCKER},
@@ -124,9 +126,7 @@ def _unsupported_mounts(job: Job) -> Iterator[Unsupported]:
 
 
 def _unsupported_places(volume: Volume, path: Pointer) -> Iterator[Unsupported]:
-    places = [path] if volume.mount_path else []
-    places += [path / "mounts" / index for index in range(len(volume.mounts))]
-    for at, mount in zip(places, volume.mounted, strict=True):
+    for at, mount in volume.places:
         wanted = {"subPathExpr": mount.sub_path_expr, "mountPropagation": mount.mount_propagation}
         for key in (key for key, value in wanted.items() if value):
             yield Unsupported(at / key, f"Docker has nothing like {key}", _REMEDY)

@@ -9,7 +9,15 @@ from collections.abc import Iterator
 
 from trainwright.kinds import facts, queueing
 from trainwright.kinds.pytorchjob import KIND
-from trainwright.kinds.target import Deviation, Meeting, Target, Unsupported, one_process
+from trainwright.kinds.target import (
+    Deviation,
+    Meeting,
+    Target,
+    Unsupported,
+    image_volumes,
+    one_process,
+    sidecars,
+)
 from trainwright.model import Data, Elastic, Environment, Job
 from trainwright.pods import command
 from trainwright.pods.references import Variable
@@ -85,6 +93,7 @@ def _longest_suffix(job: Job) -> str:
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from queueing.unsuspendable(job, environment)
+    yield from _newer_than_its_pods(job, environment)
     yield from one_process(job)
     if _split(job):
         yield from queueing.ungroupable(job, environment)
@@ -100,6 +109,19 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "live recovery is the entrypoint's, and this job does not start it",
             "Use launcher: trainwright without entrypoint.argv, or recovery: restart.",
         )
+
+
+def _newer_than_its_pods(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """What came to pods after the definition of PyTorchJob: 1.7 has those of Kubernetes 1.27, 1.8
+    of 1.29, 1.9 of 1.31. https://github.com/kubeflow/trainer/blob/v1.8.1/go.mod
+    """
+    version = environment.targets[KIND.name].version
+    minor = tuple(int(part) for part in version.split(".")[:2] if part)
+    whose = f"the pods of a PyTorchJob of operator {version}"
+    if minor and minor < (1, 8):
+        yield from sidecars(job, whose)
+    if minor and minor < (1, 9):
+        yield from image_volumes(job, whose)
 
 
 TARGET = Target(

@@ -15,7 +15,9 @@ from trainwright.kinds.target import (
     Meeting,
     Target,
     Unsupported,
+    image_volumes,
     one_process,
+    sidecars,
 )
 from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Data, Environment, Job
@@ -139,7 +141,8 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "the pods of a TrainingJob meet outside the job, in Lattice's own rendezvous",
             "Remove network (network: open), or use target pytorchjob.",
         )
-    yield from _unknown_to_the_crd(job)
+    yield from sidecars(job, "the pods of a TrainingJob")
+    yield from image_volumes(job, "the pods of a TrainingJob")
     many = _sizes(job)[1] > 1
     if many and not injects(job) and job.launcher == "torchrun" and not rendezvous:
         yield Unsupported(
@@ -156,17 +159,6 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
                 Pointer("/lattice/inject"),
                 "without the agent the pods cannot find each other",
                 "Remove lattice.inject, or use launcher torchrun.",
-            )
-
-
-def _unknown_to_the_crd(job: Job) -> Iterator[Unsupported]:
-    """Fields that came to pods after the definition of a TrainingJob, which drops them."""
-    for volume in job.volumes:
-        if "image" in volume.source:
-            yield Unsupported(
-                Pointer.of("volumes", volume.name, "image"),
-                "the API server would drop it: the pods of a TrainingJob have no such volume yet",
-                "Put the files into the image or a claim, or use target pytorchjob.",
             )
 
 

@@ -93,6 +93,8 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
         Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
         Pointer("/metrics"): job.metrics,
         Pointer("/envFrom"): job.env_from,
+        Pointer("/initContainers"): job.init_containers,
+        Pointer("/sidecars"): job.sidecars,
         Pointer("/gracePeriod"): minor < 3 and job.grace_period != _DEFAULT_GRACE,
     }
     if minor < 2:

@@ -1,0 +1,134 @@
+"""Volumes, init containers and sidecars of a job: what contradicts itself or is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Claim, Container, Finding, Job, Mount
+from trainwright.pods.command import SCRIPT_PATH
+from trainwright.pointer import Pointer
+from trainwright.specs.merge import Layered, lookup
+
+
+def beside(job: Job) -> Iterator[tuple[Pointer, Container]]:
+    """The containers beside the one that trains, and where they are written."""
+    for field, found in (("initContainers", job.init_containers), ("sidecars", job.sidecars)):
+        for container in found:
+            yield Pointer.of(field, container.name), container
+
+
+def problems(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Everything in the volumes and mounts of a job that cannot be."""
+    yield from _volumes(job, spec)
+    yield from _repeated(_own_places(job), spec, _seen(job))
+    known = [volume.name for volume in job.volumes]
+    for at, container in beside(job):
+        yield from _repeated(_places(container, at, spec), spec, {})
+        for name in container.mounts:
+            if name not in known:
+                yield _no_volume(name, at, known, spec)
+    yield from _of_sidecars_alone(job, spec)
+    names = [container.name for container in job.init_containers]
+    for container in job.sidecars:
+        if container.name in names:
+            at = Pointer.of("sidecars", container.name)
+            message = f"{at.dotted} and {Pointer.of('initContainers', container.name).dotted}"
+            yield _at(dx.CONTRADICTION, spec, at, f"{message} have one name")
+
+
+def _at(kind: dx.Diagnostic, spec: Layered, at: Pointer, message: str, **more: Any) -> Finding:
+    return kind.at(spec.origin(at), message, path=at, **more)
+
+
+# https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#detailed-behavior
+_OF_SIDECARS = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
+
+
+def _of_sidecars_alone(job: Job, spec: Layered) -> Iterator[Finding]:
+    for container in job.init_containers:
+        if "restartPolicy" not in container.parts:
+            for key in (key for key in _OF_SIDECARS if key in container.parts):
+                at = Pointer.of("initContainers", container.name, key)
+                message = f"{container.name} runs to its end, and only sidecars have a {key}"
+                remedy = "Remove it, or make the container a sidecar (restartPolicy: Always)."
+                yield dx.CONTRADICTION.at(spec.key_origin(at), message, path=at, remedy=remedy)
+
+
+def _volumes(job: Job, spec: Layered) -> Iterator[Finding]:
+    mounted = {name for _, container in beside(job) for name in container.mounts}
+    for volume in job.volumes:
+        at = Pointer.of("volumes", volume.name)
+        if not volume.mounted and volume.name not in mounted:
+            remedy = (
+                f"Add {(at / 'mountPath').dotted}, name it in the mounts of an init container or "
+                "sidecar, or remove it."
+            )
+            message = f"{at.dotted} is mounted nowhere"
+            yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy)
+        if volume.create:
+            yield from _claim_fits(job, spec, volume.create, at)
+
+
+def _claim_fits(job: Job, spec: Layered, claim: Claim, at: Pointer) -> Iterator[Finding]:
+    modes = claim.access_modes
+    many = max(job.nodes, job.elastic.max_nodes if job.elastic else 1) > 1
+    if modes and many and not {"ReadWriteMany", "ReadOnlyMany"} & set(modes):
+        message = f"the claim can be mounted by one node only ({', '.join(modes)})"
+        remedy = "Add ReadWriteMany, with a storageClass that has it, or set nodes to 1."
+        path = at / "create" / "accessModes"
+        yield _at(dx.CONTRADICTION, spec, path, message, remedy=remedy)
+
+
+def _no_volume(name: str, at: Pointer, known: Sequence[str], spec: Layered) -> Finding:
+    near = next(iter(get_close_matches(name, known, n=1)), "")
+    remedy = f'Did you mean "{near}"?' if near else f"Add {Pointer.of('volumes', name).dotted}."
+    message = f'{at.dotted} mounts "{name}", there is no such volume'
+    where = at / "mounts" / name
+    return dx.REFERENCE.at(spec.key_origin(where), message, path=where, remedy=remedy)
+
+
+# --- mounts --------------------------------------------------------------------------------------
+
+
+def _seen(job: Job) -> dict[str, str]:
+    """What is mounted besides volumes, by path."""
+    seen = {"/dev/shm": "shm"} if job.shm != "none" else {}  # noqa: S108
+    seen |= {file.name: Pointer.of("files", file.name).dotted for file in job.files}
+    if job.entrypoint.inline:
+        seen[SCRIPT_PATH] = "entrypoint.inline"
+    return seen
+
+
+def _own_places(job: Job) -> Iterator[tuple[Pointer, Pointer, Mount]]:
+    """Each mount of the container that trains, where it is written, and of what."""
+    for volume in job.volumes:
+        at = Pointer.of("volumes", volume.name)
+        for where, mount in volume.places:
+            yield where, at, mount
+
+
+def _places(
+    container: Container, at: Pointer, spec: Layered
+) -> Iterator[tuple[Pointer, Pointer, Mount]]:
+    for name, mounts in container.mounts.items():
+        where = at / "mounts" / name
+        listed = isinstance(lookup(spec.data, where), list)
+        for index, mount in enumerate(mounts):
+            yield (where / index if listed else where), where, mount
+
+
+def _repeated(
+    places: Iterable[tuple[Pointer, Pointer, Mount]], spec: Layered, seen: dict[str, str]
+) -> Iterator[Finding]:
+    for where, what, mount in places:
+        path = mount.mount_path.rstrip("/") or "/"
+        if path in seen:
+            message = f"{what.dotted} and {seen[path]} are both mounted at {path}"
+            yield _at(dx.CONTRADICTION, spec, where / "mountPath", message)
+        seen[path] = what.dotted
+        if mount.sub_path and mount.sub_path_expr:
+            message = "subPath and subPathExpr exclude each other"
+            yield _at(dx.CONTRADICTION, spec, where / "subPathExpr", message)
