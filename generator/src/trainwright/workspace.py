@@ -15,7 +15,7 @@ from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
-from trainwright.specs import files, ledger, pools, resolve
+from trainwright.specs import files, ledger, own_objects, pools, resolve
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import (
     DEFAULTS,
@@ -32,6 +32,7 @@ from trainwright.specs.load import (
     unusable,
 )
 from trainwright.specs.merge import Layer, Layered, lookup, stack
+from trainwright.specs.own_objects import OwnObjects
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
 
@@ -244,6 +245,10 @@ class Workspace:
         if environment not in self._ledgers:
             self._ledgers[environment] = ledger.read(self.tree, environment)
         return self._ledgers[environment]
+
+    def own_objects(self, environment: str) -> OwnObjects:
+        """The objects of one's own of an environment."""
+        return own_objects.read(self.reader, environment)
 
     def folder(self, environment: str) -> RenderedFolder:
         """The rendered files of an environment, and the records of its runs."""

@@ -6,9 +6,9 @@ import pytest
 
 from mutated import documents, mutations
 from trainwright.manifests import fast
-from trainwright.manifests.dialect import GO
 from trainwright.model import Data, Finding
 from trainwright.specs import yamlio
+from trainwright.specs.dialect import GO
 from trainwright.specs.yamlio import Document
 
 pytest.importorskip("yaml_rs")

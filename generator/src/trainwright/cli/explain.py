@@ -40,7 +40,7 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
             click.echo(terminal.explanation(found), nl=False)
 
 
-LISTS = ("jobs", "environments", "targets", "rules", "formats", "wirings")
+LISTS = ("jobs", "environments", "objects", "targets", "rules", "formats", "wirings")
 
 
 @click.command(name="list")

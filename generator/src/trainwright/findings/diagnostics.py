@@ -310,6 +310,14 @@ UNRECORDED = Diagnostic(
     "(`git fetch --unshallow`), or begin a new run with `trainwright render --new-runs` or "
     "`trainwright publish --new-runs`.",
 )
+OWN_OBJECT = Diagnostic(
+    id="TW055",
+    name="object-out-of-place",
+    summary="Objects of one's own belong to the namespace of their environment, and are neither "
+    "Secrets nor runs.",
+    effect="It is not rendered, and no GitOps engine applies it.",
+    remedy="Correct it, or take it out of objects/.",
+)
 
 SAME_AS_INHERITED = Diagnostic(
     id="TW060",
@@ -404,6 +412,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         RUN,
         OBJECT_COLLISION,
         UNRECORDED,
+        OWN_OBJECT,
         SAME_AS_INHERITED,
         UNREAD,
         SHADOWED,

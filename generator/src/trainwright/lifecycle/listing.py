@@ -41,6 +41,16 @@ def _environments(files: Files) -> Rows:
     return ("environment", "jobs", "source"), [tuple(row) for row in rows]
 
 
+def _objects(files: Files) -> Rows:
+    workspace = Workspace(files())
+    rows = [
+        (name, one.manifest.title, one.manifest.namespace, str(one.place))
+        for name in workspace.survey.jobs
+        for one in workspace.own_objects(name).objects
+    ]
+    return ("environment", "object", "namespace", "source"), rows
+
+
 def _targets(files: Files) -> Rows:
     rows = [(t.name, t.kind, t.api_version, t.summary) for t in TARGETS.values()]
     return ("target", "kind", "apiVersion", "summary"), [tuple(row) for row in rows]
@@ -66,6 +76,7 @@ def _wirings(files: Files) -> Rows:
 LISTINGS: dict[str, Callable[[Files], Rows]] = {
     "jobs": _jobs,
     "environments": _environments,
+    "objects": _objects,
     "targets": _targets,
     "rules": _rules,
     "formats": _formats,

@@ -12,8 +12,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from trainwright.manifests.dialect import number
 from trainwright.model import Data
+from trainwright.specs.dialect import number
 
 _loads: Any
 try:

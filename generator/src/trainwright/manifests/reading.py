@@ -12,9 +12,9 @@ from pathlib import Path
 
 from trainwright.errors import SourceError
 from trainwright.manifests import fast
-from trainwright.manifests.dialect import GO, MAX_DOCUMENT
 from trainwright.model import Data, Finding
 from trainwright.specs import yamlio
+from trainwright.specs.dialect import GO, MAX_DOCUMENT
 from trainwright.specs.yamlio import Document
 
 STDIN = "<stdin>"

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from trainwright.model import Finding, Job, Location, Severity
-from trainwright.plan import actions, affected, capacity, causes
+from trainwright.plan import actions, affected, capacity, causes, own_objects
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import (
     Action,
@@ -17,6 +17,7 @@ from trainwright.plan.model import (
     CrdVerdict,
     EnvironmentPlan,
     JobChange,
+    ObjectChange,
     Plan,
     PlannedRun,
     SharedFileImpact,
@@ -110,6 +111,7 @@ class _Comparison:
         chosen = select(patterns, both)
         selected = {file for selection in chosen for file in selection.jobs}
         self._names = tuple(selection.environment for selection in chosen)
+        self._whole = frozenset(s.environment for s in chosen if s.whole)
         self._files = tuple(sorted(selected & affected.jobs(before, after, changed)))
 
     # --- changes -----------------------------------------------------------------------------
@@ -281,7 +283,14 @@ class _Comparison:
                 after=after,
                 asked=demand.total(change.asked for change in changes),
                 fits=tuple(capacity.check_capacity(environment, demands)) if environment else (),
+                objects=self._objects(name),
             )
+
+    def _objects(self, name: str) -> tuple[ObjectChange, ...]:
+        """The objects of one's own that change, where all of an environment is looked at."""
+        if name not in self._whole:
+            return ()
+        return tuple(own_objects.changes(self.before, self.after, name))
 
     def _demands(self, name: str) -> Iterator[tuple[Job, Demand]]:
         for file in self.after.survey.jobs.get(name, ()):
@@ -357,5 +366,7 @@ class _Comparison:
             for file, rendered in self._after.items()
             if file.environment == name
         ]
+        if self._objects(name):
+            judged.append(JobFindings("", own_objects.findings(self.after, name), ()))
         settled = apply_policy(environment, judged, self._options.today, whole=False)
         return (*settled, *self.after.ledger(name).findings)

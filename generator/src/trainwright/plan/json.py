@@ -10,6 +10,7 @@ from trainwright.plan.model import (
     Cause,
     EnvironmentPlan,
     JobChange,
+    ObjectChange,
     Plan,
     PlannedRun,
     SharedFileImpact,
@@ -36,6 +37,7 @@ def render(review: Plan, style: Style) -> str:
             "blocked": review.blocked,
             "changes": [_change(change) for change in review.changes],
             "environments": [_environment(found) for found in review.environments],
+            "objects": [_object(change) for change in review.objects],
             "sharedFiles": [_shared_file(found) for found in review.blast],
             "findings": [finding_data(finding) for finding in review.findings],
         },
@@ -112,6 +114,15 @@ def _capacity(fit: CapacityCheck) -> Data:
         "has": fit.has,
         "unknown": fit.unknown,
         "short": round(fit.short, 4),
+    }
+
+
+def _object(change: ObjectChange) -> Data:
+    return {
+        "environment": change.environment,
+        "object": change.object,
+        "action": change.action,
+        "place": place_of(change.place),
     }
 
 

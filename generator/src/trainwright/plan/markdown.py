@@ -34,6 +34,7 @@ _ICONS = {
 _ROOM = 600  # characters kept free for saying what was left out
 _DIFF = 10_000  # characters of one job's diff
 _CAUSES = 3  # in a row of the table; the details have all
+_OBJECTS = 20  # objects of one's own that are listed
 _SHARED = 8  # values of one shared file
 _TABLE = "\n| | job | what happens | because | requests | image |\n|---|---|---|---|---|---|\n"
 
@@ -114,6 +115,15 @@ def _facts(review: Plan, style: Style) -> Iterator[str]:
         for fit in environment.fits:
             icon = "⚠️ " if fit.short or fit.unknown else ""
             yield f"\n{icon}{cell(environment.name)} {cell(fit.what)}: {cell(words.fitting(fit))}\n"
+    if review.objects:
+        listed = (
+            f"- {_link(one.place, style, f'{one.object} is {one.action}')} in "
+            f"{cell(one.environment)}\n"
+            for one in review.objects[:_OBJECTS]
+        )
+        more = len(review.objects) - _OBJECTS
+        rest = f"- and {more} more\n" if more > 0 else ""
+        yield f"\nObjects of one's own:\n\n{''.join(listed)}{rest}"
     for blast in review.blast:
         causes = "".join(
             f"- {_link(c.place, style, words.cause(c))}\n" for c in blast.causes[:_SHARED]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from trainwright.model import Data, Finding, Location, Severity
 from trainwright.pointer import Pointer
@@ -131,6 +132,16 @@ class CapacityCheck:
         return max(0.0, self.need - self.has)
 
 
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """An object of one's own that is added, changed or removed, and the line that names it."""
+
+    environment: str
+    object: str  # "ConfigMap/team"
+    action: Literal["added", "changed", "removed"]
+    place: Location
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
     """All changes of one environment, its totals on both sides, and what is finite in it."""
@@ -142,6 +153,7 @@ class EnvironmentPlan:
     after: Demand
     asked: Demand  # by the changes alone
     fits: tuple[CapacityCheck, ...]
+    objects: tuple[ObjectChange, ...] = ()  # of one's own
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +188,11 @@ class Plan:
         """Of all environments, the riskiest first."""
         found = (change for environment in self.environments for change in environment.changes)
         return tuple(sorted(found, key=lambda change: change.order))
+
+    @property
+    def objects(self) -> tuple[ObjectChange, ...]:
+        """The changed objects of one's own, of all environments."""
+        return tuple(change for found in self.environments for change in found.objects)
 
     @property
     def blocked(self) -> bool:

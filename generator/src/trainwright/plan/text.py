@@ -36,6 +36,7 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         if change.action is not Action.HELD:  # those are one line for each file that changed
             yield ""
             yield from _change(change, style)
+    yield from _objects(review)
     findings = [finding for finding in review.findings if _said(finding)]
     if findings:
         yield ""
@@ -60,6 +61,13 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
         yield table(
             ("environment", "capacity", "if all run at once"), fits, color=style.color
         ).rstrip("\n")
+
+
+def _objects(review: Plan) -> Iterator[str]:
+    if review.objects:
+        yield ""
+    for one in review.objects:
+        yield f"{one.environment}  {one.object} is {one.action}  ({one.place})"
 
 
 _ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)

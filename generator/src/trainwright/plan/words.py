@@ -49,9 +49,17 @@ def verdict(review: Plan) -> str:
         if environment.changes:
             short = (shortage(fit) for fit in environment.fits if fit.short)
             parts += [f"{environment.name} {said}" for said in short]
+    parts += [objects(review)] if review.objects else []
     errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
     parts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
     return " · ".join(part for part in parts if part) or "nothing changes for any job"
+
+
+def objects(review: Plan) -> str:
+    """How many objects of one's own come to what: "objects: 1 added, 2 changed"."""
+    counts = Counter(change.action for change in review.objects)
+    said = (f"{counts[key]} {key}" for key in ("added", "changed", "removed") if counts[key])
+    return f"objects: {', '.join(said)}"
 
 
 def _counted(action: Action, number: int) -> str:

@@ -18,7 +18,7 @@ from trainwright.runs import kustomization
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
-from trainwright.specs import filetree, memory, redundant
+from trainwright.specs import filetree, memory, own_objects, redundant
 from trainwright.specs.filetree import Changes
 from trainwright.specs.load import JobFile, state_of
 from trainwright.specs.select import Selection, select
@@ -284,6 +284,7 @@ class _Work:
             runs=self._runs,
             unknown=() if self._options.new_runs else self._unknown,
             whole=self._selection.whole and self._options.judge,
+            complete=self._selection.whole,
         )
         return checked.findings(self._workspace, shared, self._options.today)
 
@@ -292,10 +293,14 @@ class _Work:
         listed: dict[str, Record | Unrecorded] = dict(self._runs)
         if not self._selection.whole:  # the others are as they were rendered, recorded or not
             listed = {**self._folder.unrecorded, **listed}
+        copies: Mapping[str, str] = {}
+        if self._selection.whole:
+            copies = self._workspace.own_objects(self.name).copies
+        objects = copies if self._selection.whole else own_objects.copied(there)
         present = self._folder.listed
-        if self._options.writes or not kustomization.is_right(self.name, listed, present):
-            present = kustomization.written(self.name, listed)
-        wanted = {**self._texts, KUSTOMIZATION_FILE: present}
+        if self._options.writes or not kustomization.is_right(self.name, listed, present, objects):
+            present = kustomization.written(self.name, listed, objects)
+        wanted = {**self._texts, **copies, KUSTOMIZATION_FILE: present}
         selected = {file.name for file in self._selection.jobs}
         right = {
             f"{job}/{file}" for job, run in self._runs.items() for file in (RECORD_FILE, *run.files)

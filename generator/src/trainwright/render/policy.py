@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Finding, Location
+from trainwright.render import own_objects
 from trainwright.render.cache import Remembered
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.runs import collisions
@@ -16,6 +17,7 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import Record
 from trainwright.specs import ledger
 from trainwright.specs.load import JobFile
+from trainwright.specs.own_objects import NONE
 from trainwright.workspace import Workspace
 
 
@@ -24,7 +26,7 @@ class EnvironmentCheck:
     """The jobs of an environment that were checked, and the run that each of them has now.
 
     `unknown` are jobs that may have a run that nobody knows. `whole` says whether all jobs of the
-    environment were checked.
+    environment were checked, `complete` whether all were selected.
     """
 
     name: str
@@ -33,6 +35,7 @@ class EnvironmentCheck:
     runs: Mapping[str, Record]
     unknown: tuple[JobFile, ...]
     whole: bool
+    complete: bool = True
 
     def findings(
         self, workspace: Workspace, shared: tuple[Finding, ...], today: str
@@ -44,6 +47,8 @@ class EnvironmentCheck:
         if known.findings:
             return known.findings
         together = (*shared, *collisions.find(self.name, self.runs, workspace.reader))
+        own = workspace.own_objects(self.name) if self.complete else NONE
+        together += tuple(own_objects.findings(environment, own, self.runs))
         judged = [*self._of_jobs(), JobFindings("", together, ()), *self._unknown(workspace)]
         settled = apply_policy(environment, judged, today, whole=self.whole)
         jobs = {file.name for file in self.jobs}

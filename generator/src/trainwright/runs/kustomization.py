@@ -9,7 +9,7 @@ job next to it change lines that do not touch. The list says nothing but what th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from trainwright.kinds import TARGETS
 from trainwright.runs.record import VALUES_FILE, Record, Unrecorded
@@ -21,8 +21,8 @@ KUSTOMIZATION_FILE = "kustomization.yaml"
 Runs = Mapping[str, Record | Unrecorded]
 
 
-def written(environment: str, runs: Runs) -> str:
-    """Exactly the manifests, with the jobs in order.
+def written(environment: str, runs: Runs, copies: Iterable[str] = ()) -> str:
+    """Exactly the manifests, with the jobs in order, and the copies of objects of one's own.
 
     What a target renders that is not a Kubernetes object is not for a GitOps engine either. The
     brackets are there since `resources:` with nothing below it is refused as empty.
@@ -31,17 +31,21 @@ def written(environment: str, runs: Runs) -> str:
     lines += ["kind: Kustomization\n", "resources: [\n"]
     for job, manifests in _listed(runs).items():
         lines += [f"# {job}\n", *(f"{path},\n" for path in manifests), "\n"]
+    for path in sorted(copies):
+        lines += [f"# {path}\n", f"{path},\n", "\n"]
     return "".join((*lines, "]\n"))
 
 
-def is_right(environment: str, runs: Runs, present: str) -> bool:
+def is_right(environment: str, runs: Runs, present: str, copies: Iterable[str] = ()) -> bool:
     """Whether a list names exactly the manifests, although it would be written differently.
 
     Git puts the jobs that two branches add in any order, with one empty line for both, and earlier
     versions wrote a line for each manifest and nothing else.
     """
-    if _lines(present) == _lines(written(environment, runs)):
+    if _lines(present) == _lines(written(environment, runs, copies)):
         return True
+    if tuple(copies):
+        return False
     data = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

@@ -25,12 +25,13 @@ from trainwright.specs.yamlio import Document, parse
 
 ENVIRONMENT_FILE = "environment.yaml"
 RENDERED = "rendered"
+OBJECTS = "objects"  # of one's own, applied beside the runs
 _MAX_BASES = 8
 _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SPEC = re.compile(rf"{_NAME.pattern}\.yaml")
 _BASE = "base"  # by convention the folder of specs that are only extended
-_ENVIRONMENT_FILES = ("ledger.yaml", "jobs")  # environment.yaml is asked for by name
+_ENVIRONMENT_FILES = ("ledger.yaml", "jobs", OBJECTS)  # environment.yaml is asked for by name
 _SHARED_FILES = ("defaults.yaml", "images.lock.yaml")
 _LINE = re.compile(r"\r\n|\r|\n")  # as YAML counts lines: U+2028 begins none
 _RESERVED = frozenset({"jobs", RENDERED})
@@ -85,9 +86,9 @@ def discover(tree: Tree) -> Inventory:
     findings = list(_misspelt(tree, ENVIRONMENTS, _SHARED_FILES))
     extended = _Extended(tree)
     for folder in tree.entries(ENVIRONMENTS):
-        inside = f"{ENVIRONMENTS}/{_printable(folder.name)}"
+        inside = f"{ENVIRONMENTS}/{printable(folder.name)}"
         if folder.kind == "link":
-            findings.append(_link(inside))
+            findings.append(is_link(inside))
         elif folder.kind == "folder" and _is_environment(tree, folder.name, extended):
             if problem := _unusable_name(folder.name):
                 remedy = "Rename the folder to lower-case letters, digits and dashes."
@@ -104,7 +105,7 @@ def _unusable_name(name: str) -> str:
     if name in _RESERVED:
         return f'"{name}" cannot be the name of an environment: it is that of a folder inside one'
     if not _NAME.fullmatch(name):
-        return f'"{_printable(name)}" is not a valid name for an environment: it becomes a label'
+        return f'"{printable(name)}" is not a valid name for an environment: it becomes a label'
     return ""
 
 
@@ -152,8 +153,8 @@ def _misspelt(tree: Tree, folder: str, wanted: tuple[str, ...]) -> Iterator[Find
     missing = tuple(name for name in wanted if name not in names)
     for name in names:
         if name not in wanted and (meant := _meant(name, missing)):
-            path = f"{folder}/{_printable(name)}"
-            message = f"{_printable(name)} is not read: did you mean {meant}?"
+            path = f"{folder}/{printable(name)}"
+            message = f"{printable(name)} is not read: did you mean {meant}?"
             yield dx.LAYOUT.at(Location(path), message, remedy=f"Rename it to {meant}.")
 
 
@@ -174,20 +175,20 @@ def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
     findings: list[Finding] = []
     kind = tree.kind(inside)
     if kind == "link":
-        return [], [_link(inside)]
+        return [], [is_link(inside)]
     for entry in tree.entries(inside) if kind == "folder" else ():
         if entry.name.startswith(".") or entry.name.endswith("~"):
             continue
-        path = f"{inside}/{_printable(entry.name)}"
+        path = f"{inside}/{printable(entry.name)}"
         stem = entry.name.removesuffix(".yaml")
         if entry.kind == "link":
-            findings.append(_link(path))
+            findings.append(is_link(path))
         elif entry.kind == "special":
             findings.append(_special(path))
         elif stem != entry.name and entry.kind == "file" and _NAME.fullmatch(stem):
             names.append(stem)
         else:
-            message = f"{_printable(entry.name)} is not a job spec: <job>.yaml is expected here"
+            message = f"{printable(entry.name)} is not a job spec: <job>.yaml is expected here"
             usual = _usual(entry.name)
             misnamed = entry.kind == "file" and _SPEC.fullmatch(usual)
             remedy = f"Rename it to {usual}." if misnamed else _FILE_NAME
@@ -195,12 +196,12 @@ def _job_names(tree: Tree, inside: str) -> tuple[list[str], list[Finding]]:
     return names, findings
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
     """A file name as text, whatever its bytes are."""
     return name.encode("utf-8", "replace").decode("utf-8")
 
 
-def _link(path: str) -> Finding:
+def is_link(path: str) -> Finding:
     return dx.LAYOUT.at(
         Location(path),
         f"{path} is a symbolic link, which could lead out of {ENVIRONMENTS}/",
@@ -316,7 +317,7 @@ class Reader:
 
     def _read(self, path: str) -> bytes | Finding:
         if "link" in map(self.tree.kind, _around(path)):
-            return _link(path)
+            return is_link(path)
         if self.tree.kind(path) == "special":
             return _special(path)
         try:
@@ -333,7 +334,7 @@ class Reader:
         near = [entry.name for entry in there if _meant(entry.name, (name,))]
         if not near:
             return dx.LAYOUT.at(Location(path), f"{path} does not exist", remedy="Create the file.")
-        found = _printable(near[0])
+        found = printable(near[0])
         message = f"{path} does not exist; did you mean {found}?"
         return dx.LAYOUT.at(Location(path), message, remedy=f"Rename {folder}/{found} to {name}.")
 

@@ -18,6 +18,7 @@ from trainwright.specs import filetree
 from trainwright.specs.filetree import Changes
 from trainwright.specs.git import Repository
 from trainwright.specs.load import ENVIRONMENT_FILE
+from trainwright.specs.own_objects import COPIES
 from trainwright.specs.tree import NOTHING, Edited, Tree
 
 _OWN = frozenset({index.INDEX_FILE, KUSTOMIZATION_FILE, METADATA})
@@ -66,7 +67,8 @@ class Holding:
         """Whether a path is the tool's to write and remove: at the top of a branch people may have
         a README, owners and workflows beside it.
         """
-        return bool(self.folder) or path in _OWN or path.partition("/")[0] in self._jobs
+        ours = {*self._jobs, COPIES}
+        return bool(self.folder) or path in _OWN or path.partition("/")[0] in ours
 
     def as_rendered(self, environment: str) -> Tree:
         """The tool's files where they would be beside the specs of an environment."""
@@ -84,7 +86,7 @@ class Holding:
 
     def _edited(self, path: str, raw: bytes) -> bool:
         job, _, name = path.partition("/")
-        if not self._is_ours(path) or path in _OWN:
+        if not self._is_ours(path) or path in _OWN or job == COPIES:
             return False
         if job in self._records and self._records[job] is None:
             return name == RECORD_FILE  # nobody knows what the others were

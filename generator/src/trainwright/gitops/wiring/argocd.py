@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.gitops.wiring import kinds
+from trainwright.gitops.wiring.naming import bounded
 from trainwright.gitops.wiring.wiring import InvalidSetting, Site
 from trainwright.kinds.kind import Kind
 from trainwright.model import Data
@@ -56,7 +57,7 @@ def project(site: Site, namespace: str, sources: tuple[str, ...]) -> tuple[dict[
                 "clusterResourceWhitelist": [],
                 "namespaceResourceWhitelist": [
                     {"group": group, "kind": kind}
-                    for group, kind in kinds.rendered(*site.environments)
+                    for group, kind in sorted({*kinds.rendered(*site.environments), *site.objects})
                 ],
             },
         },
@@ -84,6 +85,22 @@ def application(
     }
     spec = _spec(site, source)
     return {"apiVersion": _API, "kind": "Application", "metadata": metadata, "spec": spec}
+
+
+def objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
+    """An Application for the objects of one's own, where there are any: no run has them.
+
+    What leaves git stays in the cluster until somebody prunes it, unless prune: immediate is set.
+    """
+    if not site.objects:
+        return ()
+    source = {"source": {**git_source(site), "path": site.copies}}
+    found = application(site, namespace, source, f"/{site.copies}")
+    found["metadata"]["name"] = bounded(f"{site.name}-objects")
+    found["spec"].pop("ignoreDifferences", None)  # those are of kinds of runs
+    automated = {**SYNC_POLICY["automated"], "prune": site.gitops.prune == "immediate"}
+    found["spec"]["syncPolicy"] = {**SYNC_POLICY, "automated": automated}
+    return (found,)
 
 
 def of_values(site: Site) -> dict[str, Data]:

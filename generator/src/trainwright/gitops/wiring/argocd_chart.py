@@ -31,6 +31,8 @@ def _build(site: Site, namespace: str) -> Files:
         site, namespace, argocd.of_records(site), {"sources": sources}, _NAMESPACE
     )
     files = {"appproject.yaml": project} if project else {}
+    objects = argocd.objects(site, namespace)
+    files |= {"objects.yaml": objects} if objects else {}
     return {**files, "applicationset.yaml": (applications,)}
 
 

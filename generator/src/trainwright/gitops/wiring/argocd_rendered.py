@@ -23,6 +23,8 @@ def _build(site: Site, namespace: str) -> Files:
     directory = {"exclude": _no_manifests(site)}
     source = {"source": {**git, "path": argocd.folder(site), "directory": directory}}
     applications = argocd.applications(site, namespace, argocd.of_values(site), source)
+    objects = argocd.objects(site, namespace)
+    files |= {"objects.yaml": objects} if objects else {}
     return {**files, "applicationset.yaml": (applications,)}
 
 

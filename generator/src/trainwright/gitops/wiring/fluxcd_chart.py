@@ -18,7 +18,32 @@ def _build(site: Site, namespace: str) -> Files:
     releases = tuple(_release(site, namespace, run) for run in site.runs)
     sources = tuple(_source(site, namespace, chart) for chart in charts.in_use(site))
     files: Files = {"source.yaml": sources}
+    if site.objects:
+        files = {**files, "objects.yaml": _objects(site, namespace)}
     return {**files, "helmreleases.yaml": releases} if releases else files
+
+
+def _objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
+    """What applies the objects of one's own, which no release has: they are files in git."""
+    name = bounded(f"{site.name}-objects")
+    own = site.gitops.repository
+    metadata = fluxcd.metadata(site, namespace, name)
+    source = fluxcd.repository(metadata, own.url, own.revision, site.copies, own.secret)
+    kustomization = {
+        "apiVersion": "kustomize.toolkit.fluxcd.io/v1",
+        "kind": "Kustomization",
+        "metadata": metadata,
+        "spec": {
+            "interval": fluxcd.INTERVAL,
+            "timeout": "5m0s",
+            "path": f"./{site.copies}",
+            "sourceRef": {"kind": source["kind"], "name": name},
+            **fluxcd.acting(site),
+            "prune": site.gitops.prune == "immediate",
+            "wait": False,
+        },
+    }
+    return (source, kustomization)
 
 
 def _source(site: Site, namespace: str, chart: ChartSource) -> dict[str, Data]:
@@ -103,7 +128,9 @@ def _chart(site: Site, chart: ChartSource) -> dict[str, Data]:
 
 
 def _unfit(site: Site) -> Iterator[InvalidSetting]:
-    yield from (problem for problem in fluxcd.unfit(site) if problem.path != "/repository/url")
+    for problem in fluxcd.unfit(site):
+        if problem.path != "/repository/url" or site.objects:
+            yield problem
     yield from charts.unfit(site)
     url = charts.of_new_runs(site.gitops).url
     if site.gitops.chart.path and not url.startswith(("https://", "ssh://", "http://")):

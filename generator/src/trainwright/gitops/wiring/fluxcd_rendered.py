@@ -27,7 +27,8 @@ def _build(site: Site, namespace: str) -> Files:
     # Flux tries all objects of a Kustomization out before it applies the first of them, and
     # Kubeflow Trainer refuses a TrainJob whose runtime is not there: so there are two.
     jobs = tuple(kind.kind for kind in kinds.training(*site.environments))
-    others = tuple(kind for _, kind in kinds.supporting(*site.environments))
+    supporting = {*kinds.supporting(*site.environments), *site.objects}
+    others = tuple(kind for _, kind in sorted(supporting))
     before = bounded(site.name, LABEL - len(_BEFORE)) + _BEFORE
     return {
         "source.yaml": (source,),

@@ -76,7 +76,9 @@ def load_sites(root: Path, names: tuple[str, ...]) -> LoadedSites:
         findings += _unreadable(folder, jobs[name])
         findings += [finding for run in runs if not isinstance(run, WiredRun) for finding in run]
         listed = tuple(run for run in runs if isinstance(run, WiredRun))
-        site = Site(environment=place, earlier=earlier[name], runs=listed)
+        own = workspace.own_objects(name).objects
+        kinds = tuple(sorted({one.manifest.group_kind for one in own}))
+        site = Site(environment=place, earlier=earlier[name], runs=listed, objects=kinds)
         sites.append(site)
         findings += _problems(site, _settings(loaded))
         if jobs[name] and not workspace.folder(name).is_there:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from posixpath import join
 
 from trainwright.gitops.wiring.naming import bounded
+from trainwright.groupkind import GroupKind
 from trainwright.model import ChartSource, Data, Environment, GitOps
 from trainwright.pointer import Pointer
 from trainwright.specs.load import ENVIRONMENTS, RENDERED
+from trainwright.specs.own_objects import COPIES
 
 Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file name
 
@@ -35,12 +37,14 @@ class WiredRun:
 class Site:
     """An environment to be wired. `runs` are there for wirings that list them.
 
-    `earlier` is the environment as runs know it that began before it was edited.
+    `earlier` is the environment as runs know it that began before it was edited. `objects` are the
+    kinds of the objects of one's own.
     """
 
     environment: Environment
     earlier: tuple[Environment, ...] = ()
     runs: tuple[WiredRun, ...] = ()
+    objects: tuple[GroupKind, ...] = ()
 
     @property
     def environments(self) -> tuple[Environment, ...]:
@@ -71,6 +75,11 @@ class Site:
     def rendered(self) -> str:
         """The folder of the rendered files in the repository that the engine reads."""
         return join(self.gitops.repository.path, ENVIRONMENTS, self.environment.name, RENDERED)
+
+    @property
+    def copies(self) -> str:
+        """The folder of the objects of one's own in that repository, as they are applied."""
+        return join(self.rendered, COPIES)
 
     @property
     def labels(self) -> dict[str, str]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from trainwright.manifests.dialect import GO
 from trainwright.model import Data
 from trainwright.specs import yamlio
+from trainwright.specs.dialect import GO
 from trainwright.specs.yamlio import Document
 
 

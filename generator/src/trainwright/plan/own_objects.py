@@ -1,0 +1,40 @@
+"""What a merge does to the objects of one's own of an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.model import Finding
+from trainwright.plan.model import ObjectChange
+from trainwright.plan.sides import Side
+from trainwright.render import own_objects
+from trainwright.specs.own_objects import OwnObject
+
+
+def changes(before: Side, after: Side, environment: str) -> Iterator[ObjectChange]:
+    """Each object that is there on one side alone, or says something else, sorted by its name."""
+    old, new = _objects(before, environment), _objects(after, environment)
+    for identity in sorted({*old, *new}):
+        was, now = old.get(identity), new.get(identity)
+        if now is None and was is not None:
+            yield ObjectChange(environment, was.manifest.title, "removed", was.place)
+        elif was is None and now is not None:
+            yield ObjectChange(environment, now.manifest.title, "added", now.place)
+        elif was and now and was.manifest.body != now.manifest.body:
+            yield ObjectChange(environment, now.manifest.title, "changed", now.place)
+
+
+def findings(after: Side, environment: str) -> tuple[Finding, ...]:
+    """What is wrong with the objects as they are to be."""
+    place = after.environments.get(environment)
+    if place is None:
+        return ()
+    runs = after.folder(environment).records
+    return tuple(own_objects.findings(place, after.own_objects(environment), runs))
+
+
+def _objects(side: Side, environment: str) -> Mapping[tuple[str, str, str, str], OwnObject]:
+    if environment not in side.survey.jobs:
+        return {}
+    found = side.own_objects(environment).objects
+    return {one.manifest.identity: one for one in found}

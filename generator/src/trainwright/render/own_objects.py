@@ -1,0 +1,186 @@
+"""What is wrong with the objects of one's own of an environment, each at its line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+
+from trainwright import rules
+from trainwright.findings import diagnostics as dx
+from trainwright.groupkind import EXTERNALSECRET, SEALEDSECRET, SECRET, GroupKind
+from trainwright.kinds import TRAINING
+from trainwright.kinds.subjects import subject_of
+from trainwright.model import Environment, Finding, Location, Related
+from trainwright.objects.bundle import Bundle
+from trainwright.objects.tolerant import mapping
+from trainwright.pointer import Pointer
+from trainwright.runs.record import Record
+from trainwright.specs import kubernetes_schemas, schema
+from trainwright.specs.list_maps import ListMaps
+from trainwright.specs.own_objects import OwnObject, OwnObjects
+from trainwright.specs.schema import Schema
+
+_NAMESPACE, _NAME = Pointer("/metadata/namespace"), Pointer("/metadata/name")
+# What is of no namespace, of Kubernetes and of what training needs.
+_OF_CLUSTERS = frozenset(
+    {
+        *("ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition", "DeviceClass"),
+        *("IngressClass", "Namespace", "Node", "PersistentVolume", "PriorityClass"),
+        *("ResourceSlice", "RuntimeClass", "StorageClass", "ValidatingAdmissionPolicy"),
+        *("ValidatingAdmissionPolicyBinding", "ClusterQueue", "ClusterSecretStore", "Cohort"),
+        *("ClusterTrainingRuntime", "ResourceFlavor", "Topology", "WorkloadPriorityClass"),
+    }
+)
+_FOR_TOOLS = ("kustomize.config.k8s.io", "trainwright.io")  # which no cluster ever sees
+
+
+def findings(
+    environment: Environment, own: OwnObjects, runs: Mapping[str, Record]
+) -> Iterator[Finding]:
+    """Everything that keeps objects from being applied, and what rules say of them."""
+    yield from own.findings
+    together = Bundle(one.manifest for one in own.objects)
+    rendered = _rendered(runs)
+    seen: dict[tuple[str, str, str, str], OwnObject] = {}
+    for one in own.objects:
+        title = one.manifest.title
+        if refused := _refused(one.manifest.group_kind):
+            message, remedy = refused
+            found = dx.OWN_OBJECT.at(_at(one, Pointer("/kind")), message, remedy=remedy)
+            yield replace(found, subject=environment.name, manifest=title)
+            continue
+        about = (
+            *_out_of_place(one, environment),
+            *_of_schema(one, environment.kubernetes_version),
+            *_of_rules(one, environment, together),
+            *_twice(one, seen, rendered),
+        )
+        for finding in about:
+            yield replace(finding, subject=environment.name, manifest=title)
+
+
+def _at(one: OwnObject, pointer: Pointer) -> Location:
+    return one.document.place(pointer)
+
+
+# --- what belongs there --------------------------------------------------------------------------
+
+
+def _out_of_place(one: OwnObject, environment: Environment) -> Iterator[Finding]:
+    manifest = one.manifest
+    if not manifest.name:
+        message = "metadata.name must say what the object is called"
+        remedy = "Give it a name: what is generated cannot be found again."
+        yield dx.OWN_OBJECT.at(_at(one, Pointer("/metadata")), message, remedy=remedy)
+    if manifest.namespace != environment.namespace:
+        found = f'"{manifest.namespace}"' if manifest.namespace else "not set"
+        message = f"metadata.namespace is {found}, the environment's is {environment.namespace}"
+        remedy = f"Write namespace: {environment.namespace}."
+        at = _NAMESPACE if manifest.namespace else Pointer("/metadata")
+        yield dx.OWN_OBJECT.at(_at(one, at), message, remedy=remedy)
+
+
+def _refused(kind: GroupKind) -> tuple[str, str] | None:
+    """Why an object of a kind cannot be there, and what to do instead."""
+    if kind == SECRET:
+        return (
+            "a Secret in git can be read by everybody who can read the repository",
+            f"Write an {EXTERNALSECRET.kind} or a {SEALEDSECRET.kind}, or create it in the "
+            "cluster, and name it under secrets in environment.yaml.",
+        )
+    if kind in TRAINING:
+        return (
+            f"a {kind} is a run, which begins and ends with a job spec",
+            "Make a job spec of it with `trainwright import`.",
+        )
+    if kind.group in _FOR_TOOLS or kind == GroupKind("", "List"):
+        return f"no cluster takes a {kind}", "Write each object as a document of its own."
+    if kind.kind in _OF_CLUSTERS:
+        return (
+            f"a {kind} belongs to the whole cluster, and not to one environment",
+            "Apply it with what else makes the cluster.",
+        )
+    return None
+
+
+# --- schema and rules ----------------------------------------------------------------------------
+
+
+def _of_schema(one: OwnObject, version: str) -> Iterator[Finding]:
+    manifest = one.manifest
+    api_version, kind = manifest.api_version, manifest.kind
+    known = _schema(api_version, kind, version)
+    if known is None:
+        if _serves(api_version.rpartition("/")[0], version):
+            when = kubernetes_schemas.when_kind(api_version, kind, version)
+            message = f"Kubernetes {version} has no {kind} of {api_version}"
+            remedy = "Write an apiVersion that it serves."
+            said = f"{message}: {when}" if when else message
+            yield dx.RENDERED_SCHEMA.at(_at(one, Pointer("/apiVersion")), said, remedy=remedy)
+        return
+    repeated = ListMaps(known.root, version).repeated(manifest.body)
+    for violation in (*known.explain(manifest.body), *repeated):
+        dated = schema.dated(violation, known.root, version)
+        find = one.document.key_place if violation.key else one.document.place
+        place = find(violation.pointer)
+        finding = dx.RENDERED_SCHEMA.at(place, dated.message, remedy=dated.remedy)
+        yield replace(finding, pointer=violation.pointer)
+
+
+@cache
+def _schema(api_version: str, kind: str, version: str) -> Schema | None:
+    definition = kubernetes_schemas.kinds(version).get((api_version, kind))
+    if definition is None:
+        return None
+    root = {"$ref": f"{kubernetes_schemas.URI}#/$defs/{definition}"}
+    return schema.with_kubernetes(root, version)
+
+
+def _serves(group: str, version: str) -> bool:
+    served = kubernetes_schemas.kinds(version)
+    return any(api_version.rpartition("/")[0] == group for api_version, _ in served)
+
+
+def _of_rules(one: OwnObject, environment: Environment, together: Bundle) -> Iterator[Finding]:
+    for rule, hit in rules.run(subject_of(one.manifest, environment, None, together)):
+        yield Finding(
+            rule=rule.id,
+            severity=rule.severity,
+            place=_at(one, Pointer(hit.pointer)),
+            message=hit.message,
+            remedy=rule.by_hand or rule.remedy,
+            note=hit.note,
+            effect=rule.effect,
+            pointer=hit.pointer,
+        )
+
+
+# --- what is there already -----------------------------------------------------------------------
+
+
+def _rendered(runs: Mapping[str, Record]) -> Mapping[tuple[str, str], str]:
+    """The jobs that render an object, by its namespace and "group/Kind/name"."""
+    return {
+        (run.environment.get("namespace", ""), name): job
+        for job, run in runs.items()
+        for name in run.objects
+    }
+
+
+def _twice(
+    one: OwnObject,
+    seen: dict[tuple[str, str, str, str], OwnObject],
+    rendered: Mapping[tuple[str, str], str],
+) -> Iterator[Finding]:
+    group, kind, namespace, name = one.manifest.identity
+    job = rendered.get((namespace, "/".join(filter(None, (group, kind, name)))))
+    if job is not None:
+        message = f"{one.manifest.title} is rendered by {job}, too"
+        yield dx.OBJECT_COLLISION.at(one.place, message, remedy="Give it another name.")
+    first = seen.setdefault(one.manifest.identity, one)
+    if first is not one and mapping(one.manifest.body.get("metadata")).get("name"):
+        message = f"{one.manifest.title} is there twice"
+        related = (Related("first", one.manifest.title, first.place),)
+        remedy = "Keep one of them."
+        yield dx.OBJECT_COLLISION.at(one.place, message, remedy=remedy, related=related)

@@ -1,0 +1,252 @@
+"""objects/: what an environment needs beside its runs, checked, rendered, planned and listed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+import git_repository
+from git_repository import git
+from repository import Repository
+
+QUOTA = """\
+# What the team may hold.
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: team, namespace: training}
+spec:
+  hard: {requests.nvidia.com/gpu: "8"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings, namespace: training}
+data: {a: "1"}
+"""
+HEAD = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: training}\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    repository = Repository(git_repository.init(tmp_path / "repository"))
+    repository.environment("dev")
+    repository.job("dev/mnist")
+    return repository
+
+
+def _ok(repository: Repository, *arguments: str) -> str:
+    done = repository.run(*arguments)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def _listed(repository: Repository) -> list[str]:
+    path = repository.root / "environments/dev/rendered/kustomization.yaml"
+    resources: list[str] = yaml.safe_load(path.read_text())["resources"]
+    return resources
+
+
+def _findings(repository: Repository) -> list[tuple[str, int, str]]:
+    done = repository.run("check", "--no-cache", "-o", "json")
+    results = json.loads(done.output)["report"]["results"]
+    return [(f["rule"], f["place"]["line"], f["message"]) for f in results]
+
+
+# --- rendered -----------------------------------------------------------------------------------
+
+
+def test_what_is_applied_is_a_copy_that_the_list_names(repository: Repository) -> None:
+    repository.write("dev/objects/quota.yaml", QUOTA)
+    _ok(repository, "render", "--no-cache")
+    assert "_objects/quota.yaml" in _listed(repository)
+    tree = repository.tree()
+    copy = tree["dev/rendered/_objects/quota.yaml"]
+    assert copy.endswith(QUOTA)
+    assert copy.startswith("# Copied by Trainwright from environments/dev/objects/quota.yaml.")
+    _ok(repository, "render", "--check", "--no-cache")
+
+
+def test_objects_begin_and_end_no_run(repository: Repository) -> None:
+    _ok(repository, "render", "--no-cache")
+    before = repository.tree()
+    repository.write("dev/objects/quota.yaml", QUOTA)
+    _ok(repository, "render", "--no-cache")
+    after = repository.tree()
+    changed = {path for path in before | after if before.get(path) != after.get(path)}
+    assert changed == {"dev/rendered/_objects/quota.yaml", "dev/rendered/kustomization.yaml"}
+    (repository.root / "environments/dev/objects/quota.yaml").unlink()
+    _ok(repository, "render", "--no-cache")
+    assert repository.tree() == before
+
+
+def test_a_stale_copy_fails_the_check(repository: Repository) -> None:
+    repository.write("dev/objects/quota.yaml", QUOTA)
+    _ok(repository, "render", "--no-cache")
+    repository.write("dev/objects/quota.yaml", QUOTA.replace('"8"', '"16"'))
+    assert repository.run("render", "--check", "--no-cache").exit_code == 1
+    _ok(repository, "render", "--no-cache")
+    (repository.root / "environments/dev/rendered/_objects/quota.yaml").write_text("{}\n")
+    assert repository.run("render", "--check", "--no-cache").exit_code == 1
+
+
+def test_rendering_one_job_leaves_the_objects_as_they_are(repository: Repository) -> None:
+    repository.write("dev/objects/quota.yaml", QUOTA)
+    repository.job("dev/other")
+    _ok(repository, "render", "--no-cache")
+    repository.write("dev/objects/quota.yaml", QUOTA.replace('"8"', '"16"'))
+    repository.write("dev/objects/more.yaml", HEAD.replace("settings", "more"))
+    repository.job("dev/mnist", "env: {A: b}\n")
+    before = repository.tree()["dev/rendered/_objects/quota.yaml"]
+    _ok(repository, "render", "--no-cache", "dev/mnist")
+    assert repository.tree()["dev/rendered/_objects/quota.yaml"] == before
+    assert [path for path in _listed(repository) if "_objects" in path] == ["_objects/quota.yaml"]
+
+
+# --- checked ------------------------------------------------------------------------------------
+
+WRONG = {
+    "a Secret": ("apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n", "TW055", 2, "read by everybody"),
+    "a run": ("apiVersion: batch/v1\nkind: Job\nmetadata: {name: a}\n", "TW055", 2, "a Job is a run"),
+    "another namespace": (HEAD.replace("training", "other"), "TW055", 3, '"other"'),
+    "no namespace": (HEAD.replace(", namespace: training", ""), "TW055", 3, "is not set"),
+    "no name": (HEAD.replace("name: settings, ", ""), "TW055", 3, "what the object is called"),
+    "an object of the cluster": (
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: a}\n", "TW055", 2, "whole cluster",
+    ),
+    "a list": ("apiVersion: v1\nkind: List\nitems: []\n", "TW055", 2, "List"),
+    "a file for tools": (
+        "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n", "TW055", 2, "Kustomization",
+    ),
+    "an unknown field": (HEAD + "dat: {a: b}\n", "TW011", 4, "dat"),
+    "another type": (HEAD + "data: {a: 1}\n", "TW011", 4, "string"),
+    "a word of YAML 1.1": (HEAD + "data: {a: yes}\n", "TW011", 4, "string"),
+    "a kind nobody serves": (HEAD.replace("ConfigMap", "ConfigMaps"), "TW011", 1, "ConfigMaps"),
+    "a name that is refused": (HEAD.replace("settings", "Settings"), "TW516", 3, "Settings"),
+    "a credential": (HEAD + "data: {a: AKIAIOSFODNN7EXAMPLQ}\n", "TW710", 4, "holds"),
+    "one object twice": (HEAD + "---\n" + HEAD, "TW053", 7, "twice"),
+    "no object": ("- a\n", "TW005", 1, "must say"),
+    "no YAML": ("a: [\n", "TW001", 2, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_said_at_its_line(repository: Repository, name: str) -> None:
+    text, rule, line, said = WRONG[name]
+    repository.write("dev/objects/a.yaml", text)
+    found = _findings(repository)
+    assert any((r, at) == (rule, line) and said in m for r, at, m in found), found
+    assert repository.run("render", "--no-cache").exit_code == 1
+
+
+def test_a_secret_is_in_no_output(repository: Repository) -> None:
+    secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringdata: {a: hunter2hunter2}\n"
+    repository.write("dev/objects/a.yaml", secret)
+    for command in ("check", "render", "list"):
+        arguments = (command, "objects") if command == "list" else (command, "--no-cache")
+        assert "hunter2" not in repository.run(*arguments).output
+
+
+def test_what_a_run_renders_is_not_rendered_twice(repository: Repository) -> None:
+    repository.job("dev/mnist", "createServiceAccount: true\nserviceAccount: trainer\n")
+    account = (
+        "apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: trainer, namespace: training}\n"
+    )
+    repository.write("dev/objects/a.yaml", account)
+    assert [m for r, _, m in _findings(repository) if r == "TW053"] == [
+        "ServiceAccount/trainer is rendered by mnist, too"
+    ]
+
+
+@pytest.mark.parametrize(
+    "file", ["values.yaml", "A.yaml", "a.yml", "a.json", "folder/a.yaml", "a b.yaml"]
+)
+def test_other_files_are_out_of_place(repository: Repository, file: str) -> None:
+    repository.write(f"dev/objects/{file}", HEAD)
+    assert [rule for rule, _, _ in _findings(repository)] == ["TW008"]
+
+
+def test_a_link_is_not_followed(repository: Repository, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.yaml"
+    outside.write_text(HEAD)
+    folder = repository.root / "environments/dev/objects"
+    folder.mkdir()
+    (folder / "a.yaml").symlink_to(outside)
+    assert "symbolic link" in _findings(repository)[0][2]
+    (folder / "a.yaml").unlink()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    assert "symbolic link" in _findings(repository)[0][2]
+
+
+def test_an_edit_is_seen_by_a_check_that_remembers(repository: Repository) -> None:
+    repository.write("dev/objects/a.yaml", HEAD)
+    assert repository.run("check").exit_code == 0
+    repository.write("dev/objects/a.yaml", HEAD + "dat: {}\n")
+    assert repository.run("check").exit_code == 1
+
+
+# --- planned, published and listed ----------------------------------------------------------------
+
+
+def test_a_plan_names_each_object_and_its_line(repository: Repository) -> None:
+    repository.write("dev/objects/quota.yaml", QUOTA)
+    repository.write("dev/objects/gone.yaml", HEAD.replace("settings", "gone"))
+    _ok(repository, "render", "--no-cache")
+    git_repository.commit(repository.root, "Before")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    repository.write("dev/objects/quota.yaml", QUOTA.replace('"8"', '"16"'))
+    repository.write("dev/objects/new.yaml", HEAD.replace("settings", "new"))
+    (repository.root / "environments/dev/objects/gone.yaml").unlink()
+    said = _ok(repository, "plan", "--against", "main")
+    assert "objects: 1 added, 1 changed, 1 removed" in said
+    assert "dev  ResourceQuota/team is changed  (environments/dev/objects/quota.yaml:4:18)" in said
+    assert "ConfigMap/new is added" in said
+    assert "ConfigMap/gone is removed" in said
+    assert "ConfigMap/settings" not in said
+    found = json.loads(_ok(repository, "plan", "--against", "main", "-o", "json"))["plan"]
+    assert found["changes"] == []
+    assert [(one["object"], one["action"]) for one in found["objects"]] == [
+        ("ConfigMap/gone", "removed"), ("ConfigMap/new", "added"), ("ResourceQuota/team", "changed"),
+    ]  # fmt: skip
+    assert "ResourceQuota/team is changed" in _ok(
+        repository, "plan", "--against", "main", "-o", "markdown"
+    )
+
+
+def test_a_plan_is_blocked_by_a_wrong_object(repository: Repository) -> None:
+    _ok(repository, "render", "--no-cache")
+    git_repository.commit(repository.root, "Before")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    repository.write("dev/objects/a.yaml", HEAD + "dat: {}\n")
+    done = repository.run("plan", "--against", "main")
+    assert "TW011" in done.output
+    assert done.exit_code == 1
+
+
+def test_objects_are_published_and_taken_back(repository: Repository) -> None:
+    repository.write("dev/objects/quota.yaml", QUOTA)
+    git_repository.commit(repository.root, "Specs")
+    for path in ("", "--path=dev"):
+        branch = "top" if not path else "folder"
+        options = ["--branch", branch, path or "--path=."]
+        _ok(repository, "publish", "dev", *options)
+        place = "" if not path else "dev/"
+        assert QUOTA in git(repository.root, "show", f"{branch}:{place}_objects/quota.yaml") + "\n"
+        tip = git(repository.root, "rev-parse", branch)
+        _ok(repository, "publish", "dev", *options)
+        assert (
+            git(repository.root, "rev-parse", branch) == tip
+        )  # nothing changes, and nothing is an edit
+    (repository.root / "environments/dev/objects/quota.yaml").unlink()
+    git_repository.commit(repository.root, "Gone")
+    _ok(repository, "publish", "dev", "--branch", "top", "--path=.")
+    assert "_objects" not in git(repository.root, "ls-tree", "-r", "--name-only", "top")
+
+
+def test_objects_are_listed(repository: Repository) -> None:
+    repository.write("dev/objects/quota.yaml", QUOTA)
+    said = _ok(repository, "list", "objects")
+    assert "ResourceQuota/team" in said
+    assert "environments/dev/objects/quota.yaml:4" in said
