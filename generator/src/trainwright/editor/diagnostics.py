@@ -7,7 +7,7 @@ from collections.abc import Callable
 from lsprotocol import types
 
 from trainwright.editor.session import Session
-from trainwright.editor.text import Position
+from trainwright.editor.text import Position, Span
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Finding, Location, Severity
 from trainwright.reports.report import help_uri, visible
@@ -19,7 +19,7 @@ _SEVERITIES = {
 }
 _UNNECESSARY = frozenset({dx.SAME_AS_INHERITED.id, dx.SHADOWED.id, dx.UNREAD.id})
 
-To = Callable[[str, Position, Position], types.Location]  # a path and a span, for the client
+To = Callable[[str, Span], types.Location]  # a path and a span, for the client
 
 
 def diagnostic(session: Session, finding: Finding, to: To) -> types.Diagnostic:
@@ -38,7 +38,7 @@ def diagnostic(session: Session, finding: Finding, to: To) -> types.Diagnostic:
         code=finding.rule,
         code_description=types.CodeDescription(href=help_uri(finding.rule)),
         source="trainwright",
-        message=visible("\n".join(_sentences(finding))),
+        message="\n".join(map(visible, _sentences(finding))),
         related_information=related or None,
         tags=tags,
     )
@@ -53,4 +53,4 @@ def _sentences(finding: Finding) -> list[str]:
 def located(session: Session, place: Location, to: To) -> types.Location:
     """A position that a finding names, with what is written there."""
     span = session.text(place.file).token(Position(place.line - 1, place.column - 1))
-    return to(place.file, span.start, span.end)
+    return to(place.file, span)

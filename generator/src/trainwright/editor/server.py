@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,9 +21,10 @@ from pygls import uris
 from pygls.lsp.server import LanguageServer
 
 from trainwright import __version__
-from trainwright.editor import diagnostics
+from trainwright.editor import completion, diagnostics, hover, navigation
+from trainwright.editor.place import Place, Target
 from trainwright.editor.session import Session
-from trainwright.editor.text import Position
+from trainwright.editor.text import Position, Span
 from trainwright.errors import SourceError
 from trainwright.specs.load import ENVIRONMENTS
 from trainwright.specs.tree import find_root
@@ -43,11 +44,14 @@ class Server:
         self._root = root
         self._opened: dict[tuple[Path, str], str] = {}  # URIs as the editor writes them
         self._published: dict[str, tuple[types.Diagnostic, ...]] = {}
+        self._awaited: dict[tuple[Path, str], None] = {}  # files whose text nobody has answered yet
         self._working: asyncio.Task[None] | None = None
         self._said = ""
         self.protocol = LanguageServer("trainwright", __version__)
         for name, handler in self._notifications().items():
             self.protocol.feature(name)(partial(handler))  # pygls marks what it is given
+        for name, answer, options in self._requests():
+            self.protocol.feature(name, options)(partial(answer))
         self.protocol.feature(CHECKED)(partial(self._checked))
 
     def run(self) -> None:
@@ -63,6 +67,15 @@ class Server:
             types.TEXT_DOCUMENT_DID_CLOSE: self._did_close,
             types.WORKSPACE_DID_CHANGE_WATCHED_FILES: self._did_change_files,
         }
+
+    def _requests(self) -> tuple[tuple[str, Callable[..., object], object], ...]:
+        completion = types.CompletionOptions(trigger_characters=[" ", "/", "{", "["])
+        return (
+            (types.TEXT_DOCUMENT_HOVER, self._hover, None),
+            (types.TEXT_DOCUMENT_DEFINITION, self._definition, None),
+            (types.TEXT_DOCUMENT_REFERENCES, self._references, None),
+            (types.TEXT_DOCUMENT_COMPLETION, self._completion, completion),
+        )
 
     # --- what the editor has open ----------------------------------------------------------------
 
@@ -122,6 +135,7 @@ class Server:
         if found := self.find(uri):
             session, path = found
             self._opened[session.root, path] = uri
+            self._awaited[session.root, path] = None
             session.put(path, self.protocol.workspace.get_text_document(uri).source)
             self._work()
 
@@ -132,6 +146,7 @@ class Server:
         if found := self.find(params.text_document.uri):
             session, path = found
             self._opened.pop((session.root, path), None)
+            self._awaited.pop((session.root, path), None)
             session.close(path)
             self._work()
 
@@ -171,24 +186,74 @@ class Server:
                 await asyncio.sleep(0)
 
     def _publish(self, session: Session) -> None:
-        for path in session.settle(self._today()):
-            self._publish_file(session, path)
+        changed = session.settle(self._today())
+        answered = [
+            path
+            for root, path in self._awaited
+            if root == session.root and session.is_answered(path)
+        ]
+        for path in {*changed, *answered}:
+            self._publish_file(session, path, always=path in answered)
+        for path in answered:
+            del self._awaited[session.root, path]
         if session.problem and session.problem != self._said:
             self._said = session.problem
             message = types.LogMessageParams(types.MessageType.Warning, session.problem)
             self.protocol.window_log_message(message)
 
-    def _publish_file(self, session: Session, path: str) -> None:
+    def _publish_file(self, session: Session, path: str, *, always: bool) -> None:
         uri = self.uri(session, path)
         found = tuple(
             diagnostics.diagnostic(session, finding, self._to(session))
             for finding in session.findings(path)
         )
-        if found != self._published.get(uri, ()):
+        if always or found != self._published.get(uri, ()):
             self._published[uri] = found
+            opened = self.protocol.workspace.text_documents.get(uri)
             self.protocol.text_document_publish_diagnostics(
-                types.PublishDiagnosticsParams(uri=uri, diagnostics=list(found))
+                types.PublishDiagnosticsParams(
+                    uri=uri, diagnostics=found, version=opened.version if opened else None
+                )
             )
+
+    # --- answers ---------------------------------------------------------------------------------
+
+    def _place(self, document: types.TextDocumentIdentifier, at: types.Position) -> Place | None:
+        """Where something is asked about; None outside of all repositories."""
+        found = self.find(document.uri)
+        if found is None:
+            return None
+        session, path = found
+        return Place(session, path, self.position(session, path, at))
+
+    def _hover(self, params: types.HoverParams) -> types.Hover | None:
+        place = self._place(params.text_document, params.position)
+        found = hover.hover(place, self._link(place.session)) if place else None
+        if place is None or found is None:
+            return None
+        contents = types.MarkupContent(types.MarkupKind.Markdown, found.markdown)
+        return types.Hover(contents, self._to(place.session)(place.path, found.span).range)
+
+    def _definition(self, params: types.DefinitionParams) -> list[types.Location]:
+        place = self._place(params.text_document, params.position)
+        return self._locations(place, navigation.definition(place)) if place else []
+
+    def _references(self, params: types.ReferenceParams) -> list[types.Location]:
+        place = self._place(params.text_document, params.position)
+        return self._locations(place, navigation.references(place)) if place else []
+
+    def _locations(self, place: Place, targets: Iterable[Target]) -> list[types.Location]:
+        to = self._to(place.session)
+        return [to(found.path, found.span) for found in targets]
+
+    def _completion(self, params: types.CompletionParams) -> types.CompletionList | None:
+        place = self._place(params.text_document, params.position)
+        if place is None:
+            return None
+        found = completion.complete(place)
+        span = self._to(place.session)(place.path, found.span).range
+        items = [_item(one, span, index) for index, one in enumerate(found.suggestions)]
+        return types.CompletionList(is_incomplete=False, items=items)
 
     # --- positions -------------------------------------------------------------------------------
 
@@ -201,18 +266,39 @@ class Server:
         """Positions in characters as those of the editor, which mostly counts UTF-16 units."""
         codec = self.protocol.workspace.position_codec
 
-        def to(path: str, start: Position, end: Position) -> types.Location:
+        def to(path: str, span: Span) -> types.Location:
             lines = session.lines(path)
-            span = types.Range(*(types.Position(p.line, p.column) for p in (start, end)))
-            return types.Location(self.uri(session, path), codec.range_to_client_units(lines, span))
+            ends = (types.Position(p.line, p.column) for p in (span.start, span.end))
+            found = codec.range_to_client_units(lines, types.Range(*ends))
+            return types.Location(self.uri(session, path), found)
 
         return to
+
+    def _link(self, session: Session) -> hover.Link:
+        return lambda path, line: f"{self.uri(session, path)}#L{line}"
 
     def position(self, session: Session, path: str, at: types.Position) -> Position:
         """A position of the editor in characters."""
         codec = self.protocol.workspace.position_codec
         found = codec.position_from_client_units(session.lines(path), at)
         return Position(found.line, found.character)
+
+
+def _item(one: completion.Suggestion, span: types.Range, index: int) -> types.CompletionItem:
+    kinds = {
+        "key": types.CompletionItemKind.Field,
+        "value": types.CompletionItemKind.EnumMember,
+        "name": types.CompletionItemKind.Reference,
+    }
+    return types.CompletionItem(
+        label=one.label,
+        kind=kinds[one.what],
+        detail=one.detail or None,
+        documentation=types.MarkupContent(types.MarkupKind.Markdown, one.documentation),
+        sort_text=f"{index:04}",
+        filter_text=one.label,
+        text_edit=types.TextEdit(span, one.text),
+    )
 
 
 def _path(uri: str) -> Path | None:

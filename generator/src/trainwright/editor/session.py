@@ -69,6 +69,13 @@ class Session:
         """Whether everything is known of the files as they are."""
         return not self.check.stale
 
+    def is_answered(self, path: str) -> bool:
+        """Whether every job that a file decides is checked."""
+        stale = self.check.stale
+        return job_of(path) not in stale and not any(
+            file in stale for file in self.check.reached(path)
+        )
+
     def check_open(self) -> None:
         """Check the jobs whose own files are open."""
         for path in self._unsaved:

@@ -122,6 +122,11 @@ def _contract(part: str) -> Schema:
     return Schema(root, _contract_resources(), _contract_gate, part)
 
 
+def contract(name: str) -> Mapping[str, Data]:
+    """A schema of what people write, by the name of its file."""
+    return _load(name)
+
+
 def job_file() -> Schema:
     """A job spec as people write it: inherited keys may be absent."""
     return _contract("job")

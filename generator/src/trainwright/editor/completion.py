@@ -1,0 +1,180 @@
+"""What may be written at the cursor, with what the schemas and the repository say of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from trainwright.editor import names
+from trainwright.editor.fields import Field, field
+from trainwright.editor.place import Place, job_at, kind_of, spec_root
+from trainwright.editor.text import Position, Span, read
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.specs import yamlio
+from trainwright.specs.merge import lookup
+from trainwright.specs.schema_errors import show
+
+_MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser says where that is
+_PARTIAL = re.compile(r"[^\s,\[\]{}:#]*$")
+_CLOSED_BY = {"{": "}", "[": "]"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """One thing that may be written."""
+
+    text: str
+    label: str
+    what: Literal["key", "value", "name"]
+    detail: str = ""
+    documentation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """Everything that may be written, and the text that it takes the place of."""
+
+    suggestions: tuple[Suggestion, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """Where the cursor is in the data: a key of `pointer`, or its value."""
+
+    pointer: Pointer
+    key: bool
+    taken: frozenset[str]
+    indent: str
+
+
+def complete(place: Place) -> Completion:
+    """What may be written at a position, whether or not the file is whole."""
+    line = place.text.line(place.at.line)[: place.at.column]
+    found = _PARTIAL.search(line)
+    start = found.start() if found else len(line)
+    span = Span(Position(place.at.line, start), place.at)
+    cursor = _cursor(place, start) if place.kind else None
+    if cursor is None or _is_comment(line):
+        return Completion((), span)
+    suggested = _keys(place, cursor) if cursor.key else _values(place, cursor.pointer)
+    return Completion(tuple(suggested), span)
+
+
+def _is_comment(line: str) -> bool:
+    return bool(re.search(r"(^|\s)#", line))
+
+
+def _cursor(place: Place, start: int) -> _Cursor | None:
+    """What the parser says of a text that has a mark where the cursor is."""
+    head = place.text.line(place.at.line)[:start]
+    tries = (f"{_MARK}: {_MARK}", _MARK) if _expects_key(head) else (_MARK, f"{_MARK}: {_MARK}")
+    for written in tries:
+        lines = list(place.text.lines)
+        lines[place.at.line : place.at.line + 1] = [f"{head}{written}{_closing(head)}"]
+        marked = read(place.path, "\n".join(lines).encode("utf-8", "replace"))
+        for entry in marked.entries:
+            if entry.pointer.last == _MARK or _says_mark(marked.document, entry.pointer):
+                key = entry.pointer.last == _MARK
+                above = entry.pointer.parent if key else entry.pointer
+                siblings = {e.pointer.last for e in marked.entries if e.pointer.parent == above}
+                return _Cursor(
+                    above,
+                    key,
+                    frozenset(siblings - {_MARK}),
+                    " " * (len(head) - len(head.lstrip())),
+                )
+    return None
+
+
+def _says_mark(document: Data, pointer: Pointer) -> bool:
+    return document is not None and lookup(document.data, pointer) == _MARK
+
+
+def _expects_key(head: str) -> bool:
+    """Whether what stands before the cursor is followed by a key, and not by a value."""
+    return not re.search(r":\s+$|:\s*[\[{]?\s*$|\[[^\]]*$", head) or head.rstrip().endswith(
+        ("{", ",")
+    )
+
+
+def _closing(head: str) -> str:
+    """The brackets that are open before the cursor, closed."""
+    opened: list[str] = []
+    quote = ""
+    for character in head:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "'\"":
+            quote = character
+        elif character in _CLOSED_BY:
+            opened.append(_CLOSED_BY[character])
+        elif opened and character == opened[-1]:
+            opened.pop()
+    return "".join(reversed(opened))
+
+
+def _keys(place: Place, cursor: _Cursor) -> Iterator[Suggestion]:
+    """The keys that are not there yet."""
+    above = field(kind_of(place.path), cursor.pointer)
+    forbidden = (
+        {"name", "extends"} if spec_root(place.path, cursor.pointer) == cursor.pointer else set()
+    )
+    if cursor.pointer == "" and place.kind == "job":
+        forbidden = set()
+    for key, known in above.keys.items():
+        if key not in cursor.taken and key not in forbidden:
+            yield Suggestion(
+                text=f"{key}:{_opening(known)}",
+                label=key,
+                what="key",
+                detail=known.title,
+                documentation=_documentation(place, known, cursor.pointer / key),
+            )
+    for name in names.possible_keys(cursor.pointer):
+        if name.text not in cursor.taken:
+            yield Suggestion(
+                text=f"{name.text}: ", label=name.text, what="name", documentation=name.about
+            )
+
+
+def _opening(known: Field) -> str:
+    return " " if known.shape == "" else ""
+
+
+def _documentation(place: Place, known: Field, pointer: Pointer) -> str:
+    lines = [known.description]
+    spec = job_at(place)
+    if spec is not None and (value := lookup(spec.data, pointer)) is not None:
+        layer = spec.setter(pointer)
+        if not isinstance(value, Mapping):
+            lines.append(f"Now `{show(value)}`, set by {layer.label}.")
+    elif known.default is not None:
+        lines.append(f"Default: `{show(known.default)}`")
+    if known.examples:
+        lines.append(f"For example `{show(known.examples[0])}`")
+    return "\n\n".join(line for line in lines if line)
+
+
+def _values(place: Place, pointer: Pointer) -> Iterator[Suggestion]:
+    """The values that a field may have, and the names that it may refer to."""
+    root = spec_root(place.path, pointer)
+    in_spec = None if root is None else Pointer(pointer.removeprefix(root))
+    named = names.possible(place, pointer, in_spec)
+    for name in named:
+        yield Suggestion(
+            text=yamlio.inline(name.text), label=name.text, what="name", documentation=name.about
+        )
+    known = field(place.kind, pointer)
+    if named:
+        return
+    for choice in known.choices:
+        yield Suggestion(
+            text=yamlio.inline(choice),
+            label=str(choice) if isinstance(choice, str) else show(choice),
+            what="value",
+            documentation=known.description,
+        )

@@ -1,0 +1,116 @@
+"""What the schemas say of a field: its description, its values, and what may be in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.specs import schema
+
+Kind = str  # of a file that people write: "job", "environment", "defaults", "ledger", "lock"
+_CHOICES = ("allOf", "anyOf", "oneOf")
+_DEEP = 12  # references that lead to references
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A place in a file, by every schema that says something about it, the nearest first."""
+
+    parts: tuple[tuple[str, Mapping[str, Data]], ...]  # each with the file that it is in
+
+    def _first(self, key: str) -> Data:
+        return next((part[key] for _, part in self.parts if key in part), None)
+
+    @property
+    def title(self) -> str:
+        return str(self._first("title") or "")
+
+    @property
+    def description(self) -> str:
+        return str(self._first("description") or "")
+
+    @property
+    def default(self) -> Data:
+        return self._first("default")
+
+    @property
+    def examples(self) -> Sequence[Data]:
+        return self._first("examples") or ()
+
+    @property
+    def choices(self) -> tuple[Data, ...]:
+        """The values that it may have, where these are few."""
+        found = self._first("enum")
+        if found is None and any("const" in part for _, part in self.parts):
+            found = [self._first("const")]
+        if found is None and self._first("type") == "boolean":
+            found = [True, False]
+        return tuple(found or ())
+
+    @property
+    def shape(self) -> str:
+        """What a value begins with: "object", "array", or "" for one on its line."""
+        kind = self._first("type")
+        if kind in ("object", "array"):
+            return str(kind)
+        return "object" if any("properties" in part for _, part in self.parts) else ""
+
+    @property
+    def keys(self) -> dict[str, Field]:
+        """The keys that it may have by name, in the order of the schema."""
+        found: dict[str, Field] = {}
+        for file, part in self.parts:
+            for key, inner in part.get("properties", {}).items():
+                known = found[key].parts if key in found else ()
+                found[key] = Field((*known, *_parts(file, inner)))
+        return found
+
+    def below(self, key: str) -> Field:
+        """What is said of a key, or of an item of a list."""
+        if key in (keys := self.keys):
+            return keys[key]
+        found: list[tuple[str, Mapping[str, Data]]] = []
+        for file, part in self.parts:
+            for name in ("additionalProperties", "items"):
+                if isinstance(inner := part.get(name), Mapping):
+                    found += _parts(file, inner)
+        return Field(tuple(found))
+
+
+@cache
+def field(kind: Kind, pointer: Pointer) -> Field:
+    """What is known of a place in a kind of file."""
+    if not pointer:
+        name = f"{kind}.schema.json"
+        return Field(tuple(_parts(name, schema.contract(name))))
+    return field(kind, pointer.parent).below(pointer.last)
+
+
+def _parts(
+    file: str, part: Mapping[str, Data], depth: int = 0
+) -> Iterator[tuple[str, Mapping[str, Data]]]:
+    """A schema with all that it refers to."""
+    yield file, part
+    if depth > _DEEP:
+        return
+    reference = part.get("$ref")
+    if isinstance(reference, str):
+        other, _, inside = reference.partition("#")
+        target = _found(other or file, inside)
+        yield from _parts(other or file, target, depth + 1)
+    for name in _CHOICES:
+        for inner in part.get(name, ()):
+            if isinstance(inner, Mapping):
+                yield from _parts(file, inner, depth + 1)
+
+
+def _found(file: str, inside: str) -> Mapping[str, Data]:
+    if not file.endswith(".schema.json") or "/" in file:
+        return {}
+    found: Data = schema.contract(file)
+    for key in Pointer(inside).parts:
+        found = found.get(key, {}) if isinstance(found, Mapping) else {}
+    return found if isinstance(found, Mapping) else {}

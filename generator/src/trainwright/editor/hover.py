@@ -1,0 +1,113 @@
+"""What there is to know about a place: its value and who set it, its field, its findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from trainwright.editor import names
+from trainwright.editor.place import Place, job_at
+from trainwright.editor.text import Position, Span
+from trainwright.model import Data, Finding
+from trainwright.pointer import Pointer
+from trainwright.reports.report import help_uri, rule, visible
+from trainwright.specs.merge import BUILT_IN, Layer, lookup
+from trainwright.specs.schema_errors import show
+
+Link = Callable[[str, int], str]  # the URI of a line of a file, from 1
+
+
+@dataclass(frozen=True, slots=True)
+class Hover:
+    """An answer in Markdown, and the text that it is about."""
+
+    markdown: str
+    span: Span
+
+
+def hover(place: Place, link: Link) -> Hover | None:
+    """What is known of the key or value that is pointed at."""
+    entry = place.entry
+    if entry is None or not place.kind:
+        return None
+    parts = [
+        _effective(place, link),
+        _named(place),
+        _described(place),
+        *_findings(place, entry.span.start, entry.span.end),
+    ]
+    lines = "\n\n---\n\n".join(part for part in parts if part).split("\n")
+    text = "\n".join(map(visible, lines))
+    on_key = entry.key is not None and place.at in entry.key
+    return Hover(text, entry.key if on_key and entry.key else entry.value) if text else None
+
+
+def _effective(place: Place, link: Link) -> str:
+    """The effective value of a job's field, what set it, and what that overrode."""
+    spec, pointer = job_at(place), place.pointer
+    if spec is None or not pointer:
+        return ""
+    value = lookup(spec.data, pointer)
+    if isinstance(value, dict | list) and value:
+        return ""
+    history = list(spec.history(pointer)) or [(spec.setter(pointer), value)]
+    (decides, _), *overridden = history
+    lines = [
+        f"**{_code(pointer.dotted)}: {_code(show(value))}**, set by {_by(decides, pointer, link)}"
+    ]
+    lines += [
+        f"overrides {_code(show(was))} of {_by(layer, pointer, link)}" for layer, was in overridden
+    ]
+    return "  \n".join(lines)
+
+
+def _by(layer: Layer, pointer: Pointer, link: Link) -> str:
+    if layer.label == BUILT_IN:
+        return "Trainwright's own defaults"
+    at = layer.place(pointer)
+    return f"{layer.label}, [{at.file}:{at.line}]({link(at.file, at.line)})"
+
+
+def _code(text: str) -> str:
+    fence = "``" if "`" in text else "`"
+    return f"{fence}{text}{fence}"
+
+
+def _named(place: Place) -> str:
+    """What is known of what a value names."""
+    if identifier := names.rule_named(place):
+        return next((one.about for one in names.rules() if one.text == identifier), "")
+    value = _value(place)
+    found = names.possible(place, place.pointer, place.in_spec)
+    return next((one.about for one in found if one.text == value), "")
+
+
+def _value(place: Place) -> Data:
+    return lookup(place.text.document.data, place.pointer) if place.text.document else None
+
+
+def _described(place: Place) -> str:
+    """What the schema says of the field."""
+    field = place.field
+    lines = [field.description]
+    if field.default is not None:
+        lines.append(f"Default: {_code(show(field.default))}")
+    if field.choices:
+        lines.append("One of " + ", ".join(_code(show(choice)) for choice in field.choices))
+    return "\n\n".join(line for line in lines if line)
+
+
+def _findings(place: Place, start: Position, end: Position) -> Iterator[str]:
+    """What is wrong here, and what its rule says."""
+    for finding in place.session.findings(place.path):
+        at = Position(finding.place.line - 1, finding.place.column - 1)
+        if start <= at <= end:
+            yield _finding(finding)
+
+
+def _finding(finding: Finding) -> str:
+    known = rule(finding)
+    lines = [f"[{finding.rule}]({help_uri(finding.rule)}) {known.name}: {finding.message}"]
+    lines += [f"The rule: {known.summary}", finding.effect]
+    lines.append(finding.remedy)
+    return "\n\n".join(line for line in lines if line)

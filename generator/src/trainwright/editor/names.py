@@ -1,0 +1,140 @@
+"""The names that specs share: pools, queues, Secrets, targets, volumes, bases, rules.
+
+Each is written as a value somewhere, and declared somewhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from trainwright.editor.place import Place, Target, environment_document, layered, target, value_at
+from trainwright.editor.session import Session, job_of
+from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.kinds import TARGETS
+from trainwright.model import Data
+from trainwright.objects.rule import Rule
+from trainwright.objects.transition import Transition
+from trainwright.pointer import Pointer
+from trainwright.specs.load import JobFile, environment_path
+from trainwright.specs.merge import lookup
+
+_DECLARED = (  # values of a spec, and the keys of environment.yaml that declare them
+    (re.compile(r"/pool"), "pools"),
+    (re.compile(r"/queue"), "queues"),
+    (re.compile(r"/secrets/[^/]+/name"), "secrets"),
+    (re.compile(r"/target"), "targets"),
+)
+DECLARING = frozenset(key for _, key in _DECLARED)
+_RULE_KEYS = re.compile(r"/(?:waivers|severities)/[^/]+")
+_RULE_VALUES = re.compile(r"/waivers/[0-9]+/rule")
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Something that has a name, where it is declared, and what is known of it."""
+
+    text: str
+    about: str = ""
+    at: Target | None = None
+
+
+def declared_as(in_spec: Pointer | None) -> str:
+    """The key of environment.yaml that declares what a value of a spec names; empty for none."""
+    return next((key for at, key in _DECLARED if in_spec and at.fullmatch(in_spec)), "")
+
+
+def possible(place: Place, pointer: Pointer, in_spec: Pointer | None) -> list[Name]:
+    """What may be named by a value at a pointer of the file."""
+    session = place.session
+    if key := declared_as(in_spec):
+        return list(declared(session, place.environment, key))
+    if in_spec == "/extends":
+        return list(_bases(session, place.path))
+    if in_spec == "/checkpoint/volume":
+        return list(_volumes(place))
+    if _RULE_VALUES.fullmatch(pointer):
+        return list(rules())
+    return []
+
+
+def possible_keys(parent: Pointer) -> list[Name]:
+    """What may be named by a key of a mapping that the schema lists no keys of."""
+    return list(rules()) if parent in ("/waivers", "/severities") else []
+
+
+def declared(session: Session, environment: str, key: str) -> Iterator[Name]:
+    """Everything that an environment declares under a key, or any environment, for a base."""
+    names = (environment,) if environment else tuple(session.workspace.survey.jobs)
+    seen: set[str] = set()
+    for name in names:
+        document = environment_document(session, name)
+        found = value_at(document, key)
+        for text, value in found.items() if isinstance(found, Mapping) else ():
+            if text not in seen:
+                seen.add(text)
+                at = target(session, environment_path(name), Pointer.of(key, text))
+                yield Name(text, describe(key, text, value), at)
+
+
+def describe(key: str, name: str, value: Data) -> str:
+    """What is known of something that an environment declares."""
+    known = value if isinstance(value, Mapping) else {}
+    lines = [str(known["description"])] if known.get("description") else []
+    if key == "targets" and name in TARGETS:
+        lines.append(TARGETS[name].summary)
+    facts = ("resource", "gpusPerNode", "capacity", "pricePerGpuHour", "quota", "version")
+    lines += [f"{fact}: {known[fact]}" for fact in facts if fact in known]
+    return "\n\n".join(lines)
+
+
+def _bases(session: Session, path: str) -> Iterator[Name]:
+    """Every spec that may be extended, those that are only that first."""
+    workspace = session.workspace
+    jobs = [file for files in workspace.survey.jobs.values() for file in files]
+    for file in (*only_bases(session), *jobs):
+        if file.path != path:
+            document = session.text(file.path).document
+            about = value_at(document, "description")
+            yield Name(str(file), str(about or ""), target(session, file.path, "/name"))
+
+
+def only_bases(session: Session) -> Iterator[JobFile]:
+    """The specs that are of no environment, and there to be extended."""
+    tree, environments = session.workspace.tree, session.workspace.survey.jobs
+    for folder in tree.entries("environments"):
+        inside = f"environments/{folder.name}/jobs"
+        if folder.name not in environments and tree.kind(inside) == "folder":
+            for entry in tree.entries(inside):
+                if entry.kind == "file" and entry.name.endswith(".yaml"):
+                    yield JobFile(folder.name, entry.name.removesuffix(".yaml"))
+
+
+def _volumes(place: Place) -> Iterator[Name]:
+    spec = layered(place.session, job_of(place.path)) if place.kind == "job" else None
+    found = lookup(spec.data, "/volumes") if spec else value_at(place.text.document, "volumes")
+    for name, value in found.items() if isinstance(found, Mapping) else ():
+        mounted = value.get("mountPath") if isinstance(value, Mapping) else ""
+        yield Name(name, f"mounted at {mounted}" if mounted else "")
+
+
+def rules() -> Iterator[Name]:
+    """Every rule that there is."""
+    from trainwright.rules import RULES
+    from trainwright.rules.transitions import TRANSITIONS
+
+    known: list[Rule | Transition | Diagnostic] = [*DIAGNOSTICS.values()]
+    known += [*RULES.values(), *TRANSITIONS.values()]
+    for rule in known:
+        yield Name(rule.id, f"{rule.name}: {rule.summary}")
+
+
+def rule_named(place: Place) -> str:
+    """The rule whose id is pointed at; empty for anything else."""
+    entry = place.entry
+    if entry is None:
+        return ""
+    if _RULE_VALUES.fullmatch(entry.pointer):
+        return str(lookup(place.text.document.data, entry.pointer)) if place.text.document else ""
+    return entry.pointer.last if _RULE_KEYS.fullmatch(entry.pointer) else ""

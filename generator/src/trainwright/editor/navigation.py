@@ -1,0 +1,191 @@
+"""From a name to where it is declared, from a value to the line that set it, and back again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.editor import names
+from trainwright.editor.place import (
+    Place,
+    Target,
+    environment_document,
+    extended,
+    job_at,
+    layered,
+    target,
+)
+from trainwright.editor.session import job_of
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.specs.load import JobFile, environment_path
+from trainwright.specs.merge import BUILT_IN, Layered, lookup
+
+_VOLUME = "/checkpoint/volume"
+
+
+def definition(place: Place) -> Iterator[Target]:
+    """Where the thing that is pointed at comes from."""
+    if place.entry is None or place.in_spec is None:
+        return
+    declared = list(_declared(place, place.in_spec))
+    yield from declared or _set_by(place)
+
+
+def _declared(place: Place, at: Pointer) -> Iterator[Target]:
+    session, document = place.session, place.text.document
+    if document is None:
+        return
+    value = lookup(document.data, place.pointer)
+    if at == "/extends" and (path := extended(document)):
+        if session.workspace.tree.kind(path) == "file":
+            yield target(session, path, "/name")
+    elif at == _VOLUME and (spec := job_at(place)):
+        yield from _origin(place, spec, Pointer.of("volumes", str(value)))
+    elif key := names.declared_as(at):
+        for name in names.declared(session, place.environment, key):
+            if name.text == value and name.at is not None:
+                yield name.at
+
+
+def _set_by(place: Place) -> Iterator[Target]:
+    """The line that set a value; where that is this one, the line whose value it overrides."""
+    spec = job_at(place)
+    if spec is None:
+        return
+    pointer = place.pointer
+    for layer, _ in spec.history(pointer):
+        file = layer.document.file
+        if layer.label != BUILT_IN and file != place.path:
+            yield target(place.session, file, layer.root + pointer)
+            return
+
+
+def _origin(place: Place, spec: Layered, pointer: Pointer) -> Iterator[Target]:
+    layer = spec.setter(pointer)
+    if layer.label != BUILT_IN and layer.wrote(pointer):
+        yield target(place.session, layer.document.file, layer.root + pointer)
+
+
+# --- references ----------------------------------------------------------------------------------
+
+
+def references(place: Place) -> Iterator[Target]:
+    """Every line that names what is pointed at, and every job that a shared value reaches."""
+    if place.entry is None:
+        return
+    found = dict.fromkeys(_references(place))
+    yield from found
+
+
+def _references(place: Place) -> Iterator[Target]:
+    pointer = place.pointer
+    if place.kind == "environment" and len(pointer.parts) == 2:
+        key, name = pointer.parts
+        if key in names.DECLARING:
+            yield from uses(place, place.environment, key, name)
+            return
+    if place.kind == "job" and pointer in ("/name", "/extends"):
+        document = place.text.document
+        base = extended(document) if document and pointer == "/extends" else place.path
+        yield from extending(place, base)
+        return
+    if place.kind == "job" and len(pointer.parts) == 2 and pointer.parts[0] == "volumes":
+        yield from _volume(place, pointer.last)
+        return
+    key, value = names.declared_as(place.in_spec), _value(place)
+    if key and isinstance(value, str):
+        yield from uses(place, place.environment, key, value)
+    else:
+        yield from _reached(place)
+
+
+def uses(place: Place, environment: str, key: str, name: str) -> Iterator[Target]:
+    """Where the specs of an environment name something that it declares."""
+    session = place.session
+    for file in session.workspace.survey.jobs.get(environment, ()):
+        spec = layered(session, file)
+        for pointer in _naming(spec.data, key, name) if spec else ():
+            assert spec is not None
+            layer = spec.setter(pointer)
+            if layer.label != BUILT_IN and layer.wrote(pointer):
+                yield target(session, layer.document.file, layer.root + pointer)
+
+
+def _naming(data: Mapping[str, Data], key: str, name: str) -> Iterator[Pointer]:
+    """The values of a spec that name something that is declared under a key."""
+    if key in ("pools", "queues", "targets"):
+        field = key.removesuffix("s")
+        if data.get(field) == name:
+            yield Pointer.of(field)
+    secrets = data.get("secrets") if key == "secrets" else None
+    for variable, secret in secrets.items() if isinstance(secrets, Mapping) else ():
+        if isinstance(secret, Mapping) and secret.get("name") == name:
+            yield Pointer.of("secrets", variable, "name")
+
+
+def extending(place: Place, path: str) -> Iterator[Target]:
+    """The lines that extend a spec."""
+    session = place.session
+    for file in every(place):
+        document = session.text(file.path).document
+        if document is not None and file.path != path and extended(document) == path:
+            yield target(session, file.path, "/extends")
+
+
+def every(place: Place) -> Iterator[JobFile]:
+    """Every spec that there is, those that are only extended too."""
+    yield from names.only_bases(place.session)
+    yield from place.session.jobs()
+
+
+def _volume(place: Place, name: str) -> Iterator[Target]:
+    yield target(place.session, place.path, place.pointer)
+    found = _lookup(place, _VOLUME)
+    if found == name:
+        yield target(place.session, place.path, _VOLUME)
+
+
+def _reached(place: Place) -> Iterator[Target]:
+    """The jobs for which a shared value decides something."""
+    at, root = place.in_spec, place.root
+    if at is None or root is None or place.entry is None:
+        return
+    session = place.session
+    if place.kind == "job" and job_of(place.path) in session.check.reached(place.path):
+        yield target(session, place.path, place.pointer)
+    for file in sorted(session.check.reached(place.path)):
+        if file.path == place.path:
+            continue
+        spec = layered(session, file)
+        if spec is None or not spec.setter(at).wrote(at):
+            continue
+        layer = spec.setter(at)
+        if layer.document.file == place.path and layer.root == root:
+            yield target(session, file.path, "/name")
+
+
+def _value(place: Place) -> Data:
+    return _lookup(place, place.pointer)
+
+
+def _lookup(place: Place, pointer: str) -> Data:
+    return lookup(place.text.document.data, pointer) if place.text.document else None
+
+
+def declaration(place: Place) -> tuple[str, str] | None:
+    """The key and the name of what an environment declares that is pointed at."""
+    pointer = place.pointer
+    if place.kind == "environment" and len(pointer.parts) == 2:
+        key, name = pointer.parts
+        return (key, name) if key in names.DECLARING else None
+    key, value = names.declared_as(place.in_spec), _value(place)
+    return (key, value) if key and isinstance(value, str) else None
+
+
+def declaring(place: Place, key: str, name: str) -> Target | None:
+    """Where an environment declares something."""
+    document = environment_document(place.session, place.environment)
+    pointer = Pointer.of(key, name)
+    if document is None or pointer not in document.places:
+        return None
+    return target(place.session, environment_path(place.environment), pointer)

@@ -1,0 +1,170 @@
+"""Where something is asked about: the file, the value, and the job specs that it is a part of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from trainwright.editor.fields import Field, field
+from trainwright.editor.session import Session, job_of
+from trainwright.editor.text import Entry, Position, Span, Text
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.specs.load import (
+    DEFAULTS,
+    ENVIRONMENT_FILE,
+    ENVIRONMENTS,
+    JobFile,
+    environment_path,
+)
+from trainwright.specs.merge import Layer, Layered
+from trainwright.specs.pools import ENVIRONMENT, stacked
+from trainwright.specs.yamlio import Document
+
+_JOB = re.compile(rf"{ENVIRONMENTS}/[^/]+/jobs/[^/]+\.yaml")
+_OTHERS = {"ledger.yaml": "ledger", "images.lock.yaml": "lock", ENVIRONMENT_FILE: "environment"}
+_POOL_DEFAULTS = re.compile(r"/pools/[^/]+/defaults")
+_ROOT = Pointer()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A position in a file of a session."""
+
+    session: Session
+    path: str
+    at: Position
+
+    @cached_property
+    def text(self) -> Text:
+        return self.session.text(self.path)
+
+    @cached_property
+    def kind(self) -> str:
+        return kind_of(self.path)
+
+    @cached_property
+    def entry(self) -> Entry | None:
+        """The key or scalar that is pointed at."""
+        return self.text.at(self.at)
+
+    @property
+    def pointer(self) -> Pointer:
+        return self.entry.pointer if self.entry else _ROOT
+
+    @property
+    def field(self) -> Field:
+        return field(self.kind, self.pointer)
+
+    @property
+    def environment(self) -> str:
+        """The environment that the file belongs to; empty for a base and for what all share."""
+        return environment_of(self.session, self.path)
+
+    @cached_property
+    def root(self) -> Pointer | None:
+        """Where in the file the job spec begins that the value is a part of; None for no spec."""
+        return spec_root(self.path, self.pointer)
+
+    @property
+    def in_spec(self) -> Pointer | None:
+        """The place of the value in the specs of jobs; None for what is not of a spec."""
+        return None if self.root is None else Pointer(self.pointer.removeprefix(self.root))
+
+
+def kind_of(path: str) -> str:
+    """What kind of file lies at a path; empty for one that people do not write."""
+    if path == DEFAULTS:
+        return "defaults"
+    if _JOB.fullmatch(path):
+        return "job"
+    return _OTHERS.get(path.rpartition("/")[2], "") if path.count("/") <= 2 else ""
+
+
+def spec_root(path: str, pointer: Pointer) -> Pointer | None:
+    """Where the job spec begins that a value of a file is a part of; None for no spec."""
+    kind = kind_of(path)
+    if kind == "job":
+        return _ROOT
+    if kind in ("defaults", "environment") and pointer.within("/defaults"):
+        return Pointer("/defaults")
+    found = _POOL_DEFAULTS.match(pointer) if kind == "environment" else None
+    return Pointer(found.group()) if found else None
+
+
+def environment_of(session: Session, path: str) -> str:
+    """The environment that a file belongs to; empty for a base and for what all share."""
+    name = path.removeprefix(f"{ENVIRONMENTS}/").partition("/")[0]
+    return name if name in session.workspace.survey.jobs else ""
+
+
+def layered(session: Session, file: JobFile) -> Layered | None:
+    """A job's spec from texts as they are, broken or not; None where nothing is left of its own."""
+    chain = list(_chain(session, file.path))
+    if not chain:
+        return None
+    return stacked(tuple(_below(session, file.environment)), chain[::-1])
+
+
+def _below(session: Session, environment: str) -> Iterator[Layer]:
+    yield session.workspace.reader.built_in
+    paths = {DEFAULTS: "defaults", environment_path(environment): ENVIRONMENT}
+    for path, label in paths.items():
+        document = session.text(path).document
+        if document is not None:
+            yield Layer(label, document, Pointer("/defaults"))
+
+
+def _chain(session: Session, path: str) -> Iterator[Layer]:
+    seen: set[str] = set()
+    label = "job"
+    while path and path not in seen:
+        seen.add(path)
+        document = session.text(path).document
+        if document is None:
+            return
+        yield Layer(label, document)
+        label, path = "base", extended(document)
+
+
+def extended(document: Document) -> str:
+    """The path of the spec that another one extends; empty for none."""
+    base = document.data.get("extends")
+    folder, slash, name = base.partition("/") if isinstance(base, str) else ("", "", "")
+    return JobFile(folder, name).path if slash else ""
+
+
+def job_at(place: Place) -> Layered | None:
+    """The spec of the job whose file it is."""
+    return layered(place.session, job_of(place.path)) if place.kind == "job" else None
+
+
+def environment_document(session: Session, environment: str) -> Document | None:
+    """An environment's own file, as far as it can be understood."""
+    return session.text(environment_path(environment)).document if environment else None
+
+
+def value_at(document: Document | None, *keys: str) -> Data:
+    """A value of a file, or None."""
+    found: Data = document.data if document else None
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A part of a file that an answer leads to."""
+
+    path: str
+    span: Span
+
+
+def target(session: Session, path: str, pointer: str) -> Target:
+    """Where a file writes a value: its key, its item, or its first line."""
+    entry = session.text(path).by_pointer.get(Pointer(pointer))
+    if entry is None:
+        return Target(path, Span(Position(0, 0), Position(0, 0)))
+    return Target(path, entry.key or entry.value)
