@@ -144,7 +144,7 @@ def test_an_edit_of_a_file_of_the_job_starts_a_run(repository: Repository) -> No
     assert _name(repository) != before
 
 
-@pytest.mark.parametrize("layer", ["base", "environment", "defaults"])
+@pytest.mark.parametrize("layer", ["base", "environment", "pool", "defaults"])
 def test_an_edit_of_a_file_that_jobs_share_is_held(layer: str, repository: Repository) -> None:
     _put(repository, "configs/ds.yaml", TEXT)
     files = "files: {/etc/ds.yaml: {from: configs/ds.yaml}}"
@@ -154,6 +154,9 @@ def test_an_edit_of_a_file_that_jobs_share_is_held(layer: str, repository: Repos
         repository.write("base/jobs/mnist.yaml", head.format("JobSpec") + f"name: mnist\n{files}\n")
     elif layer == "environment":
         repository.environment("dev", f"defaults: {{{files}}}\n")
+    elif layer == "pool":
+        repository.environment("dev", f"pools: {{p: {{defaults: {{{files}}}}}}}\n")
+        repository.job("dev/mnist", "pool: p\n")
     else:
         repository.write("defaults.yaml", head.format("Defaults") + f"defaults: {{{files}}}\n")
     _rendered(repository)
@@ -317,3 +320,22 @@ def test_one_of_content_and_from(repository: Repository) -> None:
     repository.job("dev/mnist", "files: {/a: {content: a, from: ds.yaml}, /b: {mode: '0644'}}\n")
     output = _refused(repository)
     assert output.count("Write one of content and from.") == 2
+
+
+def test_a_reference_in_a_file_is_a_fact_of_the_run(repository: Repository) -> None:
+    _put(repository, "a.yaml", "name: ${{ run.name }}\nnodes: ${{ nodes }}\nliteral: $${{ x }}\n")
+    repository.job("dev/mnist", "files: {/etc/a.yaml: {from: a.yaml}}\n")
+    config = _rendered(repository)["configmap.yaml"]
+    shown = f"name: {_name(repository)}\nnodes: 2\nliteral: ${{{{ x }}}}\n"
+    assert config["data"]["a.yaml"] == shown
+    _put(repository, "a.yaml", "name: ${{ run.nam }}\n")
+    output = _refused(repository)
+    assert "there is no reference `${{ run.nam }}`" in output
+    assert "environments/dev/jobs/mnist.yaml:10" in output
+
+
+def test_one_missing_file_of_a_shared_layer_is_one_finding(repository: Repository) -> None:
+    repository.environment("prod", "defaults: {files: {/etc/a: {from: a.yaml}}}\n")
+    output = _refused(repository)
+    assert output.count("a.yaml does not exist") == 1
+    assert "--> environments/prod/environment.yaml:6:" in output

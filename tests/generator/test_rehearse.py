@@ -352,6 +352,42 @@ def test_a_script_in_the_spec_is_run(target: str, repository: Repository, code: 
     assert done.stdout.endswith("| 5$\n")
 
 
+def test_files_of_the_run_have_exactly_their_bytes_where_they_are_named(
+    repository: Repository, code: Path
+) -> None:
+    """In argv and env, by their own path or by that of the folder around them."""
+    (code / "train.py").write_text(
+        "import os, pathlib, subprocess, sys\n"
+        "folder = pathlib.Path(sys.argv[1].partition('=')[2])\n"
+        "print(sorted(str(p.relative_to(folder)) for p in folder.rglob('*') if p.is_file()))\n"
+        "print(pathlib.Path(os.environ['TABLE']).read_bytes())\n"
+        "print((folder / 'db/mysql.yaml').read_text(), end='')\n"
+        "print(subprocess.check_output([os.environ['TOOL']]))\n"
+    )
+    (repository.root / "configs").mkdir()
+    (repository.root / "configs/mysql.yaml").write_text("db: ${{ run.name }}\nport: 3306\n")
+    (repository.root / "configs/table.bin").write_bytes(b"\x00\xff")
+    _job(
+        repository,
+        """\
+flags: {config-dir: /etc/hydra}
+env: {TABLE: /etc/hydra/table.bin, TOOL: /usr/local/bin/tool}
+files:
+  /etc/hydra/config.yaml: {content: "defaults: [db: mysql]\\n"}
+  /etc/hydra/db/mysql.yaml: {from: configs/mysql.yaml}
+  /etc/hydra/table.bin: {from: configs/table.bin}
+  /usr/local/bin/tool: {content: "#!/bin/sh\\necho here\\n", mode: "0755"}
+""",
+    )
+    done = _run(repository, "--nodes", "1")
+    assert done.exit_code == 0, done.output
+    assert "['config.yaml', 'db/mysql.yaml', 'table.bin']" in done.stdout
+    assert r"b'\x00\xff'" in done.stdout
+    assert re.search(r"db: mnist-[0-9a-f]{8}\n.*port: 3306", done.stdout)
+    assert r"b'here\n'" in done.stdout
+    assert "file: /etc/hydra/config.yaml is " in done.stderr
+
+
 # --- code ----------------------------------------------------------------------------------------
 
 
