@@ -124,6 +124,20 @@ async def test_a_definition_is_the_declaration_or_the_line_that_is_overridden(
         assert await lines(editor, train, "maxDur|ation") == []
 
 
+async def test_the_definition_of_what_a_fabric_says_is_the_line_that_names_it(
+    written: Repository,
+) -> None:
+    pools = "pools: {p5: {resource: nvidia.com/gpu, fabric: efa-p5, defaults: {shm: 8Gi}}}\n"
+    written.environment("prod", pools)
+    written.job("prod/fast", "pool: p5\nenv: {FI_PROVIDER: tcp}\nshm: 9Gi\n")
+    async with editing(written) as editor:
+        fast = "prod/jobs/fast.yaml"
+        assert await lines(editor, fast, "FI_PRO|VIDER: tcp") == ["prod/environment.yaml:6"]
+        assert await lines(editor, fast, "sh|m: 9Gi") == ["prod/environment.yaml:6"]
+        editor.open(fast)
+        assert "fabric efa-p5 of pool p5" in await hover(editor, fast, "FI_PRO|VIDER: tcp")
+
+
 async def test_references_are_the_lines_and_jobs_that_a_name_or_value_reaches(
     written: Repository,
 ) -> None:

@@ -54,16 +54,17 @@ def _set_by(place: Place) -> Iterator[Target]:
         return
     pointer = place.pointer
     for layer, _ in spec.history(pointer):
-        file = layer.document.file
-        if layer.label != BUILT_IN and file != place.path:
-            yield target(place.session, file, layer.root + pointer)
+        document, at = layer.written_as(pointer)
+        if layer.label != BUILT_IN and document.file != place.path:
+            yield target(place.session, document.file, at)
             return
 
 
 def _origin(place: Place, spec: Layered, pointer: Pointer) -> Iterator[Target]:
     layer = spec.setter(pointer)
     if layer.label != BUILT_IN and layer.wrote(pointer):
-        yield target(place.session, layer.document.file, layer.root + pointer)
+        document, at = layer.written_as(pointer)
+        yield target(place.session, document.file, at)
 
 
 # --- references ----------------------------------------------------------------------------------

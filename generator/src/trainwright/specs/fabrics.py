@@ -13,7 +13,7 @@ from functools import cache
 from math import prod
 from pathlib import Path
 
-from trainwright.model import NOT_WRITTEN, Location, Pool
+from trainwright.model import NOT_WRITTEN, Pool
 from trainwright.pointer import Pointer
 from trainwright.specs import convert
 from trainwright.specs.merge import Layer
@@ -72,9 +72,9 @@ class Fabric:
     allow: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
-    def layer(self, pool: str, place: Location) -> Layer:
-        """The profile as a layer of a pool whose line at `place` names it."""
-        return Layer(f"fabric {self.name} of pool {pool}", self.document, _JOB, at=place)
+    def layer(self, pool: str, by: tuple[Document, Pointer]) -> Layer:
+        """The profile as a layer of a pool, which names it in a line of a document."""
+        return Layer(f"fabric {self.name} of pool {pool}", self.document, _JOB, by)
 
 
 @cache

@@ -63,13 +63,14 @@ def _patch(below: Data, above: Mapping[str, Data]) -> dict[str, Data]:
 class Layer:
     """One file's contribution: the part of the document under `root` is the partial spec.
 
-    `at` is the line that people wrote for one whose document is not theirs.
+    A layer whose document is not theirs has people's own line in `by`: the document and the place
+    in it that names the layer.
     """
 
     label: str  # "built-in", "defaults", "environment", "pool <name>", "base", "job"
     document: Document
     root: Pointer = Pointer()  # noqa: RUF009 - "/defaults" in files that wrap the spec
-    at: Location | None = None
+    by: tuple[Document, Pointer] | None = None
 
     @property
     def data(self) -> Mapping[str, Data]:
@@ -77,10 +78,16 @@ class Layer:
         return found if isinstance(found, Mapping) else {}
 
     def place(self, pointer: str) -> Location:
-        return self.at or self.document.place(self.root + pointer)
+        document, at = self.written_as(pointer)
+        return document.place(at)
 
     def key_place(self, pointer: str) -> Location:
-        return self.at or self.document.key_place(self.root + pointer)
+        document, at = self.written_as(pointer)
+        return document.place(at) if self.by else document.key_place(at)
+
+    def written_as(self, pointer: str) -> tuple[Document, Pointer]:
+        """Where people wrote a value: the document, and the place in it."""
+        return self.by or (self.document, Pointer(self.root + pointer))
 
     def wrote(self, pointer: str) -> bool:
         """Whether this layer has a value, null included, at the pointer."""

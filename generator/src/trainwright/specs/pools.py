@@ -35,5 +35,5 @@ def layers(below: Sequence[Layer], pool: str) -> tuple[Layer, ...]:
     document, at = environment.document, Pointer.of("pools", pool)
     own = Layer(f"pool {pool}", document, at / "defaults")
     named = fabrics.profile(str(lookup(document.data, at / "fabric") or ""))
-    fabric = named.layer(pool, document.place(at / "fabric")) if named else None
+    fabric = named.layer(pool, (document, at / "fabric")) if named else None
     return tuple(layer for layer in (fabric, own) if layer and layer.data)

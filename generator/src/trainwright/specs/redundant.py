@@ -69,7 +69,7 @@ class WrittenLayers:
         """The values of each layer that decide nothing for this job: set again, or set alike."""
         found: dict[str, list[str]] = {}
         for one in self.written:
-            if one.layer.at:  # what nobody wrote decides nothing where somebody wrote something
+            if one.layer.by:  # what nobody wrote decides nothing where somebody wrote something
                 continue
             unused = found.setdefault(f"{one.layer.document.file}#{one.layer.root}", [])
             if one.idle:

@@ -252,7 +252,7 @@ def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:
     """
     pool = job.pool
     fabric = fabrics.profile(pool.fabric) if pool else None
-    layer = next((layer for layer in spec.layers if layer.at), None)
+    layer = next((layer for layer in spec.layers if layer.by), None)
     if pool is None or fabric is None or layer is None:
         return
     needs = fabric.needs
