@@ -28,6 +28,7 @@ VERBS = {  # in the order of --help: module and name of the command in it
     "render": ("render", "render"),
     "diff": ("render", "diff"),
     "plan": ("plan", "plan"),
+    "report": ("report", "report"),
     "explain": ("explain", "explain"),
     "list": ("explain", "list_"),
     "run": ("run", "run"),

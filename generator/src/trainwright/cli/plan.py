@@ -89,7 +89,7 @@ def plan(  # noqa: PLR0913 - an option each
         style = Style(
             against=against,
             command=" ".join(words),
-            link=_github() if link is None else link.rstrip("/"),
+            link=github_link() if link is None else link.rstrip("/"),
             page=page or "",
             marker=" ".join(("trainwright-plan", *selections)),
             paint=context.paint,
@@ -99,7 +99,7 @@ def plan(  # noqa: PLR0913 - an option each
         sys.exit(FINDINGS if review.blocked else OK)
 
 
-def _github() -> str:
+def github_link() -> str:
     """Where GitHub shows the files of the commit that a workflow runs for."""
     names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
     server, repository, commit = (os.environ.get(name, "") for name in names)

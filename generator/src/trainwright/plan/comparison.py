@@ -25,6 +25,7 @@ from trainwright.plan.model import (
 from trainwright.plan.sides import Side
 from trainwright.pointer import Pointer
 from trainwright.render.job import Rendered
+from trainwright.reports import redacted
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs.decision import Decision, Step, asks, finished_as
 from trainwright.specs import demand, files, git
@@ -66,7 +67,7 @@ def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
         options=options,
         earlier=Earlier(repository, base, inside),
     )
-    findings = compared.findings
+    findings = tuple(map(redacted, compared.findings))
     environments, blast = tuple(compared.environments()), tuple(compared.blast())
     places = {finding.place for finding in findings}
     places |= {c.place for one in environments for change in one.changes for c in change.causes}

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
 
-from trainwright.findings.redaction import redact_lines
-from trainwright.model import Data, Finding, Location
+from trainwright.model import Data
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (
     Action,
-    CapacityCheck,
     Cause,
     EnvironmentPlan,
     JobChange,
     Plan,
     SharedFileImpact,
 )
-from trainwright.reports.page import document
-from trainwright.reports.report import by_weight, help_uri, rule
+from trainwright.reports.page import AuthoredLines, document, finding_data, placed
+from trainwright.reports.report import by_weight
 
 # All diffs of a page together, in characters: compressed they are a tenth of it.
 _DIFFS = 4_000_000
@@ -32,13 +28,13 @@ _WARNING = frozenset({Action.CANCELLED, Action.NEW_RUN, Action.HELD})
 
 
 def render(review: Plan, style: Style) -> str:
-    lines = _Lines(review.sources)
+    lines = AuthoredLines(review.sources)
     changes = [change for change in review.changes if change.action is not Action.HELD]
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": sorted({change.file.environment for change in changes}),
         "actions": [
-            {"action": action.value, "count": count}
+            {"name": action.value, "count": count}
             for action, count in sorted(
                 Counter(change.action for change in changes).items(), key=lambda one: one[0].risk
             )
@@ -46,7 +42,7 @@ def render(review: Plan, style: Style) -> str:
         "hours": max((change.asked.hours.high for change in changes), default=0),
         "changes": list(_changes(changes, lines)),
         "shared": [_shared(file, lines) for file in review.blast],
-        "findings": [_finding(finding, lines) for finding in by_weight(review.findings)],
+        "findings": [finding_data(finding, lines) for finding in by_weight(review.findings)],
     }
     return document(
         "plan",
@@ -66,47 +62,16 @@ def _facts(review: Plan, style: Style) -> list[tuple[str, str]]:
     return [*facts, ("behind", f"{review.behind} commits")] if review.behind else facts
 
 
-@dataclass(frozen=True)
-class _Lines:
-    """Authored lines as they may be shown; a file is looked at once."""
-
-    sources: Mapping[str, tuple[str, ...]]
-
-    @cached_property
-    def _shown(self) -> dict[str, list[str]]:
-        return {}
-
-    def at(self, place: Location) -> str:
-        """The line at a place; empty where there is none."""
-        if place.file not in self._shown:
-            self._shown[place.file] = redact_lines(self.sources.get(place.file, ()))
-        lines = self._shown[place.file]
-        return lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
-
-
 def _environment(found: EnvironmentPlan) -> Data:
     return {
         "name": found.name,
         "jobs": f"{found.jobs:,} job{'' if found.jobs == 1 else 's'}",
         "asked": ", ".join(words.asked(found.asked, sign=True)),
-        "bars": [_bar(fit) for fit in found.fits],
+        "bars": [words.bar(fit) for fit in found.fits],
     }
 
 
-def _bar(fit: CapacityCheck) -> Data:
-    """Shares, in percent, of whatever is larger: what is there, or what is asked for."""
-    whole = max(fit.has, fit.most, fit.need) or 1
-    return {
-        "what": fit.what,
-        "said": words.fitting(fit),
-        "tone": "danger" if fit.short else "",
-        "need": round(100 * fit.need / whole, 2),
-        "most": round(100 * fit.most / whole, 2),
-        "limit": round(100 * fit.has / whole, 2),
-    }
-
-
-def _changes(changes: list[JobChange], lines: _Lines) -> Iterator[Data]:
+def _changes(changes: list[JobChange], lines: AuthoredLines) -> Iterator[Data]:
     """The riskiest first, whose diffs are the first to have room."""
     room = _DIFFS
     for change in changes:
@@ -139,32 +104,15 @@ def _files(change: JobChange) -> Iterator[Data]:
         yield {"name": path, "lines": hunks}
 
 
-def _cause(cause: Cause, lines: _Lines) -> Data:
-    return {"text": words.cause(cause), **_place(cause.place, lines)}
+def _cause(cause: Cause, lines: AuthoredLines) -> Data:
+    return {"text": words.cause(cause), **placed(cause.place, lines)}
 
 
-def _place(place: Location, lines: _Lines) -> dict[str, Data]:
-    return {"file": place.file, "line": place.line, "authored": lines.at(place)}
-
-
-def _shared(file: SharedFileImpact, lines: _Lines) -> Data:
+def _shared(file: SharedFileImpact, lines: AuthoredLines) -> Data:
     return {
         "file": file.file,
         "reach": words.reach(file),
         "causes": [_cause(cause, lines) for cause in file.causes],
-    }
-
-
-def _finding(finding: Finding, lines: _Lines) -> Data:
-    return {
-        "rule": finding.rule,
-        "name": rule(finding).name,
-        "help": help_uri(finding.rule),
-        "severity": finding.severity.value,
-        "message": finding.message,
-        "effect": finding.effect,
-        "remedy": finding.remedy,
-        **_place(finding.place, lines),
     }
 
 

@@ -129,6 +129,19 @@ def fitting(fit: CapacityCheck) -> str:
     return f"{said}: unknown whether that fits" if fit.unknown else f"{said}: fits"
 
 
+def bar(fit: CapacityCheck) -> Data:
+    """A picture of it, as percentages of the larger of what there is and what is needed."""
+    whole = max(fit.has, fit.most, fit.need) or 1
+    return {
+        "what": fit.what,
+        "said": fitting(fit),
+        "tone": "danger" if fit.short else "",
+        "need": round(100 * fit.need / whole, 2),
+        "most": round(100 * fit.most / whole, 2),
+        "limit": round(100 * fit.has / whole, 2),
+    }
+
+
 def cause(found: Cause) -> str:
     """ "image.tag: 1.0 → 1.1", with credentials hidden."""
     if not found.pointer:

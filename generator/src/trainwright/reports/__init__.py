@@ -37,7 +37,7 @@ class _Formats(Mapping[str, Format]):
 FORMATS: Mapping[str, Format] = _Formats()
 
 
-def _redacted(finding: Finding) -> Finding:
+def redacted(finding: Finding) -> Finding:
     """A finding whose words carry nothing that looks like a credential."""
     return replace(
         finding,
@@ -95,7 +95,7 @@ def write(
     what one of those is called.
     """
     report = Report(
-        findings=tuple(map(_redacted, findings)),
+        findings=tuple(map(redacted, findings)),
         sources=_shown(findings, sources),
         checked=checked,
         command=command,

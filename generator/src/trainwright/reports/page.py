@@ -13,12 +13,14 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from trainwright.model import Data
-from trainwright.reports.report import visible
+from trainwright.findings.redaction import redact_lines
+from trainwright.model import Data, Finding, Location
+from trainwright.reports.report import help_uri, rule, visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -94,3 +96,40 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+@dataclass(frozen=True)
+class AuthoredLines:
+    """Authored lines as they may be shown; a file is looked at once."""
+
+    sources: Mapping[str, tuple[str, ...]]
+
+    @cached_property
+    def _shown(self) -> dict[str, list[str]]:
+        return {}
+
+    def at(self, place: Location) -> str:
+        """The line at a place; empty where there is none."""
+        if place.file not in self._shown:
+            self._shown[place.file] = redact_lines(self.sources.get(place.file, ()))
+        lines = self._shown[place.file]
+        return lines[place.line - 1].strip() if 0 < place.line <= len(lines) else ""
+
+
+def placed(place: Location, lines: AuthoredLines) -> dict[str, Data]:
+    """A place for the script of a page, with its authored line."""
+    return {"file": place.file, "line": place.line, "authored": lines.at(place)}
+
+
+def finding_data(finding: Finding, lines: AuthoredLines) -> Data:
+    """A finding for the script of a page."""
+    return {
+        "rule": finding.rule,
+        "name": rule(finding).name,
+        "help": help_uri(finding.rule),
+        "severity": finding.severity.value,
+        "message": finding.message,
+        "effect": finding.effect,
+        "remedy": finding.remedy,
+        **placed(finding.place, lines),
+    }

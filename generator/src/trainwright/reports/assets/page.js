@@ -40,8 +40,7 @@ const address = {
   },
 };
 
-const folded = (text) => text.toLowerCase();
-const matches = (text, query) => folded(query).split(/\s+/).every((word) => text.includes(word));
+const matches = (text, query) => query.toLowerCase().split(/\s+/).every((word) => text.includes(word));
 
 // A bar of what one job asks for beside the largest; the number stands next to it as text.
 function spark(share) {
@@ -74,4 +73,74 @@ function onSlash(input) {
       input.focus();
     }
   });
+}
+
+function causes(list, link) {
+  return element("ul", { class: "causes" }, ...list.map((cause) =>
+    element("li", {}, cause.text, " ", placed(cause, link),
+      cause.authored ? element("code", { class: "authored" }, cause.authored) : null)));
+}
+
+function findings(all, link) {
+  if (!all.length) return;
+  byId("findings-section").hidden = false;
+  const groups = Map.groupBy
+    ? Map.groupBy(all, (finding) => finding.rule)
+    : all.reduce((map, one) => map.set(one.rule, [...(map.get(one.rule) ?? []), one]), new Map());
+  byId("findings").append(...[...groups].map(([rule, found]) => {
+    const list = element("div");
+    const group = element("details", { class: "group" },
+      element("summary", {}, `${rule} ${found[0].name} `, element("span", { class: "count" }, String(found.length))),
+      element("p", {}, element("a", { href: found[0].help, rel: "noreferrer" }, `About ${rule}`)), list);
+    group.addEventListener("toggle", () => group.open && !list.children.length &&
+      fill(list, found, (one) => element("div", { class: `finding ${one.severity}` },
+        element("p", {}, element("strong", {}, one.severity), " ", one.message, " ", placed(one, link)),
+        one.authored ? element("code", { class: "authored" }, one.authored) : null,
+        one.effect ? element("p", { class: "muted" }, one.effect) : null,
+        element("p", {}, one.remedy))));
+    group.open = found[0].severity === "error";
+    return group;
+  }));
+}
+
+// A list with its search, its select and its chips; what they say is in the address.
+function listing({ items, chips, key, select, searched, draw, none }) {
+  const [search, chosenSelect, group] = [byId("search"), byId("environment"), byId("actions")];
+  items.forEach((item) => { item.searched = searched(item); });
+  chosenSelect.append(...select.map((name) => element("option", { value: name }, name)));
+  const chosen = new Set((address.read().get(key) ?? "").split(",").filter(Boolean));
+  group.append(...chips.map(({ name, count }) => {
+    const button = element("button", { type: "button", "aria-pressed": String(chosen.has(name)) }, `${name} ${count}`);
+    button.addEventListener("click", () => {
+      if (!chosen.delete(name)) chosen.add(name);
+      button.setAttribute("aria-pressed", String(chosen.has(name)));
+      show();
+    });
+    return button;
+  }));
+  search.value = address.read().get("q") ?? "";
+  chosenSelect.value = address.read().get("environment") ?? "";
+  const show = () => {
+    const found = items.filter((item) =>
+      (!chosen.size || item.chips.some((chip) => chosen.has(chip))) &&
+      (!chosenSelect.value || item.environment === chosenSelect.value) &&
+      matches(item.searched, search.value));
+    byId("shown").textContent = items.length ? `${found.length} of ${items.length}` : none;
+    fill(byId("list"), found, draw);
+    address.write({ q: search.value, environment: chosenSelect.value, [key]: [...chosen].join(",") });
+  };
+  search.addEventListener("input", show);
+  chosenSelect.addEventListener("change", show);
+  byId("filters").addEventListener("submit", (event) => event.preventDefault());
+  onSlash(search);
+  show();
+}
+
+// A row that makes its inside when it is opened for the first time.
+function folded(summary, inside) {
+  const made = element("details", { class: "row" }, summary);
+  made.addEventListener("toggle", () => {
+    if (made.open && !made.querySelector(".body")) made.append(inside());
+  });
+  return made;
 }

@@ -41,12 +41,6 @@ function diffTable(file) {
     element("tbody", {}, ...rows));
 }
 
-function causes(list, link) {
-  return element("ul", { class: "causes" }, ...list.map((cause) =>
-    element("li", {}, cause.text, " ", placed(cause, link),
-      cause.authored ? element("code", { class: "authored" }, cause.authored) : null)));
-}
-
 function details(change, link) {
   const parts = [];
   if (change.image) parts.push(element("p", { class: "muted" }, `image ${change.image}`));
@@ -60,20 +54,17 @@ function details(change, link) {
 function row(change, plan) {
   const first = change.causes[0];
   const more = change.causes.length > 1 ? `, and ${change.causes.length - 1} more` : "";
-  const made = element("details", { class: "row" },
-    element("summary", {},
-      element("span", { class: `badge ${change.tone}` }, change.action),
-      element("span", { class: "job" }, change.job),
-      element("span", {}, change.why, first ? element("br") : null, first ? `${first.text}${more}` : null),
-      element("span", { class: "asked" }, change.asked, change.hours > 0 ? spark(change.hours / plan.hours) : null)));
-  made.addEventListener("toggle", () => {
-    if (made.open && !made.querySelector(".body")) made.append(details(change, plan.link));
-  });
-  return made;
+  const summary = element("summary", {},
+    element("span", { class: `badge ${change.tone}` }, change.action),
+    element("span", { class: "job" }, change.job),
+    element("span", {}, change.why, first ? element("br") : null, first ? `${first.text}${more}` : null),
+    element("span", { class: "asked" }, change.asked, change.hours > 0 ? spark(change.hours / plan.hours) : null));
+  return folded(summary, () => details(change, plan.link));
 }
 
 function searched(change) {
-  return folded([change.job, change.action, change.why, change.image, ...change.causes.map((c) => `${c.text} ${c.file}`)].join(" "));
+  const causes = change.causes.map((cause) => `${cause.text} ${cause.file}`);
+  return [change.job, change.action, change.why, change.image, ...causes].join(" ").toLowerCase();
 }
 
 function shared(plan) {
@@ -85,61 +76,13 @@ function shared(plan) {
       causes(file.causes, plan.link))));
 }
 
-function findings(plan) {
-  if (!plan.findings.length) return;
-  byId("findings-section").hidden = false;
-  const groups = Map.groupBy
-    ? Map.groupBy(plan.findings, (finding) => finding.rule)
-    : plan.findings.reduce((all, one) => all.set(one.rule, [...(all.get(one.rule) ?? []), one]), new Map());
-  byId("findings").append(...[...groups].map(([rule, found]) => {
-    const list = element("div");
-    const group = element("details", { class: "group" },
-      element("summary", {}, `${rule} ${found[0].name} `, element("span", { class: "count" }, String(found.length))),
-      element("p", {}, element("a", { href: found[0].help, rel: "noreferrer" }, `About ${rule}`)), list);
-    group.addEventListener("toggle", () => group.open && !list.children.length &&
-      fill(list, found, (one) => element("div", { class: `finding ${one.severity}` },
-        element("p", {}, element("strong", {}, one.severity), " ", one.message, " ", placed(one, plan.link)),
-        one.authored ? element("code", { class: "authored" }, one.authored) : null,
-        one.effect ? element("p", { class: "muted" }, one.effect) : null,
-        element("p", {}, one.remedy))));
-    group.open = found[0].severity === "error";
-    return group;
-  }));
-}
-
-function begin(plan) {
-  const [search, environment, chips] = [byId("search"), byId("environment"), byId("actions")];
-  plan.changes.forEach((change) => { change.searched = searched(change); });
-  environment.append(...plan.environments.map((name) => element("option", { value: name }, name)));
-  const chosen = new Set((address.read().get("action") ?? "").split(",").filter(Boolean));
-  chips.append(...plan.actions.map(({ action, count }) => {
-    const button = element("button", { type: "button", "aria-pressed": String(chosen.has(action)) }, `${action} ${count}`);
-    button.addEventListener("click", () => {
-      if (!chosen.delete(action)) chosen.add(action);
-      button.setAttribute("aria-pressed", String(chosen.has(action)));
-      show();
-    });
-    return button;
-  }));
-  search.value = address.read().get("q") ?? "";
-  environment.value = address.read().get("environment") ?? "";
-  const show = () => {
-    const found = plan.changes.filter((change) =>
-      (!chosen.size || chosen.has(change.action)) &&
-      (!environment.value || change.environment === environment.value) &&
-      matches(change.searched, search.value));
-    byId("shown").textContent = plan.changes.length ? `${found.length} of ${plan.changes.length}` : "none change";
-    fill(byId("list"), found, (change) => row(change, plan));
-    address.write({ q: search.value, environment: environment.value, action: [...chosen].join(",") });
-  };
-  search.addEventListener("input", show);
-  environment.addEventListener("change", show);
-  byId("filters").addEventListener("submit", (event) => event.preventDefault());
-  onSlash(search);
-  show();
+unpack().then((plan) => {
+  plan.changes.forEach((change) => { change.chips = [change.action]; });
+  listing({
+    items: plan.changes, chips: plan.actions, key: "action", select: plan.environments,
+    searched, draw: (change) => row(change, plan), none: "none change",
+  });
   shared(plan);
-  findings(plan);
+  findings(plan.findings, plan.link);
   document.documentElement.dataset.ready = "true";
-}
-
-unpack().then(begin);
+});

@@ -1,0 +1,1 @@
+"""All environments and runs of a repository as they stand, and how they came to that."""

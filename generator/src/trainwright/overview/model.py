@@ -1,0 +1,55 @@
+"""The typed, frozen values that a report of a repository is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from trainwright.cluster.status import RunStatus
+from trainwright.model import Environment, Finding, Job
+from trainwright.overview.history import Event
+from trainwright.plan.model import CapacityCheck
+from trainwright.specs.demand import NOTHING, Demand
+from trainwright.specs.ledger import LedgerEntry
+from trainwright.specs.load import JobFile
+from trainwright.workspace import JobRun
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOverview:
+    """A job, the run it has, what that requests, and the runs that are finished.
+
+    `job` is None where its spec has errors, `demand` nothing where nothing is active.
+    """
+
+    file: JobFile
+    run: JobRun
+    job: Job | None
+    demand: Demand = NOTHING
+    finished: tuple[LedgerEntry, ...] = ()
+    live: RunStatus | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentOverview:
+    """An environment with its jobs, and whether everything active fits what is finite there."""
+
+    name: str
+    environment: Environment | None  # None where its own file has errors
+    jobs: tuple[JobOverview, ...]
+    active: Demand
+    fits: tuple[CapacityCheck, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """A repository; `events` are the newest first."""
+
+    environments: tuple[EnvironmentOverview, ...]
+    events: tuple[Event, ...]
+    findings: tuple[Finding, ...]
+    sources: Mapping[str, tuple[str, ...]] = field(repr=False)
+
+    @property
+    def jobs(self) -> tuple[JobOverview, ...]:
+        return tuple(job for environment in self.environments for job in environment.jobs)

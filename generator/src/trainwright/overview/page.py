@@ -1,0 +1,179 @@
+"""The report as one file for a browser."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+from trainwright.model import Data, Severity
+from trainwright.overview.collect import outcomes
+from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
+from trainwright.plan import words
+from trainwright.reports.page import AuthoredLines, document, finding_data, placed
+from trainwright.reports.report import by_weight
+from trainwright.runs.decision import Held
+
+_WEEKS = 52
+_KINDS = ("began", "succeeded", "failed", "over")
+_OVER = frozenset({"cancelled", "removed", "replaced"})
+_WIDTH = 10  # of a week in the picture
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Style:
+    """`command` gives the same report again; `link` is an address that paths are added to."""
+
+    command: str
+    link: str = ""
+    commit: str = ""
+
+
+def render(found: Overview, style: Style) -> str:
+    """The page, the same bytes for the same repository."""
+    lines = AuthoredLines(found.sources)
+    errors = sum(finding.severity is Severity.ERROR for finding in found.findings)
+    data = {
+        "link": style.link if style.link.startswith(("https://", "http://")) else "",
+        "environments": [one.name for one in found.environments],
+        "hours": max((job.demand.hours.high for job in found.jobs), default=0),
+        "jobs": [_job(job) for job in found.jobs],
+        "events": [
+            {
+                "commit": event.commit,
+                "when": event.when,
+                "subject": event.subject,
+                "job": str(event.file),
+                "object": event.object,
+                "what": event.what,
+            }
+            for event in found.events
+        ],
+        "findings": [finding_data(finding, lines) for finding in by_weight(found.findings)],
+    }
+    return document(
+        "report",
+        "Report of training jobs",
+        data,
+        verdict=_verdict(found, errors),
+        tone="danger" if errors else "",
+        facts=[("commit", style.commit[:10])] if style.commit else [],
+        environments=[_environment(one) for one in found.environments],
+        weeks=_timeline(found),
+        command=style.command,
+    )
+
+
+def _verdict(found: Overview, errors: int) -> str:
+    states = Counter(job.run.state.value for job in found.jobs)
+    held = sum(bool(job.run.held) for job in found.jobs)
+    parts = [f"{len(found.environments):,} environments, {len(found.jobs):,} jobs"]
+    parts += [f"{count:,} {state}" for state, count in sorted(states.items())]
+    parts += [f"{held:,} behind what is written"] if held else []
+    parts += [f"{errors:,} error{'' if errors == 1 else 's'}"] if errors else []
+    return " · ".join(parts)
+
+
+def _environment(one: EnvironmentOverview) -> Data:
+    return {
+        "name": one.name,
+        "jobs": f"{len(one.jobs):,} job{'' if len(one.jobs) == 1 else 's'}",
+        "asked": ", ".join(words.asked(one.active)),
+        "bars": [words.bar(fit) for fit in one.fits],
+    }
+
+
+def _job(one: JobOverview) -> Data:
+    job = one.job
+    return {
+        "job": str(one.file),
+        "environment": one.file.environment,
+        "file": one.file.path,
+        "state": one.run.state.value,
+        "status": one.run.status,
+        "object": one.run.object,
+        "target": one.run.target,
+        "image": job.image.reference if job else "",
+        "pool": job.pool.name if job and job.pool else "",
+        "queue": job.queue if job else "",
+        "asked": ", ".join(words.asked(one.demand)),
+        "hours": one.demand.hours.high,
+        "held": [_held(held) for held in one.run.held],
+        "finished": [
+            {
+                "object": entry.object,
+                "outcome": entry.outcome,
+                "date": entry.finished,
+                "reason": " ".join(filter(None, (entry.reason, entry.note))),
+            }
+            for entry in one.finished
+        ],
+        "live": _live(one),
+    }
+
+
+def _live(one: JobOverview) -> Data:
+    if one.live is None:
+        return None
+    state = one.live.state
+    return {"phase": state.phase.value, "reason": state.reason, "message": state.message}
+
+
+def _held(held: Held) -> Data:
+    before, after = (words.value(held.path, side) for side in (held.before, held.after))
+    text = f"{held.path.dotted}: {before} → {after}"
+    return {"text": text, **placed(held.place, AuthoredLines({}))}
+
+
+def _timeline(found: Overview) -> Data:
+    """Runs that began and ended per week, as bars; up to the newest event, whatever day it is."""
+    happened = [(_monday(date), kind) for date, kind in _happened(found)]
+    if not happened:
+        return {"bars": [], "width": 0, "said": "", "count": 0}
+    last = max(week for week, _ in happened)
+    first = max(min(week for week, _ in happened), last - timedelta(weeks=_WEEKS - 1))
+    counts = Counter(one for one in happened if one[0] >= first)
+    weeks = [first + timedelta(weeks=n) for n in range((last - first).days // 7 + 1)]
+    highest = max(sum(counts[week, kind] for kind in _KINDS) for week in weeks)
+    began = sum(count for (_, kind), count in counts.items() if kind == "began")
+    return {
+        "bars": list(_bars(weeks, counts, highest)),
+        "width": max(len(weeks), 12) * _WIDTH,
+        "said": f"{began:,} runs began between {first} and {last + timedelta(days=6)}",
+        "count": len(found.events),
+    }
+
+
+def _bars(
+    weeks: list[date], counts: Mapping[tuple[date, str], int], highest: int
+) -> Iterator[Mapping[str, Data]]:
+    for position, week in enumerate(weeks):
+        top = 100.0
+        for kind in _KINDS:
+            if count := counts.get((week, kind), 0):
+                height = 96 * count / highest
+                top -= height
+                yield {
+                    "kind": kind,
+                    "x": position * _WIDTH + 1,
+                    "y": round(top, 2),
+                    "height": round(height, 2),
+                    "said": f"week of {week}: {count:,} {kind}",
+                }
+
+
+def _happened(found: Overview) -> Iterator[tuple[date, str]]:
+    for event in found.events:
+        day = datetime.fromisoformat(event.when).date()
+        if event.what in _OVER:
+            yield day, "over"
+        elif event.what == "began":
+            yield day, "began"
+    for _, entry in outcomes(found):
+        if entry.finished:
+            yield date.fromisoformat(entry.finished), entry.outcome
+
+
+def _monday(day: date) -> date:
+    return day - timedelta(days=day.weekday())

@@ -1,0 +1,63 @@
+// Every job with its run, what that is behind, its finished runs, and what happened in git.
+
+const tones = { rendered: "good", active: "good", suspended: "warning", "not rendered": "warning", unreadable: "danger" };
+
+function facts(pairs) {
+  const rows = pairs.filter(([, value]) => value);
+  return element("table", { class: "list" }, element("tbody", {}, ...rows.map(([name, value]) =>
+    element("tr", {}, element("th", { scope: "row" }, name), element("td", {}, value)))));
+}
+
+function details(job, link) {
+  const parts = [facts([
+    ["source", placed({ file: job.file, line: 1 }, link, job.file)], ["target", job.target],
+    ["image", job.image], ["pool", job.pool], ["queue", job.queue], ["requests", job.asked],
+    ["cluster", job.live && [job.live.phase, job.live.reason, job.live.message].filter(Boolean).join(": ")],
+  ])];
+  if (job.held.length) {
+    parts.push(element("p", {}, "Behind what is written now, until ", element("code", {}, `trainwright rerun ${job.job}`), ":"), causes(job.held, link));
+  }
+  if (job.finished.length) {
+    parts.push(element("table", { class: "list" },
+      element("caption", {}, "Finished runs"),
+      element("thead", {}, element("tr", {}, ...["object", "outcome", "date", "reason"].map((name) => element("th", { scope: "col" }, name)))),
+      element("tbody", {}, ...job.finished.map((run) =>
+        element("tr", {}, ...[run.object, run.outcome, run.date, run.reason].map((value) => element("td", {}, value)))))));
+  }
+  return element("div", { class: "body" }, ...parts);
+}
+
+function row(job, report) {
+  const why = job.held.length ? `behind ${job.held[0].text}${job.held.length > 1 ? `, and ${job.held.length - 1} more` : ""}` : "";
+  const live = job.live ? `in the cluster: ${job.live.phase}` : null;
+  return folded(element("summary", {},
+    element("span", { class: `badge ${tones[job.state] ?? ""}` }, job.status),
+    element("span", { class: "job" }, job.job),
+    element("span", {}, element("code", {}, job.object), why ? element("br") : null, why, live ? element("br") : null, live),
+    element("span", { class: "asked" }, job.asked, job.hours > 0 ? spark(job.hours / report.hours) : null)),
+  () => details(job, report.link));
+}
+
+function events(list) {
+  const target = byId("events");
+  if (!target) return;
+  target.closest("details").addEventListener("toggle", () => target.children.length ||
+    fill(target, list, (event) => element("p", {},
+      element("time", { datetime: event.when }, event.when.slice(0, 10)), ` ${event.job} `,
+      element("strong", {}, event.what), ` ${event.object} `, element("span", { class: "muted" }, `${event.subject} (${event.commit.slice(0, 10)})`))));
+}
+
+unpack().then((report) => {
+  report.jobs.forEach((job) => { job.chips = [job.state, ...(job.held.length ? ["behind"] : []), ...(job.live ? [`cluster: ${job.live.phase}`] : [])]; });
+  const counts = new Map();
+  for (const chip of report.jobs.flatMap((job) => job.chips)) counts.set(chip, (counts.get(chip) ?? 0) + 1);
+  listing({
+    items: report.jobs, key: "state", select: report.environments, none: "no jobs",
+    chips: [...counts].map(([name, count]) => ({ name, count })),
+    searched: (job) => [job.job, job.status, job.object, job.image, job.pool, job.queue, ...job.held.map((one) => one.text)].join(" ").toLowerCase(),
+    draw: (job) => row(job, report),
+  });
+  events(report.events);
+  findings(report.findings, report.link);
+  document.documentElement.dataset.ready = "true";
+});
