@@ -99,7 +99,7 @@ class Client:
     async def stop(self) -> None:
         await self.client.shutdown_async(None)
         self.client.exit(None)
-        await self.client.stop()  # type: ignore[no-untyped-call]
+        await self.client.stop()
 
 
 def main() -> None:
