@@ -41,6 +41,7 @@ def _objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
             **fluxcd.acting(site),
             "prune": site.gitops.prune == "immediate",
             "wait": False,
+            "force": False,
         },
     }
     return (source, kustomization)
