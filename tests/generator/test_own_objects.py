@@ -213,6 +213,9 @@ def test_a_plan_names_each_object_and_its_line(repository: Repository) -> None:
     assert "ResourceQuota/team is changed" in _ok(
         repository, "plan", "--against", "main", "-o", "markdown"
     )
+    assert "ResourceQuota/team is changed" in _ok(
+        repository, "plan", "--against", "main", "-o", "html"
+    )
 
 
 def test_a_plan_is_blocked_by_a_wrong_object(repository: Repository) -> None:

@@ -13,6 +13,7 @@ from trainwright.plan.model import (
     Cause,
     EnvironmentPlan,
     JobChange,
+    ObjectChange,
     Plan,
     SharedFileImpact,
 )
@@ -52,6 +53,7 @@ def render(review: Plan, style: Style) -> str:
         tone="danger" if review.blocked else "",
         facts=_facts(review, style),
         environments=[_environment(found) for found in review.environments],
+        objects=[_object(change) for change in review.objects],
         command=style.command,
     )
 
@@ -68,6 +70,14 @@ def _environment(found: EnvironmentPlan) -> Data:
         "jobs": f"{found.jobs:,} job{'' if found.jobs == 1 else 's'}",
         "asked": ", ".join(words.asked(found.asked, sign=True)),
         "bars": [words.bar(fit) for fit in found.fits],
+    }
+
+
+def _object(change: ObjectChange) -> Data:
+    return {
+        "said": f"{change.object} is {change.action}",
+        "environment": change.environment,
+        "place": str(change.place),
     }
 
 
