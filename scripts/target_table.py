@@ -365,6 +365,9 @@ FEATURES = (
     Feature(name="pod priority", spec="priorityClass: high", shows=('"high"',)),
     Feature(name="container runtime", spec="runtimeClass: kata", shows=('"kata"',)),
     Feature(
+        name="another scheduler", spec="schedulerName: kai-scheduler", shows=('"kai-scheduler"',)
+    ),
+    Feature(
         name="longest duration", spec="maxDuration: 7777s", shows=("activeDeadlineSeconds: 7777",)
     ),
     Feature(
@@ -392,6 +395,12 @@ FEATURES = (
     Feature(
         name="annotations", spec="annotations: {example.com/a: b}", shows=('"example.com/a": "b"',)
     ),
+    Feature(name="labels of the pods", spec="podLabels: {rack: r7}", shows=('"rack": "r7"',)),
+    Feature(
+        name="annotations of the pods",
+        spec="podAnnotations: {example.com/nic: eth1}",
+        shows=('"example.com/nic": "eth1"',),
+    ),
     Feature(name="ServiceAccount", spec="serviceAccount: sa", shows=('serviceAccountName: "sa"',)),
     Feature(
         name="ServiceAccount that is made",
@@ -399,11 +408,62 @@ FEATURES = (
         shows=("kind: ServiceAccount",),
     ),
     Feature(
+        name="token of the ServiceAccount",
+        spec="serviceAccountToken: true",
+        shows=("automountServiceAccountToken: true",),
+    ),
+    Feature(
         name="user and groups",
         spec="security: {runAsUser: 1234, fsGroup: 4321}",
         shows=("runAsUser: 1234", 'user: "1234"'),
     ),
     Feature(name="capabilities", spec="security: {capabilities: [SYS_NICE]}", shows=("SYS_NICE",)),
+    Feature(
+        name="all rights of the node",
+        spec="security: {privileged: true}",
+        shows=("privileged: true",),
+    ),
+    Feature(name="no root", spec="security: {runAsNonRoot: true}", shows=("runAsNonRoot: true",)),
+    Feature(
+        name="privilege escalation",
+        spec="security: {allowPrivilegeEscalation: true}",
+        shows=("allowPrivilegeEscalation: true", "no-new-privileges:false"),
+    ),
+    Feature(
+        name="read-only root",
+        spec="security: {readOnlyRootFilesystem: true}",
+        shows=("readOnlyRootFilesystem: true", "read_only: true"),
+    ),
+    Feature(
+        name="further groups", spec="security: {supplementalGroups: [4242]}", shows=("[4242]",)
+    ),
+    Feature(
+        name="seccomp profile",
+        spec="security: {seccompProfile: {type: Unconfined}}",
+        shows=("Unconfined", "seccomp:unconfined"),
+    ),
+    Feature(
+        name="AppArmor profile",
+        spec="security: {appArmorProfile: {type: Unconfined}}",
+        shows=("appArmorProfile",),
+    ),
+    Feature(
+        name="SELinux options",
+        spec="security: {seLinuxOptions: {type: container_engine_t}}",
+        shows=("container_engine_t",),
+    ),
+    Feature(
+        name="kernel settings",
+        spec="security: {sysctls: [{name: net.ipv4.tcp_rmem, value: '1 2 3'}]}",
+        shows=("net.ipv4.tcp_rmem",),
+    ),
+    Feature(
+        name="host network",
+        spec="hostNetwork: true",
+        shows=("hostNetwork: true", "network_mode: host"),
+    ),
+    Feature(name="host IPC", spec="hostIPC: true", shows=("hostIPC: true",)),
+    Feature(name="host processes", spec="hostPID: true", shows=("hostPID: true",)),
     Feature(
         name="isolated network",
         spec="network: isolated",
@@ -477,6 +537,7 @@ kind: Environment
 namespace: training
 kubernetes: {version: "1.34"}
 podSecurity: privileged
+allow: [hostNetwork, hostIPC, hostPID, privileged, serviceAccountToken, podPatch]
 """
 _SPEC = """\
 apiVersion: trainwright.io/v1alpha1

@@ -34,7 +34,7 @@ spec:
   {{- with $values.runtimeClassName }}
   runtimeClassName: {{ quote . }}
   {{- end }}
-  {{- with include "training-job.given" (dict "values" $values "fields" (list "topologySpreadConstraints" "dnsPolicy" "dnsConfig" "hostAliases")) | trim }}
+  {{- with include "training-job.given" (dict "values" $values "fields" (list "topologySpreadConstraints" "hostNetwork" "hostIPC" "hostPID" "dnsPolicy" "dnsConfig" "hostAliases")) | trim }}
   {{- nindent 2 . }}
   {{- end }}
   {{- with $values.serviceAccountName }}

@@ -188,3 +188,198 @@ def test_a_probe_with_its_defaults_is_the_same_probe() -> None:
     forms = [normal_form(_job({}, {"readinessProbe": probe})) for probe in (short, full, other)]
     assert differences(forms[0], forms[1]) == ()
     assert len(differences(forms[0], forms[2])) == 1
+
+
+# --- the node and the cluster ---------------------------------------------------------------------
+
+OPEN = "podSecurity: privileged\n"
+USES = {
+    "hostNetwork": "hostNetwork: true\n",
+    "hostIPC": "hostIPC: true\n",
+    "hostPID": "hostPID: true\n",
+    "serviceAccountToken": "serviceAccountToken: true\n",
+    "privileged": "security:\n  privileged: true\n",
+}
+
+
+@pytest.mark.parametrize(("name", "use"), USES.items(), ids=USES)
+def test_what_is_not_allowed_is_an_error_at_its_line(
+    repository: Repository, name: str, use: str
+) -> None:
+    repository.write("prod/environment.yaml", _environment(OPEN))
+    repository.job("prod/llm", use)
+    done = repository.run("render", "--no-cache")
+    line = 11 if name == "privileged" else 10
+    assert f"error[TW027]: {use.splitlines()[-1].partition(':')[0].strip()}" in done.output.replace(
+        "security.", ""
+    )
+    assert f"llm.yaml:{line}:" in done.output
+    assert f"add {name} to allow" in done.output
+
+
+@pytest.mark.parametrize(("name", "use"), USES.items(), ids=USES)
+def test_what_is_allowed_is_rendered(repository: Repository, name: str, use: str) -> None:
+    repository.write("prod/environment.yaml", _environment(f"{OPEN}allow: [{name}]\n"))
+    text = _rendered(repository, use)
+    field = {"serviceAccountToken": "automountServiceAccountToken"}.get(name, name)
+    for pod in _pods(text):
+        (container,) = pod["containers"]
+        assert (pod | container["securityContext"])[field] is True
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_a_switch_that_is_off_needs_no_permission_and_is_no_other_run(
+    repository: Repository, use: str
+) -> None:
+    off = use.replace("true", "false")
+    assert _pods(_rendered(repository, off)) == _pods(_rendered(repository, ""))
+
+
+def test_what_the_environment_says_itself_is_allowed_by_that(repository: Repository) -> None:
+    defaults = "defaults: {hostNetwork: true, security: {privileged: true}}\n"
+    repository.write("prod/environment.yaml", _environment(OPEN + defaults))
+    assert "hostNetwork: true" in _rendered(repository, "")
+
+
+def test_what_a_base_or_all_environments_say_is_not(repository: Repository) -> None:
+    repository.write("prod/environment.yaml", _environment(OPEN))
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: "
+    repository.write("defaults.yaml", f"{head}Defaults\ndefaults:\n  hostIPC: true\n")
+    repository.write("base/jobs/big.yaml", f"{head}JobSpec\nname: big\nhostNetwork: true\n")
+    repository.job("prod/llm", "extends: base/big\n")
+    done = repository.run("render", "--no-cache")
+    assert "base/jobs/big.yaml:4:" in done.output
+    assert "defaults.yaml:4:" in done.output
+
+
+@pytest.mark.parametrize(
+    ("use", "line"),
+    [
+        ("hostNetwork: true\n", 10),
+        ("security:\n  runAsUser: 1000\n  privileged: true\n", 12),
+        ("security:\n  runAsUser: 1000\n  seccompProfile: {type: Unconfined}\n", 12),
+        ("security:\n  sysctls:\n    - {name: kernel.sem, value: '1'}\n", 12),
+        ("livenessProbe:\n  httpGet:\n    host: example.com\n    port: 80\n", 12),
+    ],
+)
+def test_pod_security_is_said_at_the_line_of_the_field(
+    repository: Repository, use: str, line: int
+) -> None:
+    allowed = "podSecurity: baseline\nallow: [hostNetwork, privileged]\n"
+    repository.write("prod/environment.yaml", _environment(allowed, "1.35"))
+    repository.job("prod/llm", use)
+    done = repository.run("check")
+    assert "error[TW707]" in done.output
+    assert f"llm.yaml:{line}:" in done.output
+
+
+def test_a_privileged_container_has_all_rights(repository: Repository) -> None:
+    repository.write("prod/environment.yaml", _environment(f"{OPEN}allow: [privileged]\n"))
+    text = _rendered(repository, "security: {privileged: true, capabilities: [IPC_LOCK]}\n")
+    for pod in _pods(text):
+        # The API refuses a privileged container that may not gain rights.
+        assert pod["containers"][0]["securityContext"] == {
+            "privileged": True,
+            "allowPrivilegeEscalation": True,
+            "capabilities": {"drop": [], "add": ["IPC_LOCK"]},
+        }
+
+
+SECURITY = """\
+security:
+  runAsNonRoot: true
+  readOnlyRootFilesystem: true
+  supplementalGroups: [4242]
+  seccompProfile: {type: Localhost, localhostProfile: a.json}
+  seLinuxOptions: {type: container_engine_t}
+  sysctls: [{name: net.ipv4.tcp_rmem, value: "1 2 3"}]
+"""
+
+
+def test_a_security_context_is_rendered_as_it_is_written(repository: Repository) -> None:
+    repository.write("prod/environment.yaml", _environment(OPEN))
+    written = yaml.safe_load(SECURITY)["security"]
+    for pod in _pods(_rendered(repository, SECURITY)):
+        context = pod["securityContext"] | pod["containers"][0]["securityContext"]
+        assert {key: context[key] for key in written} == written
+
+
+@pytest.mark.parametrize(
+    ("written", "policy"),
+    [("", "ClusterFirstWithHostNet"), ("dnsPolicy: ClusterFirst\n", "ClusterFirst")],
+)
+def test_ranks_in_the_hosts_network_find_each_other(
+    repository: Repository, written: str, policy: str
+) -> None:
+    repository.write("prod/environment.yaml", _environment(f"{OPEN}allow: [hostNetwork]\n"))
+    for pod in _pods(_rendered(repository, f"hostNetwork: true\n{written}")):
+        assert pod["dnsPolicy"] == policy
+
+
+def test_no_policy_holds_pods_in_the_hosts_network(repository: Repository) -> None:
+    repository.write("prod/environment.yaml", _environment(f"{OPEN}allow: [hostNetwork]\n"))
+    repository.job("prod/llm", "hostNetwork: true\nnetwork: isolated\n")
+    done = repository.run("check")
+    assert "error[TW022]" in done.output
+    assert "llm.yaml:10:" in done.output
+
+
+# --- schedulers and metadata ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("queueing", ["volcano", "coscheduling"])
+def test_a_scheduler_beside_that_of_the_gang_is_a_contradiction(
+    repository: Repository, queueing: str
+) -> None:
+    repository.write("prod/environment.yaml", _environment(f"queueing: {queueing}\n"))
+    repository.job("prod/llm", "gang: true\nschedulerName: kai-scheduler\n")
+    done = repository.run("check")
+    assert "llm.yaml:11:" in done.output
+    assert "gang needs the scheduler" in done.output
+    scheduler = {"coscheduling": "scheduler-plugins-scheduler"}.get(queueing, queueing)
+    text = _rendered(repository, f"gang: true\nschedulerName: {scheduler}\n")
+    assert {pod["schedulerName"] for pod in _pods(text)} == {scheduler}
+
+
+def test_a_scheduler_without_a_gang_is_rendered(repository: Repository) -> None:
+    text = _rendered(repository, "schedulerName: kai-scheduler\n")
+    assert {pod["schedulerName"] for pod in _pods(text)} == {"kai-scheduler"}
+
+
+@pytest.mark.parametrize("target", ["pytorchjob", "trainjob", "jobset", "job", "trainingjob"])
+def test_metadata_of_pods_is_not_that_of_the_object(repository: Repository, target: str) -> None:
+    extra = f"target: {target}\npodLabels: {{rack: r7}}\npodAnnotations: {{a.example/b: c}}\n"
+    text = _rendered(repository, extra)
+    metadata = [m for d in yaml.safe_load_all(text) if d for m in _templates(d)]
+    assert metadata
+    for pod in metadata:
+        assert pod["labels"]["rack"] == "r7"
+        assert pod["annotations"]["a.example/b"] == "c"
+    objects = [d for d in yaml.safe_load_all(text) if d and "metadata" in d]
+    assert objects
+    assert all("rack" not in body["metadata"]["labels"] for body in objects)
+
+
+def _templates(data: Data) -> list[dict[str, Any]]:
+    """The metadata of every pod template."""
+    if isinstance(data, dict):
+        own = [data["metadata"]] if "containers" in data.get("spec", {}) else []
+        return own + [found for value in data.values() for found in _templates(value)]
+    return [found for i in data for found in _templates(i)] if isinstance(data, list) else []
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "podLabels: {app.kubernetes.io/instance: x}\n",
+        'podLabels: {sidecar.istio.io/inject: "true"}\n',
+        'podAnnotations: {sidecar.istio.io/inject: "true"}\n',
+        "podLabels: {batch.kubernetes.io/job-name: x}\ntarget: job\n",
+    ],
+)
+def test_what_is_set_for_every_pod_is_reserved(repository: Repository, written: str) -> None:
+    repository.write("prod/environment.yaml", _environment("serviceMesh: istio\n"))
+    repository.job("prod/llm", written)
+    done = repository.run("check")
+    assert "error[TW026]" in done.output
+    assert "llm.yaml:10:" in done.output

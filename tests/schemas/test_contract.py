@@ -125,11 +125,6 @@ def _names(schema: dict[str, Any]) -> Iterator[str]:
             yield from (f"limits.{inner}" for inner in child["properties"])
 
 
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
 @pytest.mark.parametrize(
     ("schema", "cls", "unread", "unwritten", "flat"),
     [r[1:] for r in READ],
@@ -138,7 +133,7 @@ def _camel(name: str) -> str:
 def test_the_schema_names_what_the_code_reads(
     schema: dict[str, Any], cls: Any, unread: set[str], unwritten: set[str], flat: dict[str, str]
 ) -> None:
-    held = {_camel(field.name) for field in dataclasses.fields(cls)}
+    held = {model.spelled(field.name) for field in dataclasses.fields(cls)}
     assert unwritten <= held
     assert {flat.get(name, name) for name in held - unwritten} == set(_names(schema)) - unread
 

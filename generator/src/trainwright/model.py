@@ -152,7 +152,10 @@ NOT_WRITTEN = {"unwritten": True, "identity": False}  # known by where the rest 
 def spelled(name: str) -> str:
     """The name of a field as JSON has it: `node_selector` is nodeSelector."""
     first, *rest = name.split("_")
-    return first + "".join(map(str.capitalize, rest))
+    return first + "".join(p.upper() if p in _ACRONYMS else p.capitalize() for p in rest)
+
+
+_ACRONYMS = frozenset({"ipc", "pid"})  # which Kubernetes spells so: hostIPC
 
 
 # --- the environment -------------------------------------------------------------------------
@@ -313,6 +316,7 @@ class Environment:
     budget: Budget = Budget()
     secrets: tuple[str, ...] = ()  # Secrets that exist, however made; empty when not declared
     pod_security: Literal["restricted", "baseline", "privileged"] = "restricted"
+    allow: tuple[str, ...] = ()  # what jobs may take beyond their share of a node or a cluster
     service_mesh: Literal["istio", "linkerd", "none"] = "none"
     shared_changes: Literal["hold", "start"] = "hold"  # what an edit of a shared file does to runs
     severities: Mapping[str, SeverityOverride] = field(default_factory=dict)
@@ -676,6 +680,15 @@ class Security:
     run_as_group: int | None = None
     fs_group: int | None = None
     capabilities: tuple[str, ...] = ()
+    privileged: bool | None = field(default=None, metadata=written(read=_true))
+    run_as_non_root: bool | None = None  # None: decided by `values`
+    allow_privilege_escalation: bool | None = field(default=None, metadata=written(read=_true))
+    read_only_root_filesystem: bool | None = field(default=None, metadata=written(read=_true))
+    supplemental_groups: tuple[int, ...] = ()
+    seccomp_profile: Mapping[str, Data] = field(default_factory=dict)
+    app_armor_profile: Mapping[str, Data] = field(default_factory=dict)
+    se_linux_options: Mapping[str, Data] = field(default_factory=dict)
+    sysctls: tuple[Mapping[str, Data], ...] = ()
 
 
 def _container_mounts(written: Mapping[str, Data]) -> dict[str, tuple[Mount, ...]]:
@@ -782,6 +795,7 @@ class Job:
     gang: bool | None = field(default=None, metadata=written(read=_true, derived=True))
     priority_class: str = field(default="", metadata=written(pod="priorityClassName"))
     runtime_class: str = field(default="", metadata=written(pod="runtimeClassName"))
+    scheduler_name: str = field(default="", metadata=written(pod="schedulerName"))
     max_duration: int | None = field(
         default=None, metadata=written(read=seconds, identity=False, derived=True)
     )
@@ -799,13 +813,19 @@ class Job:
     )
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+    pod_labels: Mapping[str, str] = field(default_factory=dict)
+    pod_annotations: Mapping[str, str] = field(default_factory=dict)
     service_account: str = ""
     create_service_account: bool | None = field(
         default=None, metadata=written(read=_true, derived=True)
     )
+    service_account_token: bool | None = field(default=None, metadata=written(read=_true))
     network: Literal["", "isolated"] = field(
         default="", metadata=written(read=_unless("open"), derived=True)
     )
+    host_network: bool | None = field(default=None, metadata=written(pod="hostNetwork", read=_true))
+    host_ipc: bool | None = field(default=None, metadata=written(pod="hostIPC", read=_true))
+    host_pid: bool | None = field(default=None, metadata=written(pod="hostPID", read=_true))
     dns_policy: str = field(default="", metadata=written(pod="dnsPolicy"))
     dns_config: Mapping[str, Data] = field(default_factory=dict, metadata=written(pod="dnsConfig"))
     host_aliases: tuple[Mapping[str, Data], ...] = field(

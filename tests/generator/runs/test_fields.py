@@ -105,6 +105,11 @@ PROBE = {"exec": {"command": ["true"]}}
 SPREAD = [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "ScheduleAnyway"}]
 QUEUED = {"queue": "team"}
 KUEUE = {**PLACE, "queueing": "kueue", "kueue": {"version": "0.19"}}
+OPEN = {
+    **PLACE,
+    "podSecurity": "privileged",
+    "allow": ["hostNetwork", "hostIPC", "hostPID", "serviceAccountToken"],
+}
 VOLCANO = {**PLACE, "queueing": "volcano"}
 # What a field says after the edit, and what must be there for it: of the job, of the environment.
 EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
@@ -137,6 +142,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "gang": (True, {"nodes": 2}, VOLCANO),
     "priorityClass": ("batch", {}, PLACE),
     "runtimeClass": ("nvidia", {}, PLACE),
+    "schedulerName": ("kai-scheduler", {}, PLACE),
     "maxDuration": ("3h", {}, PLACE),
     "retries": (2, {}, PLACE),
     "gracePeriod": ("90s", {}, PLACE),
@@ -148,9 +154,15 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "topologySpread": (SPREAD, {}, PLACE),
     "labels": ({"team": "a"}, {}, PLACE),
     "annotations": ({"owner": "b"}, {}, PLACE),
+    "podLabels": ({"team": "a"}, {}, PLACE),
+    "podAnnotations": ({"owner": "b"}, {}, PLACE),
     "serviceAccount": ("trainer", {}, PLACE),
     "createServiceAccount": (True, {}, PLACE),
+    "serviceAccountToken": (True, {}, OPEN),
     "network": ("isolated", {}, PLACE),
+    "hostNetwork": (True, {}, OPEN),
+    "hostIPC": (True, {}, OPEN),
+    "hostPID": (True, {}, OPEN),
     "dnsPolicy": ("Default", {}, PLACE),
     "dnsConfig": ({"nameservers": ["10.0.0.10"]}, {}, PLACE),
     "hostAliases": ([{"ip": "10.0.0.7", "hostnames": ["nas"]}], {}, PLACE),
@@ -272,6 +284,7 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "secrets": ({}, {"secrets": {"hf": {"description": "by hand"}}}),
     "sharedChanges": ({}, {"sharedChanges": "start"}),
     "images": ({}, {"images": {"registries": ["registry.example.com/"], "requireDigest": False}}),
+    "allow": ({}, {"allow": ["hostNetwork"]}),
     "budget": ({}, {"budget": {"gpuHours": 9, "cost": 9, "owner": "a"}}),
     "severities": ({}, {"severities": {"TW111": "off"}}),
     "waivers": ({}, {"waivers": [{"rule": "TW111", "reason": "because", "until": "2030-01-01"}]}),

@@ -219,6 +219,13 @@ RESERVED = Diagnostic(
     effect="Pods have one value of each: what is written here would be lost, or refused.",
     remedy="Remove it, or use another name.",
 )
+NOT_ALLOWED = Diagnostic(
+    id="TW027",
+    name="not-allowed-here",
+    summary="What takes more of a node or a cluster than its share is allowed by the environment.",
+    effect="The host's namespaces, its devices or the API server are open to the job's code.",
+    remedy="Remove it, or add it to allow in environment.yaml.",
+)
 FILE = Diagnostic(
     id="TW029",
     name="unusable-file",
@@ -400,6 +407,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         NAME_LENGTH,
         PLACED_BY_FLAVOR,
         RESERVED,
+        NOT_ALLOWED,
         FILE,
         WAIVER_EXPIRED,
         WAIVER_UNUSED,

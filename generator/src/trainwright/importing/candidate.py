@@ -13,7 +13,7 @@ from trainwright.importing.choice import Choice
 from trainwright.importing.generated import is_generated
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
-from trainwright.kinds import TARGETS
+from trainwright.kinds import TARGETS, predicted
 from trainwright.model import (
     CONTAINER_FIELDS,
     JOB_FIELDS,
@@ -60,12 +60,15 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "state": "suspended" if run.suspended else None,
         **_placement(pod, choice.pool),
         **_given(pod),
-        "labels": _labels({**run.labels, **run.pods[0].labels}),
+        "labels": _labels(run.labels),
+        "podLabels": _labels(_beyond(run.pods[0].labels, run.labels)),
+        "podAnnotations": _annotations(run.pods[0].annotations),
         "annotations": {k: v for k, v in run.annotations.items() if not is_generated(k)},
         "serviceAccount": pod.service_account,
+        "serviceAccountToken": _asked_token(source),
         "network": "isolated" if run.isolated else None,
         "metrics": beside.metrics(source.manifests(), pod),
-        "security": _security(run),
+        "security": _security(run, pod),
         "lattice": dict(run.own),
     }
     order = (*_API, *JOB_FIELDS)
@@ -345,10 +348,28 @@ def _given(pod: Pod) -> dict[str, Data]:
     """What pods and containers say in the words of a spec."""
     of_pod = {**pod.placement, **pod.rest.get("pod", {})}
     of_container = pod.rest.get("container", {})
+    if of_pod.get("hostNetwork"):  # where a spec has another default
+        of_pod = {"dnsPolicy": "ClusterFirst", **of_pod}
     return {
         **{spelled(name): of_pod.get(key) for name, key in POD_FIELDS.items()},
         **{spelled(name): of_container.get(key) for name, key in CONTAINER_FIELDS.items()},
     }
+
+
+def _asked_token(source: Source) -> bool | None:
+    """Whether the pods say themselves that they have a token, which they mostly have unasked."""
+    operator, manifest = predicted.find(source.manifests())
+    return operator.pods(manifest, source.manifests(), None).pods[0].token or None
+
+
+def _beyond(own: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in own.items() if others.get(key) != value}
+
+
+def _annotations(annotations: Mapping[str, str]) -> dict[str, str]:
+    """What people write; a topology has a field of its own."""
+    topology = {_TOPOLOGY.format(kind) for kind in ("required", "preferred")}
+    return {k: v for k, v in annotations.items() if k not in topology and not is_generated(k)}
 
 
 def _labels(labels: Mapping[str, str]) -> dict[str, Data]:
@@ -359,11 +380,20 @@ def _labels(labels: Mapping[str, str]) -> dict[str, Data]:
     }
 
 
-def _security(run: NormalForm) -> dict[str, Data]:
+_PROFILES = ("seccompProfile", "appArmorProfile", "seLinuxOptions", "sysctls", "supplementalGroups")
+_SWITCHES = ("privileged", "allowPrivilegeEscalation", "readOnlyRootFilesystem")
+
+
+def _security(run: NormalForm, pod: Pod) -> dict[str, Data]:
     context = run.pods[0].security
     found = {key: context.get(key) for key in ("runAsUser", "runAsGroup", "fsGroup")}
     added = (context.get("capabilities") or {}).get("add")
     found["capabilities"] = [name.removeprefix("CAP_") for name in added] if added else None
+    # Only what is written: some of it is there otherwise too, and a spec has its own defaults.
+    written = {**pod.security.get("pod", {}), **pod.security.get("container", {})}
+    found |= {key: True for key in _SWITCHES if written.get(key) is True}
+    found |= {key: written[key] for key in _PROFILES if written.get(key)}
+    found["runAsNonRoot"] = written.get("runAsNonRoot")
     return {key: value for key, value in found.items() if value is not None}
 
 

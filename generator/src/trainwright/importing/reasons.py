@@ -48,10 +48,6 @@ _BY_POINTER = (
     ),
     Reason("**/managedBy", "the cluster's own controller is meant to run it", Loss.BEHAVIOUR),
     Reason(
-        "**/template/metadata/annotations/**",
-        "a spec's are the object's own; serviceMesh of the environment keeps sidecars away",
-    ),
-    Reason(
         "**/initContainers/**",
         "there are none in a spec: do it in the image or the entrypoint",
         Loss.CANNOT_RUN,
@@ -70,9 +66,6 @@ _BY_POINTER = (
     ),
     Reason("**/tty", "no terminal is attached to it", Loss.COSMETIC),
     Reason("**/stdin", "no terminal is attached to it", Loss.COSMETIC),
-    Reason("**/hostNetwork", "a spec has no namespaces of the host"),
-    Reason("**/hostIPC", "a spec has no namespaces of the host; shm sizes /dev/shm"),
-    Reason("**/hostPID", "a spec has no namespaces of the host"),
     Reason("**/hostPath/type", "a folder that is not there already is the node's affair"),
     Reason("**/restartPolicy", "use retries", Loss.BEHAVIOUR),
     Reason("**/backoffLimit", "use retries", Loss.BEHAVIOUR),
@@ -92,9 +85,7 @@ _BY_POINTER = (
     Reason(
         "**/podGroupPolicy/**", "use gang, in an environment with a gang scheduler", Loss.BEHAVIOUR
     ),
-    Reason("**/schedulerName", "use gang, in an environment with a gang scheduler", Loss.BEHAVIOUR),
     Reason("**/network/**", "the target sets how pods find each other", Loss.COSMETIC),
-    Reason("**/runAsNonRoot", "podSecurity: restricted of the environment sets it", Loss.BEHAVIOUR),
     Reason(
         "**/dependsOn/**", "a job spec is one group of pods: it starts at once", Loss.CANNOT_RUN
     ),
@@ -169,8 +160,11 @@ _DECIDED_BY = (
     ),
     (r"pods\.\d+\.placement\.(\w+)", r"\1"),
     (r"pods\.\d+\.security", "security"),
-    (r"(pods\.\d+\.)?labels", "labels"),
-    (r"(pods\.\d+\.)?annotations", "annotations"),
+    (r"labels", "labels"),
+    (r"annotations", "annotations"),
+    (r"pods\.\d+\.labels", "podLabels"),
+    (r"pods\.\d+\.annotations", "podAnnotations"),
+    (r"pods\.\d+\.token", "serviceAccountToken"),
     (r"pods\.\d+\.service_account", "serviceAccount"),
     (r"pods\.\d+\.program", "launcher"),
     (r"own", "lattice"),

@@ -62,6 +62,7 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     if placed_by_kueue(job, environment):
         yield from queueing.unplaceable(job)
     yield from queueing.unlabelled(job, environment)
+    yield from queueing.unschedulable(job, environment)
     yield from target.unsupported(job, environment)
 
 

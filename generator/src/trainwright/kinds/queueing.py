@@ -31,6 +31,18 @@ def gang_scheduler(job: Job, environment: Environment) -> str:
     return _SCHEDULERS.get(environment.queueing, "") if asked else ""
 
 
+def unschedulable(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """Refuses a scheduler beside the one that the job's gang or queue needs."""
+    gang = gang_scheduler(job, environment)
+    if gang and job.scheduler_name not in ("", gang):
+        asked = "gang" if job.gang else "queue"
+        yield Unsupported(
+            Pointer("/schedulerName"),
+            f"{asked} needs the scheduler {gang}, and schedulerName is {job.scheduler_name}",
+            f"Remove one of them (schedulerName: null, or {asked}: null).",
+        )
+
+
 def suspend(job: Job, environment: Environment) -> dict[str, Data]:
     """The run policy's `suspend`. Kueue owns it: in git it would evict a running job at a sync."""
     return {} if in_kueue(job, environment) else {"suspend": job.state == "suspended"}
@@ -95,12 +107,13 @@ _WRITTEN = tuple(
 def unlabelled(job: Job, environment: Environment) -> Iterator[Unsupported]:
     """Refuses labels of pods that are Kueue's."""
     for label in _WRITTEN if in_kueue(job, environment) else ():
-        if label in job.labels:
-            yield Unsupported(
-                Pointer.of("labels", label),
-                f"{label} is written by Kueue: a run that has another value never starts",
-                f"Remove it ({label}: null).",
-            )
+        for field, labels in (("labels", job.labels), ("podLabels", job.pod_labels)):
+            if label in labels:
+                yield Unsupported(
+                    Pointer.of(field, label),
+                    f"{label} is written by Kueue: a run that has another value never starts",
+                    f"Remove it ({label}: null).",
+                )
 
 
 def pod_groups(environment: Environment) -> tuple[GroupKind, ...]:

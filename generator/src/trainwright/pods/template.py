@@ -72,7 +72,11 @@ def pod(
         annotations=metadata.get("annotations") or {},
         pull_policy=container.get("imagePullPolicy", ""),
         pull_secrets=tuple(s["name"] for s in spec.get("imagePullSecrets") or ()),
-        placement={field: spec[field] for field in _PLACEMENT if spec.get(field)},
+        placement={
+            field: spec[field]
+            for field in _PLACEMENT
+            if spec.get(field) and spec[field] != _OWN_SCHEDULER
+        },
         service_account=spec.get("serviceAccountName") or spec.get("serviceAccount") or "",
         token=spec.get("automountServiceAccountToken"),
         starts_image=not container.get("command"),
@@ -80,6 +84,7 @@ def pod(
     )
 
 
+_OWN_SCHEDULER = "default-scheduler"  # as the API server writes it where nothing is said
 _PLACEMENT = (
     *("nodeSelector", "tolerations", "affinity"),
     *("priorityClassName", "runtimeClassName", "schedulerName"),

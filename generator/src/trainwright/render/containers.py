@@ -53,11 +53,29 @@ def place(mount: Mount) -> dict[str, Data]:
 
 
 def security(asked: Security) -> dict[str, Data]:
-    """What a container may do: what it asks for, and nothing else."""
-    ids = {"runAsUser": asked.run_as_user, "runAsGroup": asked.run_as_group}
+    """What a container may do, and as whom: what it asks for, and nothing else."""
+    ids = {
+        "runAsUser": asked.run_as_user,
+        "runAsGroup": asked.run_as_group,
+        "runAsNonRoot": asked.run_as_non_root,
+        "seccompProfile": dict(asked.seccomp_profile) or None,
+        "appArmorProfile": dict(asked.app_armor_profile) or None,
+        "seLinuxOptions": dict(asked.se_linux_options) or None,
+    }
+    return {**rights(asked), **{key: value for key, value in ids.items() if value is not None}}
+
+
+def rights(asked: Security) -> dict[str, Data]:
+    """What a container may do, of all that only containers say and no pod."""
     added = list(asked.capabilities)
+    # A privileged one has them all, and the API refuses one that may not gain rights.
+    dropped = [] if asked.privileged else ["ALL"]
+    switches = {
+        "privileged": asked.privileged,
+        "readOnlyRootFilesystem": asked.read_only_root_filesystem,
+    }
     return {
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"], **({"add": added} if added else {})},
-        **{key: value for key, value in ids.items() if value is not None},
+        "allowPrivilegeEscalation": bool(asked.privileged or asked.allow_privilege_escalation),
+        "capabilities": {"drop": dropped, **({"add": added} if added else {})},
+        **{key: True for key, value in switches.items() if value},
     }

@@ -12,7 +12,7 @@ from posixpath import join
 from trainwright import quantity
 from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.model import GIVEN, Data, Environment, File, Job, Security, Volume
+from trainwright.model import GIVEN, Data, Environment, File, Job, Volume
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import command
 from trainwright.pods.flags import flag_arguments
@@ -22,6 +22,7 @@ from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
 
 MANAGED_BY = "trainwright"
+_DNS_OF_HOST = "ClusterFirstWithHostNet"
 _DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take half of
 
 
@@ -57,10 +58,11 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         **({} if placed_by_kueue(job, environment) else _placement(job)),
         "affinity": dict(job.affinity),
         "podSecurityContext": _pod_security(job, environment),
-        "securityContext": containers.security(Security(capabilities=job.security.capabilities)),
+        "securityContext": containers.rights(job.security),
         "serviceAccountName": job.service_account or (name if job.create_service_account else ""),
         **_given(job),
-        "schedulerName": queueing.gang_scheduler(job, environment),
+        "schedulerName": queueing.gang_scheduler(job, environment) or job.scheduler_name,
+        "automountServiceAccountToken": job.service_account_token or "",
         "terminationGracePeriodSeconds": job.grace_period,
         "podPatches": [dict(job.pod_patch)] if job.pod_patch else [],
     }
@@ -79,7 +81,15 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 def _given(job: Job) -> dict[str, Data]:
     """The fields that pods and containers take as they are written."""
     written = {key: getattr(job, name) for name, key in GIVEN.items()}
-    return {key: list(v) if isinstance(v, tuple) else v for key, v in written.items()}
+    if job.host_network and not job.dns_policy and not TARGETS[job.target].envelope:
+        # Others than this ask the node's name servers, which know no rank of the run.
+        # https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
+        written["dnsPolicy"] = _DNS_OF_HOST
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in written.items()
+        if value is not None
+    }
 
 
 def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsupported]:
@@ -98,20 +108,28 @@ def reserved(job: Job, environment: Environment, name: str) -> Iterator[Unsuppor
             own = known.get(variable, value)
             if value != own and variable not in indexed.UNBUFFERED:
                 yield _reserved(target, Pointer.of(field, variable))
+    of_pods = merge(_metadata_for_others(job, environment), decided)
     labels = {
         **_own_labels(job, name),
         **_object_labels(job, environment),
-        **_mesh(job, environment).get("podLabels", {}),
-        **decided.get("podLabels", {}),
+        **of_pods.get("podLabels", {}),
     }
-    for label, value in job.labels.items():
-        if value != labels.get(label, value) or label in target.controller_labels:
-            yield _reserved(target, Pointer.of("labels", label))
+    for field, written in (("labels", job.labels), ("podLabels", job.pod_labels)):
+        for label, value in written.items():
+            if value != labels.get(label, value) or label in target.controller_labels:
+                yield _reserved(target, Pointer.of(field, label))
+    annotations = of_pods.get("podAnnotations", {})
+    for annotation, value in job.pod_annotations.items():
+        if value != annotations.get(annotation, value):
+            yield _reserved(target, Pointer.of("podAnnotations", annotation))
+
+
+_KINDS_OF_NAMES = {"labels": "label", "podLabels": "label", "podAnnotations": "annotation"}
 
 
 def _reserved(target: Target, at: Pointer) -> Unsupported:
     field, key = at.parts
-    what = "label" if field == "labels" else "variable"
+    what = _KINDS_OF_NAMES.get(field, "variable")
     message = f"the {what} {key} is set for every {target.kind}, and this one would be lost"
     return Unsupported(at, message, f"Remove it ({at.dotted}: null), or use another name.")
 
@@ -168,7 +186,16 @@ def _annotations(job: Job, environment: Environment) -> dict[str, str]:
 
 
 def _pod_metadata(job: Job, environment: Environment) -> dict[str, Data]:
-    """https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/"""
+    own = {"podLabels": dict(job.pod_labels), "podAnnotations": dict(job.pod_annotations)}
+    merged: dict[str, Data] = merge(own, _metadata_for_others(job, environment))
+    return merged
+
+
+def _metadata_for_others(job: Job, environment: Environment) -> dict[str, Data]:
+    """What Kueue and meshes read of the pods.
+
+    https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/
+    """
     topology = job.topology
     if topology is None:
         return _mesh(job, environment)
@@ -428,5 +455,15 @@ def _pod_security(job: Job, environment: Environment) -> dict[str, Data]:
     if job.security.fs_group is not None:
         # Without it the kubelet walks every file of a volume at each start.
         context["fsGroupChangePolicy"] = "OnRootMismatch"
-    context["seccompProfile"] = {"type": "RuntimeDefault"}
+    own = job.security
+    if own.run_as_non_root is not None and not TARGETS[job.target].envelope:
+        context["runAsNonRoot"] = own.run_as_non_root
+    more: dict[str, Data] = {
+        "supplementalGroups": list(own.supplemental_groups),
+        "appArmorProfile": dict(own.app_armor_profile),
+        "seLinuxOptions": dict(own.se_linux_options),
+        "sysctls": list(own.sysctls),
+    }
+    context |= {key: value for key, value in more.items() if value}
+    context["seccompProfile"] = dict(own.seccomp_profile) or {"type": "RuntimeDefault"}
     return context

@@ -7,7 +7,7 @@ https://github.com/kubernetes/pod-security-admission/tree/8f84a87/policy
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from trainwright.model import Data
@@ -110,7 +110,31 @@ def violations(template: PodTemplate, level: str, minor: int) -> Iterator[Hit]:
     pod = _Pod(template, level, minor)
     for check in _checks(level, minor, whole=not template.partial):
         if not check.exempts(pod):
-            yield from check.run(pod)
+            for hit in check.run(pod):
+                yield hit if hit.spec else replace(hit, spec=_authored(pod, hit.pointer))
+
+
+def _authored(pod: _Pod, pointer: str) -> Pointer:
+    """The field of a job spec that a field of a pod comes from; empty where none is known."""
+    holders = {container.pointer: _holder(container) for container in pod.containers}
+    for above, below in ((pod.pointer, Pointer()), *holders.items()):
+        inside = Pointer(pointer.removeprefix(above) if pointer.startswith(f"{above}/") else "")
+        if inside.startswith("/securityContext"):
+            return Pointer(f"{below}/security{inside.removeprefix('/securityContext')}")
+        if inside and inside.parts[0] in _GIVEN:
+            return Pointer(f"{below}{inside}")
+    return Pointer()
+
+
+_GIVEN = frozenset({"lifecycle", "livenessProbe", "readinessProbe", "startupProbe"})
+
+
+def _holder(container: Container) -> Pointer:
+    """Where a job spec has a container: the one that trains is the spec itself."""
+    if not container.init:
+        return Pointer()
+    native = container.body.get("restartPolicy") == "Always"
+    return Pointer.of("sidecars" if native else "initContainers", container.name)
 
 
 @lru_cache(maxsize=128)

@@ -163,6 +163,7 @@ ENVIRONMENT = (
         ("sharedChanges",),
         note="With `start`, what is held starts new runs, but for `gitops` and `maxDuration`.",
     ),
+    EnvironmentField(("allow",), note=_JUDGED),
     EnvironmentField(("budget",), note=_PLANNED),
     EnvironmentField(("severities",), note=_JUDGED),
     EnvironmentField(("waivers",), note=_JUDGED),

@@ -27,7 +27,7 @@ from trainwright.model import (
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.flags import misplaced
 from trainwright.pointer import Pointer
-from trainwright.specs import containers, convert, fabrics, files, pod_parts, pod_patch
+from trainwright.specs import allowed, containers, convert, fabrics, files, pod_parts, pod_patch
 from trainwright.specs.load import LoadedEnvironment
 from trainwright.specs.merge import Layered, merge
 from trainwright.specs.pod_parts import PodPart
@@ -127,6 +127,8 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _grace(job, spec)
     yield from _preflight(job, spec)
     yield from _flags(job, spec)
+    yield from _host_network(job, spec)
+    yield from allowed.problems(spec, environment)
     yield from pod_parts.problems(_pod_parts(spec), spec, environment.kubernetes_version)
     yield from pod_patch.problems(spec, environment.kubernetes_version)
 
@@ -333,12 +335,22 @@ def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
             yield _at(dx.CONTRADICTION, spec, at, message, remedy="Change it, or flagStyle.")
 
 
+def _host_network(job: Job, spec: Layered) -> Iterator[Finding]:
+    if job.host_network and job.network:
+        message = (
+            "a NetworkPolicy does not hold pods in the host's network, and network is isolated"
+        )
+        remedy = "Remove one of them (hostNetwork: null, or network: open)."
+        yield _at(dx.CONTRADICTION, spec, Pointer("/hostNetwork"), message, remedy=remedy)
+
+
 # What is written as Kubernetes has it: the field of a spec, the type that has it there, its name.
 _PARTS = (
     ("affinity", "PodSpec", "affinity"),
     *((spelled(name), "PodSpec", key) for name, key in POD_FIELDS.items()),
     *((spelled(name), "Container", key) for name, key in CONTAINER_FIELDS.items()),
 )
+_OF_SECURITY = ("seccompProfile", "appArmorProfile", "seLinuxOptions", "sysctls")
 
 
 # Volume sources of which the schema of a job says all that Kubernetes takes.
@@ -355,11 +367,24 @@ def _pod_parts(spec: Layered) -> Iterator[PodPart]:
         value = spec.data.get(field)
         if isinstance(value, Mapping | list) and value:
             yield PodPart(Pointer.of(field), value, type_, key)
+    yield from _security_parts(spec.data, Pointer(), "PodSecurityContext")
     for name, volume in spec.data.get("volumes", {}).items():
         for key in VOLUME_SOURCES & volume.keys() - _OWN_SOURCES:
             yield PodPart(Pointer.of("volumes", name, key), volume[key], "Volume", key)
     for field in ("initContainers", "sidecars"):
         for name, container in spec.data.get(field, {}).items():
-            for key in container.keys() & set(CONTAINER_PARTS):
-                if isinstance(container[key], Mapping | list):
-                    yield PodPart(Pointer.of(field, name, key), container[key], "Container", key)
+            yield from _container_parts(container, Pointer.of(field, name))
+
+
+def _container_parts(container: Mapping[str, Data], at: Pointer) -> Iterator[PodPart]:
+    for key in container.keys() & set(CONTAINER_PARTS):
+        if isinstance(container[key], Mapping | list):
+            yield PodPart(at / key, container[key], "Container", key)
+    yield from _security_parts(container, at, "SecurityContext")
+
+
+def _security_parts(holder: Mapping[str, Data], at: Pointer, type_: str) -> Iterator[PodPart]:
+    security = holder.get("security", {})
+    for key in _OF_SECURITY:
+        if key in security:
+            yield PodPart(at / "security" / key, security[key], type_, key)

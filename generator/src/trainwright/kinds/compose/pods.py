@@ -72,10 +72,16 @@ def _pod(file: Mapping[str, Data], name: str, service: Mapping[str, Data], index
         labels=_pairs(service.get("labels") or {}),
         annotations=_pairs(service.get("annotations") or {}),
         pull_policy=_PULL_POLICIES.get(service.get("pull_policy", ""), ""),
-        rest={"container": _container(service)},
+        rest={"container": _container(service), "pod": _host(service)},
         token=False,  # there is no cluster that it would be for
         starts_image=not service.get("entrypoint") and not service.get("command"),
     )
+
+
+def _host(service: Mapping[str, Data]) -> dict[str, Data]:
+    """The namespaces of the machine that a service shares."""
+    keys = (("network_mode", "hostNetwork"), ("ipc", "hostIPC"), ("pid", "hostPID"))
+    return {field: True for key, field in keys if service.get(key) == "host"}
 
 
 def _container(service: Mapping[str, Data]) -> dict[str, Data]:
@@ -116,6 +122,8 @@ def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
         container["allowPrivilegeEscalation"] = False
     if service.get("privileged"):
         container["privileged"] = True
+    if service.get("read_only"):
+        container["readOnlyRootFilesystem"] = True
     return {"pod": pod, "container": container} if container else {"pod": pod}
 
 

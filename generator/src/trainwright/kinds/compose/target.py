@@ -17,7 +17,9 @@ from trainwright.pods.flags import flag_words
 from trainwright.pointer import Pointer
 
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
-_OF_DOCKER = frozenset({"working_dir"})  # which it has as well, of what pods have
+_OF_DOCKER = frozenset({"working_dir", "host_network"})  # which it has as well, of what pods have
+_DEFAULT_PROFILE = "RuntimeDefault"
+_PROFILES = (_DEFAULT_PROFILE, "Unconfined")  # of seccomp, which have names in Docker
 _REMEDY = "Remove it, or use a target that runs on Kubernetes."
 
 
@@ -64,6 +66,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         Pointer("/gang"): job.gang,
         **{Pointer.of(spelled(f)): getattr(job, f) for f in GIVEN if f not in _OF_DOCKER},
         Pointer("/serviceAccount"): job.service_account,
+        Pointer("/serviceAccountToken"): job.service_account_token,
         Pointer("/createServiceAccount"): job.create_service_account,
         Pointer("/nodeSelector"): job.node_selector,
         Pointer("/tolerations"): job.tolerations,
@@ -179,6 +182,17 @@ def _unsupported_security(job: Job, environment: Environment) -> Iterator[Unsupp
             "restricted pod security requires a user other than root, and Docker does not",
             "Set security.runAsUser, or podSecurity: baseline in environment.yaml.",
         )
+    own = job.security
+    lacking = {
+        "runAsNonRoot": own.run_as_non_root,
+        "supplementalGroups": own.supplemental_groups,
+        "appArmorProfile": own.app_armor_profile,
+        "seLinuxOptions": own.se_linux_options,
+        "sysctls": own.sysctls,
+        "seccompProfile": own.seccomp_profile.get("type", _DEFAULT_PROFILE) not in _PROFILES,
+    }
+    for path in (Pointer.of("security", key) for key, value in lacking.items() if value):
+        yield Unsupported(path, f"a compose file has nothing like {path.dotted} here", _REMEDY)
     if job.network and job.metrics:
         yield Unsupported(
             Pointer("/metrics"),
@@ -249,6 +263,12 @@ TARGET = Target(
             fields=("annotations.*", "pods.*.annotations.*"),
         ),
         Deviation(
+            about="Labels of pods",
+            text="A container is both the object and the pod, and has the labels of both.",
+            fields=("labels.*",),
+            when=lambda job, _: bool(job.pod_labels),
+        ),
+        Deviation(
             about="Group of volumes",
             text="The process has the group `security.fsGroup`, but nothing gives it the files.",
             fields=("pods.*.security.fsGroupChangePolicy",),
@@ -257,7 +277,7 @@ TARGET = Target(
         Deviation(
             about="Metrics",
             text="They can be fetched on 127.0.0.1, and nothing does so by itself.",
-            fields=("beside.PodMonitor/*",),
+            fields=("beside.PodMonitor/*", "pods.*.ports.*"),
             when=lambda job, _: job.metrics is not None,
         ),
         Deviation(

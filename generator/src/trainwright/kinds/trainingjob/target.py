@@ -134,6 +134,12 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "a TrainingJob has no gang: Lattice starts between minSize and maxSize pods itself",
             "Remove gang (gang: null), or use target pytorchjob.",
         )
+    if job.security.app_armor_profile:
+        yield Unsupported(
+            Pointer("/security/appArmorProfile"),
+            "the pods of a TrainingJob do not have it yet: the API server would drop it",
+            "Remove it, or use target pytorchjob.",
+        )
     rendezvous = environment.targets[job.target].rendezvous_endpoint
     if job.network and (injects(job) or rendezvous):
         yield Unsupported(

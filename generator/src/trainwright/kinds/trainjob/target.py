@@ -92,6 +92,7 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
         **{Pointer.of(spelled(field)): getattr(job, field) for field in GIVEN},
         Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
         Pointer("/metrics"): job.metrics,
+        Pointer("/serviceAccountToken"): job.service_account_token,
         Pointer("/envFrom"): job.env_from,
         Pointer("/initContainers"): job.init_containers,
         Pointer("/sidecars"): job.sidecars,
@@ -109,6 +110,8 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
             Pointer("/podPatch"): job.pod_patch,
             Pointer("/image/pullSecrets"): job.image.pull_secrets,
             Pointer("/labels"): job.labels,
+            Pointer("/podLabels"): job.pod_labels,
+            Pointer("/podAnnotations"): job.pod_annotations,
             Pointer("/network"): job.network,
             Pointer("/topology"): job.topology,
             Pointer("/target"): environment.service_mesh

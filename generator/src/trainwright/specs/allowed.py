@@ -1,0 +1,61 @@
+"""What takes more of a node or a cluster than its share: only where an environment allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.findings import diagnostics as dx
+from trainwright.model import Data, Environment, Finding
+from trainwright.pointer import Pointer
+from trainwright.specs.merge import Layered, lookup
+
+# Layers that other people write than those who write environment.yaml.
+_OF_JOBS = frozenset({"defaults", "base", "job"})
+_HOST = ("hostNetwork", "hostIPC", "hostPID")
+_CONTAINERS = ("initContainers", "sidecars")  # of a spec, by name
+_PATCH = Pointer("/podPatch")
+
+
+def problems(spec: Layered, environment: Environment) -> Iterator[Finding]:
+    """Every use of something that the environment does not allow, at the line of the job or of a
+    layer that it shares with others. What environment.yaml itself says is allowed by that.
+    """
+    for name, at in _uses(spec.data):
+        if name not in environment.allow and spec.setter(at).label in _OF_JOBS:
+            message = f"{at.dotted} is not allowed in {environment.name}"
+            remedy = f"Remove it, or add {name} to allow in environment.yaml."
+            yield dx.NOT_ALLOWED.at(spec.origin(at), message, remedy=remedy, path=at)
+
+
+def _uses(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
+    """What is used, by its name in `allow`, and where."""
+    for name in (*_HOST, "serviceAccountToken"):
+        if data.get(name) is True:
+            yield name, Pointer.of(name)
+    holders = [Pointer()]
+    for kind in _CONTAINERS:
+        holders += [Pointer.of(kind, name) for name in data.get(kind) or {}]
+    for holder in holders:
+        at = holder / "security" / "privileged"
+        if lookup(data, at) is True:
+            yield "privileged", at
+    if data.get(_PATCH.last):
+        yield _PATCH.last, _PATCH
+        yield from _uses_of_patch(data)
+
+
+def _uses_of_patch(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
+    """The same in the words of a pod: a patch is no way around the others."""
+    spec = _PATCH / "spec"
+    fields = {
+        **{name: name for name in _HOST},
+        "automountServiceAccountToken": "serviceAccountToken",
+    }
+    for field, name in fields.items():
+        if lookup(data, spec / field) is True:
+            yield name, spec / field
+    for kind in ("containers", "initContainers"):
+        for index in range(len(lookup(data, spec / kind) or ())):
+            at = spec / kind / index / "securityContext" / "privileged"
+            if lookup(data, at) is True:
+                yield "privileged", at
