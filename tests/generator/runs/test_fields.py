@@ -108,7 +108,7 @@ KUEUE = {**PLACE, "queueing": "kueue", "kueue": {"version": "0.19"}}
 OPEN = {
     **PLACE,
     "podSecurity": "privileged",
-    "allow": ["hostNetwork", "hostIPC", "hostPID", "serviceAccountToken"],
+    "allow": ["hostNetwork", "hostIPC", "hostPID", "serviceAccountToken", "podPatch"],
 }
 VOLCANO = {**PLACE, "queueing": "volcano"}
 # What a field says after the edit, and what must be there for it: of the job, of the environment.
@@ -177,7 +177,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "preflight": ({"shm": "8Gi"}, {}, PLACE),
     "tracking": ({"project": "llm"}, {}, PLACE),
     "security": ({"runAsUser": 1000}, {}, PLACE),
-    "podPatch": ({"spec": {"hostUsers": False}}, {}, PLACE),
+    "podPatch": ({"spec": {"hostUsers": False}}, {}, OPEN),
     "lattice": ({"priority": 5}, {"target": "trainingjob"}, PLACE),
     "waivers": ({"TW111": {"reason": "because", "until": "2030-01-01"}}, {}, PLACE),
 }
