@@ -21,6 +21,7 @@ kind: Environment
 namespace: training
 kubernetes: {version: "1.33"}
 podSecurity: baseline
+allow: [podPatch, hostPID, privileged]
 pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8, nodeSelector: {pool: h100}}}
 targets:
 """ + "".join(f"  {name}: {options}\n" for name, options in TARGETS.items())

@@ -24,7 +24,7 @@ def problems(spec: Layered, environment: Environment) -> Iterator[Finding]:
         if name not in environment.allow and spec.setter(at).label in _OF_JOBS:
             message = f"{at.dotted} is not allowed in {environment.name}"
             remedy = f"Remove it, or add {name} to allow in environment.yaml."
-            yield dx.NOT_ALLOWED.at(spec.origin(at), message, remedy=remedy, path=at)
+            yield dx.NOT_ALLOWED.at(spec.key_origin(at), message, remedy=remedy, path=at)
 
 
 def _uses(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
