@@ -86,12 +86,16 @@ class Client:
         self._awaited = {(uri, version): future}
         return future
 
-    async def ask(self, method: str, path: Path, line: int, column: int) -> None:
-        params = {
-            "textDocument": {"uri": path.as_uri()},
-            "position": {"line": line, "character": column},
-        }
-        await self.client.protocol.send_request_async(method, params)
+    async def hover(self, path: Path, line: int, column: int) -> None:
+        document = types.TextDocumentIdentifier(path.as_uri())
+        params = types.HoverParams(document, types.Position(line, column))
+        await self.client.text_document_hover_async(params)
+
+    async def complete(self, path: Path, line: int, column: int) -> None:
+        document = types.TextDocumentIdentifier(path.as_uri())
+        params = types.CompletionParams(document, types.Position(line, column))
+        found = await self.client.text_document_completion_async(params)
+        assert found
 
     async def checked(self) -> None:
         await self.client.protocol.send_request_async("trainwright/checked", {})
@@ -171,9 +175,9 @@ async def _edits(client: Client, jobs: Sequence[Path], edits: int, chance: rando
             taken[kind].append(await timed(client.type(path, f"{body}\n{line}\n")))
             lines = body.splitlines()
             at = chance.randrange(len(lines))
-            asked = client.ask("textDocument/hover", path, at, 2)
+            asked = client.hover(path, at, 2)
             taken["hover"].append(await timed(asked))
-            asked = client.ask("textDocument/completion", path, len(lines), 0)
+            asked = client.complete(path, len(lines) + 1, 0)
             taken["completion"].append(await timed(asked))
             count += 3
     spent = (_cpu(client.process) - cpu) / count * 1000
@@ -205,7 +209,7 @@ async def _shared(client: Client, root: Path, jobs: Sequence[Path]) -> None:
         waiting = []
         done = asyncio.ensure_future(client.checked())
         while not done.done():
-            waiting.append(await timed(client.ask("textDocument/hover", jobs[1], 3, 2)))
+            waiting.append(await timed(client.hover(jobs[1], 3, 2)))
             await asyncio.sleep(0.01)
         taken = time.perf_counter() - before
         show(f"{name}: the open job", [first], "")

@@ -169,11 +169,11 @@ async def suggested(editor: Editor, path: str, text: str) -> dict[str, types.Com
 
 CASES = (
     ("pool: |\n", {"h100", "cpu"}, {"nodes"}),
-    ("pool: h|\n", {"h100", "cpu"}, set()),
+    ("pool: h|\n", {"h100"}, {"cpu"}),
     ("queue: |\n", {"vision"}, set()),
     ("extends: |\n", {"base/shared", "dev/other"}, {"dev/train"}),
     ("state: |\n", {"active", "suspended", "cancelled"}, set()),
-    ("tar|\n", {"target", "flags", "pool"}, {"image", "name", "nodes"}),
+    ("tar|\n", {"target"}, {"image", "flags"}),
     ("|\n", {"target", "flags"}, {"image", "name"}),
     ("checkpoint: {volume: |}\n", set(), {"h100"}),
     ("secrets: {A: {name: |\n", {"hf"}, set()),

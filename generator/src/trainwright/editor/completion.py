@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Literal
 
 from trainwright.editor import names
@@ -18,6 +19,7 @@ from trainwright.specs.merge import lookup
 from trainwright.specs.schema_errors import show
 
 _MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser says where that is
+_MOST = 200  # suggestions at once; more are left out until more is typed
 _PARTIAL = re.compile(r"[^\s,\[\]{}:#]*$")
 _CLOSED_BY = {"{": "}", "[": "]"}
 
@@ -39,6 +41,7 @@ class Completion:
 
     suggestions: tuple[Suggestion, ...]
     span: Span
+    whole: bool = True  # whether nothing was left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +64,9 @@ def complete(place: Place) -> Completion:
     if cursor is None or _is_comment(line):
         return Completion((), span)
     suggested = _keys(place, cursor) if cursor.key else _values(place, cursor.pointer)
-    return Completion(tuple(suggested), span)
+    typed = place.text.written(span).lower()
+    fitting = tuple(islice((one for one in suggested if typed in one.label.lower()), _MOST + 1))
+    return Completion(fitting[:_MOST], span, len(fitting) <= _MOST)
 
 
 def _is_comment(line: str) -> bool:

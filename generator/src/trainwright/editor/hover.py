@@ -11,6 +11,7 @@ from trainwright.editor.text import Position, Span
 from trainwright.model import Data, Finding
 from trainwright.pointer import Pointer
 from trainwright.reports.report import help_uri, rule, visible
+from trainwright.specs.load import JobFile
 from trainwright.specs.merge import BUILT_IN, Layer, lookup
 from trainwright.specs.schema_errors import show
 
@@ -78,6 +79,9 @@ def _named(place: Place) -> str:
     if identifier := names.rule_named(place):
         return next((one.about for one in names.rules() if one.text == identifier), "")
     value = _value(place)
+    if place.in_spec == "/extends":
+        folder, _, name = str(value).partition("/")
+        return names.base(place.session, JobFile(folder, name)).about
     found = names.possible(place, place.pointer, place.in_spec)
     return next((one.about for one in found if one.text == value), "")
 

@@ -33,11 +33,16 @@ _RULE_VALUES = re.compile(r"/waivers/[0-9]+/rule")
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """Something that has a name, where it is declared, and what is known of it."""
+    """Something that has a name, the file and the place that declare it, and what it says there."""
 
     text: str
     about: str = ""
-    at: Target | None = None
+    path: str = ""
+    pointer: Pointer = Pointer()  # noqa: RUF009 - it is a string
+
+    def target(self, session: Session) -> Target | None:
+        """Where it is declared."""
+        return target(session, self.path, self.pointer) if self.path else None
 
 
 def declared_as(in_spec: Pointer | None) -> str:
@@ -74,8 +79,8 @@ def declared(session: Session, environment: str, key: str) -> Iterator[Name]:
         for text, value in found.items() if isinstance(found, Mapping) else ():
             if text not in seen:
                 seen.add(text)
-                at = target(session, environment_path(name), Pointer.of(key, text))
-                yield Name(text, describe(key, text, value), at)
+                path = environment_path(name)
+                yield Name(text, describe(key, text, value), path, Pointer.of(key, text))
 
 
 def describe(key: str, name: str, value: Data) -> str:
@@ -91,13 +96,18 @@ def describe(key: str, name: str, value: Data) -> str:
 
 def _bases(session: Session, path: str) -> Iterator[Name]:
     """Every spec that may be extended, those that are only that first."""
-    workspace = session.workspace
-    jobs = [file for files in workspace.survey.jobs.values() for file in files]
-    for file in (*only_bases(session), *jobs):
+    for file in only_bases(session):
         if file.path != path:
-            document = session.text(file.path).document
-            about = value_at(document, "description")
-            yield Name(str(file), str(about or ""), target(session, file.path, "/name"))
+            yield base(session, file)
+    for file in session.jobs():  # thousands, which are not read for this
+        if file.path != path:
+            yield Name(str(file), "", file.path, Pointer("/name"))
+
+
+def base(session: Session, file: JobFile) -> Name:
+    """A spec that may be extended."""
+    about = value_at(session.text(file.path).document, "description")
+    return Name(str(file), str(about or ""), file.path, Pointer("/name"))
 
 
 def only_bases(session: Session) -> Iterator[JobFile]:

@@ -43,8 +43,8 @@ def _declared(place: Place, at: Pointer) -> Iterator[Target]:
         yield from _origin(place, spec, Pointer.of("volumes", str(value)))
     elif key := names.declared_as(at):
         for name in names.declared(session, place.environment, key):
-            if name.text == value and name.at is not None:
-                yield name.at
+            if name.text == value and (at_name := name.target(session)):
+                yield at_name
 
 
 def _set_by(place: Place) -> Iterator[Target]:
@@ -126,10 +126,13 @@ def _naming(data: Mapping[str, Data], key: str, name: str) -> Iterator[Pointer]:
 
 def extending(place: Place, path: str) -> Iterator[Target]:
     """The lines that extend a spec."""
-    session = place.session
+    session, name = place.session, str(job_of(path)).encode()
     for file in every(place):
+        raw = session.workspace.reader.raw(file.path)  # thousands, few of which have to be parsed
+        if file.path == path or not isinstance(raw, bytes) or name not in raw:
+            continue
         document = session.text(file.path).document
-        if document is not None and file.path != path and extended(document) == path:
+        if document is not None and extended(document) == path:
             yield target(session, file.path, "/extends")
 
 

@@ -30,7 +30,7 @@ from trainwright.specs.load import ENVIRONMENTS
 from trainwright.specs.tree import find_root
 
 _LOG = logging.getLogger(__name__)
-_SLICE = 0.02  # seconds of background work between two looks at what the editor asks
+_SETTLE = 0.5  # seconds between two reports of what the background has found
 _WATCHED = "**/environments/**"
 CHECKED = "trainwright/checked"  # a request that is answered when nothing is left to check
 
@@ -46,6 +46,7 @@ class Server:
         self._published: dict[str, tuple[types.Diagnostic, ...]] = {}
         self._awaited: dict[tuple[Path, str], None] = {}  # files whose text nobody has answered yet
         self._working: asyncio.Task[None] | None = None
+        self._edited = False
         self._said = ""
         self.protocol = LanguageServer("trainwright", __version__)
         for name, handler in self._notifications().items():
@@ -164,6 +165,7 @@ class Server:
 
     def _work(self) -> None:
         """See to it that what is stale is checked."""
+        self._edited = True
         if self._working is None or self._working.done():
             self._working = asyncio.get_running_loop().create_task(self._check())
 
@@ -173,17 +175,24 @@ class Server:
 
     async def _check(self) -> None:
         await asyncio.sleep(0)  # whatever the editor has sent by now is one edit
+        settled = 0.0
         while True:
-            for session in self._sessions.values():
-                session.check_open()
-                self._publish(session)
+            if self._edited:
+                self._edited = False
+                for session in self._sessions.values():
+                    session.check_open()
+                    self._publish(session)
+                settled = time.monotonic()
             pending = [each for each in self._sessions.values() if not each.is_checked]
+            for session in pending[:1]:
+                session.check_next()
+            if not pending or time.monotonic() - settled > _SETTLE:
+                for session in self._sessions.values():
+                    self._publish(session)
+                settled = time.monotonic()
             if not pending:
                 return
-            until = time.monotonic() + _SLICE
-            while time.monotonic() < until and not pending[0].is_checked:
-                pending[0].check_next()
-                await asyncio.sleep(0)
+            await asyncio.sleep(0)
 
     def _publish(self, session: Session) -> None:
         changed = session.settle(self._today())
@@ -253,7 +262,7 @@ class Server:
         found = completion.complete(place)
         span = self._to(place.session)(place.path, found.span).range
         items = [_item(one, span, index) for index, one in enumerate(found.suggestions)]
-        return types.CompletionList(is_incomplete=False, items=items)
+        return types.CompletionList(is_incomplete=not found.whole, items=items)
 
     # --- positions -------------------------------------------------------------------------------
 

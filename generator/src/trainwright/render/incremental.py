@@ -237,7 +237,7 @@ class IncrementalCheck:
             return ()
         known = {file.name: it for file in jobs if (it := self._checked.get(file))}
         folder = self.workspace.folder(name)
-        lost = (file for file in jobs if folder.record(file.name) is None)
+        lost = (file for file in jobs if file.name in known and not folder.record(file.name))
         check = EnvironmentCheck(
             name=name,
             jobs=jobs,
