@@ -30,6 +30,7 @@ LINES = (
     "pool: h100\n", "pool: gone\n", "nodes: 70\n", "state: cancelled\n", "state: suspended\n", "queue: team\n",
     "labels: {team: vision}\n", "labels: {team: null}\n", "waivers: {TW717: {reason: known, until: 2026-12-31}}\n",
     "waivers: {TW999: {reason: known, until: 2020-12-31}}\n", "flags: {lr: 0.1}\n", "run: 2\n", "nodse: 2\n",
+    "files: {/etc/a.json: {from: environments/dev/conf/a.json}}\n",
     "volumes: {data: {claim: data, mountPath: /data}}\n", "maxDuration: 4h\n",
     "volumes: {data: {create: {size: 1Gi}, mountPath: /data}}\n",
 )  # fmt: skip
@@ -52,12 +53,23 @@ BROKEN = (
     "\x00",
     "retries: 3\nretries: 4\n",
 )
+OBJECTS = (
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {a: b}\n", "kind: [\n", "",
+    "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: small-data}\nspec: {accessMode: [x]}\n",
+)  # fmt: skip
 LEDGERS = (
     "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\nruns: {}\n",
     "apiVersion: trainwright.io/v1alpha1\nkind: Ledger\n"
     "runs: {gone-12345678: {job: gone, outcome: succeeded, finished: 2026-01-01}}\n",
     "runs: 1\n",
 )
+
+
+OTHERS = {
+    "dev/ledger.yaml": LEDGERS,
+    "dev/objects/own.yaml": OBJECTS,
+    "dev/conf/a.json": ("{}", '{"a": 1}'),
+}
 
 
 def _text(path: str, chance: random.Random) -> str:
@@ -67,8 +79,8 @@ def _text(path: str, chance: random.Random) -> str:
         text, own = ENVIRONMENT, ENVIRONMENT_LINES
     elif "/jobs/" in path:
         text, own = JOB.replace("NAME", Path(path).stem), LINES
-    elif path.endswith("ledger.yaml"):
-        return chance.choice(LEDGERS)
+    elif path in OTHERS:
+        return chance.choice(OTHERS[path])
     else:
         return "apiVersion: trainwright.io/v1alpha1\nkind: Defaults\n" + chance.choice(DEFAULTS)
     text += "".join(chance.sample(own, chance.randrange(4)))
@@ -99,7 +111,7 @@ class Editor:
 
     def _path(self) -> str:
         return self.chance.choice(
-            (*JOBS, *JOBS, *ENVIRONMENTS[:2], "defaults.yaml", "dev/ledger.yaml", *ENVIRONMENTS)
+            (*JOBS, *JOBS, *ENVIRONMENTS[:2], "defaults.yaml", *OTHERS, *ENVIRONMENTS)
         )
 
     def write(self) -> set[str]:

@@ -177,6 +177,8 @@ class Workspace:
         """Whether the survey may differ because of a file: it came, went, or extends others."""
 
         def may_differ(path: str) -> bool:
+            if not path.startswith(f"{ENVIRONMENTS}/"):
+                return False
             if f"/{RENDERED}/" in path:
                 return self.tree.kind(environment_path(_environment(path))) != "file"
             was, now = before.reader.known(path), self.reader.raw(path)

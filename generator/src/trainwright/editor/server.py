@@ -14,23 +14,36 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from lsprotocol import types
 from pygls import uris
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
 
 from trainwright import __version__
-from trainwright.editor import completion, diagnostics, hover, navigation
+from trainwright.editor import (
+    actions,
+    completion,
+    diagnostics,
+    hover,
+    lenses,
+    navigation,
+    outline,
+    renaming,
+)
 from trainwright.editor.place import Place, Target
 from trainwright.editor.session import Session
 from trainwright.editor.text import Position, Span
 from trainwright.errors import SourceError
+from trainwright.reports.report import visible
 from trainwright.specs.load import ENVIRONMENTS
 from trainwright.specs.tree import find_root
 
 _LOG = logging.getLogger(__name__)
 _SETTLE = 0.5  # seconds between two reports of what the background has found
+_MOST_JOBS = 500  # in one answer; an editor asks again as more is typed
 _WATCHED = "**/environments/**"
 CHECKED = "trainwright/checked"  # a request that is answered when nothing is left to check
 
@@ -76,6 +89,14 @@ class Server:
             (types.TEXT_DOCUMENT_DEFINITION, self._definition, None),
             (types.TEXT_DOCUMENT_REFERENCES, self._references, None),
             (types.TEXT_DOCUMENT_COMPLETION, self._completion, completion),
+            (types.TEXT_DOCUMENT_CODE_ACTION, self._actions, None),
+            (types.TEXT_DOCUMENT_CODE_LENS, self._lenses, None),
+            (types.TEXT_DOCUMENT_PREPARE_RENAME, self._prepare_rename, None),
+            (types.TEXT_DOCUMENT_RENAME, self._rename, types.RenameOptions(prepare_provider=True)),
+            (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, self._symbols, None),
+            (types.WORKSPACE_SYMBOL, self._jobs, None),
+            (types.TEXT_DOCUMENT_FOLDING_RANGE, self._folds, None),
+            (types.TEXT_DOCUMENT_INLAY_HINT, self._hints, None),
         )
 
     # --- what the editor has open ----------------------------------------------------------------
@@ -263,6 +284,148 @@ class Server:
         span = self._to(place.session)(place.path, found.span).range
         items = [_item(one, span, index) for index, one in enumerate(found.suggestions)]
         return types.CompletionList(is_incomplete=not found.whole, items=items)
+
+    # --- edits that the editor makes -------------------------------------------------------------
+
+    def _actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        place = self._place(params.text_document, params.range.start)
+        if place is None:
+            return []
+        end = self.position(place.session, place.path, params.range.end)
+        span = Span(place.at, end)
+        found = actions.actions(place.session, place.path, span, self._today())
+        return [self._action(place.session, one) for one in found]
+
+    def _action(self, session: Session, action: actions.Action) -> types.CodeAction:
+        changes = {}
+        for path, raw in action.files.items():
+            old = session.workspace.reader.raw(path)
+            text = old.decode("utf-8", "replace") if isinstance(old, bytes) else ""
+            span, new = actions.difference(text, raw.decode("utf-8", "replace"))
+            edit = types.TextEdit(self._to(session)(path, span).range, new)
+            changes[self.uri(session, path)] = [edit]
+        solved = action.finding
+        return types.CodeAction(
+            title=visible(action.title),
+            kind=types.CodeActionKind.QuickFix if solved else types.CodeActionKind.Refactor,
+            diagnostics=[diagnostics.diagnostic(session, solved, self._to(session))]
+            if solved
+            else None,
+            is_preferred=action.preferred or None,
+            edit=types.WorkspaceEdit(changes=changes),
+        )
+
+    def _prepare_rename(self, params: types.PrepareRenameParams) -> types.Range | None:
+        place = self._place(params.text_document, params.position)
+        span = renaming.span_of(place) if place else None
+        return self._to(place.session)(place.path, span).range if place and span else None
+
+    def _rename(self, params: types.RenameParams) -> types.WorkspaceEdit | None:
+        place = self._place(params.text_document, params.position)
+        if place is None:
+            return None
+        try:
+            found = renaming.rename(place, params.new_name)
+            if found.moved and not self._moves:
+                raise renaming.CannotRename("this editor does not rename files")
+        except renaming.CannotRename as refused:
+            raise JsonRpcInvalidParams(str(refused)) from None
+        return self._renamed(place.session, found)
+
+    @property
+    def _moves(self) -> bool:
+        """Whether the editor can rename a file."""
+        workspace = self.protocol.client_capabilities.workspace
+        edit = workspace.workspace_edit if workspace else None
+        known = edit.resource_operations if edit else None
+        return types.ResourceOperationKind.Rename in (known or ())
+
+    def _renamed(self, session: Session, found: renaming.Renaming) -> types.WorkspaceEdit:
+        to = self._to(session)
+        changes: dict[str, list[types.TextEdit]] = {}
+        for path, edits in found.edits.items():
+            changes[self.uri(session, path)] = [
+                types.TextEdit(to(path, span).range, text) for span, text in edits
+            ]
+        if found.moved is None:
+            return types.WorkspaceEdit(changes=changes)
+        operations: list[types.TextDocumentEdit | types.RenameFile] = [
+            types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri), edits)
+            for uri, edits in changes.items()
+        ]
+        old, new = (self.uri(session, path) for path in found.moved)
+        return types.WorkspaceEdit(document_changes=[*operations, types.RenameFile(old, new)])
+
+    # --- the shape of files ----------------------------------------------------------------------
+
+    def _lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        place = self._place(params.text_document, types.Position(0, 0))
+        found = lenses.lenses(place.session, place.path) if place else ()
+        return [
+            types.CodeLens(
+                types.Range(types.Position(one.line, 0), types.Position(one.line, 0)),
+                command=types.Command(title=visible(one.title), command=""),
+            )
+            for one in found
+        ]
+
+    def _symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        place = self._place(params.text_document, types.Position(0, 0))
+        if place is None:
+            return []
+        return [self._symbol(place, one) for one in outline.symbols(place.text)]
+
+    def _symbol(self, place: Place, one: outline.Symbol) -> types.DocumentSymbol:
+        to = self._to(place.session)
+        kinds = {"mapping": types.SymbolKind.Object, "sequence": types.SymbolKind.Array}
+        return types.DocumentSymbol(
+            name=visible(one.name),
+            detail=visible(one.detail) or None,
+            kind=kinds.get(one.shape, types.SymbolKind.Field),
+            range=to(place.path, one.span).range,
+            selection_range=to(place.path, one.key).range,
+            children=[self._symbol(place, child) for child in one.children],
+        )
+
+    def _jobs(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
+        wanted = params.query.lower()
+        found = (
+            (session, file)
+            for session in self._sessions.values()
+            for file in session.jobs()
+            if wanted in str(file)
+        )
+        return [
+            types.WorkspaceSymbol(
+                name=str(file),
+                kind=types.SymbolKind.File,
+                location=types.LocationUriOnly(self.uri(session, file.path)),
+            )
+            for session, file in islice(found, _MOST_JOBS)
+        ]
+
+    def _folds(self, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+        place = self._place(params.text_document, types.Position(0, 0))
+        return [
+            types.FoldingRange(start, end, kind=types.FoldingRangeKind.Comment if comment else None)
+            for start, end, comment in (outline.folds(place.text) if place else ())
+        ]
+
+    def _hints(self, params: types.InlayHintParams) -> list[types.InlayHint]:
+        place = self._place(params.text_document, params.range.start)
+        if place is None:
+            return []
+        span = Span(place.at, self.position(place.session, place.path, params.range.end))
+        to = self._to(place.session)
+        return [
+            types.InlayHint(
+                to(place.path, Span(one.at, one.at)).range.start,
+                visible(one.label),
+                tooltip=types.MarkupContent(types.MarkupKind.Markdown, one.tooltip),
+                padding_left=True,
+            )
+            for one in outline.hints(place.session, place.path, span)
+        ]
 
     # --- positions -------------------------------------------------------------------------------
 

@@ -1,0 +1,301 @@
+"""What an editor offers to do: the remedy of a finding, a waiver, the verbs of a job.
+
+Each is an edit of texts that the person sees and saves: nothing is written here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from difflib import get_close_matches
+
+from trainwright.editor import names
+from trainwright.editor.place import Place, spec_root
+from trainwright.editor.session import Session, job_of
+from trainwright.editor.text import Entry, Position, Span
+from trainwright.errors import TrainwrightError
+from trainwright.findings import diagnostics as dx
+from trainwright.lifecycle import states, subject
+from trainwright.lifecycle.rerun import rerun
+from trainwright.model import Data, Finding
+from trainwright.pointer import Pointer
+from trainwright.reports.report import rule
+from trainwright.rules.policy import waivable
+from trainwright.specs import edit, yamlio
+from trainwright.specs.load import JobFile
+from trainwright.specs.merge import lookup
+
+_REMOVED = frozenset(
+    d.id
+    for d in (dx.SAME_AS_INHERITED, dx.UNREAD, dx.SHADOWED, dx.WAIVER_EXPIRED, dx.WAIVER_UNUSED)
+)
+_MEANT = re.compile(r'[Dd]id you mean "([^"]+)"\?')
+_WRITE = re.compile(r"Write `([^`…]+)`\.")
+_SET = re.compile(r"`([a-z][A-Za-z]*): ([^`…{}\[\]]+)`")
+_BREAK = re.compile(r"\r\n|\r|\n")
+_REMOVE = re.compile(r"^(?:Remove|Leave)\b")
+_WAIVED_FOR = timedelta(days=90)
+_NEAREST = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """Something to do: new bytes by path, and the finding that it does away with."""
+
+    title: str
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    finding: Finding | None = None
+    preferred: bool = False
+
+
+def actions(session: Session, path: str, span: Span, today: str) -> Iterator[Action]:
+    """Everything that is offered for a part of a file."""
+    for finding in session.findings(path):
+        line = finding.place.line - 1
+        if span.start.line <= line <= span.end.line:
+            yield from _remedies(session, finding)
+            yield from _waiver(session, finding, today)
+    yield from _verbs(session, path, span)
+
+
+# --- remedies ------------------------------------------------------------------------------------
+
+
+def _remedies(session: Session, finding: Finding) -> Iterator[Action]:
+    for remedy in _REMEDIES:
+        yield from remedy(session, finding)
+
+
+def _raw(session: Session, path: str) -> bytes:
+    raw = session.workspace.reader.raw(path)
+    return raw if isinstance(raw, bytes) else b""
+
+
+def _entry(session: Session, finding: Finding) -> Entry | None:
+    """What is written where a finding points."""
+    at = Position(finding.place.line - 1, finding.place.column - 1)
+    found = session.text(finding.place.file).at(at)
+    starts = found is not None and at in ((found.key or found.value).start, found.value.start)
+    return found if starts else None
+
+
+def _removed(session: Session, finding: Finding) -> Iterator[Action]:
+    """Without the key that decides nothing, or that the remedy says to remove."""
+    path, entry = finding.place.file, _entry(session, finding)
+    told = finding.rule in _REMOVED or (_REMOVE.match(finding.remedy) and finding.path)
+    if entry is None or not told or entry.key is None:
+        return
+    if finding.rule not in _REMOVED and not _is_of(path, entry, finding):
+        return
+    with suppress(edit.EditError):
+        files = {path: edit.drop(path, _raw(session, path), _alone(session, path, entry.pointer))}
+        said = f"Remove {entry.pointer.dotted}"
+        yield Action(title=said, files=files, finding=finding, preferred=finding.rule in _REMOVED)
+
+
+def _alone(session: Session, path: str, pointer: Pointer) -> Pointer:
+    """The outermost mapping that would be empty without a value, or the value."""
+    above = pointer.parent
+    siblings = [e for e in session.text(path).entries if e.pointer.parent == above]
+    return _alone(session, path, above) if above and len(siblings) == 1 else pointer
+
+
+def _is_of(path: str, entry: Entry, finding: Finding) -> bool:
+    """Whether an entry is the value that a finding is about, and not one around it."""
+    root = spec_root(path, entry.pointer)
+    return root is not None and entry.pointer == root + finding.path
+
+
+def _meant(session: Session, finding: Finding) -> Iterator[Action]:
+    """The name that was meant instead of the one that is written."""
+    found = _MEANT.search(finding.remedy) or _MEANT.search(finding.message)
+    entry = _entry(session, finding)
+    if found and entry is not None:
+        yield from _replaced(session, finding, entry, found[1], preferred=True)
+
+
+def _named(session: Session, finding: Finding) -> Iterator[Action]:
+    """One of the names that the environment declares instead of one that it does not."""
+    entry = _entry(session, finding)
+    if finding.rule != dx.REFERENCE.id or entry is None or entry.key is None:
+        return
+    value = _value(session, finding.place.file, entry.pointer)
+    at = entry.value.start
+    place = Place(session, finding.place.file, at)
+    known = [one.text for one in names.possible(place, entry.pointer, place.in_spec)]
+    for name in get_close_matches(str(value), known, n=_NEAREST, cutoff=0) if value else ():
+        yield from _replaced(session, finding, entry, name, preferred=len(known) == 1)
+
+
+def _replaced(
+    session: Session, finding: Finding, entry: Entry, name: str, *, preferred: bool
+) -> Iterator[Action]:
+    path = finding.place.file
+    start = Position(finding.place.line - 1, finding.place.column - 1)
+    on_key = entry.key is not None and entry.key.start == start
+    span = entry.key if on_key and entry.key else entry.value
+    was = session.text(path).written(span)
+    if entry.shape == "scalar" or on_key:
+        raw = replaced(session, path, span, yamlio.inline(name))
+        said = f"Replace {was} by {name}"
+        yield Action(title=said, files={path: raw}, finding=finding, preferred=preferred)
+
+
+def _written(session: Session, finding: Finding) -> Iterator[Action]:
+    """The line as the remedy of broken YAML writes it."""
+    found, path = _WRITE.search(finding.remedy), finding.place.file
+    if finding.rule != dx.SYNTAX.id or found is None:
+        return
+    number = finding.place.line - 1
+    line = session.text(path).line(number)
+    wanted = found[1]
+    packed = re.sub(r"[\s:-]", "", wanted)
+    for start, end in _words(line):
+        if re.sub(r"[\s:-]", "", line[start:end]) == packed:
+            span = Span(Position(number, start), Position(number, end))
+            said = f"Write {wanted}"
+            raw = replaced(session, path, span, wanted)
+            yield Action(title=said, files={path: raw}, finding=finding, preferred=True)
+            return
+
+
+def _words(line: str) -> Iterator[tuple[int, int]]:
+    """What a line says without its indentation and its comment, or behind a dash."""
+    stop = len(line.partition(" #")[0].rstrip())
+    start = len(line) - len(line.lstrip())
+    yield start, stop
+    if line[start : start + 2] == "- ":
+        yield start + 2, stop
+
+
+def _set(session: Session, finding: Finding) -> Iterator[Action]:
+    """The value that a remedy names: `retries: 3`."""
+    file = _job(session, finding)
+    if file is None:
+        return
+    for key, text in _SET.findall(finding.remedy):
+        document = yamlio.parse(file.path, f"{key}: {text}".encode())
+        if not isinstance(document, yamlio.Document):
+            continue
+        with suppress(edit.EditError):
+            value = document.data[key]
+            raw = edit.put(file.path, _raw(session, file.path), Pointer.of(key), value)
+            yield Action(title=f"Set {key}: {text}", files={file.path: raw}, finding=finding)
+
+
+def _name(session: Session, finding: Finding) -> Iterator[Action]:
+    """The name of the file in the file."""
+    if finding.rule != dx.NAME.id:
+        return
+    path = finding.place.file
+    with suppress(edit.EditError):
+        raw = edit.put(path, _raw(session, path), "/name", job_of(path).name)
+        said = f"Set name: {job_of(path).name}"
+        yield Action(title=said, files={path: raw}, finding=finding, preferred=True)
+
+
+_REMEDIES: tuple[Callable[[Session, Finding], Iterator[Action]], ...] = (
+    _removed,
+    _meant,
+    _named,
+    _written,
+    _set,
+    _name,
+)
+
+
+def _value(session: Session, path: str, pointer: str) -> Data:
+    document = session.text(path).document
+    return lookup(document.data, pointer) if document else None
+
+
+def replaced(session: Session, path: str, span: Span, text: str) -> bytes:
+    """A file with another text in a span."""
+    raw = _raw(session, path).decode("utf-8", "replace")
+    start, end = (offset(raw, at) for at in (span.start, span.end))
+    return (raw[:start] + text + raw[end:]).encode()
+
+
+def difference(old: str, new: str) -> tuple[Span, str]:
+    """The part of a text that another one has otherwise, and what it has there."""
+    start = _alike(old, new)
+    rest = _alike(old[start:][::-1], new[start:][::-1])
+    span = Span(position(old, start), position(old, len(old) - rest))
+    return span, new[start : len(new) - rest]
+
+
+def _alike(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def position(text: str, offset: int) -> Position:
+    """Where a character of a text is."""
+    before = _BREAK.split(text[:offset])
+    return Position(len(before) - 1, len(before[-1]))
+
+
+def offset(text: str, at: Position) -> int:
+    """How many characters come before a position."""
+    start = 0
+    for _ in range(at.line):
+        found = _BREAK.search(text, start)
+        if found is None:
+            return len(text)
+        start = found.end()
+    return min(start + at.column, len(text))
+
+
+# --- waivers -------------------------------------------------------------------------------------
+
+
+def _waiver(session: Session, finding: Finding, today: str) -> Iterator[Action]:
+    """A waiver in the job's own file, for a person to say why."""
+    file = _job(session, finding)
+    if file is None or finding.rule not in waivable():
+        return
+    until = (date.fromisoformat(today) + _WAIVED_FOR).isoformat()
+    waiver = {"reason": f"why {rule(finding).name} is accepted", "until": until}
+    with suppress(edit.EditError):
+        at = Pointer.of("waivers", finding.rule)
+        raw = edit.put(file.path, _raw(session, file.path), at, waiver)
+        said = f"Waive {finding.rule} for {file} until {until}"
+        yield Action(title=said, files={file.path: raw}, finding=finding)
+
+
+def _job(session: Session, finding: Finding) -> JobFile | None:
+    """The job that a finding is about."""
+    environment, slash, name = finding.subject.partition("/")
+    file = JobFile(environment, name)
+    return file if slash and session.workspace.has(file) else None
+
+
+# --- verbs ---------------------------------------------------------------------------------------
+
+
+def _verbs(session: Session, path: str, span: Span) -> Iterator[Action]:
+    """What a verb would make of the job whose name, run or state is pointed at."""
+    file, text = job_of(path), session.text(path)
+    if not session.workspace.has(file) or file.path != path:
+        return
+    lines = {text.by_pointer[at].span.start.line for at in _OF_VERBS if at in text.by_pointer}
+    if not any(span.start.line <= line <= span.end.line for line in lines):
+        return
+    for title, verb in _VERBS.items():
+        with suppress(TrainwrightError):
+            step = verb(subject.load(session.workspace.tree, file, None))
+            if step.files and not step.refused:
+                yield Action(title=f"{title} {file}: {step.said}", files=step.files)
+
+
+_OF_VERBS = (Pointer("/name"), Pointer("/run"), Pointer("/state"))
+_VERBS: dict[str, Callable[[subject.Subject], subject.Step]] = {
+    "Rerun": rerun,
+    "Suspend": states.suspend,
+    "Resume": states.resume,
+    "Cancel": states.cancel,
+}

@@ -1,0 +1,161 @@
+"""Another name for a pool, a queue, a volume or a job, everywhere that it is written."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from trainwright.editor import navigation
+from trainwright.editor.place import Place, Target, layered, target
+from trainwright.editor.session import Session, job_of
+from trainwright.editor.text import Span
+from trainwright.errors import TrainwrightError
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.specs import yamlio
+from trainwright.specs.load import ENVIRONMENTS, JobFile
+from trainwright.specs.merge import Layer, lookup
+
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_CHECKPOINTS = Pointer("/checkpoint/volume")
+_RENAMED = ("pools", "queues")
+
+
+class CannotRename(TrainwrightError):
+    """What is pointed at has no name that can be changed here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Renaming:
+    """New texts by path and span, and a file that is called otherwise."""
+
+    edits: Mapping[str, tuple[tuple[Span, str], ...]]
+    moved: tuple[str, str] | None = None
+    note: str = field(default="")
+
+
+def span_of(place: Place) -> Span | None:
+    """What would be renamed; None for nothing."""
+    entry = place.entry
+    if entry is None or _subject(place) is None:
+        return None
+    on_key = entry.key is not None and place.at in entry.key
+    return entry.key if on_key and entry.key else entry.value
+
+
+def _subject(place: Place) -> tuple[str, str] | None:
+    """What kind of thing is pointed at, and its name."""
+    pointer, parts = place.pointer, place.pointer.parts
+    declared = navigation.declaration(place)
+    if declared and declared[0] in _RENAMED:
+        return declared
+    value = _value(place)
+    if place.kind == "job" and pointer == "/name" and isinstance(value, str):
+        return "job", value
+    if place.kind == "job" and pointer == "/checkpoint/volume" and isinstance(value, str):
+        return "volume", value
+    if place.kind == "job" and len(parts) == 2 and parts[0] == "volumes":
+        return "volume", parts[1]
+    return None
+
+
+def rename(place: Place, name: str) -> Renaming:
+    """The edits that give it another name. Raises CannotRename."""
+    found = _subject(place)
+    if found is None:
+        raise CannotRename("pools, queues, volumes and jobs can be renamed, and nothing else here")
+    what, was = found
+    if not _NAME.fullmatch(name):
+        raise CannotRename(f'"{name}" is not a valid name: lower-case letters, digits and dashes')
+    if what == "job":
+        return _job(place, was, name)
+    lines = (
+        list(_volume(place, was, name))
+        if what == "volume"
+        else list(_declared(place, what, was, name))
+    )
+    return Renaming(_edits(lines, name))
+
+
+def _edits(targets: list[Target], name: str) -> dict[str, tuple[tuple[Span, str], ...]]:
+    grouped: defaultdict[str, dict[Span, str]] = defaultdict(dict)
+    for one in targets:
+        grouped[one.path][one.span] = yamlio.inline(name)
+    return {path: tuple(edits.items()) for path, edits in grouped.items()}
+
+
+def _declared(place: Place, key: str, was: str, name: str) -> Iterator[Target]:
+    """A pool or queue where its environment declares it, and where jobs name it."""
+    environment = place.environment
+    at = navigation.declaring(place, key, was)
+    if at is None:
+        raise CannotRename(f"{was} is not declared by an environment that this file belongs to")
+    if navigation.declaring(place, key, name) is not None:
+        raise CannotRename(f"{environment} has {name} already")
+    yield at
+    inside = f"{ENVIRONMENTS}/{environment}/"
+    for used in navigation.uses(place, environment, key, was):
+        if not used.path.startswith(inside):
+            raise CannotRename(
+                f"{used.path}:{used.span.start.line + 1} names {was} for other environments, too"
+            )
+        yield _value_of(place, used)
+
+
+def _value_of(place: Place, found: Target) -> Target:
+    """The value behind the key that a target is."""
+    entry = place.session.text(found.path).at(found.span.start)
+    return Target(found.path, entry.value) if entry and entry.shape == "scalar" else found
+
+
+def _volume(place: Place, was: str, name: str) -> Iterator[Target]:
+    """A volume in every spec that the job is made of, or that is made of this one."""
+    session = place.session
+    jobs = {job_of(place.path), *session.check.reached(place.path)}
+    for file in sorted(jobs):
+        spec = layered(session, file)
+        if spec is None:
+            continue
+        if lookup(spec.data, Pointer.of("volumes", name)) is not None:
+            raise CannotRename(f"{file} has a volume {name} already")
+        if lookup(spec.data, Pointer.of("volumes", was, "create")) is not None:
+            raise CannotRename(f"{was} is a claim of its own: under another name it is another one")
+        for layer in spec.layers:
+            yield from _in_layer(session, layer, was)
+
+
+def _in_layer(session: Session, layer: Layer, was: str) -> Iterator[Target]:
+    """Where a layer names a volume."""
+    path, volume = layer.document.file, Pointer.of("volumes", was)
+    mounts = layer.wrote(volume)
+    saves = lookup(layer.data, _CHECKPOINTS) == was
+    if (mounts or saves) and layer.label not in ("job", "base"):
+        raise CannotRename(f"{path} names {was} for other jobs, too")
+    if mounts:
+        yield target(session, path, volume)
+    if saves and (entry := session.text(path).by_pointer.get(_CHECKPOINTS)):
+        yield Target(path, entry.value)
+
+
+def _job(place: Place, was: str, name: str) -> Renaming:
+    """A job: its name, its file, and the lines that extend it."""
+    session, file = place.session, job_of(place.path)
+    there = JobFile(file.environment, name).path
+    if session.workspace.tree.kind(there):
+        raise CannotRename(f"{there} is there already")
+    entry = place.entry
+    assert entry is not None
+    edits: defaultdict[str, list[tuple[Span, str]]] = defaultdict(list)
+    edits[place.path].append((entry.value, yamlio.inline(name)))
+    for used in navigation.extending(place, place.path):
+        value = session.text(used.path).by_pointer[Pointer("/extends")].value
+        edits[used.path].append((value, yamlio.inline(f"{file.environment}/{name}")))
+    note = f"{was} is another job under another name: it begins a run of its own"
+    grouped = {path: tuple(found) for path, found in edits.items()}
+    return Renaming(grouped, (place.path, there), note)
+
+
+def _value(place: Place) -> Data:
+    return lookup(place.text.document.data, place.pointer) if place.text.document else None
