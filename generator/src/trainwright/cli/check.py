@@ -84,6 +84,7 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
     show_default=True,
     help="With --manifests: whether a kind without a schema is a note or an error.",
 )
+@click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @no_cache
 @helm_binary
 @click.pass_obj
@@ -98,6 +99,7 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
     crds: Path | None,
     against: str | None,
     skip: bool,
+    watch: bool,
     no_cache: bool,
     helm: str | None,
 ) -> None:
@@ -108,7 +110,16 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
         raise click.UsageError("--env, --crds, --against and --need-schemas belong to --manifests.")
     if against and "-" in manifests:
         raise click.UsageError("--against needs files: git has no earlier standard input.")
+    if watch and (manifests or kubernetes or helm):
+        raise click.UsageError(
+            "--watch excludes --manifests, --kubernetes-version and --helm: it checks job specs as "
+            "they are."
+        )
     with errors():
+        if watch:
+            from trainwright.cli.watch import findings as watch_findings
+
+            watch_findings(context, selections, output)
         if manifests:
             from trainwright.manifests.run import ManifestOptions
 

@@ -51,6 +51,7 @@ FORMATS = ("text", "json", "markdown", "html")
     metavar="URL",
     help="Where the same plan is as a page; the comment of -o markdown links it.",
 )
+@click.option("--watch", is_flag=True, help="Plan again whenever a file changes, until Ctrl-C.")
 @helm_binary
 @click.pass_obj
 def plan(  # noqa: PLR0913 - an option each
@@ -63,6 +64,7 @@ def plan(  # noqa: PLR0913 - an option each
     output: str,
     link: str | None,
     page: str | None,
+    watch: bool,
     helm: str | None,
 ) -> None:
     """Show what merging this branch will do to every job, without touching a cluster.
@@ -82,7 +84,6 @@ def plan(  # noqa: PLR0913 - an option each
         options = comparison.PlanOptions(
             against=against, head=head, today=today(), helm=helm, crds=crds
         )
-        review = comparison.plan(context.root, selections, options)
         words = ["trainwright", "plan", *selections, "--against", against]
         words += ["--head", head] if head else []
         words += ["--crds", str(crds)] if crds else []
@@ -95,8 +96,18 @@ def plan(  # noqa: PLR0913 - an option each
             paint=context.paint,
             color=context.color,
         )
-        click.echo(formats.FORMATS[output].render(review, style), nl=False, color=context.color)
-        sys.exit(FINDINGS if review.blocked else OK)
+
+        def planned() -> tuple[str, bool]:
+            review = comparison.plan(context.root, selections, options)
+            return formats.FORMATS[output].render(review, style), review.blocked
+
+        if watch:
+            from trainwright.cli.watch import again
+
+            again(context, lambda _: planned()[0])
+        text, blocked = planned()
+        click.echo(text, nl=False, color=context.color)
+        sys.exit(FINDINGS if blocked else OK)
 
 
 def github_link() -> str:
