@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import helm_python
 import pytest
 import yaml
 
@@ -40,7 +42,19 @@ GPUS = {"resource": "nvidia.com/gpu", "gpusPerNode": 8}
 POOLS: dict[str, dict[str, Any]] = {
     "efa-p4d": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "p4d.24xlarge"}},
     "efa-p5": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "p5.48xlarge"}},
+    "gib": {**GPUS, "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-b200"}},
+    "gib-a3-ultra": {
+        **GPUS,
+        "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-h200-141gb"},
+    },
     "infiniband-sriov": GPUS,
+    "roce-oke": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "BM.GPU.H100.8"}},
+    "roce-oke-vf": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "BM.GPU.H100.8"}},
+    "tcpx": {**GPUS, "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}},
+    "tcpxo": {
+        **GPUS,
+        "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-h100-mega-80gb"},
+    },
     "tpu": {
         "resource": "google.com/tpu",
         "gpusPerNode": 4,
@@ -143,27 +157,16 @@ def test_the_page_is_fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # --- what they render ----------------------------------------------------------------------------
 
-# https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
-EFA_ENV = {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1", "FI_EFA_FORK_SAFE": "1"}
-RESOURCES: dict[str, dict[str, str]] = {
-    "efa-p4d": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "4"},
-    "efa-p5": {"nvidia.com/gpu": "8", "vpc.amazonaws.com/efa": "32"},
-    # https://azure.github.io/aks-rdma-infiniband/configurations/network-operator
-    "infiniband-sriov": {"nvidia.com/gpu": "8", "rdma/ib": "8"},
-    # https://cloud.google.com/kubernetes-engine/docs/how-to/tpus
-    "tpu": {"google.com/tpu": "4"},
-    # https://awsdocs-neuron.readthedocs-hosted.com/en/v2.29.1/frameworks/torch/torch-neuronx/setup-trn1-multi-node-execution.html
-    "trainium": {"aws.amazon.com/neuron": "16", "vpc.amazonaws.com/efa": "8"},
-}
-ENV: dict[str, dict[str, str]] = {
-    "efa-p4d": EFA_ENV,
-    "efa-p5": EFA_ENV,
-    "infiniband-sriov": {"NCCL_IB_DISABLE": "0", "NCCL_NET_GDR_LEVEL": "SYS"},
-    "tpu": {"PJRT_DEVICE": "TPU"},
-    "trainium": {**EFA_ENV, "CCOM_SOCKET_IFNAME": "eth0"},
-}
-CAPABILITIES: dict[str, list[str]] = {"infiniband-sriov": ["IPC_LOCK"]}
+# What the documents of each network ask of a pod.
+REQUIRED: Mapping[str, Mapping[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "fabrics.yaml").read_text(encoding="utf-8")
+)
 ON_KUBERNETES = [name for name, target in TARGETS.items() if target.envelope is None]
+# What has no place on a target, by what the finding names.
+REFUSED = {
+    ("tcpx", "trainingjob"): "have no sidecars",
+    ("tcpxo", "trainingjob"): "have no sidecars",
+}
 
 
 def _cases() -> Iterator[tuple[str, str]]:
@@ -171,7 +174,61 @@ def _cases() -> Iterator[tuple[str, str]]:
         profile = fabrics.profile(name)
         assert profile is not None
         for target in profile.needs.targets or ON_KUBERNETES:
-            yield name, target
+            if (name, target) not in REFUSED:
+                yield name, target
+
+
+def test_it_is_said_what_the_documents_of_each_fabric_ask() -> None:
+    assert sorted(REQUIRED) == list(fabrics.names())
+
+
+def _mounts(pod: Pod, container: Mapping[str, Any]) -> dict[str, str]:
+    """What a container mounts: by path, the folder of the node, or the kind of the volume."""
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
+    found = {}
+    for mount in container.get("volumeMounts", ()):
+        (kind,) = volumes[mount["name"]].keys() - {"name"}
+        source = volumes[mount["name"]][kind]
+        found[mount["mountPath"]] = source["path"] if kind == "hostPath" else kind
+    return found
+
+
+def _plain(annotation: str) -> Any:
+    """An annotation of which the value is YAML or JSON, as data."""
+    return yaml.safe_load(annotation)
+
+
+def _check_container(pod: Pod, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    assert found["image"].startswith(wanted["image"])
+    words = " ".join([*found.get("command", ()), *found.get("args", ())])
+    assert wanted["says"] in words
+    assert wanted["mounts"] == _mounts(pod, found)
+    assert wanted.get("env", {}).items() <= _env(found).items()
+    capabilities = found["securityContext"]["capabilities"].get("add", [])
+    assert set(wanted.get("capabilities", ())) <= set(capabilities)
+
+
+def _check(pod: Pod, wanted: Mapping[str, Any]) -> None:
+    """That a pod has what the documents of its network ask for, and no capability beyond that."""
+    main, spec = _main(pod), pod["spec"]
+    for which in ("requests", "limits"):
+        assert wanted["resources"].items() <= main["resources"][which].items()
+    assert wanted.get("env", {}).items() <= _env(main).items()
+    assert wanted.get("mounts", {}).items() <= _mounts(pod, main).items()
+    assert wanted.get("spec", {}).items() <= spec.items()
+    security = main["securityContext"]
+    assert security.get("privileged", False) is wanted.get("privileged", False)
+    assert security.get("capabilities", {}).get("add", []) == wanted.get("capabilities", [])
+    annotations = pod.get("metadata", {}).get("annotations", {})
+    for key, value in wanted.get("annotations", {}).items():
+        assert _plain(annotations[key]) == value
+    before = {container["name"]: container for container in spec.get("initContainers", ())}
+    for name, container in wanted.get("init", {}).items():
+        assert "restartPolicy" not in before[name]
+        _check_container(pod, before[name], container)
+    for name, container in wanted.get("sidecars", {}).items():
+        assert before[name]["restartPolicy"] == "Always"
+        _check_container(pod, before[name], container)
 
 
 @pytest.mark.parametrize(("fabric", "target"), list(_cases()))
@@ -179,15 +236,19 @@ def test_every_target_renders_what_the_fabric_needs(
     tmp_path: Path, fabric: str, target: str
 ) -> None:
     for pod in _pods(tmp_path, fabric, target):
-        main = _main(pod)
-        for which in ("requests", "limits"):
-            assert RESOURCES[fabric].items() <= main["resources"][which].items()
-        assert ENV[fabric].items() <= _env(main).items()
-        capabilities = main["securityContext"]["capabilities"]
-        assert capabilities.get("add", []) == CAPABILITIES.get(fabric, [])
+        _check(pod, REQUIRED[fabric])
         assert POOLS[fabric].get("nodeSelector", {}).items() <= (
             pod["spec"].get("nodeSelector", {}).items()
         )
+
+
+@pytest.mark.parametrize(("fabric", "target"), list(REFUSED))
+def test_what_a_target_has_no_place_for_is_refused_by_name(
+    tmp_path: Path, fabric: str, target: str
+) -> None:
+    _write(tmp_path, fabric, _job(target))
+    messages = [f.message for f in _built(tmp_path).findings]
+    assert any(REFUSED[fabric, target] in message for message in messages)
 
 
 @pytest.mark.parametrize("fabric", fabrics.names())
@@ -213,7 +274,11 @@ def test_a_fabric_needs_kubernetes(tmp_path: Path) -> None:
 
 def _workload(path: Path, kind: str) -> Pod:
     documents = yaml.safe_load_all(path.read_text(encoding="utf-8"))
-    found = next(doc for doc in documents if doc and doc.get("kind") == kind)
+    return _workload_of(next(doc for doc in documents if doc and doc.get("kind") == kind))
+
+
+def _workload_of(found: Mapping[str, Any]) -> Pod:
+    kind = found["kind"]
     if kind == "PyTorchJob":
         pod: Pod = found["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
     elif kind == "HyperPodPyTorchJob":
@@ -263,6 +328,93 @@ def test_a_job_on_trainium_has_what_public_ones_have(
     assert wanted.items() <= _env(ours).items()
     assert "--nproc_per_node=32" in theirs["command"]
     assert "--nproc-per-node=32" in ours["command"]
+
+
+# What a recipe of Google's renders to with the networks of the pods.
+RECIPE = {
+    "network": {"hostNetwork": False},
+    "volumes": {},
+    "workload": {"gpus": 16, "image": "registry.example.com/ml/train:1.0"},
+    "tasSettings": {},
+    "dwsSettings": {},
+}
+
+
+def _recipe(folder: Path, template: Path, **network: Any) -> Pod:
+    """The pod of a Helm template of a public recipe."""
+    (folder / "templates").mkdir(parents=True)
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: recipe\nversion: 1.0.0\n")
+    shutil.copy(template, folder / "templates" / "job.yaml")
+    values = {**RECIPE, "network": {**RECIPE["network"], **network}}
+    with helm_python.Chart.load(folder) as chart:
+        (text,) = chart.render(values, name="llama", namespace="default").values()
+    return _workload_of(yaml.safe_load(text))
+
+
+def _networking(pod: Pod) -> dict[str, Any]:
+    annotations = pod["metadata"].get("annotations", {})
+    prefixes = ("networking.gke.io/", "devices.gke.io/", "k8s.v1.cni.cncf.io/")
+    return {k: _plain(v) for k, v in annotations.items() if k.startswith(prefixes)}
+
+
+@pytest.mark.parametrize(
+    ("template", "network", "fabric"),
+    [
+        ("a3mega/jobset", {"pluginVersion": "plugin:1", "daemonVersion": "daemon:1"}, "tcpxo"),
+        ("a3ultra/jobset", {"gibVersion": "gib:1"}, "gib-a3-ultra"),
+        ("a3ultra/jobset", {"gibVersion": "gib:1"}, "gib"),
+    ],
+)
+def test_a_job_on_gke_has_what_public_recipes_have(
+    tmp_path: Path,
+    shared: Callable[[str], Path],
+    template: str,
+    network: dict[str, str],
+    fabric: str,
+) -> None:
+    folder = "wild/AI-Hypercomputer+gpu-recipes/src/helm-charts"
+    path = shared(f"{folder}/{template}/templates/workload-jobset.yaml")
+    theirs = _recipe(tmp_path / "recipe", path, **network)
+    (ours, *_) = _pods(tmp_path / "ours", fabric, "jobset")
+    assert _networking(theirs) == _networking(ours)
+    their_init, our_init = (
+        {c["name"]: c for c in pod["spec"]["initContainers"]} for pod in (theirs, ours)
+    )
+    assert their_init.keys() == our_init.keys()
+    for name, container in their_init.items():
+        assert container.get("restartPolicy") == our_init[name].get("restartPolicy")
+        assert _mounts(theirs, container) == _mounts(ours, our_init[name])
+        added = container.get("securityContext", {}).get("capabilities", {}).get("add", [])
+        assert set(added) <= set(our_init[name]["securityContext"]["capabilities"].get("add", []))
+        # The build type is that of the release, unless one is named.
+        assert (
+            _env(container).items() - {("NCCL_BUILD_TYPE", "222")} <= _env(our_init[name]).items()
+        )
+    # Without what is the recipe's own: its launcher and its configuration.
+    mounts = {k: v for k, v in _mounts(theirs, _main(theirs)).items() if "/workload/" not in k}
+    assert mounts.items() <= _mounts(ours, _main(ours)).items()
+    wanted = {k: v for k, v in _env(_main(theirs)).items() if k.startswith("NCCL_")}
+    wanted.pop("NCCL_INIT_SCRIPT")  # sets the variables that the fabric sets
+    wanted.pop("NCCL_PLUGIN_PATH")  # where the script looks for the plugin
+    assert wanted.items() <= _env(_main(ours)).items()
+
+
+def test_a_job_on_oke_has_what_a_public_one_has(
+    tmp_path: Path, shared: Callable[[str], Path]
+) -> None:
+    theirs = _workload(shared("workloads/43-oci-hostnet-rdma-0.yaml"), "PyTorchJob")
+    (ours, *_) = _pods(tmp_path, "roce-oke", "pytorchjob")
+    for field in ("hostNetwork", "dnsPolicy"):
+        assert theirs["spec"][field] == ours["spec"][field]
+    assert _mounts(theirs, _main(theirs)).items() <= _mounts(ours, _main(ours)).items()
+    security = _main(ours)["securityContext"]
+    assert _main(theirs)["securityContext"]["privileged"] is security["privileged"] is True
+    wanted = {k: v for k, v in _env(_main(theirs)).items() if k.startswith("NCCL_IB_")}
+    # Of its shape: the interfaces, and the queue pairs of A100.
+    wanted = {
+        k: v for k, v in wanted.items() if k not in ("NCCL_IB_HCA", "NCCL_IB_QPS_PER_CONNECTION")
+    }
+    assert wanted.items() <= _env(_main(ours)).items()
 
 
 # --- slices --------------------------------------------------------------------------------------

@@ -464,7 +464,61 @@ CROWDS = [
     ),  # TW722
 ]
 
+HCA = "env: [{name: NCCL_IB_HCA, value: mlx5}]"
+
+
+def two(container: str, volume: str = "") -> str:
+    volumes = f", volumes: [{{name: v, hostPath: {{path: {volume}}}}}]" if volume else ""
+    template = f"{{spec: {{containers: [{{name: a, {container}}}]{volumes}}}}}"
+    return f"kind: PyTorchJob\nspec: {{pytorchReplicaSpecs: {{Worker: {{replicas: 2, template: {template}}}}}}}"
+
+
+# A node's own devices, drivers and sockets are no data, and a fabric may come without a count.
+FABRICS = [
+    ("TW717", two("image: a", "/data"), "", 1),
+    ("TW717", two("image: a", "/device"), "", 1),
+    *(
+        ("TW717", two("image: a", path), "", 0)
+        for path in ("/dev/infiniband", "/sys", "/proc/sys", "/run/tcpx")
+    ),
+    ("TW706", two(HCA), "", 1),
+    (
+        "TW706",
+        two(f"{HCA}, volumeMounts: [{{name: v, mountPath: /dev/infiniband}}]", "/dev/infiniband"),
+        "",
+        0,
+    ),
+    ("TW706", two(f"{HCA}, volumeMounts: [{{name: v, mountPath: /data}}]", "/data"), "", 1),
+    ("TW706", two(f"{HCA}, resources: {{claims: [{{name: rdma}}]}}"), "", 0),
+    ("TW706", two(f"{HCA}, resources: {{limits: {{rdma/ib: 8}}}}"), "", 0),
+    (
+        "TW704",
+        two(
+            "command: [torchrun, --nproc-per-node=32, a.py], resources: {limits: {aws.amazon.com/neuron: 16}}"
+        ),
+        "",
+        0,
+    ),
+    (
+        "TW704",
+        two(
+            "command: [torchrun, --nproc-per-node=1, a.py], resources: {limits: {google.com/tpu: 4}}"
+        ),
+        "",
+        0,
+    ),
+    (
+        "TW704",
+        two(
+            "command: [torchrun, --nproc-per-node=1, a.py], resources: {limits: {nvidia.com/gpu: 4}}"
+        ),
+        "",
+        1,
+    ),
+]
+
 FITS = [
+    *FABRICS,
     ("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(""), 0),
     ("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(", capacity: 16, gpusPerNode: 8"), 0),
     ("TW722", "kind: PyTorchJob" + GPUS, POOLS.format(", capacity: 15"), 1),

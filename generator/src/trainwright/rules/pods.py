@@ -11,7 +11,7 @@ from trainwright.objects.launching import SHELLS, script_trains
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import count, mapping, sequence, text
+from trainwright.objects.tolerant import count, dig, mapping, sequence, text
 from trainwright.pointer import Pointer
 from trainwright.rules.quota import candidates
 
@@ -132,13 +132,19 @@ D13 = Rule(
 )
 
 
+# Devices, what the kernel says, sockets and drivers: each node has its own, and shall have.
+_OF_THE_NODE = re.compile(r"/(dev|proc|sys|run|var/run|home/kubernetes/bin)(/|$)")
+
+
 def _d17(subject: Subject) -> Iterator[Hit]:
     pods = sum(template.replicas for template in subject.templates)
     if pods < 2:
         return
     for template in subject.templates:
         for pointer, volume in template.volumes:
-            if "hostPath" in volume:
+            if "hostPath" in volume and not _OF_THE_NODE.match(
+                text(dig(volume, "hostPath", "path"))
+            ):
                 name = text(volume.get("name"))
                 message = f"{name} is a hostPath: {pods} pods see the disks of different nodes"
                 yield Hit(f"{pointer}/hostPath", message, spec=Pointer.of("volumes", name))
