@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import git_repository
+from git_repository import git
+from repository import JOB as JOB_TEXT
+from repository import Repository
 from trainwright.model import Elastic, Entrypoint, Image, Job, Pool, Resources
 from trainwright.specs import demand
 from trainwright.specs.demand import NOTHING, Demand, Range
@@ -31,9 +37,13 @@ JOB = Job(
 )
 
 
+def _demand(job: Job) -> Demand:
+    return demand.demand_of_job(job, 2)
+
+
 def test_gpu_hours_are_nodes_times_gpus_times_duration_times_attempts() -> None:
     hours = 4 * 8 * 12 * 2
-    assert demand.demand_of_job(JOB) == Demand(
+    assert _demand(JOB) == Demand(
         nodes=Range(4, 4),
         gpus=Range(32, 32),
         hours=Range(hours, hours),
@@ -42,36 +52,34 @@ def test_gpu_hours_are_nodes_times_gpus_times_duration_times_attempts() -> None:
 
 
 def test_elastic_jobs_ask_for_a_range() -> None:
-    found = demand.demand_of_job(replace(JOB, elastic=Elastic(min_nodes=2, max_nodes=6)))
+    found = _demand(replace(JOB, elastic=Elastic(min_nodes=2, max_nodes=6)))
     assert found.nodes == Range(2, 6)
     assert found.gpus == Range(16, 48)
     assert found.hours == Range(16 * 24, 48 * 24)
 
 
 def test_without_a_duration_hours_are_unbounded_and_never_nothing() -> None:
-    found = demand.demand_of_job(replace(JOB, max_duration=None))
+    found = _demand(replace(JOB, max_duration=None))
     assert (found.gpus, found.hours, found.unbounded) == (Range(32, 32), Range(), 1)
     assert found.unpriced == 0
 
 
 def test_without_a_price_hours_are_counted_and_cost_is_not() -> None:
-    found = demand.demand_of_job(replace(JOB, pool=replace(POOL, price_per_gpu_hour=None)))
+    found = _demand(replace(JOB, pool=replace(POOL, price_per_gpu_hour=None)))
     assert found.hours
     assert (found.cost, found.unpriced) == (Range(), 1)
-    assert (
-        demand.demand_of_job(replace(JOB, pool=replace(POOL, price_per_gpu_hour=0.0))).unpriced == 0
-    )
+    assert _demand(replace(JOB, pool=replace(POOL, price_per_gpu_hour=0.0))).unpriced == 0
 
 
 def test_without_accelerators_only_nodes_are_asked_for() -> None:
-    assert demand.demand_of_job(replace(JOB, resources=Resources(), max_duration=None)) == Demand(
+    assert _demand(replace(JOB, resources=Resources(), max_duration=None)) == Demand(
         nodes=Range(4, 4)
     )
 
 
 @pytest.mark.parametrize("state", ["suspended", "cancelled"])
 def test_what_does_not_run_asks_for_nothing(state: str) -> None:
-    assert demand.demand_of_job(replace(JOB, state=state)) == NOTHING  # type: ignore[arg-type]
+    assert _demand(replace(JOB, state=state)) == NOTHING  # type: ignore[arg-type]
 
 
 def test_sums_and_differences_take_each_other_back() -> None:
@@ -81,11 +89,11 @@ def test_sums_and_differences_take_each_other_back() -> None:
         replace(JOB, pool=None),
         replace(JOB, elastic=Elastic(min_nodes=1, max_nodes=2)),
     ]
-    total = demand.total(map(demand.demand_of_job, jobs))
+    total = demand.total(map(_demand, jobs))
     assert total.nodes == Range(13, 14)
     assert (total.unbounded, total.unpriced) == (1, 1)
     for job in jobs:
-        total -= demand.demand_of_job(job)
+        total -= _demand(job)
     assert total == NOTHING
 
 
@@ -94,3 +102,38 @@ def test_sums_and_differences_take_each_other_back() -> None:
 )
 def test_shortage(asked: int, has: int | None, missing: int) -> None:
     assert demand.shortage(asked, has) == missing
+
+
+@pytest.mark.parametrize(
+    ("target", "times"),
+    [
+        # The deadline of a JobSet is that of the Job that it makes anew; all others have one clock.
+        ('pytorchjob: {version: "1.9"}', 1),
+        ("trainingjob: {}", 1),
+        ('trainjob: {version: "2.1"}', 4),
+        ('trainjob: {version: "2.3"}', 1),
+        ("jobset: {}", 4),
+        ("job: {}", 1),
+    ],
+)
+def test_a_deadline_of_the_run_is_counted_once(tmp_path: Path, target: str, times: int) -> None:
+    repository = Repository(git_repository.init(tmp_path / "repository"))
+    name = target.partition(":")[0]
+    repository.write(
+        "dev/environment.yaml",
+        "apiVersion: trainwright.io/v1alpha1\nkind: Environment\nnamespace: training\n"
+        f'kubernetes: {{version: "1.31"}}\ntargets: {{{target}}}\nbudget: {{gpuHours: 1000}}\n'
+        "pools: {h100: {resource: nvidia.com/gpu, gpusPerNode: 8}}\n",
+    )
+    git_repository.commit(repository.root, "Before")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    job = JOB_TEXT.replace('cpu: "1", memory: 1Gi', 'cpu: "1", memory: 1Gi, gpu: 3')
+    repository.write(
+        "dev/jobs/llm.yaml", f"{job.replace('NAME', 'llm')}target: {name}\npool: h100\nretries: 3\n"
+    )
+    done = repository.run("plan", "--against", "main", "-o", "json")
+    (found,) = json.loads(done.output)["plan"]["environments"]
+    hours = 2 * 3 * 2 * times  # nodes, GPUs of each, hours
+    assert found["after"]["gpuHours"] == {"low": hours, "high": hours}
+    (budget,) = [fit for fit in found["capacity"] if fit["what"] == "budget"]
+    assert budget["need"] == hours

@@ -345,7 +345,7 @@ def test_what_it_asks_for_and_whether_that_fits(cloned: Repository) -> None:
     edit(cloned, "prod/jobs/big.yaml", "maxDuration: 2h", "maxDuration: 2h\nretries: 2")
     found = plan(cloned)
     (environment,) = found["environments"]
-    hours = 2 * 8 * 2 * 3
+    hours = 2 * 8 * 2  # a PyTorchJob has one deadline for all of its attempts
     assert environment["requests"]["gpuHours"] == {"low": hours, "high": hours}
     assert environment["requests"]["cost"] == {"low": hours * 2.5, "high": hours * 2.5}
     assert environment["requests"] == found["changes"][0]["requests"]
@@ -635,3 +635,22 @@ def test_the_text_names_the_errors_of_a_broken_job(cloned: Repository) -> None:
     text = cloned.run("plan", "--against", "main").output
     assert "error[TW010]: " in text
     assert "environments/prod/jobs/llm.yaml:8:1" in text
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "action"),
+    [
+        ("maxDuration: 2h", "maxDuration: 3h", "in place"),
+        ("nodes: 2", "nodes: 2\nstate: suspended", "suspends"),
+    ],
+)
+def test_an_edit_in_place_needs_no_files_beside_the_specs(
+    tmp_path: Path, old: str, new: str, action: str
+) -> None:
+    repository = Repository(git_repository.init(tmp_path / "clone"))
+    repository.environment("prod", POOLS)
+    repository.job("prod/llm")
+    git_repository.commit(repository.root, "Rendered elsewhere")
+    git(repository.root, "checkout", "--quiet", "-b", "change")
+    edit(repository, "prod/jobs/llm.yaml", old, new)
+    assert changed(repository)["action"] == action

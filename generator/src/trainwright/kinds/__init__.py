@@ -42,6 +42,13 @@ def placed_by_kueue(job: Job, environment: Environment) -> bool:
     return TARGETS[job.target].immutable_template and queueing.in_kueue(job, environment)
 
 
+def attempts(job: Job, environment: Environment) -> int:
+    """How often a run may take its longest duration: once, unless each attempt has it anew."""
+    known = TARGETS[job.target].deviations
+    anew = any(one.covers("deadline_of") and one.when(job, environment) for one in known)
+    return 1 + job.retries if anew else 1
+
+
 def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     """Everything the job asks for that its target cannot express."""
     target = TARGETS[job.target]

@@ -67,7 +67,7 @@ def _job(
         file=file,
         run=run,
         job=job or side.job(file).job,
-        demand=demand.demand_of_job(job) if job else demand.NOTHING,
+        demand=side.demand(job) if job else demand.NOTHING,
         finished=tuple(sorted(finished, key=lambda one: one.finished, reverse=True)),
         live=live.get((str(file), run.object)),
     )

@@ -297,7 +297,7 @@ class _Comparison:
         for file in self.after.survey.jobs.get(name, ()):
             job = self.after.active(file)
             if job is not None:
-                yield job, demand.demand_of_job(job)
+                yield job, self.after.demand(job)
 
     def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
         """What goes on although these changes take it out of git."""

@@ -287,7 +287,8 @@ def _kept(work: _Work, recorded: Recorded) -> Mapping[str, str]:
     """The recorded files, with the `state` and `maxDuration` that the sources give them now."""
     sources, was = work.sources, recorded.record
     found = adjust.recorded_job(was, sources.spec, sources.environment, work.file.path)
-    texts = recorded.files.texts() if recorded.files.intact else adjust.restored(found, work.texts)
+    there = recorded.files.intact and recorded.files.sums  # or they are rendered elsewhere
+    texts = recorded.files.texts() if there else adjust.restored(found, work.texts)
     if texts is None:
         raise adjust.CannotAdjust(
             f"rendered files of {was.object} were edited, and this version of Trainwright does not "

@@ -36,9 +36,10 @@ class Range:
 class Demand:
     """What one job asks for, or many together, or how much more than others.
 
-    `nodes` and `gpus` are held at once. `hours` are GPU-hours, every attempt counted to its full
-    duration: a bound, and no forecast. `cost` is in the currency of the pools' prices. Jobs whose
-    hours nothing bounds, and those whose pool has no price, are in neither sum but counted.
+    `nodes` and `gpus` are held at once. `hours` are GPU-hours, every attempt that has a deadline of
+    its own counted to its full duration: a bound, and no forecast. `cost` is in the currency of the
+    pools' prices. Jobs whose hours nothing bounds, and those whose pool has no price, are in
+    neither sum but counted.
     """
 
     nodes: Range = Range()
@@ -72,11 +73,11 @@ class Demand:
 NOTHING = Demand()
 
 
-def demand_of_job(job: Job) -> Demand:
+def demand_of_job(job: Job, attempts: int) -> Demand:
     """What a job asks for: nothing while it is suspended or cancelled.
 
-    GPU-hours are nodes times GPUs a node times maxDuration times (1 + retries), for the least and
-    the most nodes that an elastic job has.
+    GPU-hours are nodes times GPUs a node times maxDuration, for the least and the most nodes that
+    an elastic job has; `attempts` is how often each of them may take all of that.
     """
     if job.state != "active":
         return NOTHING
@@ -87,7 +88,7 @@ def demand_of_job(job: Job) -> Demand:
         return Demand(nodes=nodes)
     if job.max_duration is None:
         return Demand(nodes=nodes, gpus=gpus, unbounded=1)
-    hours = gpus * (job.max_duration / _HOUR * (1 + job.retries))
+    hours = gpus * (job.max_duration / _HOUR * attempts)
     price = job.pool.price_per_gpu_hour if job.pool else None
     if price is None:
         return Demand(nodes=nodes, gpus=gpus, hours=hours, unpriced=1)
