@@ -16,6 +16,7 @@ from trainwright.runs.decision import Decision, Held, Sources, decide, finished_
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
 from trainwright.specs import files, ledger, own_objects, pools, resolve
+from trainwright.specs.demand import Demand, demand_of_job
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import (
     DEFAULTS,
@@ -251,6 +252,12 @@ class Workspace:
     def own_objects(self, environment: str) -> OwnObjects:
         """The objects of one's own of an environment."""
         return own_objects.read(self.reader, environment)
+
+    def demand(self, job: Job) -> Demand:
+        """What a job asks for, with the deadline that its kind has in its environment."""
+        environment = self.environments.get(job.environment)
+        known = environment is not None and job.target in environment.targets
+        return demand_of_job(job, attempts(job, environment) if known and environment else 1)
 
     def folder(self, environment: str) -> RenderedFolder:
         """The rendered files of an environment, and the records of its runs."""

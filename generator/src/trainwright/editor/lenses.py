@@ -11,7 +11,7 @@ from trainwright.editor.session import Session, job_of
 from trainwright.errors import TrainwrightError
 from trainwright.pointer import Pointer
 from trainwright.runs.decision import Decision, Step
-from trainwright.specs.demand import Demand, Range, demand_of_job
+from trainwright.specs.demand import Demand, Range
 from trainwright.specs.load import JobFile
 
 _SHARED = ("pools", "queues")
@@ -66,7 +66,7 @@ def _job(session: Session, file: JobFile) -> Iterator[str]:
         yield run.status
     if found.decision is not None:
         yield _next(found.decision)
-    if found.job is not None and (asked := _asked(demand_of_job(found.job))):
+    if found.job is not None and (asked := _asked(session.workspace.demand(found.job))):
         yield asked
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.kinds import attempts
 from trainwright.model import Job
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
@@ -13,7 +12,7 @@ from trainwright.render.job import Rendered
 from trainwright.runs import adjust
 from trainwright.runs.decision import Step
 from trainwright.runs.record import Recorded, Unrecorded
-from trainwright.specs.demand import NOTHING, Demand, demand_of_job
+from trainwright.specs.demand import NOTHING
 from trainwright.specs.load import JobFile
 from trainwright.specs.tree import Snapshot, Tree
 from trainwright.workspace import ResolvedJob, Workspace
@@ -78,12 +77,6 @@ class Side(Workspace):
             files=texts,
             demand=self.demand(job) if job and texts else NOTHING,
         )
-
-    def demand(self, job: Job) -> Demand:
-        """What a job asks for, with the deadline that its kind has in its environment."""
-        environment = self.environments.get(job.environment)
-        known = environment is not None and job.target in environment.targets
-        return demand_of_job(job, attempts(job, environment) if known and environment else 1)
 
     def active(self, file: JobFile) -> Job | None:
         """A job that asks for resources, as its run has it."""
