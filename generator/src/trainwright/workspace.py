@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from functools import cached_property
 
 from trainwright.errors import SelectionError
+from trainwright.kinds import attempts
 from trainwright.model import Data, Environment, Finding, Job, file_digest
 from trainwright.runs import adjust, identity, meaning
 from trainwright.runs.adoption import adopt, begun
@@ -255,7 +256,7 @@ class Workspace:
 
     def demand(self, job: Job) -> Demand:
         """What a job asks for, with the deadline that its kind has in its environment."""
-        environment = self.environments.get(job.environment)
+        environment = self.sound(job.environment)
         known = environment is not None and job.target in environment.targets
         return demand_of_job(job, attempts(job, environment) if known and environment else 1)
 
