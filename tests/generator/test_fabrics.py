@@ -18,7 +18,7 @@ from trainwright.kinds.subjects import pod_templates
 from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.render import build
-from trainwright.specs import fabrics, schema
+from trainwright.specs import allowed, fabrics, schema
 
 ROOT = Path(__file__).resolve().parents[2]
 Pod = Mapping[str, Any]
@@ -142,6 +142,22 @@ def test_a_profile_is_what_a_pool_may_write(name: str) -> None:
     assert schema.environment_file().explain({**CLUSTER, "pools": {"p": pool}}) == ()
     known = {"summary", "sources", "needs", "allow", "notes", "job"}
     assert set(profile.document.data) <= known
+
+
+@pytest.mark.parametrize("name", fabrics.names())
+def test_a_profile_says_what_it_uses_that_an_environment_has_to_allow(name: str) -> None:
+    profile = fabrics.profile(name)
+    assert profile is not None
+    used = {use for use, _ in allowed.uses(profile.document.data["job"])}
+    assert sorted(used) == list(profile.allow)
+
+
+def test_what_the_pool_brings_is_allowed_and_what_the_job_asks_for_is_not(tmp_path: Path) -> None:
+    _write(tmp_path, "roce-oke", _job("jobset"))
+    assert _built(tmp_path).findings == ()
+    _write(tmp_path, "roce-oke", _job("jobset", hostIPC=True))
+    (finding,) = _built(tmp_path).findings
+    assert finding.message == "hostIPC is not allowed in prod"
 
 
 def test_there_is_a_pool_to_test_each_profile_with() -> None:

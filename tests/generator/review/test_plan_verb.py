@@ -654,3 +654,23 @@ def test_an_edit_in_place_needs_no_files_beside_the_specs(
     git(repository.root, "checkout", "--quiet", "-b", "change")
     edit(repository, "prod/jobs/llm.yaml", old, new)
     assert changed(repository)["action"] == action
+
+
+def test_an_edit_of_a_pool_is_about_its_jobs(cloned: Repository) -> None:
+    edit(cloned, "prod/environment.yaml", "  cpu: {}\n", "  cpu: {defaults: {shm: 2Gi}}\n")
+    cloned.job("prod/small", "pool: cpu\n")
+    assert cloned.run("render").exit_code == 0
+    git(cloned.root, "checkout", "--quiet", "main")
+    git_repository.commit(cloned.root, "Another job")
+    git(cloned.root, "checkout", "--quiet", "-B", "change")
+    edit(cloned, "prod/environment.yaml", "shm: 2Gi", "shm: 4Gi")
+    (change,) = plan(cloned)["changes"]
+    assert (change["job"], change["action"]) == ("prod/small", "held")
+    assert change["causes"] == [
+        {
+            "path": "shm",
+            "before": '"2Gi"',
+            "after": '"4Gi"',
+            "place": {"file": "environments/prod/environment.yaml", "line": 8, "column": 25},
+        }
+    ]

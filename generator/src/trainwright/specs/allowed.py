@@ -20,14 +20,14 @@ def problems(spec: Layered, environment: Environment) -> Iterator[Finding]:
     """Every use of something that the environment does not allow, at the line of the job or of a
     layer that it shares with others. What environment.yaml itself says is allowed by that.
     """
-    for name, at in _uses(spec.data):
+    for name, at in uses(spec.data):
         if name not in environment.allow and spec.setter(at).label in _OF_JOBS:
             message = f"{at.dotted} is not allowed in {environment.name}"
             remedy = f"Remove it, or add {name} to allow in environment.yaml."
             yield dx.NOT_ALLOWED.at(spec.key_origin(at), message, remedy=remedy, path=at)
 
 
-def _uses(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
+def uses(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
     """What is used, by its name in `allow`, and where."""
     for name in (*_HOST, "serviceAccountToken"):
         if data.get(name) is True:
