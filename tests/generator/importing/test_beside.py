@@ -98,7 +98,6 @@ def _changed(body: Any, more: str) -> Any:
         (MONITOR, "{spec: {selector: {matchExpressions: [{key: app, operator: Exists}]}}}"),
         (MONITOR, "{spec: {podMetricsEndpoints: [{port: other}]}}"),
         (CONFIG, "{metadata: {namespace: elsewhere}}"),
-        (CONFIG, "{data: {settings.py: a = 1}}"),
         (CONFIG, "{binaryData: {a: AAAA}}"),
         (CONFIG, "{data: {train.py: 'token = \"hf_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789\"'}}"),
         (CONFIG, "{data: {train.py: ''}}"),
@@ -149,8 +148,38 @@ def test_only_a_script_that_a_spec_would_start_alike(
     job["spec"]["template"]["spec"]["containers"][0]["command"] = command
     one, beside = imported(tmp_path, job, CONFIG)
     assert ("inline" in one.spec["entrypoint"]) is inline
-    assert beside == ([] if inline else ["ConfigMap"])
-    assert ("code" in one.spec.get("volumes", {})) is not inline
+    assert beside == []
+    assert "volumes" not in one.spec
+    held = {} if inline else {"/code/train.py": {"content": "print(1)"}}
+    assert one.spec.get("files", {}) == held
+
+
+def test_a_script_stays_beside_the_files_that_it_may_import(tmp_path: Path) -> None:
+    one, beside = imported(tmp_path, JOB, _changed(CONFIG, "{data: {settings.py: a = 1}}"))
+    assert beside == []
+    assert one.spec["entrypoint"] == {"script": "/code/train.py"}
+    assert one.spec["files"] == {
+        "/code/train.py": {"content": "print(1)"},
+        "/code/settings.py": {"content": "a = 1"},
+    }
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "{initContainers: [{name: a, image: a, volumeMounts: [{name: code, mountPath: /c}]}]}",
+        "{containers: [{name: a, image: a, envFrom: [{configMapRef: {name: code}}]}]}",
+    ],
+)
+def test_a_config_that_more_than_one_container_needs_stays(other: str, tmp_path: Path) -> None:
+    job = copy.deepcopy(JOB)
+    pod = job["spec"]["template"]["spec"]
+    for field, more in yaml.safe_load(other).items():
+        pod[field] = [*pod.get(field, []), *more]
+    config = _changed(CONFIG, "{data: {settings.py: a = 1}}")
+    one, beside = imported(tmp_path, job, config)
+    assert beside == ["ConfigMap"]
+    assert one.spec["volumes"]["code"] == {"configMap": "code", "mountPath": "/code"}
 
 
 def test_one_file_of_a_config_mounted_by_itself(tmp_path: Path) -> None:

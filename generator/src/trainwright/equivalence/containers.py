@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from trainwright import quantity
@@ -36,7 +37,8 @@ def places(name: str) -> bool:
 
 def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
     """What the job itself sets: values that are known, and variables whose values are not."""
-    known = {name: value for name, value in pod.env if not places(name)}
+    # A variable without text is one, which some programs tell from none at all.
+    known = {name: value or '""' for name, value in pod.env if not places(name)}
     elsewhere = {v.name: v for v in pod.unresolved if not places(v.name)}
     return dict(sorted(known.items())), dict(sorted(elsewhere.items()))
 
@@ -46,16 +48,16 @@ def is_secret(variable: EnvVar) -> bool:
     return variable.secret is not None or variable.source.endswith("of the shell")
 
 
-def image(pod: Pod) -> str:
+def image(written: str) -> str:
     """The image with the tag that registries give by default."""
-    named = ":" in pod.image.rpartition("/")[2] or "@" in pod.image
-    return pod.image if named or not pod.image else f"{pod.image}:latest"
+    named = ":" in written.rpartition("/")[2] or "@" in written
+    return written if named or not written else f"{written}:latest"
 
 
-def pull_policy(pod: Pod) -> str:
+def pull_policy(written: str, of: str) -> str:
     """The policy, with the API server's default for an image."""
-    moving = image(pod).endswith(":latest")
-    return pod.pull_policy or ("Always" if moving else "IfNotPresent")
+    moving = image(of).endswith(":latest")
+    return written or ("Always" if moving else "IfNotPresent")
 
 
 def amount(written: Data) -> str:
@@ -64,10 +66,10 @@ def amount(written: Data) -> str:
     return str(written) if found is None else f"{found.normalize():f}"
 
 
-def resources(pod: Pod) -> dict[str, dict[str, str]]:
+def resources(asked: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
     """Requests, which limits fill in, and limits."""
-    limits = pod.resources.get("limits", {})
-    both = {"requests": {**limits, **pod.resources.get("requests", {})}, "limits": limits}
+    limits = asked.get("limits") or {}
+    both = {"requests": {**limits, **(asked.get("requests") or {})}, "limits": limits}
     return {
         kind: {name: amount(value) for name, value in sorted(amounts.items())}
         for kind, amounts in both.items()
@@ -87,20 +89,29 @@ def _joined(mount: Mount) -> Mount:
     """A folder of a host path is itself a host path."""
     if "hostPath" not in mount.source:
         return mount
-    return Mount(
-        path=mount.path, volume=mount.volume, source=mount.source, read_only=mount.read_only
-    )
+    return replace(mount, sub_path="")
 
 
 def _source(mount: Mount) -> dict[str, Data]:
-    kind = next(iter(mount.source), "")
-    source: Mapping[str, Data] = mount.source.get(kind) or {}
+    return source_of(mount.source, mount.sub_path)
+
+
+def source_of(written: Mapping[str, Data], sub_path: str) -> dict[str, Data]:
+    """A volume's source, with sizes in bytes."""
+    kind = next(iter(written), "")
+    source: Mapping[str, Data] = written.get(kind) or {}
     if kind == "hostPath":
-        path = PurePosixPath(source.get("path", "/")) / mount.sub_path
+        path = PurePosixPath(source.get("path", "/")) / sub_path
         return {kind: {"path": str(path), "type": source.get("type", "")}}
     if kind == "emptyDir" and "sizeLimit" in source:
         return {kind: {**source, "sizeLimit": amount(source["sizeLimit"])}}
-    return {kind: dict(source)}
+    return {kind: {key: value for key, value in source.items() if not _usual(kind, key, value)}}
+
+
+def _usual(kind: str, key: str, value: Data) -> bool:
+    """Whether a value is what the API server fills in. 420 is 0644."""
+    modes = kind in ("configMap", "secret", "projected", "downwardAPI") and key == "defaultMode"
+    return value is False or (modes and value == 0o644)
 
 
 def _config(mount: Mount) -> str:
@@ -121,9 +132,8 @@ def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
                 yield str(PurePosixPath(mount.path) / inside), shown
 
 
-def security(pod: Pod) -> dict[str, Data]:
+def security(own: Mapping[str, Data], theirs: Mapping[str, Data]) -> dict[str, Data]:
     """Both security contexts in one: the container's wins where both speak."""
-    own, theirs = pod.security.get("container", {}), pod.security.get("pod", {})
     both: dict[str, Data] = {**theirs, **own}
     both["nonRoot"] = both.pop("runAsNonRoot", False) or bool(both.get("runAsUser"))
     both["allowPrivilegeEscalation"] = both.get("allowPrivilegeEscalation", True)
@@ -151,13 +161,13 @@ _PROBE_DEFAULTS = {
 
 def rest(pod: Pod) -> dict[str, dict[str, Data]]:
     """Fields of the pod and its container that no other part of a form has, but for defaults."""
-    found = {
-        where: {
-            key: _said(key, value) for key, value in fields.items() if value not in _absent(key)
-        }
-        for where, fields in pod.rest.items()
-    }
+    found = {where: beyond_defaults(fields) for where, fields in pod.rest.items()}
     return {where: fields for where, fields in found.items() if fields}
+
+
+def beyond_defaults(written: Mapping[str, Data]) -> dict[str, Data]:
+    """Fields without those that say what holds without them."""
+    return {k: _said(k, value) for k, value in written.items() if value not in _absent(k)}
 
 
 def _absent(key: str) -> tuple[Data, ...]:

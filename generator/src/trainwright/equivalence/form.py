@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from trainwright.equivalence import containers, programs
+from trainwright.equivalence import containers, others, programs
 from trainwright.equivalence.programs import Process, Program
 from trainwright.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
 from trainwright.kinds import predicted
@@ -42,6 +42,7 @@ class Mount:
     source: Mapping[str, Data]
     folder: str = ""  # inside the volume
     read_only: bool = False
+    more: Mapping[str, Data] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,8 @@ class Pod:
 
     `secrets` and `fields` are variables whose values the cluster has, by where it takes them.
     `files` are those whose text is among the manifests. `resources` are in cores, bytes and
-    pieces.
+    pieces. `init` are the containers that run before, in order; `sidecars` those that run
+    alongside the training until it ends.
     """
 
     processes: tuple[Process, ...]
@@ -73,6 +75,9 @@ class Pod:
     annotations: Mapping[str, str] = field(default_factory=dict)
     service_account: str = ""
     token: bool = False
+    env_from: tuple[Mapping[str, Data], ...] = ()
+    init: tuple[Mapping[str, Data], ...] = ()
+    sidecars: Mapping[str, Data] = field(default_factory=dict)
     rest: Mapping[str, Data] = field(default_factory=dict)  # other fields of pod and container
 
 
@@ -191,19 +196,23 @@ def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> 
     return Pod(
         processes=processes,
         program=programs.program(pod),
-        image=containers.image(pod),
-        pull_policy=containers.pull_policy(pod),
+        image=containers.image(pod.image),
+        pull_policy=containers.pull_policy(pod.pull_policy, pod.image),
         pull_secrets=pod.pull_secrets,
         env=env,
         secrets={name: v.source for name, v in elsewhere.items() if containers.is_secret(v)},
         fields={name: v.source for name, v in elsewhere.items() if not containers.is_secret(v)},
-        resources=containers.resources(pod),
+        resources=containers.resources(pod.resources),
         mounts={
-            path: Mount(source=source, folder=mount.sub_path, read_only=mount.read_only)
+            path: Mount(
+                source=source, folder=mount.sub_path, read_only=mount.read_only, more=mount.more
+            )
             for path, source, mount in containers.mounts(pod, configs)
         },
         files=dict(containers.files(pod, configs)),
-        security=containers.security(pod),
+        security=containers.security(
+            pod.security.get("container", {}), pod.security.get("pod", {})
+        ),
         restart=_restart(pod.restart),
         grace_period=pod.grace_period,
         ports=containers.ports(pod),
@@ -212,6 +221,9 @@ def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> 
         annotations={k: value for k, value in pod.annotations.items() if k not in _MEMBERSHIP},
         service_account=pod.service_account,
         token=pod.token is not False,
+        env_from=pod.env_from,
+        init=tuple(others.init(pod)),
+        sidecars=others.sidecars(pod),
         rest=containers.rest(pod),
     )
 

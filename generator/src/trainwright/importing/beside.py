@@ -6,15 +6,18 @@ the workload and for the rendered run alike, so that each of their values can be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 from trainwright.equivalence import NormalForm, containers, form, programs
 from trainwright.findings import credentials
+from trainwright.groupkind import SERVICE
 from trainwright.importing import fetched, monitors
 from trainwright.importing.fetched import Fetched
+from trainwright.importing.names import Names, anonymous
 from trainwright.kinds import predicted
+from trainwright.kinds.reading import SourceObject
 from trainwright.model import Data, Manifest
 from trainwright.objects.tolerant import mapping
 from trainwright.pods.command import SCRIPT_PATH
@@ -40,7 +43,7 @@ def belongs(body: Mapping[str, Data], workload: Manifest, pod: Pod) -> bool:
         return ours and not numbers.isdisjoint(monitors.scraped(body, (pod,)))
     if kind == _FETCHED:
         return _makes_variables(body, pod)
-    return kind == _CONFIG and _is_script(beside, pod)
+    return kind == _CONFIG and (_is_script(beside, pod) or _is_files(beside, pod))
 
 
 def _makes_variables(body: Mapping[str, Data], pod: Pod) -> bool:
@@ -54,6 +57,71 @@ def _makes_variables(body: Mapping[str, Data], pod: Pod) -> bool:
     elsewhere = secret in mounted or secret in pod.pull_secrets
     plain = {key.secret for key in fetched.fetched(body) if key.store and key.key}
     return bool(keys) and keys <= plain and not elsewhere and not fetched.is_templated(body)
+
+
+def services(others: Sequence[SourceObject], workload: Manifest, pod: Pod) -> Iterator[str]:
+    """The names of Services that lead to the pods of a workload."""
+    labels = {**dict.fromkeys(monitors.OF_OPERATORS, workload.name), **pod.labels}
+    for other in others:
+        service = Manifest(body=other.body)
+        selector = mapping(mapping(other.body.get("spec")).get("selector"))
+        leads = len(selector) > 0 and selector.items() <= labels.items()
+        if service.group_kind == SERVICE and leads:
+            yield service.name
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+_MOST_OF_FILES = 900_000  # bytes of a ConfigMap: the spec's files have to fit into one together
+# https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
+
+
+def _is_files(config: Manifest, pod: Pod) -> bool:
+    """Whether a ConfigMap is mounted by the container that trains alone, and nothing but files."""
+    data = mapping(config.body.get("data"))
+    texts = [text for text in data.values() if isinstance(text, str) and text and "\0" not in text]
+    mounted = any(config_of(mount) == config.name for mount in pod.mounts)
+    fits = sum(len(text.encode()) for text in texts) <= _MOST_OF_FILES
+    plain = len(texts) == len(data) > 0 and not config.body.get("binaryData")
+    secret = any(credentials.redact(text) != text for text in texts)
+    return mounted and fits and plain and not secret and config.name not in _named(pod)
+
+
+def config_of(mount: Mount) -> str:
+    """The ConfigMap that a mount is of, if it is of one."""
+    return str(mapping(mount.source.get("configMap")).get("name", ""))
+
+
+def _named(pod: Pod) -> frozenset[str]:
+    """The ConfigMaps that are needed by more than mounts of the container that trains."""
+    others = (*pod.before, *pod.beside)
+    origins = [variable.origin for variable in pod.declared]
+    origins += [mapping(e.get("valueFrom")) for c in others for e in c.get("env") or ()]
+    whole = [*pod.env_from, *(entry for c in others for entry in c.get("envFrom") or ())]
+    mounts = (mount for c in others for mount in c.get("volumeMounts") or ())
+    volumes = [pod.volumes.get(str(mount.get("name")), {}) for mount in mounts]
+    found = [mapping(origin.get("configMapKeyRef")) for origin in origins]
+    found += [mapping(entry.get("configMapRef")) for entry in whole]
+    found += [mapping(source.get("configMap")) for source in volumes]
+    return frozenset(str(reference.get("name")) for reference in found if reference)
+
+
+def files(
+    manifests: Sequence[Manifest], pod: Pod, literal: Callable[[str], str]
+) -> dict[str, Data]:
+    """The files that ConfigMaps among the objects give the container that trains, by path."""
+    configs = predicted.configs(tuple(manifests))
+    found: dict[str, Data] = {}
+    for mount in pod.mounts:
+        if config_of(mount) in configs:
+            mode = mapping(mount.source.get("configMap")).get("defaultMode")
+            own = {"mode": f"0{mode:o}"} if isinstance(mode, int) and mode != _MODE else {}
+            for path, text in containers.files(replace(pod, mounts=(mount,)), configs):
+                found[path] = {"content": literal(text), **own}
+    return found
+
+
+_MODE = 0o644
 
 
 # --- the script ----------------------------------------------------------------------------------
@@ -123,18 +191,26 @@ def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 # --- the normal form -----------------------------------------------------------------------------
 
 
-def settled(run: NormalForm, workload: Workload, manifests: Sequence[Manifest]) -> NormalForm:
-    """A run with what stands beside it said as a spec says it, whatever it is called there."""
+def settled(
+    run: NormalForm, workload: Workload, manifests: Sequence[Manifest], name: str = ""
+) -> NormalForm:
+    """A run with what stands beside it said as a spec says it, whatever it is called there.
+
+    `name` is that of a rendered run, which its form calls "run".
+    """
+    names = Names.of(workload, name)
     _, manifest = predicted.find(tuple(manifests))
     pods = workload.pods
     shown = form.every(workload) if len(run.pods) == len(pods) else form.sample(workload)
     stores = _external(manifests)
     used = frozenset(v.secret for v in pods[0].declared if v.secret)
     others = {k: v for k, v in run.beside.items() if k.partition("/")[0] not in _SAID_HERE}
+    configs = [found for found in manifests if found.identity[:2] == _CONFIG]
+    alone = any(_is_script(config, pods[0]) for config in configs)
     known = zip(run.pods, (pods[at] for at in shown), strict=False)
     return replace(
         run,
-        pods=tuple(_pod(one, pod, stores) for one, pod in known),
+        pods=tuple(anonymous(_pod(one, pod, stores, alone=alone), names) for one, pod in known),
         beside={**others, **dict(_said(manifests, manifest, pods, used))},
     )
 
@@ -142,10 +218,16 @@ def settled(run: NormalForm, workload: Workload, manifests: Sequence[Manifest]) 
 _SAID_HERE = (monitors.KIND, fetched.KIND)
 
 
-def _pod(known: form.Pod, pod: Pod, stores: Mapping[tuple[str, str] | None, Fetched]) -> form.Pod:
+def _pod(
+    known: form.Pod,
+    pod: Pod,
+    stores: Mapping[tuple[str, str] | None, Fetched],
+    *,
+    alone: bool,  # whether the script that it starts is a ConfigMap's only file
+) -> form.Pod:
     found = {v.name: str(stores[v.secret]) for v in pod.declared if v.secret in stores}
     secrets = {name: found.get(name, source) for name, source in known.secrets.items()}
-    path = started(pod)
+    path = started(pod) if alone else ""
     if path not in known.files:
         return replace(known, secrets=secrets)
     files = {SCRIPT if name == path else name: text for name, text in known.files.items()}

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from trainwright.equivalence import NormalForm
-from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
-from trainwright.importing import beside
+from trainwright.importing import beside, containers
 from trainwright.importing.choice import Choice
 from trainwright.importing.generated import is_generated
+from trainwright.importing.names import Names, referring
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS, predicted
@@ -37,22 +37,31 @@ _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
 
 def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) -> dict[str, Data]:
     """Everything that a job spec can say of a run, keys in the order of the schema."""
-    pod = source.pod()
+    workload = source.workload()
+    pod, names = workload.pods[0], Names.of(workload)
+
+    def literal(text: str) -> str:
+        return _literal(text, source, place, names)
+
     found: dict[str, Data] = {
         **_API,
         "name": source.name,
         "target": _target(source, place),
         "image": _image(pod, run),
-        **_program(_words(pod, source, place), run, apart=choice.apart),
+        **_program(tuple(map(literal, pod.command)), run, apart=choice.apart),
         "nodes": run.nodes,
         "procsPerNode": _processes(run),
         "elastic": _elastic(run),
         "pool": choice.pool.name if choice.pool else None,
         "resources": _resources(pod, choice.pool),
-        "shm": _shared_memory(pod),
-        "env": dict(_env(pod, source, place)),
+        "shm": containers.shared_memory(pod),
+        "env": dict(containers.variables(pod, literal)),
+        "envFrom": containers.sources(pod.env_from),
         "secrets": beside.secrets(source.manifests(), pod),
-        "volumes": dict(_volumes(pod, run)),
+        "volumes": dict(containers.volumes(pod, lambda mount: _is_file(mount, source))),
+        "files": _files(source, run, literal),
+        "initContainers": dict(containers.init(pod, literal)),
+        "sidecars": dict(containers.sidecars(pod, literal)),
         **_waiting(run, pod, place.environment),
         "maxDuration": duration(run.deadline),
         "retries": _retries(source, run),
@@ -127,20 +136,25 @@ def _image(pod: Pod, run: NormalForm) -> dict[str, Data]:
     return {key: value for key, value in found.items() if value}
 
 
-def _literal(text: str, source: Source, place: ImportContext) -> str:
+def _literal(text: str, source: Source, place: ImportContext, names: Names) -> str:
     """A text as the target will read it: one that is no cluster replaces nothing in it."""
     target = _target(source, place) or place.inherited["target"]
-    return text.replace("$$", "$") if TARGETS[target].envelope else text
+    plain = text.replace("$$", "$") if TARGETS[target].envelope else text
+    # What looks like a reference of a spec was none.
+    return referring(plain.replace("${{", "$${{"), names)
 
 
-def _words(pod: Pod, source: Source, place: ImportContext) -> tuple[str, ...]:
-    return tuple(_literal(word, source, place) for word in pod.command)
+def _files(source: Source, run: NormalForm, literal: containers.Literal) -> dict[str, Data]:
+    """The files of ConfigMaps, but for the script that the spec holds as its entrypoint."""
+    pod = source.pod()
+    own = beside.started(pod) if beside.script(run) else ""
+    found = beside.files(source.manifests(), pod, literal)
+    return {path: file for path, file in found.items() if path != own}
 
 
-def _env(pod: Pod, source: Source, place: ImportContext) -> Iterator[tuple[str, str]]:
-    for variable in pod.declared:
-        if not variable.source and not places(variable.name):
-            yield variable.name, _literal(variable.value, source, place)
+def _is_file(mount: Mount, source: Source) -> bool:
+    """Whether a mount is there for what the spec holds itself."""
+    return beside.config_of(mount) in predicted.configs(source.manifests())
 
 
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:
@@ -239,48 +253,6 @@ def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
     return {key: value for key, value in found.items() if value not in (None, {}, "")}
 
 
-def _shared_memory(pod: Pod) -> str:
-    for mount in pod.mounts:
-        if mount.path == _SHM and (mount.source.get("emptyDir") or {}).get("medium") == "Memory":
-            return str(mount.source["emptyDir"].get("sizeLimit", "none"))
-    return "none"
-
-
-_SOURCES = {"configMap": "name", "secret": "secretName", "persistentVolumeClaim": "claimName"}
-_SHORT = {"persistentVolumeClaim": "claim"}
-
-
-def _volumes(pod: Pod, run: NormalForm) -> Iterator[tuple[str, Data]]:
-    seen: dict[str, int] = {}
-    for mount in pod.mounts:
-        source = _source(mount)
-        if source is None or (mount.path == _SHM and _shared_memory(pod) != "none"):
-            continue
-        if beside.script(run) and beside.is_of_script(mount, pod):
-            continue
-        name = "shm" if mount.volume == "dshm" else mount.volume
-        seen[name] = seen.get(name, 0) + 1
-        written: dict[str, Data] = {**source, "mountPath": mount.path}
-        if mount.sub_path:
-            written["subPath"] = mount.sub_path
-        if mount.read_only:
-            written["readOnly"] = True
-        yield (name if seen[name] == 1 else f"{name}-{seen[name]}"), written
-
-
-def _source(mount: Mount) -> dict[str, Data] | None:
-    """A volume's short form; None when there is none for its kind."""
-    kind = next(iter(mount.source), "")
-    written = mount.source.get(kind) or {}
-    if kind in _SOURCES:
-        return {_SHORT.get(kind, kind): written.get(_SOURCES[kind], "")}
-    if kind in ("hostPath", "emptyDir", "nfs"):
-        known = {"hostPath": ("path", "type"), "nfs": ("server", "path")}
-        keys = known.get(kind, ("medium", "sizeLimit"))
-        return {kind: {key: written[key] for key in keys if key in written}}
-    return None
-
-
 def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:
     topology = {
         kind: pod.annotations[_TOPOLOGY.format(kind)]
@@ -306,7 +278,7 @@ def _retries(source: Source, run: NormalForm) -> int | None:
     """The limit of a run, and where it has none one that bounds what torch restarts or Jobs do."""
     limit = run.pods[0].restart.limit
     if limit == "unlimited":
-        written = run.pods[0].program.options.get("max-restarts", "")
+        written = dict(source.pod().env).get("PET_MAX_RESTARTS", "")
         return min(int(written), _MOST_RETRIES) if written.isdigit() else _RETRIES
     return max(1, limit // run.nodes) if limit and _counts_pods(source) else limit
 

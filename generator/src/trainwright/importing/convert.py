@@ -13,6 +13,7 @@ from trainwright.importing import accounting, beside, candidate, reasons, shorte
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.source import Source, malformed
+from trainwright.importing.staying import staying
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError, Loss, NotImported
@@ -86,15 +87,28 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         ),
         namespace=place.environment.namespace,
     )
+    named = tuple(_staying(source))
     told = frozenset(path for account in accounts for path in account.changed)
     return Imported(
         source=source,
         spec=spec,
-        left=(*source.left, *explain.left(accounts)),
+        left=(*source.left, *_others(explain.left(accounts), named), *named),
         added=equivalence.differences(run, best.run, told),
         notes=tuple(_notes(source, spec)),
         accounts=accounts,
     )
+
+
+def _others(left: Iterator[NotImported], named: Sequence[NotImported]) -> Iterator[NotImported]:
+    """What is left for another reason than the names in it, which say more."""
+    fields = {one.field for one in named}
+    return (one for one in left if one.field not in fields)
+
+
+def _staying(source: Source) -> Iterator[NotImported]:
+    workload = source.workload()
+    for part in source.parts:
+        yield from staying(part, workload, source.services)
 
 
 def _target(spec: Mapping[str, Data], place: ImportContext) -> str:

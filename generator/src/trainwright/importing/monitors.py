@@ -15,7 +15,7 @@ from trainwright.pods.pod import Pod
 GROUP, KIND = "monitoring.coreos.com", "PodMonitor"
 VARIABLE = "TRAINWRIGHT_METRICS_PORT"
 # Labels that operators give to the pods of an object, whose name they are.
-_OF_OPERATORS = tuple(label for kind in KINDS.values() for label in kind.name_labels)
+OF_OPERATORS = tuple(label for kind in KINDS.values() for label in kind.name_labels)
 _DEFAULTS = {"path": "/metrics", "scheme": "http"}
 
 
@@ -23,7 +23,7 @@ def selects(body: Mapping[str, Data], pod: Pod, name: str) -> bool:
     """Whether a PodMonitor is about the pods of one object, by its name."""
     selector = mapping(mapping(body.get("spec")).get("selector"))
     wanted = mapping(selector.get("matchLabels"))
-    labels = {**dict.fromkeys(_OF_OPERATORS, name), **pod.labels}
+    labels = {**dict.fromkeys(OF_OPERATORS, name), **pod.labels}
     return set(selector) == {"matchLabels"} and len(wanted) > 0 and wanted.items() <= labels.items()
 
 

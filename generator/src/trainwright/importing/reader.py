@@ -59,7 +59,11 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
             found = [part for part in others if beside.belongs(part.body, workload, pod)]
     except ImportingError:  # which is said where it is imported
         return source
-    return replace(source, parts=(*source.parts, *(replace(p, beside=True) for p in found)))
+    return replace(
+        source,
+        parts=(*source.parts, *(replace(p, beside=True) for p in found)),
+        services=tuple(beside.services(others, workload, pod)),
+    )
 
 
 def _containers(body: Data, name: str) -> Iterator[dict[str, Data]]:

@@ -18,9 +18,6 @@ from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Data, spelled
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup
 
-_NO_SUCH_VOLUME = (
-    "a volume is a claim, scratch, a folder of the node, a ConfigMap, a Secret or an NFS export"
-)
 # By pattern of the JSON pointer, in which `*` is one key and `**` any number; the first counts.
 _BY_POINTER = (
     Reason("/status/**", "the cluster writes it", Loss.COSMETIC),
@@ -47,18 +44,7 @@ _BY_POINTER = (
         Loss.COSMETIC,
     ),
     Reason("**/managedBy", "the cluster's own controller is meant to run it", Loss.BEHAVIOUR),
-    Reason(
-        "**/initContainers/**",
-        "there are none in a spec: do it in the image or the entrypoint",
-        Loss.CANNOT_RUN,
-    ),
     Reason("**/containers/*/name", "the target names its container itself", Loss.COSMETIC),
-    Reason(
-        "**/containers/*/envFrom/**",
-        "write values under env, and keys of Secrets under secrets",
-        Loss.CANNOT_RUN,
-    ),
-    Reason("**/containers/*/env/**", "only values and keys of Secrets become variables"),
     Reason(
         "**/containers/*/ports/**",
         "the target sets the port of the rendezvous, metrics the others",
@@ -120,8 +106,6 @@ _BY_POINTER = (
     ),
     Reason("/spec/dataFrom/**", "a spec names each key that it needs"),
     Reason("/spec/data/*/**", "a spec fetches the keys of its variables, each by key and property"),
-    Reason("**/volumes/*/**", _NO_SUCH_VOLUME, Loss.CANNOT_RUN),
-    Reason("**/volumeMounts/*/**", _NO_SUCH_VOLUME, Loss.CANNOT_RUN),
     Reason(
         "**/hugepages-*",
         "a spec has cpu, memory, local disk and extended resources",
@@ -131,6 +115,7 @@ _BY_POINTER = (
 _CREDENTIAL = "a credential is never copied: keep it in a Secret, and name that under secrets"
 _UNREAD = "a job spec has no field for it"
 _PLACING = "the launcher and the target set it"
+_OF_VOLUMES = re.compile(r".*/spec/volumes/\d+(/|$)")
 _ENV = re.compile(r"(.*/env/\d+)(?:/.*)?")
 
 # Which field of a spec decides a value of the normal form.
@@ -144,7 +129,11 @@ _DECIDED_BY = (
     (r"suspended", "state"),
     (r"pods\.\d+\.restart", "retries"),
     (r"pods\.\d+\.grace_period", "gracePeriod"),
-    (r"pods\.\d+\.(mounts|files)", "volumes"),
+    (r"pods\.\d+\.mounts", "volumes"),
+    (r"pods\.\d+\.files", "files"),
+    (r"pods\.\d+\.init\.", "initContainers"),
+    (r"pods\.\d+\.sidecars\.", "sidecars"),
+    (r"pods\.\d+\.env_from", "envFrom"),
     (r"(pods\.\d+\.ports|beside\.PodMonitor)", "metrics"),
     (r"beside\.ExternalSecret", "secrets"),
     (r"pods\.\d+\.env", "env"),
@@ -223,6 +212,8 @@ class Reasons:
             yield Reason("", f"the environment's namespace is {self.namespace}", Loss.COSMETIC)
         yield from (Reason("", why, Loss.COSMETIC) for why in _generated(at))
         yield from self._restarts(changed)
+        if not changed and _OF_VOLUMES.match(at):
+            yield Reason("", "no container mounts it", Loss.COSMETIC)
         yield from _matching(self.source.reasons, at)
         yield from (Reason("", why) for why in self._of_the_environment(changed))
         yield from _matching(_BY_POINTER, at)
@@ -283,7 +274,7 @@ _NEEDED = re.compile(
     r"nodes$|elastic\.|pods\.\d+\.("
     r"processes|program\.(?!options\.|unbuffered)|image$|env\.|secrets\.|fields\.|mounts\.|files\."
     r"|resources\.limits\.[^.]*/|rest\.pod\.(hostNetwork|hostIPC|hostPID|resourceClaims)"
-    r"|rest\.container\.(envFrom|workingDir|volumeDevices)|init)"
+    r"|rest\.container\.(claims|workingDir|volumeDevices)|env_from|init\.|sidecars\.)"
 )
 
 

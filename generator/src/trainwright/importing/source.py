@@ -39,6 +39,7 @@ class Source:
     left: tuple[NotImported, ...] = ()
     assumed: tuple[Manifest, ...] = ()
     container: str = ""  # the name that its operator looks for
+    services: tuple[str, ...] = ()  # that lead to its pods
     reasons: tuple[Reason, ...] = ()  # why a field is left
 
     @property

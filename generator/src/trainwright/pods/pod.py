@@ -20,13 +20,14 @@ class EnvVar:
     """One entry of a container's env; `source` says where the cluster takes a value that git lacks.
 
     "key token of Secret hf", say. The value is then empty here. `secret` is the name and the key
-    where that place is a Secret.
+    where that place is a Secret, `origin` what the manifest says instead of a value, if it does.
     """
 
     name: str
     value: str = ""
     source: str = ""
     secret: tuple[str, str] | None = None
+    origin: Mapping[str, Data] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +42,17 @@ Configs: TypeAlias = Mapping[str, Mapping[str, str | bytes]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """One mounted volume; `source` is the Kubernetes volume source ({"emptyDir": {}}, say)."""
+    """One mounted volume; `source` is the Kubernetes volume source ({"emptyDir": {}}, say).
+
+    `more` is what else the mount says, as Kubernetes has it.
+    """
 
     path: str
     volume: str
     source: Mapping[str, Data]
     sub_path: str = ""
     read_only: bool = False
+    more: Mapping[str, Data] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,10 @@ class Pod:
     token: bool | None = None  # whether it is mounted; None where its ServiceAccount decides
     starts_image: bool = False  # what the image itself starts, with `command` as its arguments
     rest: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # of pod, container
+    volumes: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # sources by name
+    beside: tuple[Mapping[str, Data], ...] = ()  # the other containers, as written
+    before: tuple[Mapping[str, Data], ...] = ()  # init containers and sidecars, as written
+    env_from: tuple[Mapping[str, Data], ...] = ()
 
     @property
     def env(self) -> tuple[tuple[str, str], ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from trainwright.model import Data
 from trainwright.pods.pod import (
@@ -81,6 +82,10 @@ def pod(
         token=spec.get("automountServiceAccountToken"),
         starts_image=not container.get("command"),
         rest=_rest(spec, container),
+        volumes=_volumes(spec),
+        beside=tuple(c for c in spec.get("containers") or () if c is not container),
+        before=tuple(spec.get("initContainers") or ()),
+        env_from=tuple(container.get("envFrom") or ()),
     )
 
 
@@ -111,6 +116,7 @@ _SAID_OF_CONTAINERS = frozenset(
         "args",
         "command",
         "env",
+        "envFrom",
         "image",
         "imagePullPolicy",
         "name",
@@ -166,9 +172,13 @@ def container_ports(container: Mapping[str, Data]) -> tuple[Port, ...]:
 
 
 def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
-    name, origin = entry["name"], entry.get("valueFrom")
+    origin = entry.get("valueFrom")
     if not origin:
-        return EnvVar(name, str(entry.get("value") or ""))
+        return EnvVar(entry["name"], str(entry.get("value") or ""))
+    return replace(_from_elsewhere(entry["name"], origin, fields), origin=origin)
+
+
+def _from_elsewhere(name: str, origin: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
     kind, reference = next(iter(origin.items()))
     if kind == "fieldRef":
         path = reference["fieldPath"]
@@ -180,15 +190,29 @@ def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
         secret = (reference["name"], reference["key"])
         return EnvVar(name, source=f"key {secret[1]} of Secret {secret[0]}", secret=secret)
     if kind == "configMapKeyRef":
-        return EnvVar(name, source=f"key {reference['key']} of ConfigMap {reference['name']}")
+        optional = ", if it is there" if reference.get("optional") else ""
+        key = f"key {reference['key']} of ConfigMap {reference['name']}{optional}"
+        return EnvVar(name, source=key)
+    if kind == "resourceFieldRef":
+        divisor = str(reference.get("divisor") or "1")
+        of = f" of container {reference['containerName']}" if "containerName" in reference else ""
+        source = f"{reference['resource']}{of} by {'1' if divisor == '0' else divisor}"
+        return EnvVar(name, source=source)
     return EnvVar(name, source=f"{kind} of the pod")
 
 
-def _mounts(spec: Mapping[str, Data], container: Mapping[str, Data]) -> list[Mount]:
-    sources = {
+def _volumes(spec: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
+    return {
         volume["name"]: {key: value for key, value in volume.items() if key != "name"}
         for volume in spec.get("volumes") or ()
     }
+
+
+_OF_MOUNTS = frozenset({"name", "mountPath", "subPath", "readOnly"})
+
+
+def _mounts(spec: Mapping[str, Data], container: Mapping[str, Data]) -> list[Mount]:
+    sources = _volumes(spec)
     return [
         Mount(
             path=mount["mountPath"],
@@ -196,6 +220,7 @@ def _mounts(spec: Mapping[str, Data], container: Mapping[str, Data]) -> list[Mou
             source=sources.get(mount["name"], {}),
             sub_path=mount.get("subPath", ""),
             read_only=mount.get("readOnly", False),
+            more={k: v for k, v in mount.items() if k not in _OF_MOUNTS and v != "None"},
         )
         for mount in container.get("volumeMounts") or ()
     ]

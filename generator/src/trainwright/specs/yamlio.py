@@ -460,12 +460,27 @@ class Block(str):
     """Text of several lines that people read where it stands: written as a literal block."""
 
 
-def dump(data: dict[str, Data], *, blocks: bool = False) -> str:
+class _FlowMap(dict[str, Data]):
+    """A mapping that is written on one line."""
+
+
+class _FlowList(list[Data]):
+    """A list that is written on one line."""
+
+
+_WIDTH = 88  # columns of a collection that is written on one line, with its key
+
+
+def dump(data: dict[str, Data], *, blocks: bool = False, flows: bool = False) -> str:
     """Block YAML with keys in the order given, read back identically by PyYAML and by Go.
 
-    With `blocks` every text of several lines is a literal block, if it can be one.
+    With `blocks` every text of several lines is a literal block, if it can be one; with `flows`
+    what fits on a line is written on one, as people do.
     """
-    events = _events(_with_blocks(data) if blocks else data)
+    shaped = _with_blocks(data) if blocks else data
+    if flows:
+        shaped = {key: _with_flows(value, _WIDTH - len(key) - 2) for key, value in shaped.items()}
+    events = _events(shaped)
     text: str = yaml.emit(events, Dumper=yaml.CSafeDumper, width=1_000_000, allow_unicode=True)
     return text
 
@@ -485,6 +500,22 @@ def _with_blocks(data: Data) -> Data:
         return [_with_blocks(item) for item in data]
     readable = isinstance(data, str) and "\n" in data and not _NOT_IN_BLOCKS.search(data)
     return Block(data) if readable else data
+
+
+def _with_flows(data: Data, room: int) -> Data:
+    """The data with each collection that fits into so many columns as one that is written so."""
+    if not isinstance(data, dict | list) or not data:
+        return data
+    if not _has_blocks(data) and len(inline(data)) <= room:
+        return _FlowMap(data) if isinstance(data, dict) else _FlowList(data)
+    if isinstance(data, list):
+        return [_with_flows(item, room - 2) for item in data]
+    return {key: _with_flows(value, room - len(key) - 4) for key, value in data.items()}
+
+
+def _has_blocks(data: Data) -> bool:
+    inside = data.values() if isinstance(data, dict) else data if isinstance(data, list) else ()
+    return isinstance(data, Block) or any(map(_has_blocks, inside))
 
 
 def inline(value: Data) -> str:
@@ -515,6 +546,7 @@ def _events(data: Data, *, flow: bool = False) -> list[yaml.Event]:
 
 
 def _add_events(data: Data, add: Callable[[yaml.Event], None], *, flow: bool = False) -> None:
+    flow = flow or isinstance(data, _FlowMap | _FlowList)
     if isinstance(data, dict):
         add(_MAP_START[flow or not data])
         for key, value in data.items():

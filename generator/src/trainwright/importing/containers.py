@@ -1,0 +1,218 @@
+"""Variables, volumes and the other containers of a pod, as a spec has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeAlias
+
+from trainwright.equivalence.containers import places
+from trainwright.equivalence.others import is_sidecar
+from trainwright.model import Data
+from trainwright.pods.pod import EnvVar, Mount, Pod
+
+SHM = "/dev/shm"  # noqa: S108 - the path of it everywhere
+Literal: TypeAlias = Callable[[str], str]  # a text as a spec has to write it
+
+
+# --- variables -----------------------------------------------------------------------------------
+
+
+def variables(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
+    """The variables of the container that trains, but for secrets and those that place it."""
+    for variable in pod.declared:
+        if places(variable.name) or variable.secret:
+            continue
+        if variable.origin:
+            found = _origin(variable.origin)
+            if found:
+                yield variable.name, found
+        elif not variable.source:
+            yield variable.name, literal(variable.value)
+
+
+def _origin(origin: Mapping[str, Data]) -> dict[str, Data]:
+    """Where the cluster takes a value; nothing for what a spec cannot say."""
+    for kind, source in origin.items():
+        if kind == "fieldRef":
+            return {"field": source["fieldPath"]}
+        if kind == "resourceFieldRef" and "containerName" not in source:
+            divisor = str(source.get("divisor") or "1")
+            by = {"divisor": divisor} if divisor not in ("0", "1") else {}
+            return {"resource": source["resource"], **by}
+        if kind == "configMapKeyRef":
+            optional = {"optional": True} if source.get("optional") else {}
+            return {"configMap": source["name"], "key": source["key"], **optional}
+    return {}
+
+
+def sources(written: Collection[Mapping[str, Data]]) -> list[Data]:
+    """Whole ConfigMaps and Secrets as variables."""
+    return [found for entry in written for found in _whole(entry)]
+
+
+def _whole(entry: Mapping[str, Data]) -> Iterator[dict[str, Data]]:
+    for key, named in (("configMapRef", "configMap"), ("secretRef", "secret")):
+        reference = entry.get(key) or {}
+        if "name" in reference:
+            prefix = {"prefix": entry["prefix"]} if entry.get("prefix") else {}
+            optional = {"optional": True} if reference.get("optional") else {}
+            yield {named: reference["name"], **prefix, **optional}
+
+
+# --- volumes -------------------------------------------------------------------------------------
+
+_SHORT = {
+    "configMap": ("configMap", "name"),
+    "secret": ("secret", "secretName"),
+    "persistentVolumeClaim": ("claim", "claimName"),
+}
+_TAKEN = {"dshm": "shm", "trainwright-files": "files"}  # names that the targets give volumes
+
+
+def shared_memory(pod: Pod) -> str:
+    """The size of /dev/shm, where it is a volume of memory that nothing else mounts."""
+    for mount in pod.mounts:
+        source = mount.source.get("emptyDir") or {}
+        alone = not _elsewhere(pod, mount.volume) and not mount.sub_path
+        if mount.path == SHM and source.get("medium") == "Memory" and alone:
+            return str(source.get("sizeLimit", "none"))
+    return "none"
+
+
+def volumes(pod: Pod, is_file: Callable[[Mount], bool]) -> Iterator[tuple[str, Data]]:
+    """The volumes that containers mount; those of files that the spec holds are left out."""
+    shm = shared_memory(pod) != "none"
+    known = {**{mount.volume: mount.source for mount in pod.mounts}, **pod.volumes}
+    for name, source in known.items():
+        own = [m for m in pod.mounts if m.volume == name and not (shm and m.path == SHM)]
+        own = [mount for mount in own if not is_file(mount)]
+        if source and (own or _elsewhere(pod, name)):
+            yield from _volume(_name(name, known), source, own)
+
+
+def _volume(
+    name: str, source: Mapping[str, Data], mounts: list[Mount]
+) -> Iterator[tuple[str, Data]]:
+    # A command line may mount two sources by one name; a pod cannot.
+    own = [mount for mount in mounts if mount.source == source]
+    written = [_mount(mount) for mount in own]
+    where: dict[str, Data] = {"mounts": written} if len(written) > 1 else dict(*written)
+    yield name, {**_source(source), **where}
+    for number, mount in enumerate((m for m in mounts if m.source != source), 2):
+        yield f"{name}-{number}", {**_source(mount.source), **_mount(mount)}
+
+
+def _name(name: str, known: Collection[str]) -> str:
+    other = _TAKEN.get(name, name)
+    return f"{other}-2" if other != name and other in known else other
+
+
+def _elsewhere(pod: Pod, volume: str) -> bool:
+    """Whether a container beside the one that trains mounts a volume."""
+    mounts = (mount for c in (*pod.before, *pod.beside) for mount in c.get("volumeMounts") or ())
+    return any(mount.get("name") == volume for mount in mounts)
+
+
+def _source(source: Mapping[str, Data]) -> dict[str, Data]:
+    """A volume's source in its short form where it has one, else as Kubernetes has it."""
+    kind = next(iter(source))
+    written = {k: v for k, v in (source[kind] or {}).items() if v not in (None, "")}
+    if kind in _SHORT:
+        short, only = _SHORT[kind]
+        if set(written) == {only}:
+            return {short: written[only]}
+    return {kind: written}
+
+
+def _mount(mount: Mount) -> dict[str, Data]:
+    found: dict[str, Data] = {"mountPath": mount.path}
+    if mount.sub_path:
+        found["subPath"] = mount.sub_path
+    if mount.read_only:
+        found["readOnly"] = True
+    return {**found, **mount.more}
+
+
+# --- other containers ----------------------------------------------------------------------------
+
+_NOT_AS_IT_IS = frozenset(
+    {"name", "env", "envFrom", "volumeMounts", "securityContext", "restartPolicy", "resources"}
+)
+
+
+def init(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
+    """What runs before the training, in order, with sidecars that others of them may need."""
+    for container in pod.before[: _ends(pod)]:
+        always = {"restartPolicy": "Always"} if is_sidecar(container) else {}
+        yield container["name"], {**_container(container, pod, literal), **always}
+
+
+def sidecars(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
+    """What runs alongside the training, and ends with it."""
+    for container in (*pod.before[_ends(pod) :], *pod.beside):
+        yield container["name"], _container(container, pod, literal)
+
+
+def _ends(pod: Pod) -> int:
+    """After how many of the init containers only sidecars follow."""
+    return max((at for at, c in enumerate(pod.before, 1) if not is_sidecar(c)), default=0)
+
+
+def _container(written: Mapping[str, Data], pod: Pod, literal: Literal) -> dict[str, Data]:
+    entries = [
+        EnvVar(entry["name"], str(entry.get("value") or ""), origin=entry.get("valueFrom") or {})
+        for entry in written.get("env") or ()
+    ]
+    secret = {v.name: v.origin["secretKeyRef"] for v in entries if "secretKeyRef" in v.origin}
+    found: dict[str, Data] = {
+        **{k: v for k, v in written.items() if k not in _NOT_AS_IT_IS},
+        **{
+            key: [literal(str(word)) for word in written[key]]
+            for key in ("command", "args")
+            if written.get(key)
+        },
+        "resources": _resources(written.get("resources") or {}),
+        "env": {
+            v.name: _origin(v.origin) if v.origin else literal(v.value)
+            for v in entries
+            if v.name not in secret
+        },
+        "envFrom": sources(written.get("envFrom") or ()),
+        "secrets": {name: {"name": s["name"], "key": s["key"]} for name, s in secret.items()},
+        "mounts": dict(_mounts_of(written, pod)),
+        "security": security(written.get("securityContext") or {}),
+    }
+    return {key: value for key, value in found.items() if value not in (None, "", {}, [])}
+
+
+def _resources(written: Mapping[str, Data]) -> dict[str, Data]:
+    return {
+        kind: {name: str(amount) for name, amount in amounts.items()}
+        if isinstance(amounts, Mapping)
+        else amounts
+        for kind, amounts in written.items()
+        if amounts
+    }
+
+
+def _mounts_of(written: Mapping[str, Data], pod: Pod) -> Iterator[tuple[str, Data]]:
+    found: dict[str, list[dict[str, Data]]] = {}
+    for mount in written.get("volumeMounts") or ():
+        more = {k: v for k, v in mount.items() if k != "name" and v not in (False, "", "None")}
+        found.setdefault(_name(mount["name"], pod.volumes), []).append(more)
+    for name, mounts in found.items():
+        plain = len(mounts) == 1 and set(mounts[0]) == {"mountPath"}
+        yield name, mounts[0]["mountPath"] if plain else mounts[0] if len(mounts) == 1 else mounts
+
+
+def security(context: Mapping[str, Data]) -> dict[str, Data]:
+    """A container's security context: what it adds, since a rendered one has nothing unasked."""
+    added = (context.get("capabilities") or {}).get("add")
+    found = {
+        key: value
+        for key, value in context.items()
+        if key != "capabilities" and value not in (None, False)
+    }
+    if added:
+        found["capabilities"] = [str(name).removeprefix("CAP_") for name in added]
+    return found

@@ -1,0 +1,89 @@
+"""Names of a workload's own pods and services in its texts: a rendered run has others.
+
+A name of the pod with rank 0 becomes a reference to it; `staying` finds those that cannot be
+replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from trainwright.equivalence import form
+from trainwright.equivalence.programs import Program
+from trainwright.model import Data
+from trainwright.pods.pod import Workload
+
+RANK0 = "${{ rank0.address }}"
+_DOMAIN = r"(?:\.[a-z0-9-]+)?(?:\.svc(?:\.cluster\.local)?)?"
+
+
+@dataclass(frozen=True)
+class Names:
+    """The host names of pods, in the order of their ranks."""
+
+    hosts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, workload: Workload, name: str = "") -> Names:
+        """Those of a workload; where its object has a `name` of its own, "run" stands for it."""
+        hosts = (pod.hostname for pod in workload.pods)
+        return cls(tuple(host.replace(name, "run") if name else host for host in hosts))
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        found = {host: number for number, host in enumerate(self.hosts)}
+        return {**{host.partition(".")[0]: number for host, number in found.items()}, **found}
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        known = "|".join(re.escape(host) for host in sorted(self._numbers, key=len, reverse=True))
+        return re.compile(rf"(?<![\w.-])({known}){_DOMAIN}(?![\w-]|\.\w)")
+
+    def replaced(self, text: str, by: Callable[[int], str]) -> str:
+        """A text with each name replaced by what `by` says of the number; empty keeps it."""
+        if not self._may_be_in(text):
+            return text
+        return self._pattern.sub(lambda m: by(self._numbers[m[1]]) or m[0], text)
+
+    def _may_be_in(self, text: str) -> bool:
+        # Pods of a service without a cluster are called as anything is: `train`.
+        return len(self.hosts) > 0 and any("-" in host for host in self.hosts[:1]) and "-" in text
+
+
+def referring(text: str, names: Names) -> str:
+    """A text of a spec that refers to the pod with rank 0 instead of naming it."""
+    return names.replaced(text, lambda number: RANK0 if number == 0 else "")
+
+
+# --- the normal form -----------------------------------------------------------------------------
+
+
+def anonymous(pod: form.Pod, names: Names) -> form.Pod:
+    """A pod whose texts name pods by their numbers, which are the same in every run."""
+
+    def plain(text: str) -> str:
+        return names.replaced(text, lambda number: f"(pod {number})")
+
+    def said(data: Data) -> Data:
+        if isinstance(data, str):
+            return plain(data)
+        if isinstance(data, Mapping):
+            return {key: said(value) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return type(data)(said(item) for item in data)
+        return data
+
+    def of_program(program: Program) -> Program:
+        return replace(program, flags=said(program.flags), words=said(program.words))
+
+    return replace(
+        pod,
+        program=of_program(pod.program),
+        env=said(pod.env),
+        files=said(pod.files),
+        init=said(pod.init),
+        sidecars=said(pod.sidecars),
+    )

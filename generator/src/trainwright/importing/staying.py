@@ -1,0 +1,55 @@
+"""Names of pods and services that a rendered run calls otherwise, where nothing replaces them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from trainwright.importing.accounting import leaves
+from trainwright.importing.names import RANK0, Names
+from trainwright.kinds.reading import Loss, NotImported, SourceObject, shown
+from trainwright.pods.pod import Workload
+from trainwright.pointer import Pointer
+
+
+def staying(
+    part: SourceObject, workload: Workload, services: Sequence[str]
+) -> Iterator[NotImported]:
+    """Texts that name pods or services of the workload in a way that nothing replaces."""
+    names = Names.of(workload)
+    patterns = [*_composed(workload), *map(_called, services)]
+    for pointer, value in leaves(part.body):
+        if not isinstance(value, str) or not _is_text(pointer):
+            continue
+        rest = names.replaced(value, lambda number: " " if number == 0 else "")
+        others = names.replaced(rest, lambda _: "\0")
+        found = next((match[0] for p in patterns if (match := p.search(rest))), "")
+        if "\0" in others:
+            found = "a pod of another rank than 0"
+        if found:
+            yield NotImported(
+                field=part.called(pointer),
+                place=part.place(pointer),
+                value=shown(pointer.last, value),
+                why=f"it names {found}, which a rendered run calls otherwise: refer to rank 0 as "
+                f"{RANK0}, or to the run as ${{{{ run.name }}}}",
+                severity=Loss.CANNOT_RUN,
+            )
+
+
+def _composed(workload: Workload) -> Iterator[re.Pattern[str]]:
+    """Names of pods that a shell or the kubelet puts together: $JOB-worker-0, ${JOB}-node-0-0."""
+    roles = "|".join(re.escape(role) for role in {pod.role for pod in workload.pods} if role)
+    if roles:
+        yield re.compile(r"\$(?:\w+|\{\w+\}|\(\w+\))-(?:" + roles + r")(?:-0)?-\d+(?![\w-])")
+
+
+def _called(service: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w./-]){re.escape(service)}(?![\w-])")
+
+
+_TEXTS = frozenset({"command", "args", "env", "data"})
+
+
+def _is_text(pointer: Pointer) -> bool:
+    return not _TEXTS.isdisjoint(pointer.parts) and pointer.last != "name"

@@ -1,0 +1,204 @@
+"""Kinds of other operators: read where a spec can say what they hold, named where it cannot."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+
+from repository import Repository
+from trainwright.equivalence.comparison import values
+from trainwright.importing import ImportInput
+from trainwright.importing.batch import ImportBatch, ImportOptions, run
+from trainwright.kinds.reading import Loss
+
+HERE = Path(__file__).parent
+SCHEMA = json.loads((HERE.parents[2] / "schemas/import.schema.json").read_text(encoding="utf-8"))
+
+CONTAINER = {"name": "pytorch", "image": "registry.example.com/a:1", "command": ["python", "a.py"]}
+TEMPLATE = {"spec": {"containers": [CONTAINER]}}
+PYTORCHJOB: dict[str, Any] = {
+    "apiVersion": "kubeflow.org/v1",
+    "kind": "PyTorchJob",
+    "metadata": {"name": "inner"},
+    "spec": {
+        "pytorchReplicaSpecs": {
+            "Master": {"template": TEMPLATE},
+            "Worker": {"replicas": 2, "template": TEMPLATE},
+        }
+    },
+}
+APPWRAPPER = {
+    "apiVersion": "workload.codeflare.dev/v1beta2",
+    "kind": "AppWrapper",
+    "metadata": {"name": "outer", "labels": {"kueue.x-k8s.io/queue-name": "team-nlp"}},
+    "spec": {"components": [{"template": PYTORCHJOB, "podSets": [{"replicas": 3}]}]},
+}
+HYPERPOD = {
+    "apiVersion": "sagemaker.amazonaws.com/v1",
+    "kind": "HyperPodPyTorchJob",
+    "metadata": {"name": "inner"},
+    "spec": {
+        "nprocPerNode": "8",
+        "runPolicy": {"jobMaxRetryCount": 4, "cleanPodPolicy": "All"},
+        "replicaSpecs": [{"name": "pods", "replicas": 3, "template": TEMPLATE}],
+    },
+}
+VOLCANO = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "inner"},
+    "spec": {
+        "maxRetry": 4,
+        "plugins": {"pytorch": ["--master=first", "--worker=rest", "--port=23456"]},
+        "tasks": [
+            {"name": "first", "replicas": 1, "template": TEMPLATE},
+            {"name": "rest", "replicas": 2, "template": TEMPLATE},
+        ],
+    },
+}
+
+
+def imported(tmp_path: Path, *bodies: Any) -> tuple[ImportInput, ImportBatch]:
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump_all(bodies, sort_keys=False), encoding="utf-8")
+    found = ImportInput()
+    found.files((str(path),))
+    return found, run(HERE, found, ImportOptions(environment="lab", write=False))
+
+
+@pytest.mark.parametrize("body", [APPWRAPPER, HYPERPOD, VOLCANO], ids=lambda b: str(b["kind"]))
+def test_what_it_holds_is_the_run(body: Any, tmp_path: Path) -> None:
+    found, done = imported(tmp_path, body)
+    assert (found.problems, done.problems) == ([], ())
+    ((one, path),) = done.imported
+    assert path == "environments/lab/jobs/inner.yaml"
+    assert one.severity in (None, Loss.COSMETIC, Loss.BEHAVIOUR)
+    run_of_it = values(one.source.run())
+    assert run_of_it["nodes"] == 3
+    assert run_of_it["pods.2.image"] == "registry.example.com/a:1"
+    assert one.spec["nodes"] == 3
+
+
+def test_the_queue_of_a_wrapper_is_that_of_what_it_holds(tmp_path: Path) -> None:
+    _, done = imported(tmp_path, APPWRAPPER)
+    ((one, _),) = done.imported
+    assert one.spec["queue"] == "team-nlp"
+    left = {item.field: (item.severity, item.place.line) for item in one.left}
+    assert left["/spec/components/0/podSets/0/replicas"][0] is Loss.COSMETIC
+
+
+@pytest.mark.parametrize(("body", "retries"), [(HYPERPOD, 4), (VOLCANO, 4), (APPWRAPPER, 6)])
+def test_restarts_have_a_limit(body: Any, retries: int, tmp_path: Path) -> None:
+    """A PyTorchJob that says nothing restarts for ever, which a spec bounds and never forbids."""
+    ((one, _),) = imported(tmp_path, body)[1].imported
+    assert one.spec["retries"] == retries
+
+
+def test_positions_are_those_of_the_wrapper(tmp_path: Path) -> None:
+    body = copy.deepcopy(HYPERPOD)
+    group = body["spec"]["replicaSpecs"][0]  # type: ignore[index]
+    group["template"] = {"spec": {**TEMPLATE["spec"], "hostPID": True}}
+    _, done = imported(tmp_path, body)
+    ((one, _),) = done.imported
+    (left,) = [item for item in one.left if item.field.endswith("/hostPID")]
+    assert left.field == "/spec/replicaSpecs/0/template/spec/hostPID"
+    lines = (tmp_path / "input.yaml").read_text(encoding="utf-8").splitlines()
+    assert "hostPID" in lines[left.place.line - 1]
+
+
+OTHERS = {
+    "MPIJob": {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "spec": {
+            "mpiReplicaSpecs": {
+                "Launcher": {"replicas": 1, "template": TEMPLATE},
+                "Worker": {"replicas": 4, "template": TEMPLATE},
+            }
+        },
+    },
+    "LeaderWorkerSet": {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "spec": {
+            "replicas": 2,
+            "leaderWorkerTemplate": {"size": 4, "workerTemplate": TEMPLATE},
+        },
+    },
+    "ElasticJob": {
+        "apiVersion": "elastic.iml.github.io/v1alpha1",
+        "spec": {"replicaSpecs": {"worker": {"replicas": 8, "template": TEMPLATE}}},
+    },
+    "RayJob": {
+        "apiVersion": "ray.io/v1",
+        "spec": {
+            "rayClusterSpec": {
+                "headGroupSpec": {"template": TEMPLATE},
+                "workerGroupSpecs": [{"groupName": "gpu", "replicas": 2, "template": TEMPLATE}],
+            }
+        },
+    },
+}
+HELD = {
+    "MPIJob": ("Launcher (1 pod: ", "Worker (4 pods: "),
+    "LeaderWorkerSet": ("8 pods: container pytorch of registry.example.com/a:1",),
+    "ElasticJob": ("worker (8 pods: ",),
+    "RayJob": ("headGroupSpec (1 pod: ", "gpu (2 pods: "),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_kinds_that_are_not_read_are_named_with_what_they_hold(
+    kind: str, repository: Repository, tmp_path: Path
+) -> None:
+    body = {"kind": kind, "metadata": {"name": "train"}, **OTHERS[kind]}
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
+    done = repository.run("import", str(path), "--env", "dev", "-o", "json")
+    assert done.exit_code == 1
+    data = json.loads(done.stdout)
+    Draft202012Validator(SCHEMA).validate(data)
+    (refused,) = data["import"]["refused"]
+    assert f"{kind}/train" in refused
+    for held in HELD[kind]:
+        assert held in refused
+    assert data["import"]["imported"] == []
+
+
+def test_servers_stay_beside_and_are_no_failure(tmp_path: Path) -> None:
+    server = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "etcd"},
+        "spec": {"template": TEMPLATE},
+    }
+    found, done = imported(tmp_path, PYTORCHJOB, server)
+    assert (found.problems, done.problems) == ([], ())
+    assert [left.field for left in found.beside] == ["Deployment/etcd"]
+
+
+def test_an_image_is_asked_for_and_never_made_up(repository: Repository, tmp_path: Path) -> None:
+    job = {
+        "apiVersion": "trainer.kubeflow.org/v1alpha1",
+        "kind": "TrainJob",
+        "metadata": {"name": "train"},
+        "spec": {
+            "runtimeRef": {"name": "torch-distributed"},
+            "trainer": {"numNodes": 2, "command": ["torchrun", "train.py"]},
+        },
+    }
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump(job), encoding="utf-8")
+    done = repository.run("import", str(path), "--env", "dev", "--dry-run")
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert "--image" in done.stderr
+    named = repository.run(
+        "import", str(path), "--env", "dev", "--dry-run", "--image", "registry.example.com/a:1"
+    )
+    assert named.exit_code == 0, named.stderr
+    assert "repository: registry.example.com/a" in named.stdout

@@ -1,0 +1,139 @@
+"""A rendered run has other names: those of its own pods become references, or cannot run."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from trainwright.importing import ImportInput
+from trainwright.importing.batch import ImportOptions, run
+from trainwright.importing.convert import Imported
+from trainwright.kinds.reading import Loss
+
+HERE = Path(__file__).parent
+
+JOBSET: dict[str, Any] = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "metadata": {"name": "llm"},
+    "spec": {
+        "replicatedJobs": [
+            {
+                "name": "trainer",
+                "template": {
+                    "spec": {
+                        "parallelism": 2,
+                        "completions": 2,
+                        "backoffLimit": 0,
+                        "template": {
+                            "spec": {
+                                "restartPolicy": "Never",
+                                "containers": [{"name": "a", "image": "registry.example.com/a:1"}],
+                            }
+                        },
+                    }
+                },
+            }
+        ]
+    },
+}
+
+
+def imported(tmp_path: Path, container: Any, *others: Any) -> Imported:
+    body = copy.deepcopy(JOBSET)
+    job = body["spec"]["replicatedJobs"][0]["template"]["spec"]
+    job["template"]["spec"]["containers"][0] |= container
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump_all([body, *others], sort_keys=False), encoding="utf-8")
+    found = ImportInput()
+    found.files((str(path),))
+    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    return one
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "llm-trainer-0-0.llm",
+        "llm-trainer-0-0",
+        "llm-trainer-0-0.llm.lab.svc.cluster.local",
+        "llm-trainer-0-0.llm.lab",
+    ],
+)
+def test_the_pod_with_rank_0_becomes_a_reference(name: str, tmp_path: Path) -> None:
+    script = f"torchrun --master-addr={name} --master-port=1234 a.py\n"
+    one = imported(tmp_path, {"command": ["bash", "-c", script]})
+    assert one.spec["entrypoint"]["argv"][2] == (
+        "torchrun --master-addr=${{ rank0.address }} --master-port=1234 a.py\n"
+    )
+    assert one.severity is not Loss.CANNOT_RUN
+
+
+def test_variables_and_init_containers_refer_as_well(tmp_path: Path) -> None:
+    container = {
+        "command": ["bash", "-c", "a"],
+        "env": [{"name": "STORE", "value": "http://llm-trainer-0-0.llm:8080/x"}],
+    }
+    one = imported(tmp_path, container)
+    assert one.spec["env"] == {"STORE": "http://${{ rank0.address }}:8080/x"}
+
+
+def test_files_refer_as_well(tmp_path: Path) -> None:
+    config = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "conf"},
+        "data": {"hosts": "llm-trainer-0-0.llm\n"},
+    }
+    body = {"command": ["a"], "volumeMounts": [{"name": "conf", "mountPath": "/etc/conf"}]}
+    job = JOBSET["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(job, "volumes", [{"name": "conf", "configMap": {"name": "conf"}}])
+        one = imported(tmp_path, body, config)
+    assert one.spec["files"] == {"/etc/conf/hosts": {"content": "${{ rank0.address }}\n"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "other-llm-trainer-0-0.llm",
+        "llm-trainer-0-0-x",
+        "llm-trainer-0-01",
+        "llm",
+        "$${{ not.a.reference }}",
+    ],
+)
+def test_other_words_stay(text: str, tmp_path: Path) -> None:
+    one = imported(tmp_path, {"command": ["bash", "-c", f"a {text}"]})
+    assert one.spec["entrypoint"]["argv"][2] == f"a {text}".replace("${{", "$${{")
+
+
+SERVICE = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "metadata": {"name": "first"},
+    "spec": {"selector": {"jobset.sigs.k8s.io/jobset-name": "llm"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "others"),
+    [
+        ("llm-trainer-0-1.llm", ()),
+        ("$JOBSET_NAME-trainer-0-0.$JOBSET_NAME", ()),
+        ("${NAME}-trainer-0-0", ()),
+        ("--master=first:29500", (SERVICE,)),
+    ],
+)
+def test_what_nothing_replaces_cannot_run(
+    text: str, others: tuple[Any, ...], tmp_path: Path
+) -> None:
+    one = imported(tmp_path, {"command": ["bash", "-c", f"a {text}"]}, *others)
+    assert one.severity is Loss.CANNOT_RUN
+    (left,) = [item for item in one.left if item.severity is Loss.CANNOT_RUN]
+    assert left.field.endswith("/command/2")
+    assert "rank0.address" in left.why
