@@ -54,6 +54,7 @@ VERBS = {  # in the order of --help: module and name of the command in it
     "doctor": ("doctor", "doctor"),
     "schema": ("schema", "schema"),
     "lsp": ("lsp", "lsp"),
+    "mcp": ("mcp", "mcp"),
     "version": ("about", "version"),
     "completion": ("about", "completion"),
 }

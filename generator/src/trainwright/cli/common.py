@@ -18,10 +18,10 @@ from trainwright.errors import TrainwrightError
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from trainwright.api import Repository
     from trainwright.render.build import Build, BuildOptions
     from trainwright.specs.tree import Tree
 
-_HELD = "TRAINWRIGHT_HELD"  # the folder that a process above this one holds
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
 TODAY = "TRAINWRIGHT_TODAY"  # not SOURCE_DATE_EPOCH: builds set that to the day of a commit
 
@@ -113,35 +113,28 @@ class Context:
         colors = {"+": "green", "-": "red", "@": "cyan"}
         return self.paint(line, colors[line[0]]) if line[0] in colors else line
 
+    @property
+    def repository(self) -> Repository:
+        """The repository as the Python API has it."""
+        from trainwright.api import Repository
+
+        return Repository(self.root, today=today())
+
     def plan(
         self, selections: tuple[str, ...], options: BuildOptions, tree: Tree | None = None
     ) -> Build:
-        from trainwright.render import build as plan
-
-        return plan.build(self.root, selections, options, specs=tree, rendered=tree)
+        return self.repository.build(selections, options, tree)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else who asks for it changes the repository meanwhile.
-
-        But for what this process starts: a hook of the commit that it makes may render.
-        """
+        """Nobody else who asks for it changes the repository meanwhile."""
         from trainwright.specs import filetree
-        from trainwright.specs.load import ENVIRONMENTS
 
         def waiting() -> None:
             click.echo(f"waiting for another trainwright that changes {self.root}", err=True)
 
-        folder = (self.root / ENVIRONMENTS).resolve()
-        if os.environ.get(_HELD) == str(folder):
+        with filetree.held(self.root, waiting):
             yield
-            return
-        with filetree.exclusive(folder, waiting):
-            os.environ[_HELD] = str(folder)
-            try:
-                yield
-            finally:
-                del os.environ[_HELD]
 
 
 def today() -> str:

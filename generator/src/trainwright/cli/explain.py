@@ -26,13 +26,9 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
     'labels["example.com/team"]', or written plainly where that can mean nothing else.
     """
     from trainwright.reports import terminal
-    from trainwright.specs import explain as explaining
-    from trainwright.specs import load
-    from trainwright.specs.tree import Folder
 
     with errors():
-        spec = load.one_job(Folder(context.root), job)
-        found = explaining.explain(spec, path)
+        found = context.repository.explain(job, path)
         if output == "json":
             items = terminal.explanation_items(found)
             click.echo(terminal.as_json("Explanation", items), nl=False)

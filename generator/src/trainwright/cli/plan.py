@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors, helm_binary, selections, today
+from trainwright.cli.common import FINDINGS, OK, Context, errors, helm_binary, selections
 from trainwright.cli.suggestions import Choice
 
 _ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between parentheses
@@ -75,15 +75,12 @@ def plan(  # noqa: PLR0913 - an option each
 
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
-    from trainwright.plan import comparison, formats
+    from trainwright.plan import formats
     from trainwright.plan.format import Style
 
     if page is not None and not _ADDRESS.fullmatch(page):
         raise click.BadParameter("must be an https:// or http:// address", param_hint="--page")
     with errors():
-        options = comparison.PlanOptions(
-            against=against, head=head, today=today(), helm=helm, crds=crds
-        )
         words = ["trainwright", "plan", *selections, "--against", against]
         words += ["--head", head] if head else []
         words += ["--crds", str(crds)] if crds else []
@@ -98,7 +95,9 @@ def plan(  # noqa: PLR0913 - an option each
         )
 
         def planned() -> tuple[str, bool]:
-            review = comparison.plan(context.root, selections, options)
+            review = context.repository.plan(
+                *selections, against=against, head=head, crds=crds, helm=helm
+            )
             return formats.FORMATS[output].render(review, style), review.blocked
 
         if watch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -57,8 +57,8 @@ def render(
 
     Nothing is written while there are errors. Files edited by hand are replaced.
     """
+    from trainwright.api import write_files
     from trainwright.reports import terminal
-    from trainwright.specs import filetree
 
     with errors(), nullcontext() if check_only else context.held():
         options = replace(planning(helm, no_cache), judge=False, recover=True, new_runs=new_runs)
@@ -71,14 +71,7 @@ def render(
             sys.exit(FINDINGS)
         if check_only:
             sys.exit(_say_drift(plan, selections))
-        with ExitStack() as stack:
-            finishing = [
-                stack.enter_context(filetree.prepared(context.root / each.folder, each.changes))
-                for each in plan.environments
-                if each.changes
-            ]
-            for finish in finishing:
-                finish()
+        write_files(context.root, plan)
         click.echo(terminal.summary(plan, "written"), nl=False)
 
 

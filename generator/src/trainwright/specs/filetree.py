@@ -19,6 +19,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
+_HELD = "TRAINWRIGHT_HELD"  # the folder that a process above this one holds
 _WRITERS = 4  # fsync waits for the disk, not for the processor
 
 
@@ -209,6 +210,24 @@ def exclusive(folder: Path, waiting: Callable[[], object] = int) -> Iterator[Non
         yield
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def held(root: Path, waiting: Callable[[], object] = int) -> Iterator[None]:
+    """Nobody else who asks for it changes a repository meanwhile.
+
+    But for what this process starts: a hook of the commit that it makes may render.
+    """
+    folder = (root / "environments").resolve()
+    if os.environ.get(_HELD) == str(folder):
+        yield
+        return
+    with exclusive(folder, waiting):
+        os.environ[_HELD] = str(folder)
+        try:
+            yield
+        finally:
+            del os.environ[_HELD]
 
 
 def _stage_all(folder: Path, changes: Changes, staged: list[tuple[Path, Path]]) -> None:

@@ -1,0 +1,245 @@
+"""The Python API: what the command does, as a dozen typed names.
+
+    from trainwright.api import Repository
+
+    repository = Repository.find("~/training")
+    for finding in repository.check("prod").findings:
+        print(finding.place, finding.rule, finding.message)
+
+These names and their signatures change with a major version only; other modules of the package are
+the command's own. Whatever a user can cause is a `TrainwrightError`, whose text says what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from trainwright.errors import SelectionError, TrainwrightError
+from trainwright.model import Finding, Location, Severity
+
+if TYPE_CHECKING:
+    from trainwright.plan.model import Plan
+    from trainwright.render.build import Build, BuildOptions
+    from trainwright.specs.explain import Explanation
+    from trainwright.specs.tree import Tree
+    from trainwright.workspace import JobRun
+
+__all__ = [
+    "Check",
+    "Finding",
+    "Location",
+    "Proposal",
+    "Rendering",
+    "Repository",
+    "SelectionError",
+    "Severity",
+    "TrainwrightError",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What is wrong with some jobs, by position, and which jobs were looked at ("env/job")."""
+
+    findings: tuple[Finding, ...]
+    jobs: tuple[str, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no error; warnings and notes are none."""
+        return not any(finding.severity is Severity.ERROR for finding in self.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendering:
+    """How rendered files differ from those on disk, by path from the root: new texts, left-overs.
+
+    Both are empty where there are errors.
+    """
+
+    check: Check
+    written: Mapping[str, str] = field(repr=False)
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An edit that nobody has made: its unified diff, and the findings with it.
+
+    `fixed` are findings that it would remove, `added` those that it would bring.
+    """
+
+    diff: str
+    check: Check
+    fixed: tuple[Finding, ...]
+    added: tuple[Finding, ...]
+
+
+class Repository:
+    """A folder with `environments/` in it, read anew by every call.
+
+    `today` is the date by which waivers expire, in ISO 8601; the current one in UTC if empty.
+    """
+
+    def __init__(self, root: str | Path, *, today: str = ""):
+        """Take a folder for the repository. Raises ValueError for a `today` that is not a date."""
+        self.root: Path = Path(root).expanduser().absolute()
+        self.today = date.fromisoformat(today).isoformat() if today else ""
+
+    @classmethod
+    def find(cls, start: str | Path = ".", *, today: str = "") -> Repository:
+        """The nearest repository at or above a folder. Raises TrainwrightError for none."""
+        from trainwright.specs.tree import find_root
+
+        return cls(find_root(Path(start).expanduser().absolute()), today=today)
+
+    def jobs(self) -> dict[str, JobRun]:
+        """The run of every job by "env/job": its object, its state, and what it is behind."""
+        from trainwright.specs.tree import Folder
+        from trainwright.workspace import Workspace
+
+        workspace = Workspace(Folder(self.root))
+        files = (file for files in workspace.survey.jobs.values() for file in files)
+        return {str(file): workspace.run(file) for file in files}
+
+    def check(self, *selections: str) -> Check:
+        """Findings about "env", "env/job" or globs of these; about everything without any.
+
+        Raises SelectionError for what matches nothing.
+        """
+        return _check(self.build(selections))
+
+    def render(self, *selections: str, write: bool = False) -> Rendering:
+        """Render into environments/<env>/rendered, on disk only with `write`.
+
+        Runs that are recorded keep their bytes. With errors nothing is written.
+        """
+        from trainwright.specs import filetree
+
+        options = replace(self._options(), judge=False, recover=True, writes=write)
+        with ExitStack() as stack:
+            if write:
+                stack.enter_context(filetree.held(self.root))
+            build = self.build(selections, options)
+            if write and not build.failed:
+                write_files(self.root, build)
+        changes = {one.folder: one.changes for one in build.environments if one.changes}
+        return Rendering(
+            check=_check(build),
+            written={
+                f"{folder}/{path}": text
+                for folder, found in changes.items()
+                for path, text in found.written.items()
+            },
+            removed=tuple(
+                f"{folder}/{path}" for folder, found in changes.items() for path in found.removed
+            ),
+        )
+
+    def plan(
+        self,
+        *selections: str,
+        against: str = "origin/HEAD",
+        head: str | None = None,
+        crds: Path | None = None,
+        helm: str | None = None,
+    ) -> Plan:
+        """What merging `head`, by default the working tree, into `against` does to each job.
+
+        `crds` are CustomResourceDefinitions as files, whose rules about changes are asked as well;
+        `helm` is a binary that renders instead of the embedded engine. Raises TrainwrightError
+        where git lacks a commit, or the two have none in common.
+        """
+        from trainwright.plan import comparison
+
+        options = comparison.PlanOptions(
+            against=against, head=head, today=self._today(), helm=helm, crds=crds
+        )
+        return comparison.plan(self.root, selections, options)
+
+    def explain(self, job: str, path: str = "") -> tuple[Explanation, ...]:
+        """The effective values of a job at or below a dotted path, each with who set it."""
+        from trainwright.specs import explain, load
+        from trainwright.specs.tree import Folder
+
+        return explain.explain(load.one_job(Folder(self.root), job), path)
+
+    def propose(self, path: str, text: str) -> Proposal:
+        """What writing a file would do, without writing it.
+
+        `path` is that of a file below environments/ from the root. Raises TrainwrightError for
+        another one, and for rendered files, which nobody writes.
+        """
+        from trainwright.findings.redaction import unified_diff
+        from trainwright.specs.load import ENVIRONMENTS, RENDERED
+        from trainwright.specs.tree import Edited, Folder
+
+        parts = path.split("/")
+        if parts[0] != ENVIRONMENTS or RENDERED in parts or not {"", ".", ".."}.isdisjoint(parts):
+            raise SelectionError(
+                f'"{path}" is not the path of a spec, such as {ENVIRONMENTS}/prod/jobs/llm.yaml'
+            )
+        folder = Folder(self.root)
+        old = folder.read(path).decode(errors="replace") if folder.kind(path) == "file" else ""
+        edited = Edited(folder, {path: text.encode("utf-8", "surrogatepass")})
+        before = self.build((), self._options())
+        after = self.build((), replace(self._options(), use_cache=False), edited)
+        known, found = set(before.findings), set(after.findings)
+        lines = unified_diff(
+            old.splitlines(keepends=True),
+            text.splitlines(keepends=True),
+            old=f"a/{path}" if old else "/dev/null",
+            new=f"b/{path}",
+        )
+        return Proposal(
+            diff="".join(lines),
+            check=_check(after),
+            fixed=tuple(finding for finding in before.findings if finding not in found),
+            added=tuple(finding for finding in after.findings if finding not in known),
+        )
+
+    def build(
+        self,
+        selections: tuple[str, ...] = (),
+        options: BuildOptions | None = None,
+        tree: Tree | None = None,
+    ) -> Build:
+        """What the command's verbs print from; not part of the frozen API."""
+        from trainwright.render import build
+
+        return build.build(
+            self.root, selections, options or self._options(), specs=tree, rendered=tree
+        )
+
+    def _options(self) -> BuildOptions:
+        from trainwright.render.build import BuildOptions
+
+        return BuildOptions(today=self._today())
+
+    def _today(self) -> str:
+        return self.today or datetime.now(UTC).date().isoformat()
+
+
+def _check(build: Build) -> Check:
+    from trainwright.reports import redacted
+
+    return Check(tuple(map(redacted, build.findings)), tuple(map(str, build.jobs)))
+
+
+def write_files(root: Path, build: Build) -> None:
+    """Write what was rendered, of all environments or of none."""
+    from trainwright.specs import filetree
+
+    with ExitStack() as stack:
+        finishing = [
+            stack.enter_context(filetree.prepared(root / each.folder, each.changes))
+            for each in build.environments
+            if each.changes
+        ]
+        for finish in finishing:
+            finish()

@@ -1,0 +1,1 @@
+"""The Python API for programs that speak the Model Context Protocol; read-only."""

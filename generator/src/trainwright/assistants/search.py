@@ -1,0 +1,68 @@
+"""Fields and rules by words of their names and descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from trainwright.editor.fields import Field, field
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+from trainwright.reports.report import help_uri
+from trainwright.rules import RULES
+
+_KINDS = ("job", "environment")
+_DEEP = 4  # keys in a path
+_MOST = 20  # answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    name: str
+    text: str
+    answer: Data
+
+
+def search(words: str) -> list[Data]:
+    """The entries with most of the words, those with them in their names first."""
+    wanted = words.lower().split()
+
+    def weight(entry: _Entry) -> tuple[int, int]:
+        name, text = entry.name.lower(), entry.text.lower()
+        return sum(word in text for word in wanted), sum(word in name for word in wanted)
+
+    found = [entry for entry in _entries() if wanted and weight(entry)[0]]
+    return [entry.answer for entry in sorted(found, key=weight, reverse=True)[:_MOST]]
+
+
+def _entries() -> Iterator[_Entry]:
+    for kind in _KINDS:
+        yield from _fields(kind, field(kind, Pointer()), Pointer())
+    for rule in RULES.values():
+        answer = {
+            "rule": rule.id,
+            "name": rule.name,
+            "summary": rule.summary,
+            "help": help_uri(rule.id),
+        }
+        yield _Entry(f"{rule.id} {rule.name}", f"{rule.id} {rule.name} {rule.summary}", answer)
+
+
+def _fields(kind: str, within: Field, pointer: Pointer) -> Iterator[_Entry]:
+    if len(pointer.parts) >= _DEEP:
+        return
+    for key, known in within.keys.items():
+        path = pointer / key
+        answer: dict[str, Data] = {
+            "field": path.dotted,
+            "of": kind,
+            "description": known.description,
+        }
+        if known.choices:
+            answer["values"] = list(known.choices)
+        if known.default is not None:
+            answer["default"] = known.default
+        if known.examples:
+            answer["examples"] = list(known.examples)
+        yield _Entry(path.dotted, f"{path.dotted} {known.title} {known.description}", answer)
+        yield from _fields(kind, known, path)

@@ -1,0 +1,145 @@
+"""The Python API: frozen by name and signature, and saying what the command says."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import git_repository
+from git_repository import git
+from repository import Repository as Specs
+from trainwright import api
+from trainwright.api import Repository, SelectionError, TrainwrightError
+
+# A change of these lines is a new major version.
+SIGNATURES = """\
+check(self, *selections: 'str') -> 'Check'
+explain(self, job: 'str', path: 'str' = '') -> 'tuple[Explanation, ...]'
+find(start: 'str | Path' = '.', *, today: 'str' = '') -> 'Repository'
+jobs(self) -> 'dict[str, JobRun]'
+plan(self, *selections: 'str', against: 'str' = 'origin/HEAD', head: 'str | None' = None, \
+crds: 'Path | None' = None, helm: 'str | None' = None) -> 'Plan'
+propose(self, path: 'str', text: 'str') -> 'Proposal'
+render(self, *selections: 'str', write: 'bool' = False) -> 'Rendering'
+"""
+FIELDS = {
+    "Check": ("findings", "jobs"),
+    "Rendering": ("check", "written", "removed"),
+    "Proposal": ("diff", "check", "fixed", "added"),
+    "Location": ("file", "line", "column"),
+    "Finding": (
+        "rule", "severity", "place", "message", "remedy", "subject", "path", "note", "effect",
+        "related", "manifest", "pointer",
+    ),
+}  # fmt: skip
+OWN = {"build"}  # of the command
+
+
+@pytest.fixture
+def specs(tmp_path: Path) -> Specs:
+    made = Specs(git_repository.init(tmp_path / "specs"))
+    made.environment("prod")
+    made.job("prod/llm")
+    assert made.run("render").exit_code == 0
+    git_repository.commit(made.root, "Begin")
+    git(made.root, "checkout", "--quiet", "-b", "change")
+    return made
+
+
+@pytest.fixture
+def repository(specs: Specs) -> Repository:
+    return Repository(specs.root, today="2026-06-01")
+
+
+def test_names_and_signatures_stay() -> None:
+    public = [name for name in vars(Repository) if not name.startswith("_") and name not in OWN]
+    found = [f"{name}{inspect.signature(getattr(Repository, name))}" for name in sorted(public)]
+    assert "\n".join(found) + "\n" == SIGNATURES
+    assert {name: tuple(getattr(api, name).__dataclass_fields__) for name in FIELDS} == FIELDS
+    assert set(api.__all__) == {
+        *FIELDS, "Repository", "SelectionError", "Severity", "TrainwrightError",
+    }  # fmt: skip
+    assert all(getattr(api, name).__doc__ for name in api.__all__)
+
+
+def test_a_check_finds_what_the_command_finds(specs: Specs, repository: Repository) -> None:
+    assert repository.check() == api.Check((), ("prod/llm",))
+    specs.job("prod/llm", "node: 3\n")
+    found = repository.check("prod")
+    assert not found.ok
+    printed = json.loads(specs.run("check", "-o", "json").output)["report"]["results"]
+    assert [f.message for f in found.findings] == [one["message"] for one in printed]
+    with pytest.raises(SelectionError, match="did you mean prod"):
+        repository.check("prode")
+
+
+def test_nothing_is_written_unless_asked_for(specs: Specs, repository: Repository) -> None:
+    specs.job("prod/llm", "retries: 2\n")
+    before = specs.tree()
+    found = repository.render()
+    assert "environments/prod/rendered/llm/pytorchjob.yaml" in found.written
+    assert specs.tree() == before
+    repository.render(write=True)
+    assert specs.tree() != before
+    assert specs.run("render", "--check").exit_code == 0
+    assert repository.render().written == {}
+
+
+def test_with_errors_nothing_is_written(specs: Specs, repository: Repository) -> None:
+    specs.job("prod/llm", "node: 3\n")
+    before = specs.tree()
+    found = repository.render(write=True)
+    assert (found.check.ok, found.written, found.removed) == (False, {}, ())
+    assert specs.tree() == before
+
+
+def test_plan_jobs_and_explain(specs: Specs, repository: Repository) -> None:
+    specs.job("prod/llm", "retries: 2\n")
+    (change,) = repository.plan(against="main").changes
+    assert (str(change.file), change.action) == ("prod/llm", "new run")
+    assert repository.jobs()["prod/llm"].object.startswith("llm-")
+    (found,) = repository.explain("prod/llm", "retries")
+    assert (found.value, found.decided.place) == (2, "environments/prod/jobs/llm.yaml:10:10")
+
+
+def test_a_proposal_is_an_edit_that_nobody_has_made(specs: Specs, repository: Repository) -> None:
+    path = "environments/prod/jobs/llm.yaml"
+    old = (specs.root / path).read_text()
+    bad = repository.propose(path, f"{old}node: 3\n")
+    assert f"+++ b/{path}" in bad.diff
+    assert bad.diff.endswith("+node: 3\n")
+    assert [finding.rule for finding in bad.added] == ["TW010"]
+    assert (specs.root / path).read_text() == old
+    (specs.root / path).write_text(f"{old}node: 3\n")
+    good = repository.propose(path, f"{old}nodes: 3\n".replace("nodes: 2\n", ""))
+    assert (good.check.ok, good.added, len(good.fixed)) == (True, (), 1)
+    new = repository.propose("environments/prod/jobs/new.yaml", old.replace("llm", "new"))
+    assert new.diff.startswith("--- /dev/null")
+    assert "prod/new" in new.check.jobs
+
+
+@pytest.mark.parametrize("path", ["../x", "environments/../x", "README.md", "/etc/passwd", "environments/prod/rendered/llm/run.lock"])  # fmt: skip
+def test_only_specs_are_proposed(repository: Repository, path: str) -> None:
+    with pytest.raises(TrainwrightError, match="is not the path of a spec"):
+        repository.propose(path, "x")
+
+
+def test_the_nearest_repository_is_found(specs: Specs, tmp_path: Path) -> None:
+    assert Repository.find(specs.root / "environments/prod").root == specs.root
+    with pytest.raises(TrainwrightError, match="no environments/ folder"):
+        Repository.find(tmp_path)
+    with pytest.raises(ValueError, match="Invalid isoformat"):
+        Repository(specs.root, today="tomorrow")
+
+
+def test_what_is_undone_leaves_no_lock(
+    specs: Specs, repository: Repository, monkeypatch: Any
+) -> None:
+    """The lock of one call is not held by the next."""
+    for _ in range(2):
+        repository.render(write=True)
+    assert "TRAINWRIGHT_HELD" not in __import__("os").environ
