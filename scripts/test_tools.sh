@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # The programs that tests look at the product with, where they are missing and may be installed:
-# a browser, from Debian's or Ubuntu's packages.
+# a browser and an editor, from Debian's or Ubuntu's packages.
 set -euo pipefail
 
-declare -A package=([chromium]=chromium)
+declare -A package=([chromium]=chromium [nvim]=neovim)
 missing=()
 for program in "${!package[@]}"; do
   command -v "$program" > /dev/null || missing+=("${package[$program]}")

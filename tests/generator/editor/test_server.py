@@ -110,6 +110,18 @@ async def test_files_that_change_on_disk_are_read_again(repository: Repository) 
 
 
 @pytest.mark.asyncio
+async def test_files_are_looked_at_for_an_editor_that_reports_none(repository: Repository) -> None:
+    repository.environment("dev")
+    repository.job("dev/train")
+    async with editing(repository) as editor:
+        editor.open("dev/jobs/train.yaml")
+        assert await editor.rules("dev/jobs/train.yaml") == []
+        repository.environment("dev", "namespce: x\n")
+        while not editor.client.diagnostics.get(editor.uri("dev/environment.yaml")):
+            await editor.client.wait_for_notification("textDocument/publishDiagnostics")
+
+
+@pytest.mark.asyncio
 async def test_a_file_that_is_not_of_a_repository_is_nobodys_business(
     repository: Repository, tmp_path: Path
 ) -> None:

@@ -36,15 +36,16 @@ from trainwright.editor import (
 from trainwright.editor.place import Place, Target
 from trainwright.editor.session import Session
 from trainwright.editor.text import Position, Span
+from trainwright.editor.watch import Watch
 from trainwright.errors import SourceError
 from trainwright.reports.report import visible
 from trainwright.specs.load import ENVIRONMENTS
 from trainwright.specs.tree import find_root
 
-_LOG = logging.getLogger(__name__)
 _SETTLE = 0.5  # seconds between two reports of what the background has found
 _MOST_JOBS = 500  # in one answer; an editor asks again as more is typed
-_WATCHED = "**/environments/**"
+_LOOK = 1.0  # seconds between two looks at the disk, for editors that do not report files
+_WATCHED = "**/*"  # a job may name any file
 CHECKED = "trainwright/checked"  # a request that is answered when nothing is left to check
 
 
@@ -60,6 +61,7 @@ class Server:
         self._awaited: dict[tuple[Path, str], None] = {}  # files whose text nobody has answered yet
         self._working: asyncio.Task[None] | None = None
         self._edited = False
+        self._looking: asyncio.Task[None] | None = None
         self._said = ""
         self.protocol = LanguageServer("trainwright", __version__)
         for name, handler in self._notifications().items():
@@ -70,6 +72,8 @@ class Server:
 
     def run(self) -> None:
         """Serve one editor over standard input and output, until it goes away."""
+        logging.basicConfig(level=logging.WARNING, format="trainwright: %(message)s")
+        logging.getLogger("pygls.protocol.json_rpc").addFilter(_is_unexpected)
         self.protocol.start_io()
 
     def _notifications(self) -> dict[str, Callable[..., None]]:
@@ -109,24 +113,44 @@ class Server:
         for folder_path in folders:
             with suppress(SourceError, OSError):
                 self._session(find_root(folder_path))
-        self._watch()
+        if not self._watch():
+            self._looking = asyncio.get_running_loop().create_task(self._look())
         self._work()
 
-    def _watch(self) -> None:
+    def _watch(self) -> bool:
+        """Ask the editor to report files that change; False for one that cannot."""
         capabilities = self.protocol.client_capabilities.workspace
         watched = capabilities and capabilities.did_change_watched_files
-        if watched and watched.dynamic_registration:
-            options = types.DidChangeWatchedFilesRegistrationOptions(
-                watchers=[types.FileSystemWatcher(glob_pattern=_WATCHED)]
-            )
-            registration = types.Registration(
-                id="files",
-                method=types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
-                register_options=options,
-            )
-            self.protocol.client_register_capability(
-                types.RegistrationParams(registrations=[registration])
-            )
+        if not (watched and watched.dynamic_registration):
+            return False
+        options = types.DidChangeWatchedFilesRegistrationOptions(
+            watchers=[types.FileSystemWatcher(glob_pattern=_WATCHED)]
+        )
+        registration = types.Registration(
+            id="files",
+            method=types.WORKSPACE_DID_CHANGE_WATCHED_FILES,
+            register_options=options,
+        )
+        params = types.RegistrationParams(registrations=[registration])
+        self.protocol.client_register_capability(params)
+        return True
+
+    async def _look(self) -> None:
+        """Look for files that change, as long as the editor is there."""
+        watches: dict[Path, Watch] = {}
+        pause = 0.0
+        while True:
+            await asyncio.sleep(pause)
+            started = time.monotonic()
+            for root, session in list(self._sessions.items()):
+                if root not in watches:
+                    watches[root] = Watch(root)
+                    continue
+                others = session.check.inputs_elsewhere()
+                session.changed(await asyncio.to_thread(watches[root].changed, others))
+            if any(not each.is_checked for each in self._sessions.values()):
+                self._work()
+            pause = max(_LOOK, 20 * (time.monotonic() - started))
 
     def _session(self, root: Path) -> Session:
         if root not in self._sessions:
@@ -139,8 +163,10 @@ class Server:
         if path is None:
             return None
         for root, session in self._sessions.items():
-            if path.is_relative_to(root / ENVIRONMENTS):
-                return session, path.relative_to(root).as_posix()
+            if path.is_relative_to(root):
+                inside = path.relative_to(root).as_posix()
+                if inside.startswith(f"{ENVIRONMENTS}/") or session.check.reached(inside):
+                    return session, inside
         with suppress(SourceError, OSError):
             root = find_root(path.parent)
             if path.is_relative_to(root / ENVIRONMENTS):
@@ -454,6 +480,11 @@ class Server:
         codec = self.protocol.workspace.position_codec
         found = codec.position_from_client_units(session.lines(path), at)
         return Position(found.line, found.character)
+
+
+def _is_unexpected(record: logging.LogRecord) -> bool:
+    """Whether a record is not of a refusal, which the editor shows to whoever asked."""
+    return not (record.exc_info and isinstance(record.exc_info[1], JsonRpcInvalidParams))
 
 
 def _item(one: completion.Suggestion, span: types.Range, index: int) -> types.CompletionItem:

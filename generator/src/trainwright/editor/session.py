@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.tree import Edited, Folder, Tree
 from trainwright.workspace import Workspace
 
+_LOG = logging.getLogger(__name__)
 _REMEMBERED = 64  # texts, of which an editor shows a few
 
 
@@ -30,6 +32,7 @@ class Session:
         self._unsaved: dict[str, bytes] = {}
         workspace = Workspace(Edited(self._folder, {}), rendered=self._folder)
         self.check = IncrementalCheck(workspace, remembered=root)
+        self.problem = ""  # the last thing that could not be done
         self._read = lru_cache(maxsize=_REMEMBERED)(read)
 
     @property
@@ -99,8 +102,8 @@ class Session:
             self.check.check(file)
         except TrainwrightError as error:  # what cannot be done, a file that cannot be read, say
             self.problem = str(error)
-
-    problem = ""  # the last thing that could not be done
+        except Exception:  # noqa: BLE001 - a bug in one job must not silence the others
+            _LOG.exception("%s cannot be checked: please report the lines below", file)
 
     def settle(self, today: str) -> Collection[str]:
         """The files about which there is something else to say than before."""

@@ -142,6 +142,11 @@ class IncrementalCheck:
         """The jobs that a file decides, as far as they were checked."""
         return self._reached.get(path, ())
 
+    def inputs_elsewhere(self) -> tuple[str, ...]:
+        """The files outside of environments/ that decide a job."""
+        inside = f"{ENVIRONMENTS}/"
+        return tuple(path for path in self._reached if not path.startswith(inside))
+
     def checked(self, file: JobFile) -> Checked | None:
         """What a job came to when it was last checked."""
         return self._checked.get(file)

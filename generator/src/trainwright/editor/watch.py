@@ -1,0 +1,43 @@
+"""Files that something else changes, for editors that report none: git, a terminal, `render`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from trainwright.specs.load import ENVIRONMENTS
+from trainwright.specs.tree import SCRATCH
+
+_Stamp = tuple[int, int, int]  # time of change, size, inode
+
+
+class Watch:
+    """What the files of a repository looked like when somebody last looked."""
+
+    def __init__(self, root: Path):
+        self._root = root
+        self._seen = dict(self._stamps(()))
+
+    def changed(self, others: Iterable[str]) -> set[str]:
+        """The files that have changed since, came or went: below environments/, and `others`."""
+        now = dict(self._stamps(others))
+        was, self._seen = self._seen, now
+        return {path for path in {*was, *now} if was.get(path) != now.get(path)}
+
+    def _stamps(self, others: Iterable[str]) -> Iterator[tuple[str, _Stamp]]:
+        root = f"{self._root}/"
+        for path, _, files in os.walk(self._root / ENVIRONMENTS):
+            for name in files:
+                if not name.startswith(SCRATCH):
+                    yield from _stamp(root, os.path.join(path, name).removeprefix(root))  # noqa: PTH118 - hot
+        for path in others:
+            yield from _stamp(root, path)
+
+
+def _stamp(root: str, path: str) -> Iterator[tuple[str, _Stamp]]:
+    try:
+        status = os.lstat(root + path)
+    except (OSError, ValueError):
+        return
+    yield path, (status.st_mtime_ns, status.st_size, status.st_ino)
