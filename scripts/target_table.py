@@ -154,6 +154,16 @@ FEATURES = (
         spec="resources: {extended: {rdma/ib: 1}}",
         shows=('"rdma/ib": "1"',),
     ),
+    Feature(
+        name="huge pages",
+        spec="resources: {hugepages: {2Mi: 64Mi}}",
+        shows=('"hugepages-2Mi": "64Mi"',),
+    ),
+    Feature(
+        name="claims of devices (DRA)",
+        spec="resourceClaims: {nic: {template: rdma, request: port}}",
+        shows=('"resourceClaimTemplateName":"rdma"',),
+    ),
     Feature(name="shared memory", spec="shm: 3Gi", shows=('"3Gi"', '"3g"')),
     Feature(name="environment variables", spec="env: {COLOUR: red}", shows=('"red"',)),
     Feature(

@@ -34,7 +34,7 @@ spec:
   {{- with $values.runtimeClassName }}
   runtimeClassName: {{ quote . }}
   {{- end }}
-  {{- with include "training-job.given" (dict "values" $values "fields" (list "topologySpreadConstraints" "hostNetwork" "hostIPC" "hostPID" "dnsPolicy" "dnsConfig" "hostAliases")) | trim }}
+  {{- with include "training-job.given" (dict "values" $values "fields" (list "topologySpreadConstraints" "resourceClaims" "hostNetwork" "hostIPC" "hostPID" "dnsPolicy" "dnsConfig" "hostAliases")) | trim }}
   {{- nindent 2 . }}
   {{- end }}
   {{- with $values.serviceAccountName }}
@@ -107,7 +107,7 @@ ports:
     protocol: {{ default "TCP" .protocol }}
   {{- end }}
 {{- end }}
-{{- if and $here (or .resources.requests .resources.limits) }}
+{{- if or .resources.claims (and $here (or .resources.requests .resources.limits)) }}
 resources:
   {{- include "training-job.resources" .resources | trim | nindent 2 }}
 {{- end }}
@@ -247,7 +247,7 @@ envFrom:
 {{- end }}
 {{- end }}
 
-{{/* Requests and limits. Takes the resources. */}}
+{{/* Requests, limits and claims of devices. Takes the resources. */}}
 {{- define "training-job.resources" }}
 {{- with .requests }}
 requests:
@@ -256,6 +256,9 @@ requests:
 {{- with .limits }}
 limits:
   {{- include "training-job.strings" . | trim | nindent 2 }}
+{{- end }}
+{{- with .claims }}
+claims: {{ toJson . }}
 {{- end }}
 {{- end }}
 

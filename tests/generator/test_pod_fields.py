@@ -383,3 +383,59 @@ def test_what_is_set_for_every_pod_is_reserved(repository: Repository, written: 
     done = repository.run("check")
     assert "error[TW026]" in done.output
     assert "llm.yaml:10:" in done.output
+
+
+# --- devices and huge pages -----------------------------------------------------------------------
+
+DEVICES = """\
+resourceClaims: {nic: {template: rdma-nic, request: port}, all: {claim: every-nic}}
+resources:
+  hugepages: {2Mi: 64Mi}
+"""
+
+
+@pytest.mark.parametrize("target", ["pytorchjob", "trainjob", "jobset", "job"])
+def test_devices_reach_the_pods_that_the_operator_makes(
+    repository: Repository, target: str
+) -> None:
+    """Kubeflow Trainer takes no claims from a TrainJob, and drops those of its runtime where the
+    TrainJob has resources of its own.
+    https://github.com/kubeflow/trainer/blob/v2.3.0/pkg/runtime/framework/plugins/jobset/builder.go
+    """
+    repository.write("prod/environment.yaml", _environment(version="1.34"))
+    path = repository.job("prod/llm", "")
+    text = path.read_text(encoding="utf-8").replace('resources: {cpu: "1", memory: 1Gi}\n', "")
+    more = DEVICES.replace("resources:\n", 'resources:\n  cpu: "1"\n  memory: 1Gi\n')
+    path.write_text(f"{text}target: {target}\n{more}", encoding="utf-8")
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    files = [t for p, t in repository.tree().items() if "/llm/" in p and p.endswith(".yaml")]
+    bodies = [d for t in files for d in yaml.safe_load_all(t) if d and "kind" in d]
+    form = normal_form(tuple(Manifest(body=body) for body in bodies))
+    for pod in form.pods:
+        assert pod.rest["pod"]["resourceClaims"] == [
+            {"name": "all", "resourceClaimName": "every-nic"},
+            {"name": "nic", "resourceClaimTemplateName": "rdma-nic"},
+        ]
+        assert pod.rest["container"]["claims"] == [
+            {"name": "all"},
+            {"name": "nic", "request": "port"},
+        ]
+        for kind in ("requests", "limits"):
+            assert pod.resources[kind]["hugepages-2Mi"] == str(64 * 2**20)
+            assert pod.resources[kind]["memory"] == str(2**30)
+
+
+def test_claims_of_devices_need_a_cluster_that_knows_them(repository: Repository) -> None:
+    repository.write("prod/environment.yaml", _environment(version="1.30"))
+    repository.job("prod/llm", "resourceClaims: {nic: {template: rdma}}\n")
+    done = repository.run("check")
+    assert "llm.yaml:10:" in done.output
+    assert "resourceClaims need Kubernetes 1.31, prod has 1.30" in done.output
+
+
+def test_a_claim_is_a_template_or_a_claim(repository: Repository) -> None:
+    repository.job("prod/llm", "resourceClaims:\n  nic: {template: a, claim: b}\n")
+    done = repository.run("check")
+    assert "llm.yaml:11:" in done.output
+    assert "error[TW010]" in done.output

@@ -403,8 +403,21 @@ class Resources:
     ephemeral_storage: str = ""
     gpu: int = 0
     extended: Mapping[str, int] = field(default_factory=dict)
+    hugepages: Mapping[str, str] = field(default_factory=dict)  # amounts by size of a page
     limit_cpu: str = field(default="", metadata=written("limits", "cpu"))
     limit_memory: str = field(default="", metadata=written("limits", "memory"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceClaim:
+    """Devices that a driver allocates: a ResourceClaim of each pod's own, by a template, or one
+    that is there. `request` is the part of it that the container uses, where it has several.
+    """
+
+    name: str = field(metadata=NOT_WRITTEN)
+    template: str = ""
+    claim: str = ""
+    request: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -779,6 +792,7 @@ class Job:
     elastic: Elastic | None = field(default=None, metadata=written(derived=True))
     pool: Pool | None
     resources: Resources = Resources()
+    resource_claims: tuple[DeviceClaim, ...] = ()
     shm: str = "auto"  # "auto", "none" or a quantity
     env: Mapping[str, Variable] = field(default_factory=dict, metadata=written(read=_variables))
     env_from: tuple[EnvironmentSource, ...] = ()

@@ -127,6 +127,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "elastic": ({"minNodes": 1, "maxNodes": 2}, {}, PLACE),
     "pool": ("q", {}, PLACE),
     "resources": ({"cpu": "9", "memory": "64Gi", "gpu": 2}, {}, PLACE),
+    "resourceClaims": ({"nic": {"template": "rdma"}}, {}, PLACE),
     "shm": ("8Gi", {}, PLACE),
     "env": ({"A": "1"}, {}, PLACE),
     "envFrom": ([{"configMap": "nccl"}], {}, PLACE),

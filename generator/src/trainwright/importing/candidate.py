@@ -54,6 +54,7 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "elastic": _elastic(run),
         "pool": choice.pool.name if choice.pool else None,
         "resources": _resources(pod, choice.pool),
+        "resourceClaims": _device_claims(pod),
         "shm": containers.shared_memory(pod),
         "env": dict(containers.variables(pod, literal)),
         "envFrom": containers.sources(pod.env_from),
@@ -249,8 +250,31 @@ def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
     if pool and pool.resource in extended:
         count = extended.pop(pool.resource)
         found["gpu"] = int(count) if count.isdigit() else pool.gpus_per_node or 1
+    found["hugepages"] = {
+        name.removeprefix(_HUGEPAGES): amount
+        for name, amount in asked.items()
+        if name.startswith(_HUGEPAGES)
+    }
     found["extended"] = {n: int(c) for n, c in extended.items() if c.isdigit() and int(c)}
     return {key: value for key, value in found.items() if value not in (None, {}, "")}
+
+
+_HUGEPAGES = "hugepages-"
+
+
+def _device_claims(pod: Pod) -> dict[str, Data]:
+    """What drivers allocate to the pod, by name, with the request that its container uses."""
+    used = {claim["name"]: claim for claim in pod.rest.get("container", {}).get("claims") or ()}
+    found = {}
+    for claim in pod.rest.get("pod", {}).get("resourceClaims") or ():
+        written = {
+            "template": claim.get("resourceClaimTemplateName"),
+            "claim": claim.get("resourceClaimName"),
+            "request": used.get(claim["name"], {}).get("request"),
+        }
+        if claim["name"] in used:
+            found[claim["name"]] = {key: value for key, value in written.items() if value}
+    return found
 
 
 def _waiting(run: NormalForm, pod: Pod, place: Environment) -> dict[str, Data]:

@@ -106,11 +106,6 @@ _BY_POINTER = (
     ),
     Reason("/spec/dataFrom/**", "a spec names each key that it needs"),
     Reason("/spec/data/*/**", "a spec fetches the keys of its variables, each by key and property"),
-    Reason(
-        "**/hugepages-*",
-        "a spec has cpu, memory, local disk and extended resources",
-        Loss.CANNOT_RUN,
-    ),
 )
 _CREDENTIAL = "a credential is never copied: keep it in a Secret, and name that under secrets"
 _UNREAD = "a job spec has no field for it"
@@ -139,6 +134,7 @@ _DECIDED_BY = (
     (r"pods\.\d+\.env", "env"),
     (r"pods\.\d+\.secrets", "secrets"),
     (r"pods\.\d+\.resources", "resources"),
+    (r"pods\.\d+\.rest\.(pod\.resourceClaims|container\.claims)", "resourceClaims"),
     *(
         (rf"pods\.\d+\.(placement|rest\.pod)\.{key}", spelled(field))
         for field, key in POD_FIELDS.items()

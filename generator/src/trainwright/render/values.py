@@ -51,6 +51,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
             for key, secret in sorted(job.secrets.items())
         },
         "resources": _resources(job),
+        "resourceClaims": _device_claims(job),
         "shm": {"sizeLimit": _shm(job)},
         "volumes": [_volume(job, volume) for volume in job.volumes],
         "files": _files(job),
@@ -286,6 +287,7 @@ def _resources(job: Job) -> dict[str, Data]:
     """
     asked = job.resources
     exact = {key: str(count) for key, count in sorted(asked.extended.items())}
+    exact |= {f"hugepages-{page}": amount for page, amount in sorted(asked.hugepages.items())}
     if asked.gpu and job.pool:
         exact[job.pool.resource] = str(asked.gpu)
     requests = {
@@ -304,7 +306,22 @@ def _resources(job: Job) -> dict[str, Data]:
         kind: {key: value for key, value in amounts.items() if value}
         for kind, amounts in (("requests", requests), ("limits", limits))
     }
-    return {kind: amounts for kind, amounts in filled.items() if amounts}
+    used = [
+        {"name": claim.name, **({"request": claim.request} if claim.request else {})}
+        for claim in job.resource_claims
+    ]
+    found: dict[str, Data] = {kind: amounts for kind, amounts in filled.items() if amounts}
+    return found | ({"claims": used} if used else {})
+
+
+def _device_claims(job: Job) -> list[Data]:
+    """https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/"""
+    return [
+        {"name": claim.name, "resourceClaimTemplateName": claim.template}
+        if claim.template
+        else {"name": claim.name, "resourceClaimName": claim.claim}
+        for claim in job.resource_claims
+    ]
 
 
 def _shm(job: Job) -> str:

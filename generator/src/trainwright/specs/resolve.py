@@ -207,7 +207,7 @@ def _elastic_range(job: Job, spec: Layered) -> Iterator[Finding]:
 
 def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
     gpus, pool = job.resources.gpu, job.pool
-    if job.backend == "nccl" and not gpus:
+    if job.backend == "nccl" and not gpus and not job.resource_claims:
         message = "backend is nccl, but resources.gpu is 0: NCCL needs GPUs"
         remedy = "Ask for GPUs in resources.gpu, or leave backend to auto."
         yield _at(dx.CONTRADICTION, spec, Pointer("/backend"), message, remedy=remedy)
@@ -222,6 +222,16 @@ def _accelerators(job: Job, spec: Layered, environment: Environment) -> Iterator
         yield _at(dx.CONTRADICTION, spec, path, message, remedy="Set resources.gpu instead.")
     if gpus and pool:
         yield from _pool_fit(job, spec, pool)
+    version = environment.kubernetes_version
+    if job.resource_claims and int(version.split(".")[1]) < _DRA_SINCE:
+        message = f"resourceClaims need Kubernetes 1.{_DRA_SINCE}, {environment.name} has {version}"
+        remedy = "Remove them, or raise kubernetes.version with the cluster's."
+        yield _at(dx.REFERENCE, spec, Pointer("/resourceClaims"), message, remedy=remedy)
+
+
+# Claims of pods before it have another form.
+# https://github.com/kubernetes/kubernetes/blob/master/CHANGELOG/CHANGELOG-1.31.md
+_DRA_SINCE = 31
 
 
 def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:

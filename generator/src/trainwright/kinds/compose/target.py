@@ -74,6 +74,8 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         Pointer("/image/pullSecrets"): job.image.pull_secrets,
         Pointer("/podPatch"): job.pod_patch,
         Pointer("/resources/extended"): job.resources.extended,
+        Pointer("/resources/hugepages"): job.resources.hugepages,
+        Pointer("/resourceClaims"): job.resource_claims,
         Pointer("/resources/ephemeralStorage"): job.resources.ephemeral_storage,
     }
     for path in (path for path, value in cluster.items() if value):

@@ -134,10 +134,14 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "a TrainingJob has no gang: Lattice starts between minSize and maxSize pods itself",
             "Remove gang (gang: null), or use target pytorchjob.",
         )
-    if job.security.app_armor_profile:
+    newer = {
+        Pointer("/security/appArmorProfile"): job.security.app_armor_profile,
+        Pointer("/resourceClaims"): job.resource_claims,
+    }
+    for path in (path for path, value in newer.items() if value):
         yield Unsupported(
-            Pointer("/security/appArmorProfile"),
-            "the pods of a TrainingJob do not have it yet: the API server would drop it",
+            path,
+            f"the pods of a TrainingJob do not have {path.dotted}: the API server would drop it",
             "Remove it, or use target pytorchjob.",
         )
     rendezvous = environment.targets[job.target].rendezvous_endpoint

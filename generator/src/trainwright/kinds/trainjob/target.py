@@ -92,6 +92,7 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
         **{Pointer.of(spelled(field)): getattr(job, field) for field in GIVEN},
         Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
         Pointer("/metrics"): job.metrics,
+        Pointer("/resourceClaims"): job.resource_claims,
         Pointer("/serviceAccountToken"): job.service_account_token,
         Pointer("/envFrom"): job.env_from,
         Pointer("/initContainers"): job.init_containers,
