@@ -52,7 +52,7 @@ async def test_a_lens_says_what_becomes_of_a_job(written: Repository) -> None:
         await editor.checked()
         begins, asked = (await lenses(editor))[1:]
         assert begins.startswith("4: plan: begins train-")
-        assert asked == "4: 8 GPUs, at most 32 GPU-hours, cost 64"
+        assert asked == "4: 8 GPUs, at most 16 GPU-hours, cost 32"
         written.run("render", "dev/train")
         editor.changed("dev/rendered/train/run.lock")
         await editor.checked()
