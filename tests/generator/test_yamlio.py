@@ -82,6 +82,9 @@ MISTAKES = {
     "pool:h100\nname: x\n": ((1, 5), '"pool:h100" has no space', "`pool: h100`"),
     "pool:h100\n\n# c\nname: x\n": ((1, 5), '"pool:h100" has no space', "`pool: h100`"),
     "resources:\n  cpu:1\n  memory: 2\n": ((2, 6), '"cpu:1" has no space', "`cpu: 1`"),
+    "resources: {gpu:8, cpu: 4}\n": ((1, 13), '"gpu:8" has no space', "`gpu: 8`"),
+    "resources: {cpu: 4, gpu:8}\n": ((1, 21), '"gpu:8" has no space', "`gpu: 8`"),
+    "env: {A: b, C:d}\n": ((1, 13), '"C:d" has no space', "`C: d`"),
     "name: x\nnodes 2\npool: y\n": ((2, 1), '"nodes 2" has no colon', "`nodes: 2`"),
     "a:\n  - x\n  -y\n": ((3, 3), '"-y" has no space behind its dash', "`- y`"),
     "description: this: that\n": ((1, 18), "a colon and a space", "`description: 'this: that'`"),
@@ -108,6 +111,7 @@ def test_what_was_probably_meant(text: str, expected: tuple[tuple[int, int], str
     "text",
     [
         "a: 1\npassword:hunter2hunter\n",
+        "env: {a: 1, password:hunter2hunter}\n",
         "a: 1\npassword hunter2hunter\n",
         "password: this: hunter2hunter\n",
         "a: 1\ntoken:ghp_hunter2hunterabcdefghijklmnopqrstuvw\n",

@@ -158,8 +158,8 @@ def _built(file: str, node: Node, builder: _Builder) -> Document | tuple[Finding
         data = builder.build(node, Pointer(), 0)
     except _Refusal as refusal:
         return (refusal.finding(file, builder.above),)
-    if builder.duplicates:
-        return tuple(refusal.finding(file, builder.above) for refusal in builder.duplicates)
+    if builder.mistakes:
+        return tuple(refusal.finding(file, builder.above) for refusal in builder.mistakes)
     return Document(
         file, data, builder.places, builder.keys, builder.above, written=builder.written
     )
@@ -278,7 +278,7 @@ class _Builder:
         self.places: dict[str, tuple[int, int]] = {}
         self.keys: dict[str, tuple[int, int]] = {}
         self.written: dict[str, str] = {}
-        self.duplicates: list[_Refusal] = []
+        self.mistakes: list[_Refusal] = []
         self.count = 0
         self.above = above
         self._most = most
@@ -334,11 +334,13 @@ class _Builder:
             key = self._key(key_node)
             child = pointer / key
             if key in data and pairs is node.value:
-                self.duplicates.append(self._duplicate(key_node, key, self.keys[child]))
+                self.mistakes.append(self._duplicate(key_node, key, self.keys[child]))
                 continue
             mark = key_node.start_mark
             self.keys[child] = (mark.line, mark.column)
             data[key] = self.build(value_node, child, depth)
+            if data[key] is None and self._dialect.key is None:
+                self.mistakes += _joined(key_node, value_node)
         return data
 
     def _key(self, node: Node) -> str:
@@ -357,7 +359,7 @@ class _Builder:
         for key_node, _ in pairs:
             key = self._key(key_node)
             if key in seen:
-                self.duplicates.append(self._duplicate(key_node, key, seen[key]))
+                self.mistakes.append(self._duplicate(key_node, key, seen[key]))
             seen.setdefault(key, _position(key_node))
 
     def _duplicate(self, node: Node, key: str, first: tuple[int, int]) -> _Refusal:
@@ -379,6 +381,15 @@ class _Builder:
                 merged = value.value if isinstance(value, SequenceNode) else [value]
                 for source in merged:
                     self._refuse_recursive_merge(source, above | {id(node)})
+
+
+def _joined(key: Node, value: Node) -> Iterator[_Refusal]:
+    """`{gpu:8}` is a key without a value to YAML, and to nobody else."""
+    meant = missing_space(key.value) if isinstance(key, ScalarNode) and not key.style else ""
+    if meant and not value.value:
+        written = meant.replace(": ", ":", 1)  # without a credential's value
+        message = f'"{written}" has no space behind its colon'
+        yield _Refusal(dx.SYNTAX, message, _position(key), f"Write `{meant}`.")
 
 
 def _refuse_controls(value: str, node: Node) -> None:
