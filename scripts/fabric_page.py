@@ -108,6 +108,9 @@ def _section(fabric: Fabric) -> Iterator[str]:
     yield from (f"* {note}" for note in fabric.notes)
     yield from (f"* Source: {source}" for source in fabric.sources)
     yield from ("", "```yaml", yamlio.dump(dict(fabric.document.data["job"])).strip(), "```")
+    if fabric.objects:
+        yield from ("", "In the [objects](objects.md) of the environment:", "")
+        yield from ("```yaml", fabric.objects.strip(), "```")
 
 
 if __name__ == "__main__":

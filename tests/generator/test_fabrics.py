@@ -40,6 +40,7 @@ CLUSTER = {
 # What else a pool of each fabric says: its accelerators, and the labels of its nodes.
 GPUS = {"resource": "nvidia.com/gpu", "gpusPerNode": 8}
 POOLS: dict[str, dict[str, Any]] = {
+    "dranet": GPUS,
     "efa-p4d": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "p4d.24xlarge"}},
     "efa-p5": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "p5.48xlarge"}},
     "gib": {**GPUS, "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-b200"}},
@@ -100,11 +101,16 @@ def _built(root: Path) -> build.Build:
 
 
 def _pods(root: Path, fabric: str, target: str) -> list[Pod]:
-    """The pod templates of a job on the fabric, with their metadata."""
+    """The pod templates of a job on the fabric."""
     resources = {"cpu": "64", "memory": "256Gi", "gpu": POOLS[fabric]["gpusPerNode"]}
     made = _write(root, fabric, _job(target, resources=resources))
     done = made.run("render", "--no-cache")
     assert done.exit_code == 0, done.output
+    return _templates(root)
+
+
+def _templates(root: Path) -> list[Pod]:
+    """The pod templates of the rendered job, with their metadata."""
     folder = root / "environments/prod/rendered/llm"
     files = sorted(path for path in folder.glob("*.yaml") if path.name != "values.yaml")
     documents = (doc for path in files for doc in yaml.safe_load_all(path.read_text("utf-8")))
@@ -140,7 +146,7 @@ def test_a_profile_is_what_a_pool_may_write(name: str) -> None:
     assert all(source.startswith("https://") for source in profile.sources)
     pool = {"defaults": profile.document.data["job"]}
     assert schema.environment_file().explain({**CLUSTER, "pools": {"p": pool}}) == ()
-    known = {"summary", "sources", "needs", "allow", "notes", "job"}
+    known = {"summary", "sources", "needs", "allow", "notes", "objects", "job"}
     assert set(profile.document.data) <= known
 
 
@@ -180,6 +186,7 @@ REQUIRED: Mapping[str, Mapping[str, Any]] = yaml.safe_load(
 ON_KUBERNETES = [name for name, target in TARGETS.items() if target.envelope is None]
 # What has no place on a target, by what the finding names.
 REFUSED = {
+    ("dranet", "trainingjob"): "do not have resourceClaims",
     ("tcpx", "trainingjob"): "have no sidecars",
     ("tcpxo", "trainingjob"): "have no sidecars",
 }
@@ -235,6 +242,8 @@ def _check(pod: Pod, wanted: Mapping[str, Any]) -> None:
     security = main["securityContext"]
     assert security.get("privileged", False) is wanted.get("privileged", False)
     assert security.get("capabilities", {}).get("add", []) == wanted.get("capabilities", [])
+    claims = {claim["name"] for claim in main["resources"].get("claims", ())}
+    assert claims == {claim["name"] for claim in wanted.get("spec", {}).get("resourceClaims", ())}
     annotations = pod.get("metadata", {}).get("annotations", {})
     for key, value in wanted.get("annotations", {}).items():
         assert _plain(annotations[key]) == value
@@ -431,6 +440,21 @@ def test_a_job_on_oke_has_what_a_public_one_has(
         k: v for k, v in wanted.items() if k not in ("NCCL_IB_HCA", "NCCL_IB_QPS_PER_CONNECTION")
     }
     assert wanted.items() <= _env(_main(ours)).items()
+
+
+def test_a_pool_says_which_claim_its_pods_have(
+    tmp_path: Path, shared: Callable[[str], Path]
+) -> None:
+    """As the workers of a public job that DRANET gives their interfaces."""
+    text = shared("workloads/44-aks-dranet-0.yaml").read_text(encoding="utf-8")
+    text = text.replace("            ...\n", "").replace("                ...\n", "")
+    theirs = yaml.safe_load(text)["spec"]["mpiReplicaSpecs"]["Worker"]["template"]
+    defaults = {"resourceClaims": {"rdma": None, "gpu-nic": {"template": "1nic-aligned"}}}
+    made = _write(tmp_path, "dranet", _job("jobset"), defaults=defaults)
+    assert made.run("render", "--no-cache").exit_code == 0
+    (ours, *_) = _templates(tmp_path)
+    assert theirs["spec"]["resourceClaims"] == ours["spec"]["resourceClaims"]
+    assert _main(theirs)["resources"]["claims"] == _main(ours)["resources"]["claims"]
 
 
 # --- slices --------------------------------------------------------------------------------------

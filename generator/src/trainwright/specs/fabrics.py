@@ -62,7 +62,9 @@ class Needs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fabric:
-    """A profile. `allow` holds what its pods may do that an environment has to allow."""
+    """A profile. `allow` holds what its pods may do that an environment has to allow, `objects` the
+    text of what the namespace needs beside the runs.
+    """
 
     name: str = field(metadata=NOT_WRITTEN)
     document: Document = field(metadata=NOT_WRITTEN)
@@ -71,6 +73,7 @@ class Fabric:
     needs: Needs = Needs()
     allow: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    objects: str = ""
 
     def layer(self, pool: str, by: tuple[Document, Pointer]) -> Layer:
         """The profile as a layer of a pool, which names it in a line of a document."""
