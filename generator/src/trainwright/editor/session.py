@@ -32,6 +32,7 @@ class Session:
         self._unsaved: dict[str, bytes] = {}
         workspace = Workspace(Edited(self._folder, {}), rendered=self._folder)
         self.check = IncrementalCheck(workspace, remembered=root)
+        self._order: list[JobFile] = []  # in which stale jobs are checked, the next one last
         self.problem = ""  # the last thing that could not be done
         self._read = lru_cache(maxsize=_REMEMBERED)(read)
 
@@ -59,6 +60,7 @@ class Session:
             self._edited(paths)
 
     def _edited(self, paths: Collection[str]) -> None:
+        self._order = []
         unsaved = dict(self._unsaved)
         rendered: Tree = self._folder
         if any(f"/{RENDERED}/" in path for path in unsaved):
@@ -87,15 +89,16 @@ class Session:
                 self._check(file)
 
     def check_next(self) -> None:
-        """Check one of the other jobs: those of an open file first."""
-        for path in self._unsaved:
-            for file in self.check.reached(path):
-                if file in self.check.stale:
-                    self._check(file)
-                    return
-        for file in self.check.stale:
-            self._check(file)
-            return
+        """Check one of the other jobs: those of environments in which a file is open first."""
+        if not self._order:
+            opened = {path.split("/")[1] for path in self._unsaved}
+            stale = sorted(self.check.stale, key=lambda file: file.environment in opened)
+            self._order = stale
+        while self._order:
+            file = self._order.pop()
+            if file in self.check.stale:
+                self._check(file)
+                return
 
     def _check(self, file: JobFile) -> None:
         try:

@@ -84,7 +84,7 @@ class IncrementalCheck:
             for file in self._reached.get(path, ()):
                 if self._checked[file].outcome.inputs[path] != state:
                     self._stale[file] = None
-            self._unsettled.update(self._around(path))
+            self._unsettled.update(self._around(path, before))
             for file in self._rendered(path):
                 self._stale[file] = None
             if not self._is_job(path):
@@ -96,11 +96,11 @@ class IncrementalCheck:
         environment, jobs, _ = path.removeprefix(f"{ENVIRONMENTS}/").rpartition("/jobs/")
         return bool(jobs) and environment in self.workspace.survey.jobs
 
-    def _around(self, path: str) -> Collection[str]:
+    def _around(self, path: str, before: Workspace) -> Iterable[str]:
         """The environments that a file is about, whatever jobs they have."""
         names = self.workspace.survey.jobs
-        if path == DEFAULTS:
-            return names
+        if path == DEFAULTS:  # most of which the jobs take up, each when it is checked again
+            return (name for name in names if _facts(self.workspace, name) != _facts(before, name))
         name = path.removeprefix(f"{ENVIRONMENTS}/").partition("/")[0]
         return (name,) if name in names else ()
 
@@ -303,6 +303,13 @@ class IncrementalCheck:
         """What is known about all files, as a report lists it."""
         for file in sorted(self._about):
             yield from self.findings(file)
+
+
+def _facts(workspace: Workspace, name: str) -> object:
+    """What there is to say of an environment without its jobs."""
+    if name not in workspace.survey.jobs:
+        return None
+    return workspace.sound(name), workspace.loaded(name).findings
 
 
 def _inherits(file: JobFile, outcome: Remembered) -> object:

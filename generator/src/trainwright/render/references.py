@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from posixpath import join
 from typing import TypeAlias
 
@@ -153,6 +154,8 @@ def _is_below(at: Pointer, places: tuple[str, ...]) -> bool:
 def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:
     """The texts that hold a reference, or what looks like one, by where they are written."""
     found: list[tuple[Pointer, str]] = []
+    if not _is_in(job):  # as in most jobs, each of which is asked several times
+        return iter(())
 
     def visit(at: Pointer, text: str) -> str:
         if "${{" in text:
@@ -161,6 +164,25 @@ def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:
 
     _mapped(job, _ROOT, visit)
     return iter(found)
+
+
+def _is_in(value: Data) -> bool:
+    """Whether any text of a value may hold a reference."""
+    if isinstance(value, str):
+        return "${{" in value
+    if isinstance(value, dict):
+        return any(map(_is_in, value.values()))
+    if isinstance(value, list | tuple):
+        return any(map(_is_in, value))
+    kind: type = type(value)
+    return any(_is_in(getattr(value, name)) for name in _fields(kind))
+
+
+@cache
+def _fields(kind: type) -> tuple[str, ...]:
+    """The names of a dataclass's fields; none of any other type."""
+    known = dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+    return tuple(field.name for field in known)
 
 
 def _mapped(value: Data, at: Pointer, visit: Visit) -> Data:

@@ -292,6 +292,7 @@ class Reader:
         self._raw: dict[str, bytes | Finding] = {}
         self._parsed: dict[str, Document | tuple[Finding, ...]] = {}
         self._shared: dict[str, tuple[Finding, ...]] = {}
+        self._valid: dict[str, tuple[Finding, ...]] = {}  # what is wrong with environments' files
 
     def after(self, tree: Tree, changed: Collection[str]) -> Reader:
         """A reader of a tree that differs in these files alone; the others are not read again."""
@@ -302,6 +303,7 @@ class Reader:
         found._raw = {path: raw for path, raw in self._raw.items() if path not in gone}
         found._parsed = {path: it for path, it in self._parsed.items() if path not in gone}
         found._shared = {path: it for path, it in self._shared.items() if path not in gone}
+        found._valid = {path: it for path, it in self._valid.items() if path not in gone}
         found.built_in = self.built_in
         return found
 
@@ -425,9 +427,11 @@ class Reader:
         if not isinstance(found, Document):
             findings.extend(found)
             return None
-        broken = violations(against, Layered(merge({}, found.data), (Layer("file", found),)), path)
-        findings.extend(broken)
-        return None if broken else found
+        if path not in self._valid:  # one of all environments would be looked at for each of them
+            layered = Layered(merge({}, found.data), (Layer("file", found),))
+            self._valid[path] = violations(against, layered, path)
+        findings.extend(self._valid[path])
+        return None if self._valid[path] else found
 
     # --- jobs --------------------------------------------------------------------------------
 
