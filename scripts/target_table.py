@@ -277,6 +277,16 @@ FEATURES = (
         shows=('"part"',),
     ),
     Feature(
+        name="code by commit",
+        spec=f"code: {{git: {{url: 'https://git.example.com/a', commit: '{'5' * 40}'}}}}",
+        shows=(f"--ref={'5' * 40}",),
+    ),
+    Feature(
+        name="code in an OCI image",
+        spec=f"code: {{image: 'r.example.com/code@sha256:{'5' * 64}'}}",
+        shows=(f"r.example.com/code@sha256:{'5' * 64}",),
+    ),
+    Feature(
         name="file of the run",
         spec="files: {/etc/a.yaml: {content: 'lr: 0.25'}}",
         shows=("lr: 0.25",),

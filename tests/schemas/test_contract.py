@@ -77,6 +77,7 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
             "kubeContext",
             "requireDigest",
             "registries",
+            "gitSync",
         },
         {},
     ),

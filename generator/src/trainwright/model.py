@@ -308,6 +308,8 @@ class Environment:
     require_digest: bool = field(default=False, metadata=written("images", "requireDigest"))
     # Allowed image prefixes; empty allows all.
     registries: tuple[str, ...] = field(default=(), metadata=written("images", "registries"))
+    # What fetches the code of jobs; empty: the one that `pods.code` knows.
+    git_sync: str = field(default="", metadata=written("images", "gitSync"))
     pools: Mapping[str, Pool] = field(default_factory=dict)
     queueing: Literal["kueue", "volcano", "coscheduling", "none"] = "none"
     kueue_version: str = field(default="", metadata=written("kueue", "version"))
@@ -628,6 +630,31 @@ def _files(written: Mapping[str, Data]) -> tuple[File, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GitCode:
+    """A commit of a repository; `path` is the folder of it that is mounted, `secret` who may."""
+
+    url: str
+    commit: str
+    path: str = ""
+    secret: str = ""
+
+    @property
+    def over_ssh(self) -> bool:
+        return not self.url.startswith("https://")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Code:
+    """The code that a run trains with, where its image does not have it: `git`, or an `image` whose
+    files are mounted.
+    """
+
+    git: GitCode | None = None
+    image: str = ""
+    mount_path: str = "/code"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalSecret:
     """A value that External Secrets fetches: `key` and `property` are the store's own words."""
 
@@ -801,6 +828,7 @@ class Job:
     init_containers: tuple[Container, ...] = field(default=(), metadata=written(ordered=True))
     sidecars: tuple[Container, ...] = field(default=(), metadata=written(ordered=True))
     files: tuple[File, ...] = field(default=(), metadata=written(read=_files))
+    code: Code | None = None
     checkpoint: Checkpoint | None = None
     queue: str = ""
     queue_priority: str = ""

@@ -51,6 +51,8 @@ JOBS: dict[str, dict[str, Any]] = {
     "elastic": {"elastic": {"minNodes": 1, "maxNodes": 2}},
     "elastic, in a gang": {"elastic": {"minNodes": 1, "maxNodes": 2}, "gang": True},
     "torchrun, without an agent": {"launcher": "torchrun", "lattice": {"inject": False}},
+    "code by commit": {"code": {"git": {"url": "https://git.example.com/a", "commit": "5" * 40}}},
+    "code in an image": {"code": {"image": f"r.example.com/code@sha256:{'5' * 64}"}},
     "with everything": {
         **GPU,
         "nodes": 2,
@@ -93,7 +95,7 @@ ENVIRONMENT: dict[str, list[Any]] = {
     "podSecurity": ["restricted", "baseline", "privileged"],
     "serviceMesh": ["none", "istio", "linkerd"],
     "sharedChanges": ["hold", "start"],
-    "images": [{}, {"requireDigest": True}],
+    "images": [{}, {"requireDigest": True}, {"gitSync": f"r.example.com/git-sync@sha256:{'6' * 64}"}],
     "budget": [{}, {"gpuHours": 5}],
     "secrets": [{}, {"hf": {}}],
     "severities": [{}, {"TW111": "off"}],

@@ -135,6 +135,11 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "volumes": (VOLUME["volumes"], {}, PLACE),
     "initContainers": ({"get": {"image": "registry.example.com/get:1"}}, {}, PLACE),
     "sidecars": ({"daemon": {"image": "registry.example.com/daemon:1"}}, {}, PLACE),
+    "code": (
+        {"git": {"url": "https://git.example.com/a.git", "commit": "5" * 40}},
+        {},
+        PLACE,
+    ),
     "files": ({"/etc/a": {"content": "b"}}, {}, PLACE),
     "checkpoint": ({"volume": "v", "path": "ckpt"}, VOLUME, PLACE),
     "queue": ("other", QUEUED, KUEUE),
@@ -284,8 +289,10 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "queues": ({}, {"queues": {"team": {"quota": 64, "description": "ours"}, "other": {}}}),
     "secrets": ({}, {"secrets": {"hf": {"description": "by hand"}}}),
     "sharedChanges": ({}, {"sharedChanges": "start"}),
-    "images": ({}, {"images": {"registries": ["registry.example.com/"], "requireDigest": False}}),
     "allow": ({}, {"allow": ["hostNetwork"]}),
+    "images.registries": ({}, {"images": {"registries": ["registry.example.com/"]}}),
+    "images.requireDigest": ({}, {"images": {"requireDigest": False}}),
+    "images.gitSync": ({}, {"images": {"gitSync": f"r.example.com/git-sync@sha256:{'6' * 64}"}}),
     "budget": ({}, {"budget": {"gpuHours": 9, "cost": 9, "owner": "a"}}),
     "severities": ({}, {"severities": {"TW111": "off"}}),
     "waivers": ({}, {"waivers": [{"rule": "TW111", "reason": "because", "until": "2030-01-01"}]}),
@@ -350,6 +357,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "queue": QUEUED,
     "gang": {"gang": True},
     "torchrun": {"launcher": "torchrun"},
+    "code": {"code": {"git": {"url": "https://git.example.com/a.git", "commit": "5" * 40}}},
 }
 
 

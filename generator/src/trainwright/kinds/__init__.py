@@ -10,6 +10,7 @@ from trainwright.kinds import queueing
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.model import Environment, Job
+from trainwright.pods import code
 from trainwright.pointer import Pointer
 
 _FOLDERS = (
@@ -70,7 +71,23 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield from queueing.unplaceable(job)
     yield from queueing.unlabelled(job, environment)
     yield from queueing.unschedulable(job, environment)
-    yield from target.unsupported(job, environment)
+    problems = target.unsupported(code.mounted(job, environment), environment)
+    found = [(problem, _is_of_code(problem.path, job)) for problem in problems]
+    yield from (problem for problem, of_code in found if not of_code)
+    if message := next((problem.message for problem, of_code in found if of_code), ""):
+        remedy = "Put the code into the image, or use another target."
+        yield Unsupported(Pointer("/code"), f"it has no place for code: {message}", remedy)
+
+
+def _is_of_code(path: Pointer, job: Job) -> bool:
+    """Whether a job has what is at a path for its code alone."""
+    made = {
+        Pointer("/initContainers"): not job.init_containers,
+        Pointer("/workingDir"): not job.working_dir,
+        Pointer.of("initContainers", code.NAME): True,
+        Pointer.of("volumes", code.NAME): True,
+    }
+    return job.code is not None and any(path.within(at) for at, ours in made.items() if ours)
 
 
 def _is_set(job: Job, section: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from trainwright.kinds import queueing
 from trainwright.kinds.target import POOL, Fact
 from trainwright.model import Data, Environment, Job
+from trainwright.pods import code
 
 
 def _resource(job: Job, _: Environment) -> Data:
@@ -48,8 +49,9 @@ TOLERATIONS = Fact(("pools", POOL, "tolerations"), _tolerations)
 QUEUEING = Fact(("queueing",), _queueing)
 POD_SECURITY = Fact(("podSecurity",), _pod_security)
 SERVICE_MESH = Fact(("serviceMesh",), lambda _, environment: environment.service_mesh)
+GIT_SYNC = Fact(("images", "gitSync"), code.git_sync)
 
-PODS = (RESOURCE, NODE_SELECTOR, TOLERATIONS, POD_SECURITY, SERVICE_MESH)
+PODS = (RESOURCE, NODE_SELECTOR, TOLERATIONS, POD_SECURITY, SERVICE_MESH, GIT_SYNC)
 # For a kind whose running pod template stays as it is, where Kueue's flavors place the pods.
 FLAVORED_PODS = (
     RESOURCE,
@@ -57,4 +59,5 @@ FLAVORED_PODS = (
     _unless_flavored(TOLERATIONS),
     POD_SECURITY,
     SERVICE_MESH,
+    GIT_SYNC,
 )

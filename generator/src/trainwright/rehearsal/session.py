@@ -15,10 +15,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from trainwright.kinds import predicted
+from trainwright.model import Job
 from trainwright.pods import ranks
 from trainwright.pods.pod import Configs, Workload
 from trainwright.pods.ranks import Process
-from trainwright.rehearsal import RehearsalError, packages, processes, rendering, reported, staging
+from trainwright.rehearsal import (
+    RehearsalError,
+    checkout,
+    packages,
+    processes,
+    rendering,
+    reported,
+    staging,
+)
 from trainwright.rehearsal.names import LOOPBACK
 from trainwright.rehearsal.processes import Audience, Outcome
 from trainwright.rehearsal.rendering import Rendering
@@ -120,9 +129,8 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
     operator, _ = predicted.find(rendered.manifests)
     workload = predicted.workload(rendered.manifests, rendered.size)
     with _work(options.keep) as work:
-        machine, staged = _staged(
-            workload, predicted.configs(rendered.manifests), _machine(root, options, work), options
-        )
+        machine = _with_code(rendered.job, _machine(root, options, work))
+        machine, staged = _staged(workload, predicted.configs(rendered.manifests), machine, options)
         yield Rehearsal(
             file=file,
             operator=operator.name,
@@ -130,9 +138,19 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
             workload=workload,
             foreseen=ranks.predict(workload.pods),
             staging=staged,
-            code=machine.code,
+            code=staged.folder,
             work=work,
         )
+
+
+def _with_code(job: Job, machine: Machine) -> Machine:
+    """The machine with the code that the job itself names, unless another folder is given."""
+    if job.code is None:
+        return machine
+    found = machine.code
+    if not machine.code_given:
+        found = checkout.folder(job.code, machine.root, machine.work)
+    return replace(machine, code=found, mounted_code=found)
 
 
 def _staged(

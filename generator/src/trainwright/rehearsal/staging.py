@@ -11,6 +11,7 @@ from typing import TypeVar
 from trainwright.findings.credentials import named
 from trainwright.pods import command as commands
 from trainwright.pods import ranks
+from trainwright.pods.code import NAME as CODE
 from trainwright.pods.command import RUNTIME
 from trainwright.pods.pod import Configs, EnvVar, Pod
 from trainwright.rehearsal import RehearsalError, packages
@@ -29,7 +30,8 @@ _Item = TypeVar("_Item")
 class Machine:
     """What there is here instead of a cluster.
 
-    `code` stands for the folder of the image that the code lies in, `packages` are folders of the
+    `code` stands for the folder of the image that the code lies in, and `mounted_code` for where it
+    is mounted, if it is. `packages` are folders of the
     repository at `root` by the module that was found in them. `inherited` is the part of
     the caller's env that processes get, `given` what the command line adds. `token` is unlike
     that of any other rehearsal. `free_ports` finds the first of so many free ports in a row.
@@ -50,6 +52,7 @@ class Machine:
     free_ports: Callable[[int], int]
     which: Callable[[str], str | None]
     packages: Mapping[str, Path] = field(default_factory=dict)
+    mounted_code: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,7 @@ class Staging:
     """Everything that has to be made and started, and what people should know about it."""
 
     processes: tuple[LocalProcess, ...]
+    folder: Path  # in which they start
     folders: tuple[Path, ...]
     files: Mapping[Path, StagedFile] = field(default_factory=dict)
     modules: tuple[str, ...] = ()  # that the interpreter has to find
@@ -88,7 +92,8 @@ def stage(
     foreseen = ranks.predict(pods)
     block = max(Counter(process.pod for process in foreseen).values(), default=1)
     names = Names(pods, machine.hostname, lambda: machine.free_ports(block))
-    volumes = Volumes(machine.volumes, pods, configs)
+    stand_ins = {CODE: machine.mounted_code} if machine.mounted_code else {}
+    volumes = Volumes(machine.volumes, pods, configs, stand_ins)
     # So many OpenMP threads that together the processes ask for no more than there is.
     threads = max(1, machine.cores // max(1, len(foreseen)))
     shared = {"OMP_NUM_THREADS": str(threads), COORDINATOR: str(machine.free_ports(1))}
@@ -96,6 +101,7 @@ def stage(
     processes = tuple(process for one in staged for process in one.processes(shared))
     return Staging(
         processes=processes,
+        folder=_folder(pods[0], volumes, machine),
         folders=(
             *volumes.folders,
             *(report_folder(machine.work, pod) for pod in pods),
@@ -110,6 +116,13 @@ def stage(
             *volumes.notes(),
         ),
     )
+
+
+def _folder(pod: Pod, volumes: Volumes, machine: Machine) -> Path:
+    """Where processes start: in the code, or below it where the pod says so."""
+    asked = str(pod.rest.get("container", {}).get("workingDir", ""))
+    here = volumes.path(pod, asked)
+    return Path(here) if machine.mounted_code and here != asked else machine.code
 
 
 def report_folder(work: Path, pod: Pod) -> Path:
@@ -288,6 +301,8 @@ class _Staged:
             yield f"image: {pod.image} is not used, but {self._machine.python}"
         yield from self._said
         for container in pod.init:
+            if container.name == CODE and self._machine.mounted_code:
+                continue
             yield f"init container: {container.name} ({container.image}) is not run"
         if pod.agent:
             yield "agent: the Lattice agent is not installed; its part is done here, once"

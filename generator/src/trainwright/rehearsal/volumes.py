@@ -28,11 +28,18 @@ class Volumes:
     A claim is one folder for all pods, an emptyDir one for each, as on the cluster. Files of a
     ConfigMap that is rendered along are written: those that are mounted one by one lie below a
     folder that stands for the container's root, so that their own folders can be named as well.
-    The rest starts as the folder is found.
+    The rest starts as the folder is found. `stand_ins` are folders for what is mounted of a volume.
     """
 
-    def __init__(self, base: Path, pods: tuple[Pod, ...], configs: Configs):
+    def __init__(
+        self,
+        base: Path,
+        pods: tuple[Pod, ...],
+        configs: Configs,
+        stand_ins: Mapping[str, Path] | None = None,
+    ):
         self._base = base
+        self._stand_ins = stand_ins or {}
         self._pods = pods
         self._configs = configs
         self.files: dict[Path, StagedFile] = dict(self._config_files())
@@ -65,6 +72,8 @@ class Volumes:
         return bool(mount.sub_path) and _config(mount).get("name", "") in self._configs
 
     def _local(self, pod: Pod, mount: Mount) -> Path:
+        if mount.volume in self._stand_ins:
+            return self._stand_ins[mount.volume]
         if self._is_file(mount):
             return self._base / mount.volume / mount.path.lstrip("/")
         return self._folder(pod, mount) / mount.sub_path
@@ -83,6 +92,8 @@ class Volumes:
         found: dict[Path, None] = {}
         for pod in self._pods:
             for mount in _mounts(pod):
+                if mount.volume in self._stand_ins:
+                    continue
                 # The subPath of a ConfigMap is one of its files.
                 file = "configMap" in mount.source
                 found[self._folder(pod, mount) if file else self._local(pod, mount)] = None
@@ -115,6 +126,9 @@ class Volumes:
         said: dict[str, None] = {}
         for pod in self._pods:
             for mount in _mounts(pod):
+                if mount.volume in self._stand_ins:
+                    said[f"code: {mount.path} is {self._stand_ins[mount.volume]}"] = None
+                    continue
                 own = "/<pod>" if "emptyDir" in mount.source else ""
                 here = f"{self._base / mount.volume}{own}"
                 what = "file" if self._is_file(mount) else "volume"

@@ -14,7 +14,7 @@ from trainwright.kinds import TARGETS, indexed, placed_by_kueue, queueing
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.model import GIVEN, Data, Environment, File, Job, Volume
 from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
-from trainwright.pods import command
+from trainwright.pods import code, command
 from trainwright.pods.flags import flag_arguments
 from trainwright.pointer import Pointer
 from trainwright.render import containers, references, variables
@@ -29,7 +29,7 @@ _DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take hal
 def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     """Chart values for one run named `name`. Empty values are left to the chart's defaults."""
     needed = references.variables(job, environment, name)
-    job = references.resolved(job, environment, name)
+    job = code.mounted(references.resolved(job, environment, name), environment)
     common = {
         "target": job.target,
         "fullnameOverride": name,
@@ -263,17 +263,18 @@ def _of_trackers(job: Job, name: str) -> dict[str, str]:
     tracking = job.tracking
     if tracking is None:
         return {}
+    commit = tracking.commit or (job.code.git.commit if job.code and job.code.git else "")
     tags = {
         "trainwright.environment": job.environment,
         "trainwright.job": job.name,
         "trainwright.run": name,
-        **({"mlflow.source.git.commit": tracking.commit} if tracking.commit else {}),
+        **({"mlflow.source.git.commit": commit} if commit else {}),
     }
     return {
         "WANDB_PROJECT": tracking.project,
         "WANDB_RUN_GROUP": name,  # a group, since each rank may log a run of its own
         "WANDB_TAGS": f"{job.environment},{job.name}",
-        **({"WANDB_GIT_COMMIT": tracking.commit} if tracking.commit else {}),
+        **({"WANDB_GIT_COMMIT": commit} if commit else {}),
         "MLFLOW_EXPERIMENT_NAME": tracking.project,
         "MLFLOW_RUN_CONTEXT": json.dumps(tags, sort_keys=True),
         "TRACKIO_PROJECT": tracking.project,

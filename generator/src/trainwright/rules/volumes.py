@@ -9,6 +9,7 @@ from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import Container, PodTemplate
 from trainwright.objects.tolerant import mappings, text
+from trainwright.pods import code
 from trainwright.pointer import Pointer
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
@@ -85,4 +86,47 @@ D26 = Rule(
     ),
     failing=Sample(pod("image: a", ", volumes: [{name: data}]")),
 )
-RULES = (D25, D26)
+# Minor versions of Kubernetes: alpha in the first, beta and off in 33, beta and on in the last.
+# https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/
+_IMAGE_VOLUMES, _WITHOUT_GATE = 31, 35
+
+
+def _d30(subject: Subject) -> Iterator[Hit]:
+    minor = int(subject.environment.kubernetes_version.split(".")[1])
+    if minor >= _WITHOUT_GATE:
+        return
+    mounts = "mounts them with the feature gate ImageVolume alone"
+    if minor < _IMAGE_VOLUMES:
+        mounts = f"has none: 1.{_IMAGE_VOLUMES} is the first that mounts them"
+    for template in subject.pod_templates:
+        for pointer, volume in template.volumes:
+            if "image" in volume:
+                name = text(volume.get("name"))
+                ours = name == code.NAME
+                message = f'"{name}" is a volume of an image, and Kubernetes 1.{minor} {mounts}'
+                spec = Pointer("/code/image") if ours else Pointer.of("volumes", name)
+                yield Hit(f"{pointer}/image", message, spec)
+
+
+D30 = Rule(
+    id="TW730",
+    name="image-volume-unavailable",
+    severity=Severity.WARNING,
+    summary="Volumes of images are mounted where the cluster has them without a feature gate.",
+    effect="The API server drops the volume's source, or refuses the pod.",
+    remedy="Turn the feature gate ImageVolume on for the API server and every kubelet, and waive "
+    "this; or put the files into the image or a claim.",
+    spec=Pointer("/volumes"),
+    source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/",
+    per_pod=True,
+    run=_d30,
+    passing=Sample(
+        pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
+        environment='kubernetes: {version: "1.35"}',
+    ),
+    failing=Sample(
+        pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
+        environment='kubernetes: {version: "1.33"}',
+    ),
+)
+RULES = (D25, D26, D30)

@@ -84,6 +84,7 @@ def began_in(record: Record, today: Environment) -> Environment:
         queueing=facts.get("queueing", "none"),
         pod_security=facts.get("podSecurity", "restricted"),
         service_mesh=facts.get("serviceMesh", "none"),
+        git_sync=facts.get("images", {}).get("gitSync", today.git_sync),
     )
 
 

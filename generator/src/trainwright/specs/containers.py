@@ -97,6 +97,8 @@ def _seen(job: Job) -> dict[str, str]:
     """What is mounted besides volumes, by path."""
     seen = {"/dev/shm": "shm"} if job.shm != "none" else {}  # noqa: S108
     seen |= {file.name: Pointer.of("files", file.name).dotted for file in job.files}
+    if job.code:
+        seen[job.code.mount_path.rstrip("/")] = "code"
     if job.entrypoint.inline:
         seen[SCRIPT_PATH] = "entrypoint.inline"
     return seen

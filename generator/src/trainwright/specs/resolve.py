@@ -168,6 +168,7 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
         remedy = f"Add {Pointer.of('volumes', volume).dotted}, or name one that is there."
         yield _at(dx.REFERENCE, spec, Pointer("/checkpoint/volume"), message, remedy=remedy)
 
+    yield from _code(job, spec, environment)
     for variable, secret in sorted(job.secrets.items()):
         if secret.name and environment.secrets and secret.name not in environment.secrets:
             message = f'the Secret "{secret.name}" does not exist in {name}'
@@ -176,6 +177,25 @@ def _references(job: Job, spec: Layered, environment: Environment) -> Iterator[F
                 _known(environment.secrets, "secrets"),
             )
             yield _at(dx.REFERENCE, spec, at, message, remedy=remedy)
+
+
+def _code(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
+    git = job.code.git if job.code else None
+    if git is None:
+        return
+    if git.secret and environment.secrets and git.secret not in environment.secrets:
+        at = Pointer("/code/git/secret")
+        message = f'the Secret "{git.secret}" does not exist in {environment.name}'
+        remedy = _known(environment.secrets, "secrets")
+        yield _at(dx.REFERENCE, spec, at, message, remedy=remedy)
+    if git.over_ssh and not git.secret:
+        message = "a repository is fetched by ssh with a key, and code.git has no secret"
+        remedy = "Name a Secret with ssh-privatekey and known_hosts, or use an https URL."
+        yield _at(dx.CONTRADICTION, spec, Pointer("/code/git/url"), message, remedy=remedy)
+    if job.network:
+        message = "the pods of an isolated network reach only each other, and fetch no code"
+        remedy = "Put the code into an image (code.image), or set network: open."
+        yield _at(dx.CONTRADICTION, spec, Pointer("/code/git"), message, remedy=remedy)
 
 
 def _queueing(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:

@@ -1,0 +1,53 @@
+"""The commit that a job's code is, as a folder of this machine."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from trainwright.model import Code, GitCode
+from trainwright.rehearsal import RehearsalError
+from trainwright.specs import git
+
+# The commit itself says where its submodules are: not among the files of this machine.
+_OF_SUBMODULES = {"GIT_ALLOW_PROTOCOL": "https:ssh"}
+
+
+def folder(code: Code, root: Path, work: Path) -> Path:
+    """The folder that stands for the mounted code. Raises RehearsalError where there is none."""
+    if code.git is None:
+        raise RehearsalError(
+            f"the code is in {code.image}, and images are not run here; name a folder that holds "
+            "it with --root DIR"
+        )
+    made = work / "code" / code.git.commit
+    if made.exists():  # of an earlier rehearsal, which may have written there
+        shutil.rmtree(made)
+    made.mkdir(parents=True)
+    _check_out(code.git, root, made)
+    found = made / code.git.path
+    if not found.is_dir():
+        raise RehearsalError(
+            f"{code.git.url} has no folder {code.git.path} at {code.git.commit}; correct "
+            "code.git.path"
+        )
+    return found
+
+
+def _check_out(code: GitCode, root: Path, made: Path) -> None:
+    """Exactly this commit, with its submodules: from the repository at hand where that has it."""
+    repository = git.Repository(made)
+    source = str(root.resolve()) if git.Repository(root).has(code.commit) else code.url
+    try:
+        repository.git("init", "--quiet")
+        shallow = ("--quiet", "--no-tags", "--depth=1", "--no-recurse-submodules")
+        repository.git("fetch", *shallow, "--", source, code.commit)
+        repository.git("checkout", "--quiet", "--detach", code.commit)
+        if (made / ".gitmodules").is_file():
+            update = ("update", "--quiet", "--init", "--recursive", "--depth=1")
+            repository.git("submodule", *update, extra=_OF_SUBMODULES)
+    except git.GitError as error:
+        raise RehearsalError(
+            f"{code.url} at {code.commit} cannot be checked out: {error}; name a folder that holds "
+            "the code with --root DIR"
+        ) from error
