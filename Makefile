@@ -49,6 +49,9 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/python scripts/fabric_page.py --check
 	$(BIN)/trainwright render --check
 
+docs: $(VENV)/.dev ## build the documentation site in docs/_build; broken links fail
+	$(BIN)/python -m sphinx -q -W --keep-going -b html docs docs/_build
+
 format: $(VENV)/.dev ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -67,4 +70,4 @@ bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/makespan.py
 
-.PHONY: help render test test-slow check format golden bench
+.PHONY: help render test test-slow test-nightly check docs format golden bench

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
 @dataclass(frozen=True)
@@ -13,14 +18,61 @@ class Opened:
     """A page in the browser, what it printed, and what it asked for."""
 
     page: Any  # of Playwright, which may not be installed
-    file: Path
+    address: str
     printed: list[str] = field(default_factory=list)
     requested: list[str] = field(default_factory=list)
 
     def assert_quiet(self) -> None:
         """Nothing on the console, no error, and no request but for the file itself."""
         assert self.printed == []
-        assert {url.partition("#")[0] for url in self.requested} == {self.file.as_uri()}
+        assert {url.partition("#")[0] for url in self.requested} == {self.address}
 
 
 Visit = Callable[..., Opened]
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip("no Chromium: apt-get install chromium")
+    with playwright.sync_playwright() as driver:
+        # Its own sandbox takes user namespaces, which containers often do not give.
+        launched = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def open_at(browser: Any) -> Iterator[Visit]:
+    """Opens an address, and waits for an element."""
+    context = browser.new_context()
+    context.set_default_timeout(60_000)
+
+    def opening(address: str, ready: str, **media: object) -> Opened:
+        page = context.new_page()
+        if media:
+            page.emulate_media(**media)
+        opened = Opened(page, address.partition("#")[0])
+        page.on("console", lambda message: opened.printed.append(message.text))
+        page.on("pageerror", lambda error: opened.printed.append(str(error)))
+        page.on("request", lambda request: opened.requested.append(request.url))
+        page.goto(address)
+        page.wait_for_selector(ready)
+        return opened
+
+    yield opening
+    context.close()
+
+
+@pytest.fixture
+def visit(open_at: Visit, tmp_path: Path) -> Visit:
+    """Opens one of our pages from a file, as at an address with the given hash."""
+
+    def visited(text: str, hash_: str = "", **media: object) -> Opened:
+        file = tmp_path / "page.html"
+        file.write_text(text, encoding="utf-8")
+        return open_at(file.as_uri() + hash_, "html[data-ready]", **media)
+
+    return visited

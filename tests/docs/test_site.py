@@ -1,0 +1,73 @@
+"""The documentation as a site: every link leads somewhere, and the search works from a disk."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from opened_page import Visit
+
+bs4 = pytest.importorskip("bs4", reason="Sphinx and furo are not installed")
+
+ROOT = Path(__file__).parents[2]
+HOME = "https://github.com/trainwright/trainwright"
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-b", "html"]
+    done = subprocess.run(
+        [*command, ROOT / "docs", folder], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    return folder
+
+
+def links(site: Path) -> Iterator[tuple[Path, str]]:
+    for page in sorted(site.rglob("*.html")):
+        for link in bs4.BeautifulSoup(page.read_bytes(), "html.parser").find_all("a", href=True):
+            yield page, link["href"]
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    anchors = {
+        page: {
+            tag["id"]
+            for tag in bs4.BeautifulSoup(page.read_bytes(), "html.parser").find_all(id=True)
+        }
+        for page in site.rglob("*.html")
+    }
+    broken = []
+    for page, link in links(site):
+        parts = urlsplit(link)
+        if parts.scheme:
+            inside = link.removeprefix(f"{HOME}/blob/main/").removeprefix(f"{HOME}/tree/main/")
+            if inside != link and not (ROOT / urlsplit(inside).path).exists():
+                broken.append((page.name, link))
+            continue
+        target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+        known = target.exists() and (not parts.fragment or target.suffix != ".html"
+                                     or parts.fragment in anchors[target])  # fmt: skip
+        if not known:
+            broken.append((page.name, link))
+    assert broken == []
+
+
+def test_every_page_is_in_the_navigation(site: Path) -> None:
+    front = bs4.BeautifulSoup((site / "index.html").read_bytes(), "html.parser")
+    listed = {link["href"].partition("#")[0] for link in front.select(".sidebar-tree a[href]")}
+    pages = {f"{page.stem}.html" for page in (ROOT / "docs").glob("*.md")} - {"index.html"}
+    assert pages <= listed
+
+
+def test_the_search_works_from_a_disk(site: Path, open_at: Visit) -> None:
+    page = open_at((site / "search.html").as_uri() + "?q=kustomization", ".search li").page
+    assert page.locator(".search li a").count() > 2
