@@ -43,6 +43,7 @@ POOLS: dict[str, dict[str, Any]] = {
     "dranet": GPUS,
     "efa-p4d": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "p4d.24xlarge"}},
     "efa-p5": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "p5.48xlarge"}},
+    "efa-p5en": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "p5en.48xlarge"}},
     "gib": {**GPUS, "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-b200"}},
     "gib-a3-ultra": {
         **GPUS,
@@ -68,6 +69,11 @@ POOLS: dict[str, dict[str, Any]] = {
         "resource": "aws.amazon.com/neuron",
         "gpusPerNode": 16,
         "nodeSelector": {"node.kubernetes.io/instance-type": "trn1.32xlarge"},
+    },
+    "trainium2": {
+        "resource": "aws.amazon.com/neuron",
+        "gpusPerNode": 16,
+        "nodeSelector": {"node.kubernetes.io/instance-type": "trn2.48xlarge"},
     },
 }
 

@@ -36,7 +36,7 @@ def explain(context: Context, job: str, path: str, output: str) -> None:
             click.echo(terminal.explanation(found), nl=False)
 
 
-LISTS = ("jobs", "environments", "objects", "targets", "rules", "formats", "wirings")
+LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "formats", "wirings")
 
 
 @click.command(name="list")
@@ -45,7 +45,7 @@ LISTS = ("jobs", "environments", "objects", "targets", "rules", "formats", "wiri
 @no_cache
 @click.pass_obj
 def list_(context: Context, what: str, output: str, no_cache: bool) -> None:
-    """List jobs, environments, targets, rules, report formats or wirings."""
+    """List jobs, environments, objects, targets, fabrics, rules, report formats or wirings."""
     from trainwright.cli.memory import Memory, Printed
     from trainwright.specs.tree import Folder
 

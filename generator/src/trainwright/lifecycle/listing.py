@@ -14,7 +14,7 @@ from trainwright.reports import FORMATS
 from trainwright.rules import RULES
 from trainwright.rules.transitions import TRANSITIONS
 from trainwright.runs.decision import Held
-from trainwright.specs import load
+from trainwright.specs import fabrics, load
 from trainwright.specs.tree import Tree
 from trainwright.workspace import Workspace
 
@@ -56,6 +56,12 @@ def _targets(files: Files) -> Rows:
     return ("target", "kind", "apiVersion", "summary"), [tuple(row) for row in rows]
 
 
+def _fabrics(files: Files) -> Rows:
+    found = [profile for name in fabrics.names() if (profile := fabrics.profile(name))]
+    rows = [(f.name, f.needs.resource or "any", ", ".join(f.allow), f.summary) for f in found]
+    return ("fabric", "accelerator", "allows", "summary"), [tuple(row) for row in rows]
+
+
 def _rules(files: Files) -> Rows:
     found: list[Rule | Transition] = [*RULES.values(), *TRANSITIONS.values()]
     every: list[Diagnostic | Rule | Transition] = [*DIAGNOSTICS.values()]
@@ -78,6 +84,7 @@ LISTINGS: dict[str, Callable[[Files], Rows]] = {
     "environments": _environments,
     "objects": _objects,
     "targets": _targets,
+    "fabrics": _fabrics,
     "rules": _rules,
     "formats": _formats,
     "wirings": _wirings,
