@@ -10,6 +10,8 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.model import JOB_FIELDS
+from trainwright.render import patched
 
 TARGETS = {
     "pytorchjob": '{version: "1.9"}', "trainingjob": "{}", "trainjob": '{version: "2.3"}',
@@ -137,13 +139,13 @@ def test_layers_add_to_a_patch_and_their_nulls_reach_the_pods(repository: Reposi
     repository.write("prod/environment.yaml", ENVIRONMENT + layer)
     _job(
         repository,
-        "spec: {shareProcessNamespace: true, schedulerName: null, automountServiceAccountToken: null}",
+        "spec: {shareProcessNamespace: true, schedulerName: null, terminationGracePeriodSeconds: null}",
     )
     spec = _pod(_rendered(repository))["spec"]
     assert spec["hostUsers"] is False
     assert spec["dnsConfig"] == {"searches": ["a"]}
     assert spec["shareProcessNamespace"] is True
-    assert not {"schedulerName", "automountServiceAccountToken"} & spec.keys()
+    assert not {"schedulerName", "terminationGracePeriodSeconds"} & spec.keys()
     said = repository.run("explain", "prod/llm", "podPatch").output
     assert "environments/prod/environment.yaml" in said
     assert "environments/prod/jobs/llm.yaml" in said
@@ -173,7 +175,7 @@ def test_what_is_replaced_below_stays_replaced(repository: Repository) -> None:
 def test_an_edit_of_a_null_begins_another_run(repository: Repository) -> None:
     _job(repository, "spec: {terminationGracePeriodSeconds: null}", "job")
     one = _rendered(repository)["job.yaml"]["metadata"]["name"]
-    _job(repository, "spec: {automountServiceAccountToken: null}", "job")
+    _job(repository, "spec: {securityContext: null}", "job")
     assert _rendered(repository)["job.yaml"]["metadata"]["name"] != one
 
 
@@ -258,6 +260,12 @@ BETTER = {
     "spec: {terminationGracePeriodSeconds: 90}": "gracePeriod",
     "spec: {securityContext: {runAsUser: 1000}}": "security.runAsUser",
     "spec: {volumes: [{name: a, emptyDir: {}}]}": "volumes",
+    "spec: {dnsPolicy: Default}": "dnsPolicy",
+    "metadata: {annotations: {a/b: c}}": "podAnnotations",
+    "spec: {containers: [{name: pytorch, workingDir: /a}]}": "workingDir",
+    "spec: {containers: [{name: pytorch, securityContext: {readOnlyRootFilesystem: true}}]}":
+        "security.readOnlyRootFilesystem",
+    "spec: {containers: [{name: log, image: 'a:1'}]}": "sidecars",
     "spec: {containers: [{name: pytorch, env: [{name: A, value: b}]}]}": "env",
     "spec: {containers: [{name: pytorch, securityContext: {capabilities: {add: [CHOWN]}}}]}":
         "security.capabilities",
@@ -282,6 +290,56 @@ def test_a_field_is_named_that_says_the_same(repository: Repository, patch: str)
 def test_no_field_says_what_a_patch_removes(repository: Repository, patch: str) -> None:
     _job(repository, patch)
     assert "TW070" not in [rule for rule, _, _ in _check(repository)]
+
+
+def test_every_field_that_is_named_is_one_of_a_job() -> None:
+    named = {
+        *patched._OF_PODS.values(),
+        *patched._OF_CONTAINERS.values(),
+        *patched._OF_METADATA.values(),
+    }
+    assert {field.partition(".")[0] for field in named} | {"security"} <= {*JOB_FIELDS}
+
+
+# --- what an environment allows ----------------------------------------------------------------
+
+ALLOWED = "[podPatch, hostPID, privileged]"
+SMUGGLED = {
+    "spec: {automountServiceAccountToken: null}": "serviceAccountToken",
+    "spec: {volumes: [{name: a, projected: {sources: [{serviceAccountToken: {path: t}}]}}]}":
+        "serviceAccountToken",
+    "spec: {hostIPC: true}": "hostIPC",
+    "spec: {containers: [{name: pytorch, securityContext: {privileged: true}}]}": "privileged",
+    "spec: {containers: [{name: b, image: 'a:1', securityContext: {privileged: true}}]}": "privileged",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("patch", SMUGGLED)
+def test_nothing_comes_in_by_a_patch_that_is_not_allowed(
+    repository: Repository, patch: str
+) -> None:
+    lax = ENVIRONMENT.replace("baseline", "privileged").replace(ALLOWED, "[podPatch]")
+    repository.write("prod/environment.yaml", lax)
+    _job(repository, patch)
+    (found,) = [message for rule, _, message in _check(repository) if rule == "TW027"]
+    assert SMUGGLED[patch] in found
+    repository.write(
+        "prod/environment.yaml", lax.replace("[podPatch", f"[podPatch, {SMUGGLED[patch]}")
+    )
+    assert "TW027" not in [rule for rule, _, _ in _check(repository)]
+
+
+def test_a_patch_has_to_be_allowed_but_where_the_environment_says_it(
+    repository: Repository,
+) -> None:
+    strict = ENVIRONMENT.replace(ALLOWED, "[]")
+    repository.write("prod/environment.yaml", strict)
+    _job(repository, "spec: {hostUsers: false}")
+    assert [rule for rule, _, _ in _check(repository)] == ["TW027"]
+    own = "defaults: {podPatch: {spec: {hostUsers: false, automountServiceAccountToken: null}}}\n"
+    repository.write("prod/environment.yaml", strict + own)
+    repository.write("prod/jobs/llm.yaml", f"{JOB}target: job\n")
+    assert _check(repository) == []
 
 
 # --- where there are no pods of ours -----------------------------------------------------------

@@ -8,26 +8,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS, placed_by_kueue
 from trainwright.kinds.subjects import pod_templates
 from trainwright.model import (
-    JOB_FIELDS,
+    CONTAINER_FIELDS,
     POD_FIELDS,
     Data,
     Environment,
     Finding,
     Job,
     Manifest,
+    Security,
     spelled,
 )
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.template import Container, PodTemplate
+from trainwright.objects.tolerant import dig, mappings
 from trainwright.pointer import Pointer
-from trainwright.specs import pod_patch
+from trainwright.specs import allowed, pod_patch
 from trainwright.specs.merge import DIRECTIVE, Layered, lookup
 from trainwright.specs.pod_patch import AT, Item
 
@@ -55,6 +57,7 @@ class Patched:
                 at = self._setting(new, pointer)
                 overruled.append(at)
                 yield dx.PATCH_OVERRULES.at(self.spec.origin(at), message, remedy=remedy, path=at)
+            yield from self._not_allowed(old, new)
         for at, said in _fields(self.job.pod_patch, self._container):
             if any(error.within(at) for error in overruled):
                 continue
@@ -141,6 +144,16 @@ class Patched:
                 patch, pod = patch[key], (pod or {}).get(key)
         return list(pod or ())
 
+    # --- what an environment has to allow --------------------------------------------------------
+
+    def _not_allowed(self, old: PodTemplate, new: PodTemplate) -> Iterator[Finding]:
+        """What the patched pods take of their node or their cluster, and the unpatched do not."""
+        before = {name for name, _ in _taken(old)}
+        for name, pointer in _taken(new):
+            if name not in before:
+                at = self._setting(new, pointer)
+                yield from allowed.refused(name, at, self.spec, self.environment)
+
     # --- what a patch may not change -------------------------------------------------------------
 
     def _overruled(self, old: PodTemplate, new: PodTemplate) -> Iterator[tuple[Pointer, str, str]]:
@@ -176,7 +189,10 @@ class Patched:
                 if old.spec.get(key) != new.spec.get(key):
                     message = f"the ResourceFlavor of {self.job.queue} places the pods"
                     yield Pointer.of("spec", key), message, "Remove it."
-        own = {"labels": {*self.job.labels}, "annotations": {*self.job.annotations}}
+        own = {
+            "labels": {*self.job.labels, *self.job.pod_labels},
+            "annotations": {*self.job.annotations, *self.job.pod_annotations},
+        }
         for part, mine in own.items():
             before, after = (each.metadata.get(part) or {} for each in (old, new))
             for key, value in before.items():
@@ -199,6 +215,25 @@ class Patched:
                 yield place, message, "Remove it, or use another name."
 
 
+def _taken(template: PodTemplate) -> Iterator[tuple[str, Pointer]]:
+    """What pods take beyond their share, by its name in `allow`, and where in the template."""
+    for name in ("hostNetwork", "hostIPC", "hostPID"):
+        if template.spec.get(name) is True:
+            yield name, Pointer.of("spec", name)
+    token = "automountServiceAccountToken"  # noqa: S105 - the name of a field
+    if not template.partial and template.spec.get(token) is not False:
+        yield "serviceAccountToken", Pointer.of("spec", token)
+    for index, (_, volume) in enumerate(template.volumes):
+        sources = mappings(dig(volume, "projected", "sources"))
+        if any("serviceAccountToken" in source for source in sources):
+            yield "serviceAccountToken", Pointer.of("spec", "volumes", index, "projected")
+    for kind in _CONTAINERS:
+        for index, container in enumerate(mappings(template.spec.get(kind))):
+            if dig(container, "securityContext", "privileged") is True:
+                at = Pointer.of("spec", kind, index, "securityContext", "privileged")
+                yield "privileged", at
+
+
 def _inside(template: PodTemplate, pointer: Pointer) -> Iterator[Pointer]:
     """A position in an object as one in its pod template, where it is in that."""
     for key in _CONTAINERS:
@@ -215,26 +250,31 @@ def _inside(template: PodTemplate, pointer: Pointer) -> Iterator[Pointer]:
 
 _OF_PODS = {
     **{key: spelled(name) for name, key in POD_FIELDS.items()},
-    "nodeSelector": "nodeSelector",
-    "tolerations": "tolerations",
-    "affinity": "affinity",
-    "terminationGracePeriodSeconds": "gracePeriod",
     "activeDeadlineSeconds": "maxDuration",
-    "serviceAccountName": "serviceAccount",
+    "affinity": "affinity",
+    "automountServiceAccountToken": "serviceAccountToken",
     "imagePullSecrets": "image.pullSecrets",
+    "initContainers": "initContainers",
+    "nodeSelector": "nodeSelector",
+    "resourceClaims": "resourceClaims",
+    "serviceAccountName": "serviceAccount",
+    "terminationGracePeriodSeconds": "gracePeriod",
+    "tolerations": "tolerations",
     "volumes": "volumes",
 }
 _OF_CONTAINERS = {
+    **{key: spelled(name) for name, key in CONTAINER_FIELDS.items()},
+    "args": "flags",
+    "command": "entrypoint",
+    "env": "env",
+    "envFrom": "envFrom",
     "image": "image",
     "imagePullPolicy": "image.pullPolicy",
-    "command": "entrypoint",
-    "args": "flags",
-    "env": "env",
     "resources": "resources",
     "volumeMounts": "volumes",
 }
-_IDS = {name: f"security.{name}" for name in ("runAsUser", "runAsGroup", "fsGroup")}
-_CAPABILITIES = {**_IDS, "capabilities": "security.capabilities"}
+_SECURITY = {key: f"security.{key}" for key in map(spelled, (f.name for f in fields(Security)))}
+_OF_METADATA = {"labels": "podLabels", "annotations": "podAnnotations"}
 
 
 def _fields(patch: Mapping[str, Data], container: str) -> Iterator[tuple[Pointer, str]]:
@@ -242,21 +282,20 @@ def _fields(patch: Mapping[str, Data], container: str) -> Iterator[tuple[Pointer
     spec = patch.get("spec", {})
     yield from _set(patch.get("metadata", {}), _OF_METADATA, AT / "metadata")
     yield from _set(spec, _OF_PODS, AT / "spec")
-    yield from _set(spec.get("securityContext"), _IDS, AT / "spec" / "securityContext")
+    yield from _set(spec.get("securityContext"), _SECURITY, AT / "spec" / "securityContext")
     for index, item in enumerate(spec.get("containers") or ()):
         at = AT / "spec" / "containers" / index
         if item.get("name") == container:
             yield from _set(item, _OF_CONTAINERS, at)
-            yield from _set(item.get("securityContext"), _CAPABILITIES, at / "securityContext")
-
-
-_OF_METADATA = {"labels": "podLabels", "annotations": "podAnnotations"}
+            yield from _set(item.get("securityContext"), _SECURITY, at / "securityContext")
+        elif "image" in item:
+            yield at, "sidecars"
 
 
 def _set(data: Data, names: Mapping[str, str], at: Pointer) -> Iterator[tuple[Pointer, str]]:
     """What is set, and not only removed, where fields of those names are for it."""
     for key, value in data.items() if isinstance(data, dict) else ():
-        if key in names and names[key].partition(".")[0] in JOB_FIELDS and _sets(value):
+        if key in names and _sets(value):
             yield at / key, names[key]
 
 

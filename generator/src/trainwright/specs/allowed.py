@@ -21,10 +21,17 @@ def problems(spec: Layered, environment: Environment) -> Iterator[Finding]:
     layer that it shares with others. What environment.yaml itself says is allowed by that.
     """
     for name, at in uses(spec.data):
-        if name not in environment.allow and spec.setter(at).label in _OF_JOBS:
-            message = f"{at.dotted} is not allowed in {environment.name}"
-            remedy = f"Remove it, or add {name} to allow in environment.yaml."
-            yield dx.NOT_ALLOWED.at(spec.key_origin(at), message, remedy=remedy, path=at)
+        yield from refused(name, at, spec, environment)
+
+
+def refused(name: str, at: Pointer, spec: Layered, environment: Environment) -> Iterator[Finding]:
+    """A use of something by its name in `allow`, where the environment does not allow it."""
+    if name not in environment.allow and spec.setter(at).label in _OF_JOBS:
+        message = f"{at.dotted} is not allowed in {environment.name}"
+        if name not in at.parts:
+            message = f"{at.dotted}: {name} is not allowed in {environment.name}"
+        remedy = f"Remove it, or add {name} to allow in environment.yaml."
+        yield dx.NOT_ALLOWED.at(spec.key_origin(at), message, remedy=remedy, path=at)
 
 
 def uses(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:

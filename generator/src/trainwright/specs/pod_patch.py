@@ -101,13 +101,16 @@ def items(patch: Data, version: str, at: Pointer = AT) -> Iterator[Item]:
             yield from items(item, version, at / index)
 
 
+_ABSENT = object()
+
+
 def setting(patch: Data, pod: Data, pointer: Pointer, version: str) -> Pointer:
     """Where in a patch a value of the patched pod is set, or the nearest mapping around it."""
     keys = kubernetes_schemas.merge_keys(version)
     found, at = patch, AT
     for key in pointer.parts:
         pod = lookup(pod, Pointer.of(key))
-        below: Data = None
+        below: Data = _ABSENT
         if isinstance(found, dict) and key in found:
             below, step = found[key], key
         elif isinstance(found, list):
@@ -115,7 +118,7 @@ def setting(patch: Data, pod: Data, pointer: Pointer, version: str) -> Pointer:
             index = _same(found, pod, by) if by else int(key)
             if index is not None and index < len(found):
                 below, step = found[index], str(index)
-        if below is None:
+        if below is _ABSENT:
             break
         found, at = below, at / step
     return at
