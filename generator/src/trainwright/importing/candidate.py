@@ -79,6 +79,7 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "network": "isolated" if run.isolated else None,
         "metrics": beside.metrics(source.manifests(), pod),
         "security": _security(run, pod),
+        "podPatch": _patch(pod, _target(source, place) or place.inherited["target"]),
         "lattice": dict(run.own),
     }
     order = (*_API, *JOB_FIELDS)
@@ -350,6 +351,27 @@ def _given(pod: Pod) -> dict[str, Data]:
         **{spelled(name): of_pod.get(key) for name, key in POD_FIELDS.items()},
         **{spelled(name): of_container.get(key) for name, key in CONTAINER_FIELDS.items()},
     }
+
+
+# What the cluster writes into pods, or what a target decides.
+_NOT_PATCHED = frozenset({"ephemeralContainers", "hostname", "nodeName", "priority"})
+
+
+def _patch(pod: Pod, target: str) -> dict[str, Data]:
+    """What neither a field of the spec nor the target says of the pods, as the last resort."""
+    known = {*POD_FIELDS.values(), *_NOT_PATCHED}
+    of_pod = {k: v for k, v in pod.rest.get("pod", {}).items() if k not in known and v is not None}
+    own = {*CONTAINER_FIELDS.values(), *_OF_RESOURCES}
+    rest = pod.rest.get("container", {})
+    of_container = {k: v for k, v in rest.items() if k not in own and v is not None}
+    if of_container:
+        name = TARGETS[target].of.container
+        of_pod["containers"] = [{"name": name, **of_container}] if name else []
+    return {"spec": of_pod} if any(of_pod.values()) else {}
+
+
+# What is read of a container's resources and ports beside its own fields.
+_OF_RESOURCES = frozenset({"claims", "hostPorts"})
 
 
 def _asked_token(source: Source) -> bool | None:

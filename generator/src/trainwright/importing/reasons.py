@@ -32,7 +32,8 @@ _BY_POINTER = (
     Reason("**/metadata/selfLink", "the cluster writes it", Loss.COSMETIC),
     Reason("**/metadata/creationTimestamp", "the cluster writes it", Loss.COSMETIC),
     Reason("/metadata/labels/helm.sh~1chart", "Helm writes it", Loss.COSMETIC),
-    Reason("/metadata/labels/app.kubernetes.io~1*", "a rendered run has its own", Loss.COSMETIC),
+    Reason("**/metadata/labels/app.kubernetes.io~1*", "a rendered run has its own", Loss.COSMETIC),
+    Reason("**/template/metadata/name", "the target names its pods itself", Loss.COSMETIC),
     Reason(
         "**/ttlSecondsAfterFinished",
         "it deletes the object, which GitOps would make again, and train again",
@@ -152,6 +153,7 @@ _DECIDED_BY = (
     (r"pods\.\d+\.token", "serviceAccountToken"),
     (r"pods\.\d+\.service_account", "serviceAccount"),
     (r"pods\.\d+\.program", "launcher"),
+    (r"pods\.\d+\.rest\.", "podPatch"),
     (r"own", "lattice"),
 )
 
@@ -208,6 +210,8 @@ class Reasons:
             yield Reason("", f"the environment's namespace is {self.namespace}", Loss.COSMETIC)
         yield from (Reason("", why, Loss.COSMETIC) for why in _generated(at))
         yield from self._restarts(changed)
+        if changed == ("suspended",) and self.rendered.get("queue"):
+            yield Reason("", "Kueue admits what waits in its queues", Loss.COSMETIC)
         if not changed and _OF_VOLUMES.match(at):
             yield Reason("", "no container mounts it", Loss.COSMETIC)
         yield from _matching(self.source.reasons, at)

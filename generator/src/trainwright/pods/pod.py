@@ -32,8 +32,11 @@ class EnvVar:
 
 @dataclass(frozen=True, slots=True)
 class Port:
+    """A port of a container; `meets` where the operator lets the ranks meet at it."""
+
     name: str
     number: int
+    meets: bool = False
 
 
 # Files by ConfigMap and key: bytes where they are not text.

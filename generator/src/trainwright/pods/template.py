@@ -228,8 +228,10 @@ def _mounts(spec: Mapping[str, Data], container: Mapping[str, Data]) -> list[Mou
 
 def _resources(resources: Mapping[str, Data]) -> dict[str, dict[str, str]]:
     """Requests and limits; the API server fills requests in from limits."""
-    limits = {key: str(value) for key, value in (resources.get("limits") or {}).items()}
-    requests = {key: str(value) for key, value in (resources.get("requests") or {}).items()}
+    limits, requests = (
+        {key: str(value) for key, value in (resources.get(kind) or {}).items() if value is not None}
+        for kind in ("limits", "requests")
+    )
     both = {"requests": {**limits, **requests}, "limits": limits}
     return {kind: amounts for kind, amounts in both.items() if amounts}
 

@@ -25,7 +25,7 @@ from trainwright.pods.pod import (
     Workload,
 )
 
-PORT = Port("pytorchjob-port", 23456)
+PORT = Port("pytorchjob-port", 23456, meets=True)
 _INIT_IMAGE = "alpine:3.10"  # the operator's flag --pytorch-init-container-image
 _MASTER, _WORKER = "Master", "Worker"
 
@@ -50,7 +50,8 @@ class _Job:
         return template.main_container(self.replica(role)["template"]["spec"], KIND.container)
 
     def ports(self, role: str) -> tuple[Port, ...]:
-        ports = template.container_ports(self.container(role))
+        written = template.container_ports(self.container(role))
+        ports = tuple(replace(port, meets=port.name == PORT.name) for port in written)
         return ports if any(port.name == PORT.name for port in ports) else (*ports, PORT)
 
     def port(self, role: str) -> int:
