@@ -12,12 +12,15 @@ from trainwright.objects.subject import Hit, Subject
 from trainwright.rules import (
     definitions,
     delivery,
+    devices,
     gitops,
     images,
     kueue,
     names,
+    network,
     nodes,
     pods,
+    probes,
     quota,
     resources,
     secrets,
@@ -41,6 +44,9 @@ _GENERAL = (
     images.RULES,
     secrets.RULES,
     volumes.RULES,
+    network.RULES,
+    probes.RULES,
+    devices.RULES,
 )
 RULES: dict[str, Rule] = united(
     rule for family in (*(kind.rules for kind in SERVED.values()), *_GENERAL) for rule in family

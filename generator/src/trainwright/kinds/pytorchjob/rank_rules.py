@@ -357,4 +357,42 @@ P20 = Rule(
         environment="podSecurity: restricted",
     ),
 )
-RULES: tuple[Rule, ...] = (P10, P11, P12, P13, P14, P15, P16, P17, P18, P19, P20)
+
+
+def _p23(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates if subject.pods > 1 else ():
+        container = trainer(template)
+        if container is None:
+            continue
+        for name in ("readinessProbe", "startupProbe"):
+            probe = mapping(container.body.get(name))
+            # One of a port succeeds as soon as rank 0 listens there for the others.
+            if probe and "tcpSocket" not in probe:
+                message = f"{name} keeps the pod out of its Service until it succeeds"
+                yield Hit(f"{container.pointer}/{name}", message, Pointer.of(name))
+
+
+P23 = Rule(
+    id="TW123",
+    name="rank-hidden-by-probe",
+    severity=Severity.WARNING,
+    summary="No probe keeps the pods of a PyTorchJob from being found by each other.",
+    effect="The operator's Services name ready pods only: where the probe succeeds once training "
+    "has begun, the ranks wait for rank 0, and rank 0 for them.",
+    remedy="Remove the probe, or let it succeed before the ranks meet.",
+    kinds=(KIND.group_kind,),
+    spec=Pointer("/readinessProbe"),
+    source="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#a-aaaa-records",
+    run=_p23,
+    passing=Sample(
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
+        "{containers: [{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}, "
+        "Worker: {replicas: 1}}}"
+    ),
+    failing=Sample(
+        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
+        "{containers: [{name: pytorch, readinessProbe: {exec: {command: [a]}}}]}}}, "
+        "Worker: {replicas: 1}}}"
+    ),
+)
+RULES: tuple[Rule, ...] = (P10, P11, P12, P13, P14, P15, P16, P17, P18, P19, P20, P23)

@@ -1,0 +1,125 @@
+"""Huge pages, and devices that drivers allocate to pods (DRA)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright import quantity
+from trainwright.model import Severity
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container
+from trainwright.objects.tolerant import dig, mappings, text
+from trainwright.pointer import Pointer
+
+_PAGES = "hugepages-"
+
+
+def _d36(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        for container in template.containers:
+            for name in sorted({*container.requests, *container.limits}):
+                if text(name).startswith(_PAGES):
+                    size = name.removeprefix(_PAGES)
+                    spec = Pointer.of("resources", "hugepages", size)
+                    for message in _mistakes(container, name, size):
+                        yield Hit(f"{container.pointer}/resources", message, spec)
+
+
+def _mistakes(container: Container, name: str, size: str) -> Iterator[str]:
+    limit, asked = container.limits.get(name), container.requests.get(name)
+    if limit is None:
+        yield f"{name} has no limit"
+    elif asked is not None and quantity.read(asked) != quantity.read(limit):
+        yield f"{name}: request {asked}, limit {limit}, and both must be equal"
+    amount, page = quantity.read(limit), quantity.read(size)
+    if amount is not None and page and amount % page:
+        yield f"{name}: {limit} is not a multiple of {size}"
+    if not {"cpu", "memory"} & {*container.requests, *container.limits}:
+        yield f"{name} without cpu or memory"
+
+
+_HUGE = "resources: {limits: {hugepages-2Mi: %s}}"
+
+D36 = Rule(
+    id="TW736",
+    name="invalid-huge-pages",
+    severity=Severity.ERROR,
+    summary="Huge pages are whole ones, requested as they are limited, beside cpu or memory.",
+    effect="The API server refuses a Pod; anything else waits for pods that are refused.",
+    remedy="Ask for a multiple of the page size, and for resources.memory.",
+    by_hand="Set an equal limit, a multiple of the page size, and cpu or memory.",
+    spec=Pointer("/resources/hugepages"),
+    source="https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
+    per_pod=True,
+    run=_d36,
+    passing=Sample(pod(_HUGE % "4Mi, memory: 1Gi")),
+    failing=Sample(pod(_HUGE % "4Mi")),
+)
+
+
+def _d37(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        known = {text(claim.get("name")) for claim in mappings(template.spec.get("resourceClaims"))}
+        for container in () if template.partial else template.containers:
+            for index, used in enumerate(mappings(dig(container.body, "resources", "claims"))):
+                name = text(used.get("name"))
+                if name not in known:
+                    pointer = f"{container.pointer}/resources/claims/{index}/name"
+                    yield Hit(pointer, f'the container uses the claim "{name}", the pod has none')
+
+
+_CLAIM = "resources: {claims: [{name: nic}]}"
+
+D37 = Rule(
+    id="TW737",
+    name="unknown-resource-claim",
+    severity=Severity.ERROR,
+    summary="Every claim that a container uses is one of its pod's.",
+    effect="The API server refuses a Pod; anything else waits for pods that are refused.",
+    remedy="Add it to resourceClaims.",
+    by_hand="Add it to spec.resourceClaims of the pod.",
+    spec=Pointer("/resourceClaims"),
+    source="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
+    per_pod=True,
+    run=_d37,
+    passing=Sample(pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]")),
+    failing=Sample(pod(_CLAIM)),
+)
+
+_ON_SINCE = 34
+
+
+def _d38(subject: Subject) -> Iterator[Hit]:
+    version = subject.environment.kubernetes_version
+    if int(version.split(".")[1]) >= _ON_SINCE:
+        return
+    for template in subject.pod_templates:
+        if mappings(template.spec.get("resourceClaims")):
+            message = f"Kubernetes {version} allocates devices only with a feature gate"
+            yield Hit(f"{template.pointer}/spec/resourceClaims", message)
+
+
+D38 = Rule(
+    id="TW738",
+    name="device-allocation-off",
+    severity=Severity.WARNING,
+    summary="Claims of devices are for Kubernetes 1.34 and later, or for a feature gate.",
+    effect="Without the feature gate DynamicResourceAllocation the API server drops the claims, "
+    "and the pods start without their devices.",
+    remedy="Turn the gate on and waive this, or ask for the devices in resources.extended.",
+    by_hand="Turn the gate on and waive this, or ask for extended resources instead.",
+    spec=Pointer("/resourceClaims"),
+    source="https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
+    per_pod=True,
+    run=_d38,
+    passing=Sample(
+        pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
+        environment="kubernetes: {version: '1.34'}",
+    ),
+    failing=Sample(
+        pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
+        environment="kubernetes: {version: '1.33'}",
+    ),
+)
+RULES = (D36, D37, D38)

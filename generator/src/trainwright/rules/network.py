@@ -1,0 +1,135 @@
+"""Pods in the network of their node, and whose name servers they ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.model import Severity
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import PodTemplate
+from trainwright.objects.tolerant import count, dig, mappings, sequence, text
+from trainwright.pointer import Pointer
+from trainwright.rules.quota import candidates
+
+_DNS = "https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy"
+
+
+def _on_host(template: PodTemplate) -> bool:
+    return template.spec.get("hostNetwork") is True
+
+
+def _d31(subject: Subject) -> Iterator[Hit]:
+    for template in subject.templates if subject.pods > 1 else ():
+        policy = text(template.spec.get("dnsPolicy")) or "ClusterFirst"
+        if _on_host(template) and not template.partial and policy in ("ClusterFirst", "Default"):
+            message = (
+                f"hostNetwork with dnsPolicy {policy}: the node's name servers know no Service"
+            )
+            spec = Pointer("/dnsPolicy" if "dnsPolicy" in template.spec else "/hostNetwork")
+            yield Hit(f"{template.pointer}/spec", message, spec)
+
+
+D31 = Rule(
+    id="TW731",
+    name="ranks-without-cluster-dns",
+    severity=Severity.WARNING,
+    summary="Pods in the network of their nodes ask the cluster's name servers for other ranks.",
+    effect="In the host's network ClusterFirst means the node's name servers: ranks that look for "
+    "rank 0 by name do not find it.",
+    remedy="Remove dnsPolicy: it is then ClusterFirstWithHostNet.",
+    by_hand="Set dnsPolicy: ClusterFirstWithHostNet.",
+    spec=Pointer("/dnsPolicy"),
+    source=_DNS,
+    run=_d31,
+    passing=Sample(
+        pod("image: a", ", hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet", "replicas: 2, ")
+    ),
+    failing=Sample(pod("image: a", ", hostNetwork: true", "replicas: 2, ")),
+)
+
+# What listens on nodes anyhow: the kubelet and kube-proxy, and Prometheus' node exporter.
+# https://kubernetes.io/docs/reference/networking/ports-and-protocols/
+_TAKEN = {
+    9100: "node-exporter",
+    10248: "the kubelet",
+    10249: "kube-proxy",
+    10250: "the kubelet",
+    10255: "the kubelet",
+    10256: "kube-proxy",
+}
+
+
+def _d32(subject: Subject) -> Iterator[Hit]:
+    for template in filter(_on_host, subject.templates):
+        together = _pods_of_a_node(subject, template)
+        for container in template.containers:
+            for index, port in enumerate(mappings(container.body.get("ports"))):
+                number = count(port.get("containerPort"))
+                taken = _TAKEN.get(number or 0)
+                pointer = f"{container.pointer}/ports/{index}"
+                if taken:
+                    message = f"port {number} of the node is {taken}'s"
+                    yield Hit(pointer, message, Pointer("/metrics/port"))
+                elif together > 1:
+                    yield Hit(
+                        pointer,
+                        f"{together} of the pods fit on a node of the pool, and each takes its "
+                        f"port {number}",
+                        Pointer("/hostNetwork"),
+                    )
+
+
+def _pods_of_a_node(subject: Subject, template: PodTemplate) -> int:
+    """How many of the pods one node has accelerators for, as far as it is known."""
+    held = [
+        pool.gpus_per_node // number
+        for pool in candidates(subject, template)
+        for name, number in template.accelerators.items()
+        if name == pool.resource and pool.gpus_per_node
+    ]
+    return min(*held, subject.pods) if held else 1
+
+
+_PORT = "ports: [{name: a, containerPort: %s}]"
+_HALF = f"resources: {{limits: {{nvidia.com/gpu: 4}}}}, {_PORT % 29500}"
+_POOL = "pools: {a100: {resource: nvidia.com/gpu, gpusPerNode: 8}}"
+
+D32 = Rule(
+    id="TW732",
+    name="host-port-taken",
+    severity=Severity.WARNING,
+    summary="In the network of a node each port is one pod's, and no daemon's.",
+    effect="The second pod of a node stays Pending, or fails to listen: address already in use.",
+    remedy="Use another port, ask for all accelerators of a node, or remove hostNetwork.",
+    spec=Pointer("/hostNetwork"),
+    source="https://kubernetes.io/docs/concepts/security/pod-security-standards/",
+    run=_d32,
+    passing=Sample(pod(_PORT % 29500, ", hostNetwork: true"), environment=_POOL),
+    failing=Sample(pod(_HALF, ", hostNetwork: true", "replicas: 2, "), environment=_POOL),
+)
+
+
+def _d33(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        servers = sequence(dig(template.spec, "dnsConfig", "nameservers"))
+        if template.spec.get("dnsPolicy") == "None" and not servers and not template.partial:
+            message = "dnsPolicy is None, and dnsConfig has no nameservers"
+            yield Hit(f"{template.pointer}/spec/dnsPolicy", message)
+
+
+D33 = Rule(
+    id="TW733",
+    name="no-name-servers",
+    severity=Severity.ERROR,
+    summary="Pods with dnsPolicy None have name servers in dnsConfig.",
+    effect="The API server refuses a Pod; anything else waits for pods that are refused.",
+    remedy="Add dnsConfig.nameservers, or use another dnsPolicy.",
+    spec=Pointer("/dnsPolicy"),
+    source="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-dns-config",
+    per_pod=True,
+    run=_d33,
+    passing=Sample(pod("image: a", ", dnsPolicy: None, dnsConfig: {nameservers: [10.0.0.10]}")),
+    failing=Sample(pod("image: a", ", dnsPolicy: None, dnsConfig: {searches: [a.b]}")),
+)
+RULES = (D31, D32, D33)
