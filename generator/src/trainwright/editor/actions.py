@@ -222,9 +222,16 @@ def replaced(session: Session, path: str, span: Span, text: str) -> bytes:
 def difference(old: str, new: str) -> tuple[Span, str]:
     """The part of a text that another one has otherwise, and what it has there."""
     start = _alike(old, new)
+    start -= any(_splits(text, start) for text in (old, new))
     rest = _alike(old[start:][::-1], new[start:][::-1])
+    rest -= any(_splits(text, len(text) - rest) for text in (old, new))
     span = Span(position(old, start), position(old, len(old) - rest))
     return span, new[start : len(new) - rest]
+
+
+def _splits(text: str, offset: int) -> bool:
+    """Whether an offset is inside of a line end, where no position is."""
+    return text[max(offset - 1, 0) : offset + 1] == "\r\n"
 
 
 def _alike(one: str, other: str) -> int:

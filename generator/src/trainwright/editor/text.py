@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from math import inf
 from typing import Literal
 
 from yaml.nodes import MappingNode, Node, SequenceNode
@@ -107,25 +109,39 @@ def read(path: str, raw: bytes) -> Text:
     """The structure of a text, or of what is left of it without the lines that break it."""
     text = raw.decode("utf-8", "replace").removeprefix("\ufeff")
     lines = tuple(_BREAK.split(text))
-    kept = list(lines)
+    kept, found = list(lines), _parsed(path, lines)
     for _ in range(_REPAIRS):
-        joined = "\n".join(kept)
-        document = read_spec(path, joined.encode("utf-8", "replace"))
-        if isinstance(document, Document):
-            entries = tuple(_entries(yamlio.compose(joined), Pointer()))
-            return Text(path, lines, document, entries, {e.pointer: e for e in entries})
-        if not _blank(kept, document[0]):
+        if isinstance(found, Document):
+            entries = tuple(_entries(yamlio.compose("\n".join(kept)), Pointer()))
+            return Text(path, lines, found, entries, {e.pointer: e for e in entries})
+        tries = [_without(kept, number) for number in _suspects(kept, found)]
+        if not tries:
             break
+        # The one after which the parser comes farthest: it often stops behind what is wrong.
+        outcomes = [(_parsed(path, one), one) for one in tries]
+        found, kept = max(outcomes, key=lambda outcome: _reached(outcome[0]))
     return Text(path, lines, None)
 
 
-def _blank(lines: list[str], finding: Finding) -> bool:
-    """Leave out the line of a finding, or the one above that it may be due to; False for none."""
-    for number in range(min(finding.place.line, len(lines)) - 1, -1, -1):
-        if lines[number].strip():
-            lines[number] = ""
-            return True
-    return False
+def _parsed(path: str, lines: Sequence[str]) -> Document | Finding:
+    found = read_spec(path, "\n".join(lines).encode("utf-8", "replace"))
+    return found if isinstance(found, Document) else found[0]
+
+
+def _reached(found: Document | Finding) -> float:
+    """The line up to which a text can be understood."""
+    return inf if isinstance(found, Document) else found.place.line
+
+
+def _suspects(lines: Sequence[str], finding: Finding) -> list[int]:
+    """The lines that may be what is wrong: where the parser stopped, and the one above."""
+    start = min(finding.place.line, len(lines)) - 1
+    written = (number for number in range(start, -1, -1) if lines[number].strip())
+    return list(islice(written, 2))
+
+
+def _without(lines: Sequence[str], number: int) -> list[str]:
+    return [*lines[:number], "", *lines[number + 1 :]]
 
 
 def _entries(node: Node, pointer: Pointer) -> Iterator[Entry]:
