@@ -18,8 +18,6 @@ from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Entry, Position, Span
 from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
-from trainwright.lifecycle import states, subject
-from trainwright.lifecycle.rerun import rerun
 from trainwright.model import Data, Finding
 from trainwright.pointer import Pointer
 from trainwright.reports.report import rule
@@ -292,7 +290,15 @@ def _verbs(session: Session, path: str, span: Span) -> Iterator[Action]:
     lines = {text.by_pointer[at].span.start.line for at in _OF_VERBS if at in text.by_pointer}
     if not any(span.start.line <= line <= span.end.line for line in lines):
         return
-    for title, verb in _VERBS.items():
+    from trainwright.lifecycle import rerun, states, subject  # with GitOps wiring, 0.1 s
+
+    verbs = {
+        "Rerun": rerun.rerun,
+        "Suspend": states.suspend,
+        "Resume": states.resume,
+        "Cancel": states.cancel,
+    }
+    for title, verb in verbs.items():
         with suppress(TrainwrightError):
             step = verb(subject.load(session.workspace.tree, file, None))
             if step.files and not step.refused:
@@ -300,9 +306,3 @@ def _verbs(session: Session, path: str, span: Span) -> Iterator[Action]:
 
 
 _OF_VERBS = (Pointer("/name"), Pointer("/run"), Pointer("/state"))
-_VERBS: dict[str, Callable[[subject.Subject], subject.Step]] = {
-    "Rerun": rerun,
-    "Suspend": states.suspend,
-    "Resume": states.resume,
-    "Cancel": states.cancel,
-}

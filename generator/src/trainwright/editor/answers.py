@@ -1,0 +1,248 @@
+"""The answers to requests, in the types of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+
+from lsprotocol import types
+from pygls.exceptions import JsonRpcInvalidParams
+
+from trainwright.editor import (
+    actions,
+    completion,
+    diagnostics,
+    hover,
+    lenses,
+    navigation,
+    outline,
+    renaming,
+)
+from trainwright.editor.connection import Connection
+from trainwright.editor.place import Place, Target
+from trainwright.editor.session import Session
+from trainwright.editor.text import Span
+from trainwright.reports.report import visible
+
+_MOST_JOBS = 500  # in one answer; an editor asks again as more is typed
+_START = types.Position(0, 0)
+
+
+class Answers:
+    """What an editor is answered about what it has open."""
+
+    def __init__(self, connection: Connection, today: Callable[[], str]):
+        self._connection = connection
+        self._today = today
+
+    def requests(self) -> tuple[tuple[str, Callable[..., object], object], ...]:
+        """Every request by its method, what answers it, and what the editor is to know of that."""
+        completion = types.CompletionOptions(trigger_characters=[" ", "/", "{", "["])
+        return (
+            (types.TEXT_DOCUMENT_HOVER, self._hover, None),
+            (types.TEXT_DOCUMENT_DEFINITION, self._definition, None),
+            (types.TEXT_DOCUMENT_REFERENCES, self._references, None),
+            (types.TEXT_DOCUMENT_COMPLETION, self._completion, completion),
+            (types.TEXT_DOCUMENT_CODE_ACTION, self._actions, None),
+            (types.TEXT_DOCUMENT_CODE_LENS, self._lenses, None),
+            (types.TEXT_DOCUMENT_PREPARE_RENAME, self._prepare_rename, None),
+            (types.TEXT_DOCUMENT_RENAME, self._rename, types.RenameOptions(prepare_provider=True)),
+            (types.TEXT_DOCUMENT_DOCUMENT_SYMBOL, self._symbols, None),
+            (types.WORKSPACE_SYMBOL, self._jobs, None),
+            (types.TEXT_DOCUMENT_FOLDING_RANGE, self._folds, None),
+            (types.TEXT_DOCUMENT_INLAY_HINT, self._hints, None),
+        )
+
+    def _hover(self, params: types.HoverParams) -> types.Hover | None:
+        place = self._connection.place(params.text_document, params.position)
+        found = hover.hover(place, self._connection.link(place.session)) if place else None
+        if place is None or found is None:
+            return None
+        contents = types.MarkupContent(types.MarkupKind.Markdown, found.markdown)
+        return types.Hover(
+            contents, self._connection.to(place.session)(place.path, found.span).range
+        )
+
+    def _definition(self, params: types.DefinitionParams) -> list[types.Location]:
+        place = self._connection.place(params.text_document, params.position)
+        return self._locations(place, navigation.definition(place)) if place else []
+
+    def _references(self, params: types.ReferenceParams) -> list[types.Location]:
+        place = self._connection.place(params.text_document, params.position)
+        return self._locations(place, navigation.references(place)) if place else []
+
+    def _locations(self, place: Place, targets: Iterable[Target]) -> list[types.Location]:
+        to = self._connection.to(place.session)
+        return [to(found.path, found.span) for found in targets]
+
+    def _completion(self, params: types.CompletionParams) -> types.CompletionList | None:
+        place = self._connection.place(params.text_document, params.position)
+        if place is None:
+            return None
+        found = completion.complete(place)
+        span = self._connection.to(place.session)(place.path, found.span).range
+        items = [_item(one, span, index) for index, one in enumerate(found.suggestions)]
+        return types.CompletionList(is_incomplete=not found.whole, items=items)
+
+    # --- edits that the editor makes -------------------------------------------------------------
+
+    def _actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        place = self._connection.place(params.text_document, params.range.start)
+        if place is None:
+            return []
+        end = self._connection.position(place.session, place.path, params.range.end)
+        span = Span(place.at, end)
+        found = actions.actions(place.session, place.path, span, self._today())
+        return [self._action(place.session, one) for one in found]
+
+    def _action(self, session: Session, action: actions.Action) -> types.CodeAction:
+        changes = {}
+        for path, raw in action.files.items():
+            old = session.workspace.reader.raw(path)
+            text = old.decode("utf-8", "replace") if isinstance(old, bytes) else ""
+            span, new = actions.difference(text, raw.decode("utf-8", "replace"))
+            edit = types.TextEdit(self._connection.to(session)(path, span).range, new)
+            changes[self._connection.uri(session, path)] = [edit]
+        solved = action.finding
+        return types.CodeAction(
+            title=visible(action.title),
+            kind=types.CodeActionKind.QuickFix if solved else types.CodeActionKind.Refactor,
+            diagnostics=[diagnostics.diagnostic(session, solved, self._connection.to(session))]
+            if solved
+            else None,
+            is_preferred=action.preferred or None,
+            edit=types.WorkspaceEdit(changes=changes),
+        )
+
+    def _prepare_rename(self, params: types.PrepareRenameParams) -> types.Range | None:
+        place = self._connection.place(params.text_document, params.position)
+        span = renaming.span_of(place) if place else None
+        return (
+            self._connection.to(place.session)(place.path, span).range if place and span else None
+        )
+
+    def _rename(self, params: types.RenameParams) -> types.WorkspaceEdit | None:
+        place = self._connection.place(params.text_document, params.position)
+        if place is None:
+            return None
+        try:
+            found = renaming.rename(place, params.new_name)
+            if found.moved and not self._moves:
+                raise renaming.CannotRename("this editor does not rename files")
+        except renaming.CannotRename as refused:
+            raise JsonRpcInvalidParams(str(refused)) from None
+        return self._renamed(place.session, found)
+
+    @property
+    def _moves(self) -> bool:
+        """Whether the editor can rename a file."""
+        workspace = self._connection.protocol.client_capabilities.workspace
+        edit = workspace.workspace_edit if workspace else None
+        known = edit.resource_operations if edit else None
+        return types.ResourceOperationKind.Rename in (known or ())
+
+    def _renamed(self, session: Session, found: renaming.Renaming) -> types.WorkspaceEdit:
+        to = self._connection.to(session)
+        changes: dict[str, list[types.TextEdit]] = {}
+        for path, edits in found.edits.items():
+            changes[self._connection.uri(session, path)] = [
+                types.TextEdit(to(path, span).range, text) for span, text in edits
+            ]
+        if found.moved is None:
+            return types.WorkspaceEdit(changes=changes)
+        operations: list[types.TextDocumentEdit | types.RenameFile] = [
+            types.TextDocumentEdit(types.OptionalVersionedTextDocumentIdentifier(uri), edits)
+            for uri, edits in changes.items()
+        ]
+        old, new = (self._connection.uri(session, path) for path in found.moved)
+        return types.WorkspaceEdit(document_changes=[*operations, types.RenameFile(old, new)])
+
+    # --- the shape of files ----------------------------------------------------------------------
+
+    def _lenses(self, params: types.CodeLensParams) -> list[types.CodeLens]:
+        place = self._connection.place(params.text_document, _START)
+        found = lenses.lenses(place.session, place.path) if place else ()
+        return [
+            types.CodeLens(
+                types.Range(types.Position(one.line, 0), types.Position(one.line, 0)),
+                command=types.Command(title=visible(one.title), command=""),
+            )
+            for one in found
+        ]
+
+    def _symbols(self, params: types.DocumentSymbolParams) -> list[types.DocumentSymbol]:
+        place = self._connection.place(params.text_document, _START)
+        if place is None:
+            return []
+        return [self._symbol(place, one) for one in outline.symbols(place.text)]
+
+    def _symbol(self, place: Place, one: outline.Symbol) -> types.DocumentSymbol:
+        to = self._connection.to(place.session)
+        kinds = {"mapping": types.SymbolKind.Object, "sequence": types.SymbolKind.Array}
+        return types.DocumentSymbol(
+            name=visible(one.name),
+            detail=visible(one.detail) or None,
+            kind=kinds.get(one.shape, types.SymbolKind.Field),
+            range=to(place.path, one.span).range,
+            selection_range=to(place.path, one.key).range,
+            children=[self._symbol(place, child) for child in one.children],
+        )
+
+    def _jobs(self, params: types.WorkspaceSymbolParams) -> list[types.WorkspaceSymbol]:
+        wanted = params.query.lower()
+        found = (
+            (session, file)
+            for session in self._connection.sessions.values()
+            for file in session.jobs()
+            if wanted in str(file)
+        )
+        return [
+            types.WorkspaceSymbol(
+                name=str(file),
+                kind=types.SymbolKind.File,
+                location=types.LocationUriOnly(self._connection.uri(session, file.path)),
+            )
+            for session, file in islice(found, _MOST_JOBS)
+        ]
+
+    def _folds(self, params: types.FoldingRangeParams) -> list[types.FoldingRange]:
+        place = self._connection.place(params.text_document, _START)
+        return [
+            types.FoldingRange(start, end, kind=types.FoldingRangeKind.Comment if comment else None)
+            for start, end, comment in (outline.folds(place.text) if place else ())
+        ]
+
+    def _hints(self, params: types.InlayHintParams) -> list[types.InlayHint]:
+        place = self._connection.place(params.text_document, params.range.start)
+        if place is None:
+            return []
+        span = Span(
+            place.at, self._connection.position(place.session, place.path, params.range.end)
+        )
+        to = self._connection.to(place.session)
+        return [
+            types.InlayHint(
+                to(place.path, Span(one.at, one.at)).range.start,
+                visible(one.label),
+                tooltip=types.MarkupContent(types.MarkupKind.Markdown, one.tooltip),
+                padding_left=True,
+            )
+            for one in outline.hints(place.session, place.path, span)
+        ]
+
+
+def _item(one: completion.Suggestion, span: types.Range, index: int) -> types.CompletionItem:
+    kinds = {
+        "key": types.CompletionItemKind.Field,
+        "value": types.CompletionItemKind.EnumMember,
+        "name": types.CompletionItemKind.Reference,
+    }
+    return types.CompletionItem(
+        label=one.label,
+        kind=kinds[one.what],
+        detail=one.detail or None,
+        documentation=types.MarkupContent(types.MarkupKind.Markdown, one.documentation),
+        sort_text=f"{index:04}",
+        filter_text=one.label,
+        text_edit=types.TextEdit(span, one.text),
+    )

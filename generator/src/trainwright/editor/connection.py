@@ -1,0 +1,102 @@
+"""One editor: the files that it has open, the repositories they are in, and its positions."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from lsprotocol import types
+from pygls import uris
+from pygls.lsp.server import LanguageServer
+
+from trainwright.editor.diagnostics import To
+from trainwright.editor.hover import Link
+from trainwright.editor.place import Place
+from trainwright.editor.session import Session
+from trainwright.editor.text import Position, Span
+from trainwright.errors import SourceError
+from trainwright.specs.load import ENVIRONMENTS
+from trainwright.specs.tree import find_root
+
+
+class Connection:
+    """What an editor has open, as sessions and paths in them.
+
+    `opened` are URIs as the editor writes them, by root and path.
+    """
+
+    def __init__(self, protocol: LanguageServer):
+        self.protocol = protocol
+        self.sessions: dict[Path, Session] = {}
+        self.opened: dict[tuple[Path, str], str] = {}
+
+    def session(self, root: Path) -> Session:
+        """The session of a repository, which begins when it is first asked for."""
+        if root not in self.sessions:
+            self.sessions[root] = Session(root)
+        return self.sessions[root]
+
+    def find(self, uri: str) -> tuple[Session, str] | None:
+        """The session of a file and its path there; None for a file that is not of a repository."""
+        path = file_path(uri)
+        if path is None:
+            return None
+        for root, session in self.sessions.items():
+            if path.is_relative_to(root):
+                inside = path.relative_to(root).as_posix()
+                if inside.startswith(f"{ENVIRONMENTS}/") or session.check.reached(inside):
+                    return session, inside
+        with suppress(SourceError, OSError):
+            root = find_root(path.parent)
+            if path.is_relative_to(root / ENVIRONMENTS):
+                return self.session(root), path.relative_to(root).as_posix()
+        return None
+
+    def place(self, document: types.TextDocumentIdentifier, at: types.Position) -> Place | None:
+        """Where something is asked about; None outside of all repositories."""
+        found = self.find(document.uri)
+        if found is None:
+            return None
+        session, path = found
+        return Place(session, path, self.position(session, path, at))
+
+    def uri(self, session: Session, path: str) -> str:
+        """A file as the editor knows it."""
+        opened = self.opened.get((session.root, path))
+        return opened or file_uri(session.root / path)
+
+    def to(self, session: Session) -> To:
+        """Positions in characters as those of the editor, which mostly counts UTF-16 units."""
+        codec = self.protocol.workspace.position_codec
+
+        def located(path: str, span: Span) -> types.Location:
+            lines = session.lines(path)
+            ends = (types.Position(p.line, p.column) for p in (span.start, span.end))
+            found = codec.range_to_client_units(lines, types.Range(*ends))
+            return types.Location(self.uri(session, path), found)
+
+        return located
+
+    def link(self, session: Session) -> Link:
+        return lambda path, line: f"{self.uri(session, path)}#L{line}"
+
+    def position(self, session: Session, path: str, at: types.Position) -> Position:
+        """A position of the editor in characters."""
+        codec = self.protocol.workspace.position_codec
+        found = codec.position_from_client_units(session.lines(path), at)
+        return Position(found.line, found.character)
+
+
+def file_path(uri: str) -> Path | None:
+    """The absolute path that a URI means; None for what is not a file of this machine."""
+    try:
+        found = uris.to_fs_path(uri) if uri.startswith("file:") else None
+    except ValueError:
+        return None
+    return Path(os.path.normpath(found)) if found else None
+
+
+def file_uri(path: Path) -> str:
+    """The URI of a file, as most editors write it."""
+    return uris.from_fs_path(str(path)) or path.as_uri()
