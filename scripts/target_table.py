@@ -63,6 +63,29 @@ def _volume(source: str) -> str:
     return f"volumes: {{v: {{{source}, mountPath: /v}}}}"
 
 
+_OTHER_VOLUMES = """\
+volumes:
+  a: {awsElasticBlockStore: {volumeID: v}, mountPath: /a}
+  b: {azureDisk: {diskName: d, diskURI: "https://example.com/d"}, mountPath: /b}
+  c: {azureFile: {shareName: s, secretName: a}, mountPath: /c}
+  d: {cephfs: {monitors: ["192.0.2.1:6789"]}, mountPath: /d}
+  e: {cinder: {volumeID: v}, mountPath: /e}
+  f: {fc: {targetWWNs: [500a0982991b8dc5], lun: 2}, mountPath: /f}
+  g: {flexVolume: {driver: example.com/flex}, mountPath: /g}
+  h: {flocker: {datasetName: d}, mountPath: /h}
+  i: {gcePersistentDisk: {pdName: d}, mountPath: /i}
+  j: {gitRepo: {repository: "https://git.example.com/a.git"}, mountPath: /j}
+  k: {glusterfs: {endpoints: e, path: p}, mountPath: /k}
+  l: {iscsi: {targetPortal: nas, iqn: "iqn.2001-04.com.example:disk", lun: 0}, mountPath: /l}
+  m: {photonPersistentDisk: {pdID: d}, mountPath: /m}
+  n: {portworxVolume: {volumeID: v}, mountPath: /n}
+  o: {quobyte: {registry: r, volume: v}, mountPath: /o}
+  p: {rbd: {monitors: ["192.0.2.3:6789"], image: i}, mountPath: /p}
+  q: {scaleIO: {gateway: g, system: s, secretRef: {name: a}, volumeName: v}, mountPath: /q}
+  r: {storageos: {volumeName: v}, mountPath: /r}
+  s: {vsphereVolume: {volumePath: "[d] v.vmdk"}, mountPath: /s}
+"""
+
 FEATURES = (
     Feature(
         name="image by digest",
@@ -100,7 +123,7 @@ FEATURES = (
     Feature(
         name="references to the run",
         spec="flags: {run: '${{ job.name }}/${{ procsPerNode }}'}",
-        shows=("--run=x/1", "--run=job/1"),
+        shows=("--run=sample/1",),
     ),
     Feature(
         name="where rank 0 is, in several nodes",
@@ -252,9 +275,14 @@ FEATURES = (
         shows=("registry.example.com/model:1",),
     ),
     Feature(
+        name="volume: claim with fields of its own",
+        spec=_volume("persistentVolumeClaim: {claimName: data, readOnly: true}"),
+        shows=('"data"',),
+    ),
+    Feature(
         name="volume: any other source of a pod",
-        spec=_volume("iscsi: {targetPortal: nas, iqn: iqn.2001-04.com.example, lun: 0}"),
-        shows=('"nas"',),
+        spec=_OTHER_VOLUMES,
+        shows=("iqn.2001-04.com.example:disk",),
     ),
     Feature(
         name="volume: at several places",

@@ -71,7 +71,8 @@ def test_the_samples_ask_for_every_field() -> None:
     asked = {key for feature in TABLE.FEATURES for key in yaml.safe_load(feature.spec)}
     assert asked == fields
     sources = set(schema["volume"]["properties"]) - {"mountPath"}
-    volumes = [yaml.safe_load(f.spec).get("volumes", {}).get("v", {}) for f in TABLE.FEATURES]
+    asked_for = [yaml.safe_load(feature.spec).get("volumes", {}) for feature in TABLE.FEATURES]
+    volumes = [volume for asked in asked_for for volume in asked.values()]
     assert {key for volume in volumes for key in volume} - {"mountPath"} == sources
 
 
