@@ -219,6 +219,9 @@ env:
       secretKeyRef:
         name: {{ quote .name }}
         key: {{ quote .key }}
+        {{- if .optional }}
+        optional: true
+        {{- end }}
       {{- end }}
       {{- with get (default dict $.fieldEnv) $name }}
       fieldRef:

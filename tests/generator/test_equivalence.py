@@ -273,6 +273,43 @@ def test_a_difference_is_said_once_for_all_pods() -> None:
     assert str(difference) == f"pods.1.image: {run.pods[1].image} became other"
 
 
+_POD = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: a}
+spec:
+  template:
+    spec:
+      volumes: [{name: one, emptyDir: {}}, {name: two, emptyDir: {}}]
+      initContainers:
+        - {name: get, image: "a:1", volumeMounts: [{name: VOLUME, mountPath: /d}]}
+      containers:
+        - name: a
+          image: a:1
+          command: [python, train.py]
+          env: ENV
+          volumeMounts: [{name: one, mountPath: /d}]
+"""
+_IP = "{name: IP, valueFrom: {fieldRef: {fieldPath: status.podIP}}}"
+_URL = "{name: URL, value: $(IP):80}"
+
+
+def _of(volume: str, *env: str) -> NormalForm:
+    text = _POD.replace("VOLUME", volume).replace("ENV", f"[{', '.join(env)}]")
+    return equivalence.normal_form((Manifest(body=yaml.safe_load(text)),))
+
+
+def test_a_volume_that_containers_share_is_not_one_that_each_has() -> None:
+    found = {d.path for d in equivalence.differences(_of("one"), _of("two"))}
+    assert found == {"pods.0.mounts./d.shared.0", "pods.0.init.0.mounts./d.shared.0"}
+
+
+def test_a_reference_that_stands_before_its_variable_is_not_met() -> None:
+    met, unmet = _of("one", _IP, _URL), _of("one", _URL, _IP)
+    assert [d.path for d in equivalence.differences(met, unmet)] == ["pods.0.env.URL"]
+    assert equivalence.differences(met, _of("one", _IP, _URL)) == ()
+
+
 def test_differences_show_no_credential() -> None:
     token = "hf_" + "aB3" * 12
     for path in ("pods.*.env.HF_TOKEN", "pods.*.env.NOTE"):

@@ -670,7 +670,16 @@ class SecretKey:
 
     name: str = ""
     key: str = ""
+    # None rather than False: an absent field leaves names alone.
+    optional: bool | None = field(default=None, metadata=written(read=_true))
     external: ExternalSecret | None = None
+
+    def reference(self, own: str = "", variable: str = "") -> dict[str, Data]:
+        """The key as an entry of `env` has it; of a fetched one, in the run's `own` Secret."""
+        if self.external:
+            return {"name": own, "key": variable}
+        found: dict[str, Data] = {"name": self.name, "key": self.key}
+        return found | ({"optional": True} if self.optional else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,9 +37,12 @@ def places(name: str) -> bool:
 
 def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:
     """What the job itself sets: values that are known, and variables whose values are not."""
+    unresolved = {v.name: v for v in pod.unresolved}
+    # What refers to one of those finds it only from behind it, as `resolve` has it.
+    _, found = pod.resolve({name: f"<{v.source}>" for name, v in unresolved.items()})
     # A variable without text is one, which some programs tell from none at all.
-    known = {name: value or '""' for name, value in pod.env if not places(name)}
-    elsewhere = {v.name: v for v in pod.unresolved if not places(v.name)}
+    known = {name: found[name] or '""' for name in found.keys() - unresolved if not places(name)}
+    elsewhere = {name: v for name, v in unresolved.items() if not places(name)}
     return dict(sorted(known.items())), dict(sorted(elsewhere.items()))
 
 
@@ -90,6 +93,28 @@ def _joined(mount: Mount) -> Mount:
     if "hostPath" not in mount.source:
         return mount
     return replace(mount, sub_path="")
+
+
+# Volumes that are made for each pod: what one container writes there, another finds only in the
+# same one.
+_OF_THE_POD = frozenset({"csi", "emptyDir", "ephemeral"})
+
+
+def shared(pod: Pod, volume: str, place: str) -> tuple[str, ...]:
+    """The other places of a volume that is made for the pod: a path, or a container's by name."""
+    if not _OF_THE_POD & pod.volumes.get(volume, {}).keys():
+        return ()
+    places = {str(PurePosixPath(mount.path)) for mount in pod.mounts if mount.volume == volume}
+    for container in (*pod.before, *pod.beside):
+        for mount in container.get("volumeMounts") or ():
+            if mount["name"] == volume:
+                places.add(place_in(container, mount["mountPath"]))
+    return tuple(sorted(places - {place}))
+
+
+def place_in(container: Mapping[str, Data], path: str) -> str:
+    """A path in a container beside the one that trains."""
+    return f"{container.get('name', '')}:{PurePosixPath(path)}"
 
 
 def _source(mount: Mount) -> dict[str, Data]:

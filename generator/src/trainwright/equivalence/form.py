@@ -37,12 +37,16 @@ class Restart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """What is under a path: `source` as a Kubernetes volume has it, sizes in bytes."""
+    """What is under a path: `source` as a Kubernetes volume has it, sizes in bytes.
+
+    `shared` are the other places of a volume that is made for the pod.
+    """
 
     source: Mapping[str, Data]
     folder: str = ""  # inside the volume
     read_only: bool = False
     more: Mapping[str, Data] = field(default_factory=dict)
+    shared: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +209,11 @@ def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> 
         resources=containers.resources(pod.resources),
         mounts={
             path: Mount(
-                source=source, folder=mount.sub_path, read_only=mount.read_only, more=mount.more
+                source=source,
+                folder=mount.sub_path,
+                read_only=mount.read_only,
+                more=mount.more,
+                shared=containers.shared(pod, mount.volume, path),
             )
             for path, source, mount in containers.mounts(pod, configs)
         },

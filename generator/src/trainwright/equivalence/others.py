@@ -78,13 +78,14 @@ def _port(port: Mapping[str, Data]) -> dict[str, Data]:
 
 def _mounts(written: Mapping[str, Data], pod: Pod) -> Iterator[tuple[str, dict[str, Data]]]:
     for mount in written.get("volumeMounts") or ():
-        source = pod.volumes.get(mount["name"], {})
+        name, path = mount["name"], mount["mountPath"]
+        shared = containers.shared(pod, name, containers.place_in(written, path))
+        more = {k: v for k, v in mount.items() if k not in ("name", "mountPath") and v != "None"}
         yield (
-            str(PurePosixPath(mount["mountPath"])),
+            str(PurePosixPath(path)),
             {
-                "source": containers.source_of(source, ""),
-                **{
-                    k: v for k, v in mount.items() if k not in ("name", "mountPath") and v != "None"
-                },
+                "source": containers.source_of(pod.volumes.get(name, {}), ""),
+                **({"shared": shared} if shared else {}),
+                **more,
             },
         )

@@ -169,8 +169,14 @@ def secrets(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
         if variable.secret in stores:
             found[variable.name] = {"external": stores[variable.secret].spec}
         elif variable.secret:
-            found[variable.name] = {"name": variable.secret[0], "key": variable.secret[1]}
+            found[variable.name] = secret(variable.origin["secretKeyRef"])
     return found
+
+
+def secret(reference: Mapping[str, Data]) -> dict[str, Data]:
+    """A key of a Secret."""
+    optional = {"optional": True} if reference.get("optional") else {}
+    return {"name": reference["name"], "key": reference["key"], **optional}
 
 
 def _external(manifests: Sequence[Manifest]) -> dict[tuple[str, str] | None, Fetched]:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from trainwright.equivalence.containers import places
 from trainwright.equivalence.others import is_sidecar
+from trainwright.importing import beside
 from trainwright.model import Data
 from trainwright.pods.pod import EnvVar, Mount, Pod
 
@@ -178,7 +179,7 @@ def _container(written: Mapping[str, Data], pod: Pod, literal: Literal) -> dict[
             if v.name not in secret
         },
         "envFrom": sources(written.get("envFrom") or ()),
-        "secrets": {name: {"name": s["name"], "key": s["key"]} for name, s in secret.items()},
+        "secrets": {name: beside.secret(reference) for name, reference in secret.items()},
         "mounts": dict(_mounts_of(written, pod)),
         "security": security(written.get("securityContext") or {}),
     }

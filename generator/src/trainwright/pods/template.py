@@ -188,10 +188,10 @@ def _from_elsewhere(name: str, origin: Mapping[str, Data], fields: Mapping[str, 
         return EnvVar(name, source=f"field {path} of the pod")
     if kind == "secretKeyRef":
         secret = (reference["name"], reference["key"])
-        return EnvVar(name, source=f"key {secret[1]} of Secret {secret[0]}", secret=secret)
+        key = f"key {secret[1]} of Secret {secret[0]}{_if_there(reference)}"
+        return EnvVar(name, source=key, secret=secret)
     if kind == "configMapKeyRef":
-        optional = ", if it is there" if reference.get("optional") else ""
-        key = f"key {reference['key']} of ConfigMap {reference['name']}{optional}"
+        key = f"key {reference['key']} of ConfigMap {reference['name']}{_if_there(reference)}"
         return EnvVar(name, source=key)
     if kind == "resourceFieldRef":
         divisor = str(reference.get("divisor") or "1")
@@ -199,6 +199,10 @@ def _from_elsewhere(name: str, origin: Mapping[str, Data], fields: Mapping[str, 
         source = f"{reference['resource']}{of} by {'1' if divisor == '0' else divisor}"
         return EnvVar(name, source=source)
     return EnvVar(name, source=f"{kind} of the pod")
+
+
+def _if_there(reference: Mapping[str, Data]) -> str:
+    return ", if it is there" if reference.get("optional") else ""
 
 
 def _volumes(spec: Mapping[str, Data]) -> dict[str, dict[str, Data]]:

@@ -300,10 +300,7 @@ class _Staged:
         if pod.image:
             yield f"image: {pod.image} is not used, but {self._machine.python}"
         yield from self._said
-        for container in pod.init:
-            if container.name == CODE and self._machine.mounted_code:
-                continue
-            yield f"init container: {container.name} ({container.image}) is not run"
+        yield from self._not_run()
         if pod.agent:
             yield "agent: the Lattice agent is not installed; its part is done here, once"
         for variable in pod.unresolved:
@@ -315,6 +312,16 @@ class _Staged:
         if limits:
             asked = ", ".join(f"{name} {amount}" for name, amount in limits.items())
             yield f"resources: {asked} per pod, neither reserved nor enforced"
+
+    def _not_run(self) -> Iterator[str]:
+        pod = self._pod
+        running = {c.get("name") for c in pod.before if c.get("restartPolicy") == "Always"}
+        for container in pod.init:
+            if container.name != CODE or not self._machine.mounted_code:
+                what = "sidecar" if container.name in running else "init container"
+                yield f"{what}: {container.name} ({container.image}) is not run"
+        for other in pod.beside:
+            yield f"container: {other.get('name')} ({other.get('image')}) is not run"
 
     def _unresolved(self, variable: EnvVar) -> Iterator[str]:
         if variable.name in self._machine.given:

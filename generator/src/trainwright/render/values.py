@@ -45,10 +45,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         **variables.sourced(job.env),
         "envFrom": [source.reference for source in job.env_from],
         "secretEnv": {
-            key: {"name": name, "key": key}
-            if secret.external
-            else {"name": secret.name, "key": secret.key}
-            for key, secret in sorted(job.secrets.items())
+            key: secret.reference(name, key) for key, secret in sorted(job.secrets.items())
         },
         "resources": _resources(job),
         "resourceClaims": _device_claims(job),

@@ -58,7 +58,7 @@ def entries(
         for name, value in sorted(variables.items())
     }
     for name, secret in sorted(secrets.items()):
-        found[name] = {"valueFrom": {"secretKeyRef": {"name": secret.name, "key": secret.key}}}
+        found[name] = {"valueFrom": {"secretKeyRef": secret.reference()}}
     order = dict.fromkeys((*_referred_to(literals(variables), list(found)), *found))
     return [{"name": name, **found[name]} for name in order]
 
