@@ -109,6 +109,23 @@ FEATURES = (
     ),
     Feature(name="torchrun", spec="launcher: torchrun", shows=('- "torchrun"',)),
     Feature(name="plain python", spec="launcher: python", shows=('- "-u"',)),
+    Feature(name="accelerate", spec="launcher: accelerate\nnodes: 1", shows=("--num_machines=1",)),
+    Feature(
+        name="accelerate on several nodes",
+        spec="launcher: accelerate\nnodes: 2",
+        shows=("--main_process_ip=",),
+    ),
+    Feature(name="DeepSpeed", spec="launcher: deepspeed", shows=("deepspeed.launcher.launch",)),
+    Feature(
+        name="DeepSpeed on several nodes",
+        spec="launcher: deepspeed\nnodes: 2",
+        shows=("--node_rank=$(",),
+    ),
+    Feature(
+        name="options of the launcher",
+        spec="launcher: torchrun\nlauncherOptions: {tee: '3', max-restarts: 2}",
+        shows=("--max-restarts=2",),
+    ),
     Feature(name="flags", spec="flags: {lr: 0.5}", shows=("--lr=0.5",)),
     Feature(
         name="flags of another form",

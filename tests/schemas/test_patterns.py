@@ -72,6 +72,8 @@ JOBS: dict[str, tuple[list[Any], list[Any]]] = {
         ["", 1, 0.5, True, [1, "x"], {"words": [1, "x"]}, {"value": True}, {"switch": False}],
         [None, {"x": 1}, {"words": 1}, {"switch": 1}, [[1]], "a\0", ["a\0"]],
     ),
+    "launcherOptions.*": (["max-restarts", "use_fsdp", "t"], ["-t", "a b", "1a", "a=b", ""]),
+    "launcherOptions.a": ([1, "", "x", 0.5, True], [None, {}, [1], "a\0"]),
     "flagStyle": (
         ["--k=v", "--k v", "-k v", "k=v", {"form": "k=v"}, {"lists": "words", "booleans": "value"}],
         ["", "k v", "--k", {}, {"form": "k v"}, {"lists": "x"}, 1],
@@ -155,6 +157,7 @@ BESIDE = {
 }
 VALUE_OF_KEY = {
     "flags.*": 1,
+    "launcherOptions.*": 1,
     "resources.extended.*": 1,
     "env.*": "x",
     "volumes.*": {"claim": "c", "mountPath": "/v"},

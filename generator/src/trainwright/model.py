@@ -817,7 +817,8 @@ class Job:
     target: str
     image: Image
     entrypoint: Entrypoint
-    launcher: Literal["trainwright", "torchrun", "python"]
+    launcher: Literal["trainwright", "torchrun", "python", "accelerate", "deepspeed"]
+    launcher_options: Mapping[str, Data] = field(default_factory=dict)
     flags: Mapping[str, Data] = field(default_factory=dict)
     flag_style: FlagStyle = field(
         default=FlagStyle(), metadata=written(read=_flag_style, derived=True)

@@ -119,6 +119,7 @@ EDITS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
     "image": ({"repository": "registry.example.com/ml/train", "tag": "2.0"}, {}, PLACE),
     "entrypoint": ({"script": "other.py"}, {}, PLACE),
     "launcher": ("torchrun", {}, PLACE),
+    "launcherOptions": ({"max-restarts": 3}, {"launcher": "torchrun"}, PLACE),
     "flags": ({"epochs": 3}, {}, PLACE),
     "flagStyle": ("--k v", {"flags": {"epochs": 3}}, PLACE),
     "nodes": (2, {}, PLACE),

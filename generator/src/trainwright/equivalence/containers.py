@@ -219,7 +219,10 @@ def ports(pod: Pod) -> tuple[int, ...]:
     env, options = dict(pod.env), command.parse(pod.argv).options
     names = ("MASTER_PORT", "PET_MASTER_PORT", "TRAINWRIGHT_MASTER_PORT")
     endpoint = (options.get("rdzv-endpoint") or env.get("PET_RDZV_ENDPOINT", "")).rpartition(":")[2]
-    meeting = {env.get(name) for name in names} | {options.get("master-port"), endpoint}
+    meeting = {env.get(name) for name in names} | {
+        *(options.get(name) for name in ("master-port", "main-process-port")),
+        endpoint,
+    }
     return tuple(
         sorted({p.number for p in pod.ports if not p.meets and str(p.number) not in meeting})
     )

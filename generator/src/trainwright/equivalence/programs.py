@@ -50,8 +50,25 @@ _MEETING = frozenset(
         "rdzv-backend",
         "rdzv-endpoint",
         "rdzv-id",
-        "rdzv-conf",
         "standalone",
+        # of accelerate
+        "num-machines",
+        "num-processes",
+        "machine-rank",
+        "main-process-ip",
+        "main-process-port",
+        "multi-gpu",
+        "same-network",
+        "deepspeed-multinode-launcher",
+        # of DeepSpeed
+        "world-info",
+        "num-nodes",
+        "num-gpus",
+        "num-accelerators",
+        "hostfile",
+        "no-ssh",
+        "no-ssh-check",
+        "force-multi",
     }
 )
 UNBUFFERED = "PYTHONUNBUFFERED"
@@ -125,12 +142,26 @@ def _written_address(pod: Pod) -> str:
     command = commands.parse(pod.argv)
     if command.launcher == "none":
         return env.get("MASTER_ADDR", "")
-    endpoint = command.options.get("rdzv-endpoint") or env.get("PET_RDZV_ENDPOINT")
+    reads = _READS.get(command.launcher, ("PET_RDZV_ENDPOINT", "PET_MASTER_ADDR"))
+    endpoint = command.options.get("rdzv-endpoint") or (
+        env.get("PET_RDZV_ENDPOINT") if "PET_RDZV_ENDPOINT" in reads else ""
+    )
     if endpoint:
         return endpoint.rpartition(":")[0] or endpoint
-    names = ["PET_MASTER_ADDR"]
-    if command.launcher == "trainwright":
-        names = ["TRAINWRIGHT_MASTER_ADDR", "PET_MASTER_ADDR", "MASTER_ADDR"]
-    found = (env[name] for name in names if env.get(name))
+    given = (command.options.get(name) for name in ("master-addr", "main-process-ip"))
+    found = (env.get(name) for name in reads)
     # On its own a launcher meets its processes on the spot.
-    return command.options.get("master-addr") or next(found, "localhost")
+    return next(filter(None, (*given, *found)), "localhost")
+
+
+# The variables that tell launchers where to meet, beside their options.
+_READS: Mapping[str, tuple[str, ...]] = {
+    "trainwright": (
+        "PET_RDZV_ENDPOINT",
+        "TRAINWRIGHT_MASTER_ADDR",
+        "PET_MASTER_ADDR",
+        "MASTER_ADDR",
+    ),
+    "accelerate": (),
+    "deepspeed": (),
+}

@@ -25,6 +25,7 @@ from trainwright.model import (
 )
 from trainwright.pods import command as commands
 from trainwright.pods.flags import Mention, parse_arguments
+from trainwright.pods.launchers import LAUNCHERS, SWITCH, Launcher
 from trainwright.pods.pod import Mount, Pod
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
@@ -164,8 +165,9 @@ def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[st
     program = run.pods[0].program
     command = commands.parse(words)
     launcher = {"none": "python"}.get(command.launcher, command.launcher)
-    plain = program.interpreter in ((), ("python",))
-    if not apart or command.program is None or launcher == "tool" or not plain:
+    bare = program.interpreter in ((), ("python",))
+    options = _launcher_options(command, launcher)
+    if not apart or command.program is None or launcher == "tool" or not bare or options is None:
         return {"entrypoint": {"argv": list(words)}}
     key = "module" if command.is_module else "script"
     inline = beside.script(run)
@@ -174,10 +176,28 @@ def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[st
     return {
         "entrypoint": {**started, **({"args": arguments} if arguments else {})},
         "launcher": launcher,
+        "launcherOptions": options,
         **flags,
         "backend": command.options.get("backend"),
         "preflight": commands.read_preflight(command.options.get("preflight", "")),
     }
+
+
+def _launcher_options(command: commands.Command, launcher: str) -> dict[str, Data] | None:
+    """Options of the launcher that do not follow from the rest; None where a job cannot set one."""
+    known = LAUNCHERS.get(launcher)
+    if known is None:
+        return {}
+    names = [name for name in command.options if name not in known.decided]
+    if any(name not in known.options for name in names):
+        return None
+    found = {name: _option(known, name, command.options[name]) for name in names}
+    # What does not fit follows from another field: --recovery=live.
+    return {name: value for name, value in found.items() if known.problem(name, value) == ("", "")}
+
+
+def _option(launcher: Launcher, name: str, value: str) -> Data:
+    return True if launcher.options[name] == SWITCH else _typed(value)
 
 
 def _arguments(words: tuple[str, ...]) -> tuple[list[Data], dict[str, Data]]:

@@ -16,6 +16,8 @@ from trainwright.pods.references import Variable
 
 UNBUFFERED = {"PYTHONUNBUFFERED": "1"}  # as Kubeflow's PyTorchJob has it, for prompt logs
 PORT = 29500  # torchrun's default, and Kubeflow Trainer's
+# Launchers that have to be told which node they are on, whatever an operator sets.
+NUMBERED = ("accelerate", "deepspeed")
 ROLE = "node"  # of the one group of pods, in their names
 _INDEX = "metadata.annotations['batch.kubernetes.io/job-completion-index']"
 
@@ -44,7 +46,7 @@ def variables(job: Job, address: str) -> dict[str, Data]:
                 "TRAINWRIGHT_NNODES": str(job.nodes),
             }
         }
-    if job.launcher == "torchrun" and not job.entrypoint.argv:
+    if job.launcher in ("torchrun", *NUMBERED) and not job.entrypoint.argv:
         # In the command $(NAME) stands for variables that the manifest declares, and no others.
         return {"fieldEnv": {"JOB_COMPLETION_INDEX": _INDEX}}
     return {
@@ -83,6 +85,7 @@ def command(job: Job, address: str) -> list[str]:
     """
     return launch.command_line(
         job,
+        place=launch.MeetingPlace(address, str(PORT), "$(JOB_COMPLETION_INDEX)"),
         rendezvous=(
             f"--nnodes={job.nodes}",
             "--node-rank=$(JOB_COMPLETION_INDEX)",

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.kind import Kind
 from trainwright.model import Data, Environment, Job
+from trainwright.pods.launchers import plain
 from trainwright.pods.references import NotKnown, RunFact
 from trainwright.pointer import Pointer
 
@@ -48,6 +49,24 @@ def one_process(job: Job) -> Iterator[Unsupported]:
             Pointer("/launcher"),
             f"python starts one process per node, but {job.procs_per_node} are asked for",
             "Use launcher trainwright or torchrun, or set procsPerNode: 1.",
+        )
+
+
+def own_rendezvous(job: Job, why: str) -> Iterator[Unsupported]:
+    """Refuses a rendezvous of the job's own where there is one already."""
+    for name in job.launcher_options:
+        if plain(name).startswith("rdzv-") and plain(name) != "rdzv-conf":
+            at = Pointer.of("launcherOptions", name)
+            yield Unsupported(at, f"{name} has no effect here: {why}", "Remove it.")
+
+
+def fixed_nodes(job: Job) -> Iterator[Unsupported]:
+    """Refuses launchers that have to know all nodes where these come and go."""
+    if job.elastic and job.launcher in ("accelerate", "deepspeed") and not job.entrypoint.argv:
+        yield Unsupported(
+            Pointer("/launcher"),
+            f"{job.launcher} starts a fixed number of nodes, and those of an elastic job change",
+            "Use launcher trainwright or torchrun, or set nodes instead of elastic.",
         )
 
 

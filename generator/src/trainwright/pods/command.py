@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from trainwright.model import Data, Job
+from trainwright.pods.launchers import LAUNCHERS, SWITCH, own_options, plain
 
+LauncherName: TypeAlias = Literal[
+    "trainwright", "torchrun", "accelerate", "deepspeed", "none", "tool"
+]
 RUNTIME = ("python", "-m", "trainwright_runtime")
 # The entrypoint's checks before training, and which of them it does unasked.
 CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
@@ -17,28 +23,66 @@ SCRIPT_PATH = "/opt/trainwright/main.py"  # where a script that the spec holds i
 
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
 _TORCHRUN = re.compile(r"(?:.*/)?torchrun")
-_TORCHRUN_MODULE = "torch.distributed.run"
-_OPTION = re.compile(r"--?([A-Za-z][A-Za-z_-]*)(?:=(.*))?", re.DOTALL)
-# Options of torchrun that take no value, and those of Python that take one.
-_SWITCHES = frozenset({"standalone", "no-python", "run-path"})
+_COMMANDS: Mapping[str, LauncherName] = {
+    "torchrun": "torchrun",
+    "deepspeed": "deepspeed",
+    "accelerate-launch": "accelerate",
+}
+_MODULES: Mapping[str, LauncherName] = {
+    "trainwright_runtime": "trainwright",
+    "torch.distributed.run": "torchrun",
+    "accelerate.commands.launch": "accelerate",
+    "deepspeed.launcher.launch": "deepspeed",
+    "deepspeed.launcher.runner": "deepspeed",
+}
+_OPTION = re.compile(r"--?([A-Za-z][A-Za-z0-9_-]*)(?:=(.*))?", re.DOTALL)
+# Options of Python that take a value, and switches of launchers that no job sets.
 _PYTHON_VALUES = frozenset({"-W", "-X"})
+_SWITCHES = frozenset(
+    "standalone no-python multi-gpu cpu tpu no-ssh no-ssh-check force-multi save-pid".split()
+)
+_SHORT = {"t": "tee", "r": "redirects", "q": "quiet", "H": "hostfile", "i": "include"}
+
+
+@dataclass(frozen=True, slots=True)
+class MeetingPlace:
+    """Where the nodes of a run meet, and the rank of each, in words of a command line."""
+
+    address: str
+    port: str
+    node_rank: str
+
+
+_HERE = MeetingPlace("127.0.0.1", "29500", "0")
 
 
 def command_line(
-    job: Job, rendezvous: tuple[str, ...] = (), options: tuple[str, ...] = ()
+    job: Job,
+    rendezvous: tuple[str, ...] = (),
+    options: tuple[str, ...] = (),
+    place: MeetingPlace | None = None,
 ) -> list[str]:
     """The container's command: the launcher and what it starts, without the job's flags.
 
     `rendezvous` are torchrun options for targets whose operator does not set PET_* itself,
-    `options` those of our own entrypoint beside the ones that it always gets.
+    `options` those of our own entrypoint beside the ones that it always gets. `place` is for
+    launchers that read nothing of what an operator sets.
     """
     entry = job.entrypoint
     if entry.argv:
         return list(entry.argv)
     script = SCRIPT_PATH if entry.inline else entry.script
     program = [script] if script else ["-m", entry.module]
+    own = own_options(job)
     if job.launcher == "torchrun":
-        return ["torchrun", f"--nproc-per-node={job.procs_per_node}", *rendezvous, *program]
+        count, meeting = f"--nproc-per-node={job.procs_per_node}", _endpoint(job, place)
+        return ["torchrun", count, *rendezvous, *meeting, *own, *program]
+    if job.launcher == "accelerate":
+        return ["accelerate", "launch", *_accelerate(job, place), *own, *program]
+    if job.launcher == "deepspeed":
+        module = ["python", "-m", "deepspeed.launcher.launch"]
+        started = program if script else ["--module", entry.module]
+        return [*module, *_deepspeed(job, place or _HERE), *own, *started]
     if job.launcher == "python":
         return ["python", "-u", *program]
     return [
@@ -48,9 +92,61 @@ def command_line(
         f"--grace-period={job.grace_period}",
         *options,
         *_preflight(job.preflight),
+        *own,
         "--",
         *program,
     ]
+
+
+def _endpoint(job: Job, place: MeetingPlace | None) -> Iterator[str]:
+    """Every backend but torchrun's own asks for an endpoint, and no operator sets it."""
+    asked = {plain(name): value for name, value in job.launcher_options.items()}
+    if place and asked.get("rdzv-backend", "static") != "static" and "rdzv-endpoint" not in asked:
+        yield f"--rdzv-endpoint={place.address}:{place.port}"
+
+
+# What says otherwise how accelerate starts several processes.
+_OWN_KINDS = frozenset({"config-file", "use-deepspeed", "use-fsdp", "use-megatron-lm"})
+
+
+def _accelerate(job: Job, place: MeetingPlace | None) -> Iterator[str]:
+    """https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training"""
+    world = job.nodes * job.procs_per_node
+    asked = {plain(name) for name, value in job.launcher_options.items() if value}
+    yield f"--num_machines={job.nodes}"
+    yield f"--num_processes={world}"
+    if world > 1 and not asked & _OWN_KINDS:
+        yield "--multi_gpu"
+    if job.nodes > 1 and place:
+        yield f"--machine_rank={place.node_rank}"
+        yield f"--main_process_ip={place.address}"
+        yield f"--main_process_port={place.port}"
+        if asked & _OWN_KINDS:
+            yield "--deepspeed_multinode_launcher=standard"  # or it would call ssh
+
+
+def _deepspeed(job: Job, place: MeetingPlace) -> Iterator[str]:
+    """What `deepspeed --no_ssh` starts on each node, without the file of hosts that it reads."""
+    yield f"--world_info={_world_info(job.nodes, job.procs_per_node)}"
+    yield f"--node_rank={place.node_rank if job.nodes > 1 else '0'}"
+    yield f"--master_addr={place.address}"
+    yield f"--master_port={place.port}"
+
+
+def _world_info(nodes: int, procs: int) -> str:
+    info = {f"node-{node}": list(range(procs)) for node in range(nodes)}
+    return base64.urlsafe_b64encode(json.dumps(info, separators=(",", ":")).encode()).decode()
+
+
+def read_world_info(option: str) -> Mapping[str, Data]:
+    """The processes of each node, as DeepSpeed's launcher is told them; nothing where they are
+    not said.
+    """
+    try:
+        found = json.loads(base64.urlsafe_b64decode(option))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _preflight(asked: Mapping[str, Data]) -> Iterator[str]:
@@ -104,7 +200,7 @@ class Command:
     of the entrypoint's own subcommands and trains nothing.
     """
 
-    launcher: Literal["trainwright", "torchrun", "none", "tool"]
+    launcher: LauncherName
     options: Mapping[str, str] = field(default_factory=dict)
     program: int | None = None
     is_module: bool = False
@@ -121,11 +217,12 @@ def is_torchrun(word: str) -> bool:
 
 def parse(argv: tuple[str, ...]) -> Command:
     """Take a command line apart."""
-    if not argv:
-        return Command(launcher="none")
-    if is_torchrun(argv[0]):
-        return _launcher("torchrun", argv, 1)
-    if not is_python(argv[0]):
+    name = argv[0].rpartition("/")[2] if argv else ""
+    if name in _COMMANDS:
+        return _launcher(_COMMANDS[name], argv, 1)
+    if name == "accelerate" and argv[1:2] == ("launch",):
+        return _launcher("accelerate", argv, 2)
+    if not is_python(name):
         return Command(launcher="none")
     at = 1
     while at < len(argv) and argv[at].startswith("-") and argv[at] not in ("-m", "-c"):
@@ -139,18 +236,14 @@ def parse(argv: tuple[str, ...]) -> Command:
 
 def _module(argv: tuple[str, ...], at: int) -> Command:
     following = argv[at + 1 : at + 2]
-    if argv[at] == RUNTIME[-1]:
-        if following and not following[0].startswith("-"):
-            return Command(launcher="tool", program=at, is_module=True)
-        return _launcher("trainwright", argv, at + 1)
-    if argv[at] == _TORCHRUN_MODULE:
-        return _launcher("torchrun", argv, at + 1)
+    if argv[at] == RUNTIME[-1] and following and not following[0].startswith("-"):
+        return Command(launcher="tool", program=at, is_module=True)
+    if argv[at] in _MODULES:
+        return _launcher(_MODULES[argv[at]], argv, at + 1)
     return Command(launcher="none", program=at, is_module=True)
 
 
-def _launcher(
-    launcher: Literal["trainwright", "torchrun"], argv: tuple[str, ...], at: int
-) -> Command:
+def _launcher(launcher: LauncherName, argv: tuple[str, ...], at: int) -> Command:
     """Options up to the first word that is none, to `-m`, or to `--`; then the program."""
     options: dict[str, str] = {}
     is_module = False
@@ -160,11 +253,11 @@ def _launcher(
             continue
         if word in ("-m", "--module"):
             is_module = True
-            break
+            continue
         match = _OPTION.fullmatch(word)
         if match:
-            name, value = match.group(1).replace("_", "-"), match.group(2)
-            if value is None and name not in _SWITCHES and at < len(argv):
+            name, value = _SHORT.get(match.group(1), plain(match.group(1))), match.group(2)
+            if value is None and not _is_switch(launcher, name) and at < len(argv):
                 value, at = argv[at], at + 1
             options[name] = value or ""
     return Command(
@@ -173,3 +266,7 @@ def _launcher(
         program=at if at < len(argv) else None,
         is_module=is_module,
     )
+
+
+def _is_switch(launcher: LauncherName, name: str) -> bool:
+    return name in _SWITCHES or LAUNCHERS[launcher].options.get(name) == SWITCH

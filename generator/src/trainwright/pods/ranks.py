@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from trainwright.pods import command as commands
@@ -57,7 +57,31 @@ def _told(pod: Pod, env: Mapping[str, str], node_rank: int | None) -> Process:
 
 
 def _launched(pod: Pod, command: Command, pods: int) -> tuple[Process, ...]:
-    """The processes that torchrun, or our own entrypoint, starts in a pod."""
+    """The processes that a launcher starts in a pod."""
+    found = _GROUPS.get(command.launcher, _group_of_torchrun)(pod, command, pods)
+    return tuple(
+        Process(
+            pod=pod.name,
+            local_rank=local,
+            rank=None if found.node_rank is None else found.node_rank * found.procs + local,
+            world_size=found.nodes * found.procs,
+            node_rank=found.node_rank,
+        )
+        for local in range(found.procs)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """How many nodes a launcher counts on, how many processes it starts, and which node it is."""
+
+    nodes: int
+    procs: int
+    node_rank: int | None
+
+
+def _group_of_torchrun(pod: Pod, command: Command, pods: int) -> _Group:
+    """What torchrun, or our own entrypoint, reads."""
     own, env = command.launcher == "trainwright", dict(pod.env)
 
     def setting(name: str) -> str:
@@ -70,16 +94,37 @@ def _launched(pod: Pod, command: Command, pods: int) -> tuple[Process, ...]:
     count = _number(nodes) or pods  # "1:4" is a range: whoever is there takes part
     if nodes.isdigit() and setting("rdzv-backend") in _STATIC:
         node_rank = 0 if count == 1 else _node_rank(setting("node-rank"), env, own=own)
-    return tuple(
-        Process(
-            pod=pod.name,
-            local_rank=local,
-            rank=None if node_rank is None else node_rank * procs + local,
-            world_size=count * procs,
-            node_rank=node_rank,
-        )
-        for local in range(procs)
-    )
+    return _Group(count, procs, node_rank)
+
+
+def _group_of_accelerate(pod: Pod, command: Command, _pods: int) -> _Group:
+    """What `accelerate launch` is told: a configuration file of its own is not read here."""
+    nodes = _number(command.options.get("num-machines")) or 1
+    world = _number(command.options.get("num-processes")) or nodes * (_accelerators(pod) or 1)
+    node_rank: int | None = None
+    if command.options.get("rdzv-backend", "") in _STATIC:
+        node_rank = 0 if nodes == 1 else _number(command.options.get("machine-rank"))
+    return _Group(nodes, max(1, world // nodes), node_rank)
+
+
+def _group_of_deepspeed(pod: Pod, command: Command, pods: int) -> _Group:
+    """What DeepSpeed's launcher is told; `deepspeed` by itself knows one node only."""
+    rank = _number(command.options.get("node-rank"))
+    info = commands.read_world_info(command.options.get("world-info", ""))
+    if info:
+        rank = rank or 0
+        procs = list(info.values())[rank] if rank < len(info) else []
+        return _Group(len(info), max(1, len(procs)), rank)
+    options = command.options
+    count = options.get("num-gpus") or options.get("num-accelerators")
+    nodes = _number(options.get("num-nodes")) or (pods if "hostfile" in options else 1)
+    return _Group(nodes, _number(count) or _accelerators(pod) or 1, rank if nodes > 1 else 0)
+
+
+_GROUPS: Mapping[str, Callable[[Pod, Command, int], _Group]] = {
+    "accelerate": _group_of_accelerate,
+    "deepspeed": _group_of_deepspeed,
+}
 
 
 def _node_rank(written: str, env: Mapping[str, str], *, own: bool) -> int | None:

@@ -72,6 +72,9 @@ class Names:
 
     def _port_of(self, pod: Pod, name: str, port: int, around: Mapping[str, str]) -> str:
         """A port without its host: the master's, or one that the pod itself listens on."""
+        if name == "MAIN_PROCESS_PORT":  # accelerate's
+            master = around.get("MAIN_PROCESS_IP", "")
+            return str(self._port(master, port)) if master in self._pods else str(port)
         if name.endswith("MASTER_PORT"):
             own, any_other = name.replace("_PORT", "_ADDR"), "MASTER_ADDR"
             master = around.get(own) or around.get(any_other, "")

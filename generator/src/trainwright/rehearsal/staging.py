@@ -21,6 +21,12 @@ from trainwright.rehearsal.volumes import StagedFile, Volumes
 MARK = "TRAINWRIGHT_REHEARSAL"  # in the env of every process, however far it strays
 REPORTS = "TRAINWRIGHT_REPORT_DIR"
 COORDINATOR = "TRAINWRIGHT_COORDINATOR_PORT"  # another one in every rehearsal on this machine
+# What launchers are modules of.
+_MODULES: Mapping[str, str] = {
+    "torchrun": "torch",
+    "accelerate": "accelerate",
+    "deepspeed": "deepspeed",
+}
 _SHORTEST_SECRET = 4  # characters; hiding shorter ones would only garble the output
 
 _Item = TypeVar("_Item")
@@ -286,8 +292,8 @@ class _Staged:
     def modules(self) -> Iterator[str]:
         """What the interpreter has to be able to import before anything is started."""
         command = self._command
-        if command.launcher == "torchrun":
-            yield "torch"
+        if command.launcher in _MODULES:
+            yield _MODULES[command.launcher]
         if command.launcher == "trainwright":
             yield RUNTIME[-1]
         if command.is_module and command.program is not None:

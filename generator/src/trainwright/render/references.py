@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from functools import cache
 from posixpath import join
 from typing import TypeAlias
@@ -17,6 +18,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import Unsupported
 from trainwright.model import Checkpoint, Data, Environment, Job, spelled
+from trainwright.pods.command import MeetingPlace
 from trainwright.pods.references import (
     REFERENCES,
     NotKnown,
@@ -102,6 +104,17 @@ def _checkpoints(job: Job, name: str) -> RunFact:
     if job.checkpoint is None:
         return NotKnown("the job has no checkpoint", "Set checkpoint, or write the folder.")
     return checkpoint_folder(job, job.checkpoint, name)
+
+
+def meeting_place(job: Job, environment: Environment, name: str) -> MeetingPlace | None:
+    """Where the nodes meet, in words of a command line; None where the target cannot say it."""
+    found = TARGETS[job.target].meeting(job, environment, name)
+    words = [
+        _written(fact)
+        for fact in (found.address, found.port, found.node_rank)
+        if not isinstance(fact, NotKnown)
+    ]
+    return MeetingPlace(*words) if len(words) == len(fields(MeetingPlace)) else None
 
 
 def checkpoint_folder(job: Job, checkpoint: Checkpoint, name: str) -> str:

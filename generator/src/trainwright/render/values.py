@@ -39,7 +39,9 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         **_pod_metadata(job, environment),
         "image": _image(job),
         "imagePullSecrets": [{"name": secret} for secret in job.image.pull_secrets],
-        "command": command.command_line(job),
+        "command": command.command_line(
+            job, place=references.meeting_place(job, environment, name)
+        ),
         "args": [*job.entrypoint.args, *flag_arguments(job.flags, job.flag_style)],
         "env": dict(sorted({**_variables(job, name), **variables.literals(job.env)}.items())),
         **variables.sourced(job.env),
@@ -231,7 +233,10 @@ def _image(job: Job) -> dict[str, Data]:
 
 
 def _variables(job: Job, name: str) -> dict[str, str]:
-    return {**dict(_of_the_runtime(job, name)), **_of_trackers(job, name)}
+    found = {**dict(_of_the_runtime(job, name)), **_of_trackers(job, name)}
+    if job.launcher == "accelerate" and not job.resources.gpu and not job.entrypoint.argv:
+        found["ACCELERATE_USE_CPU"] = "true"  # or each process believes that it is alone
+    return found
 
 
 def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:

@@ -26,6 +26,7 @@ from trainwright.model import (
 )
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.flags import misplaced
+from trainwright.pods.launchers import LAUNCHERS
 from trainwright.pointer import Pointer
 from trainwright.specs import allowed, containers, convert, fabrics, files, pod_parts, pod_patch
 from trainwright.specs.load import LoadedEnvironment
@@ -127,6 +128,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _grace(job, spec)
     yield from _preflight(job, spec)
     yield from _flags(job, spec)
+    yield from _launcher_options(job, spec)
     yield from _host_network(job, spec)
     yield from allowed.problems(spec, environment)
     yield from pod_parts.problems(_pod_parts(spec), spec, environment.kubernetes_version)
@@ -354,6 +356,21 @@ def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
         message = "preflight is the entrypoint's, and this job does not start it"
         remedy = "Use launcher: trainwright without entrypoint.argv, or remove preflight."
         yield _at(dx.CONTRADICTION, spec, Pointer("/preflight"), message, remedy=remedy)
+
+
+def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
+    launcher = LAUNCHERS[job.launcher]
+    if job.launcher_options and (job.entrypoint.argv or not launcher.options):
+        what = "entrypoint.argv starts" if job.entrypoint.argv else "plain python has"
+        message = f"launcherOptions are those of a launcher, and {what} none"
+        remedy = "Write them into entrypoint.argv, or choose a launcher."
+        yield _at(dx.CONTRADICTION, spec, Pointer("/launcherOptions"), message, remedy=remedy)
+        return
+    for name, value in job.launcher_options.items():
+        message, remedy = launcher.problem(name, value)
+        if message:
+            at = Pointer.of("launcherOptions", name)
+            yield dx.CONTRADICTION.at(spec.key_origin(at), message, remedy=remedy, path=at)
 
 
 def _flags(job: Job, spec: Layered) -> Iterator[Finding]:

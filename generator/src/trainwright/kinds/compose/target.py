@@ -10,10 +10,18 @@ from collections.abc import Iterator, Mapping
 from trainwright import quantity
 from trainwright.kinds import indexed
 from trainwright.kinds.compose import KIND
-from trainwright.kinds.target import Deviation, Meeting, Target, Unsupported, one_process
+from trainwright.kinds.target import (
+    Deviation,
+    Meeting,
+    Target,
+    Unsupported,
+    one_process,
+    own_rendezvous,
+)
 from trainwright.model import GIVEN, Data, Environment, Job, ValueFrom, Volume, spelled
 from trainwright.pods import command
 from trainwright.pods.flags import flag_words
+from trainwright.pods.launchers import own_options
 from trainwright.pointer import Pointer
 
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
@@ -87,6 +95,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "Remove it (maxDuration: null), and stop the run yourself.",
         )
     yield from one_process(job)
+    yield from own_rendezvous(job, "one machine meets itself")
     yield from _unsupported_devices(job)
     yield from _unsupported_mounts(job)
     yield from _unsupported_variables(job)
@@ -230,6 +239,7 @@ def _expansions(job: Job) -> Iterator[Unsupported]:
         if isinstance(value, str)
     ]
     words += [(Pointer("/entrypoint/args"), word) for word in job.entrypoint.args]
+    words += [(Pointer("/launcherOptions"), word) for word in own_options(job)]
     for flag, value in job.flags.items():
         at = Pointer.of("flags", flag)
         words += [(at, word) for word in flag_words(flag, value, job.flag_style)]

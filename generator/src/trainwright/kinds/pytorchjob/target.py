@@ -14,8 +14,10 @@ from trainwright.kinds.target import (
     Meeting,
     Target,
     Unsupported,
+    fixed_nodes,
     image_volumes,
     one_process,
+    own_rendezvous,
     sidecars,
 )
 from trainwright.model import Data, Elastic, Environment, Job
@@ -95,6 +97,9 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     yield from queueing.unsuspendable(job, environment)
     yield from _newer_than_its_pods(job, environment)
     yield from one_process(job)
+    yield from fixed_nodes(job)
+    if job.elastic:
+        yield from own_rendezvous(job, "elasticPolicy has the rendezvous of an elastic job")
     if _split(job):
         yield from queueing.ungroupable(job, environment)
     if job.elastic and job.launcher == "python" and not job.entrypoint.argv:

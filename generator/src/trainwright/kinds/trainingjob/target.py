@@ -15,19 +15,26 @@ from trainwright.kinds.target import (
     Meeting,
     Target,
     Unsupported,
+    fixed_nodes,
     image_volumes,
     one_process,
+    own_rendezvous,
     sidecars,
 )
 from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
 from trainwright.pods.flags import flag_words
+from trainwright.pods.launchers import own_options
 from trainwright.pods.references import NotKnown
 from trainwright.pointer import Pointer
 
 # The operator joins the arguments by spaces into one bash line, so quoting is lost.
 SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+# Launchers that start the processes of a node themselves, and so in place of the agent.
+_LAUNCHERS = ("torchrun", *indexed.NUMBERED)
 
 
 def _sizes(job: Job) -> tuple[int, int]:
@@ -40,7 +47,7 @@ def injects(job: Job) -> bool:
     """Whether Lattice starts its agent: without it no rendezvous environment is set at all."""
     if job.lattice.inject is not None:
         return job.lattice.inject
-    own_launcher = job.launcher == "torchrun" and not job.entrypoint.argv
+    own_launcher = job.launcher in _LAUNCHERS and not job.entrypoint.argv
     return not own_launcher and (_sizes(job)[1] > 1 or job.procs_per_node > 1)
 
 
@@ -110,6 +117,9 @@ def _longest_suffix(job: Job) -> str:
 
 
 def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    yield from fixed_nodes(job)
+    if _rendezvous(job, environment):
+        yield from own_rendezvous(job, "environment.yaml has the rendezvous of a TrainingJob")
     if job.queue:
         yield Unsupported(
             Pointer("/queue"),
@@ -153,6 +163,11 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         )
     yield from sidecars(job, "the pods of a TrainingJob")
     yield from image_volumes(job, "the pods of a TrainingJob")
+    yield from _apart(job, rendezvous)
+
+
+def _apart(job: Job, rendezvous: str) -> Iterator[Unsupported]:
+    """What keeps the nodes from finding each other; `rendezvous` is the environment's own."""
     many = _sizes(job)[1] > 1
     if many and not injects(job) and job.launcher == "torchrun" and not rendezvous:
         yield Unsupported(
@@ -160,7 +175,15 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "torchrun needs a rendezvous endpoint, and a TrainingJob without the agent has none",
             "Set targets.trainingjob.rendezvous in environment.yaml, or lattice.inject: true.",
         )
-    if injects(job):
+    numbered = job.launcher in indexed.NUMBERED and not job.entrypoint.argv
+    if numbered and (many or injects(job)):
+        yield Unsupported(
+            Pointer("/launcher"),
+            f"{job.launcher} has to be told where the nodes meet, and those of a TrainingJob agree "
+            "on it when they start",
+            "Use launcher trainwright or torchrun, or target pytorchjob.",
+        )
+    elif injects(job):
         yield from _unquotable(job)
     else:
         yield from one_process(job)
@@ -176,6 +199,7 @@ def _unquotable(job: Job) -> Iterator[Unsupported]:
     entry = job.entrypoint
     words = [(Pointer("/entrypoint"), word) for word in (*entry.argv, entry.script, entry.module)]
     words += [(Pointer("/entrypoint/args"), word) for word in job.entrypoint.args]
+    words += [(Pointer("/launcherOptions"), word) for word in own_options(job)]
     for flag, value in job.flags.items():
         at = Pointer.of("flags", flag)
         words += [(at, word) for word in flag_words(flag, value, job.flag_style)]

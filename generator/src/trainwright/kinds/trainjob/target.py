@@ -48,17 +48,16 @@ def _lent(job: Job, environment: Environment) -> bool:
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     options = environment.targets[job.target]
     variables: dict[str, Data] = {}
-    if job.launcher == "python" or job.entrypoint.argv:
+    if job.launcher in ("python", *indexed.NUMBERED) or job.entrypoint.argv:
         variables = indexed.variables(job, indexed.first_pod(name))
         # Trainer gives the container all of torchrun's variables itself, and refuses them here.
         for part in ("env", "fieldEnv"):
-            own = variables[part]
+            own = variables.get(part, {})
             variables[part] = {k: v for k, v in own.items() if not k.startswith("PET_")}
     gang = queueing.pod_group(job, environment, name)
     return {
         "nodes": job.nodes,
         "nprocPerNode": str(job.procs_per_node),
-        "command": command.command_line(job),
         **variables,
         "restartPolicy": command.restart_policy(job),
         "runPolicy": indexed.run_policy(job, environment, job.retries),

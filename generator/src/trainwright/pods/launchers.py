@@ -1,0 +1,223 @@
+"""What starts the processes of a node: the options of each launcher, and who decides them.
+
+The options are those of torch 2.13 (torch.distributed.run), accelerate 1.15 (accelerate launch),
+DeepSpeed 0.19 (deepspeed.launcher.launch) and our own entrypoint; tests hold them against the
+parsers themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from trainwright.model import Data, Job
+
+SWITCH, TEXT, INTEGER, NUMBER = "a switch", "text", "a whole number", "a number"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launcher:
+    """A launcher of processes. `options` are what a job may set, by name with dashes, and what
+    each takes: a sort of value, or words of which it takes one. `decided` are those that follow
+    from fields of the job, which are named. `separator` is what stands between words of a name.
+    """
+
+    name: str
+    options: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    decided: Mapping[str, str] = field(default_factory=dict)
+    separator: str = "-"
+
+    def words(self, options: Mapping[str, Data]) -> Iterator[str]:
+        """Options as arguments, sorted by name."""
+        for name in sorted(options):
+            value, written = options[name], plain(name).replace("-", self.separator)
+            if self.options.get(plain(name)) != SWITCH:
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                yield f"--{written}={text}"
+            elif value:
+                yield f"--{written}"
+
+    def problem(self, name: str, value: Data) -> tuple[str, str]:
+        """What is wrong with an option, and what to do; nothing where it is right."""
+        option = plain(name)
+        if option in self.decided:
+            by = self.decided[option]
+            return f"{name} of {self.name} follows from {by}", f"Remove it; set {by}."
+        takes = self.options.get(option)
+        if takes is None:
+            meant = get_close_matches(option, self.options, n=1)
+            hint = f"Did you mean {meant[0]}?" if meant else f"See `{self.name} --help`."
+            return f"{name} is not an option of {self.name}", hint
+        if not _fits(takes, value):
+            expected = takes if isinstance(takes, str) else f"one of {', '.join(takes)}"
+            return f"{name} of {self.name} takes {expected}", "Correct the value."
+        return "", ""
+
+
+def plain(name: str) -> str:
+    """The name of an option with dashes."""
+    return name.replace("_", "-")
+
+
+def _fits(takes: str | tuple[str, ...], value: Data) -> bool:
+    if takes == SWITCH:
+        return isinstance(value, bool)
+    if isinstance(takes, tuple):
+        return value in takes
+    if takes == INTEGER:
+        return str(value).removeprefix("-").isdecimal()
+    return takes != NUMBER or _is_number(str(value))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) == float(text)
+    except ValueError:
+        return False
+
+
+def _options(switches: str, texts: str, integers: str = "") -> dict[str, str | tuple[str, ...]]:
+    return {
+        **dict.fromkeys(texts.split(), TEXT),
+        **dict.fromkeys(integers.split(), INTEGER),
+        **dict.fromkeys(switches.split(), SWITCH),
+    }
+
+
+_MEETING = "the target, which knows where the nodes meet"
+_TRAINWRIGHT = Launcher(
+    name="trainwright",
+    options={
+        "recovery": ("none", "restart"),
+        "max-restarts": INTEGER,
+        "rendezvous-timeout": NUMBER,
+        "coordinator-port": INTEGER,
+        "log-format": ("text", "json"),
+    },
+    decided={
+        "backend": "backend",
+        "nproc-per-node": "procsPerNode",
+        "nnodes": "nodes",
+        "grace-period": "gracePeriod",
+        "preflight": "preflight",
+    },
+)
+# https://docs.pytorch.org/docs/stable/elastic/run.html
+_TORCHRUN = Launcher(
+    name="torchrun",
+    options={
+        **_options(
+            "run-path virtual-local-rank",
+            "rdzv-backend rdzv-endpoint rdzv-id rdzv-conf event-log-handler role log-dir redirects "
+            "tee local-ranks-filter duplicate-stdout-filters duplicate-stderr-filters local-addr "
+            "logs-specs signals-to-handle",
+            "max-restarts shutdown-timeout",
+        ),
+        "monitor-interval": NUMBER,
+        "start-method": ("spawn", "fork", "forkserver"),
+        "numa-binding": ("node", "socket", "exclusive", "core-complex"),
+    },
+    decided={
+        "nnodes": "nodes",
+        "nproc-per-node": "procsPerNode",
+        "node-rank": _MEETING,
+        "master-addr": _MEETING,
+        "master-port": _MEETING,
+        "standalone": "nodes",
+        "module": "entrypoint.module",
+        "no-python": "entrypoint.argv",
+    },
+)
+# https://huggingface.co/docs/accelerate/package_reference/cli#accelerate-launch
+_ACCELERATE = Launcher(
+    name="accelerate",
+    separator="_",
+    options=_options(
+        "quiet enable-cpu-affinity dynamo-use-fullgraph dynamo-use-dynamic "
+        "dynamo-use-regional-compilation use-deepspeed use-fsdp use-parallelism-config "
+        "use-megatron-lm same-network downcast-bf16 fp8-use-autocast-during-eval debug",
+        "config-file mixed-precision dynamo-backend dynamo-mode gpu-ids tee log-dir role "
+        "rdzv-backend rdzv-conf main-training-function deepspeed-config-file "
+        "offload-optimizer-device offload-param-device offload-optimizer-nvme-path "
+        "offload-param-nvme-path gradient-clipping zero3-init-flag zero3-save-16bit-model "
+        "deepspeed-moe-layer-cls-names fsdp-version fsdp-offload-params "
+        "fsdp-sharding-strategy fsdp-reshard-after-forward fsdp-auto-wrap-policy "
+        "fsdp-transformer-layer-cls-to-wrap fsdp-backward-prefetch fsdp-state-dict-type "
+        "fsdp-forward-prefetch fsdp-use-orig-params fsdp-cpu-ram-efficient-loading "
+        "fsdp-sync-module-states fsdp-activation-checkpointing "
+        "fsdp-activation-checkpointing-offload megatron-lm-use-custom-fsdp "
+        "megatron-lm-no-load-optim megatron-lm-eod-mask-loss "
+        "megatron-lm-overlap-cpu-optimizer-d2h-h2d megatron-lm-no-save-optim "
+        "megatron-lm-optimizer-cpu-offload megatron-lm-use-precision-aware-optimizer "
+        "megatron-lm-sequence-parallelism megatron-lm-recompute-activations "
+        "megatron-lm-use-distributed-optimizer megatron-lm-gradient-clipping "
+        "megatron-lm-recompute-granularity megatron-lm-recompute-method "
+        "megatron-lm-attention-backend megatron-lm-attention-dropout "
+        "megatron-lm-hidden-dropout megatron-lm-attention-softmax-in-fp32 "
+        "megatron-lm-calculate-per-token-loss megatron-lm-use-rotary-position-embeddings "
+        "fp8-backend fp8-format fp8-amax-compute-algo fp8-override-linear-precision "
+        "fp8-opt-level fp8-enable-fsdp-float8-all-gather fp8-pad-inner-dim "
+        "parallelism-config-cp-backend parallelism-config-cp-comm-strategy "
+        "parallelism-config-sp-backend parallelism-config-sp-seq-length-is-variable "
+        "parallelism-config-sp-attn-implementation parallelism-config-sp-seq-length "
+        "monitor-interval",
+        "num-cpu-threads-per-process max-restarts zero-stage gradient-accumulation-steps "
+        "fsdp-min-num-params fp8-margin fp8-interval fp8-amax-history-len "
+        "parallelism-config-dp-replicate-size parallelism-config-dp-shard-size "
+        "parallelism-config-tp-size parallelism-config-cp-size parallelism-config-sp-size "
+        "megatron-lm-tp-degree megatron-lm-pp-degree megatron-lm-num-micro-batches "
+        "megatron-lm-decoder-last-pipeline-num-layers megatron-lm-recompute-num-layers "
+        "megatron-lm-expert-model-parallel-size megatron-lm-context-parallel-size "
+        "megatron-lm-expert-tensor-parallel-size",
+    ),
+    decided={
+        "num-machines": "nodes",
+        "num-processes": "nodes and procsPerNode",
+        "multi-gpu": "nodes and procsPerNode",
+        "machine-rank": _MEETING,
+        "main-process-ip": _MEETING,
+        "main-process-port": _MEETING,
+        "cpu": "resources.gpu",
+        "module": "entrypoint.module",
+        "no-python": "entrypoint.argv",
+        "deepspeed-multinode-launcher": "the target, whose pods have no ssh",
+        "deepspeed-hostfile": "the target, whose pods have no ssh",
+    },
+)
+# deepspeedai/DeepSpeed@v0.19.8:deepspeed/launcher/launch.py, which the command `deepspeed` starts
+# on each node, by ssh unless there is one node alone.
+_DEEPSPEED = Launcher(
+    name="deepspeed",
+    separator="_",
+    options={
+        **_options(
+            "no-local-rank bind-cores-to-rank quiet",
+            "enable-each-rank-log bind-core-list",
+        ),
+        "log-level": ("debug", "info", "warning", "error", "critical"),
+    },
+    decided={
+        **dict.fromkeys(("num-nodes", "force-multi"), "nodes"),
+        **dict.fromkeys(("num-gpus", "num-accelerators"), "procsPerNode"),
+        **dict.fromkeys(("node-rank", "master-addr", "master-port"), _MEETING),
+        **dict.fromkeys(("world-info", "hostfile", "include", "exclude"), "nodes and procsPerNode"),
+        **dict.fromkeys(
+            ("launcher", "launcher-args", "no-ssh", "no-ssh-check", "ssh-port", "venv-script"),
+            "the target, whose pods have no ssh",
+        ),
+        "module": "entrypoint.module",
+        "no-python": "entrypoint.argv",
+        "save-pid": "the target, where no other program looks for it",
+        "autotuning": "entrypoint.argv",
+    },
+)
+LAUNCHERS: Mapping[str, Launcher] = {
+    launcher.name: launcher
+    for launcher in (_TRAINWRIGHT, _TORCHRUN, Launcher(name="python"), _ACCELERATE, _DEEPSPEED)
+}
+
+
+def own_options(job: Job) -> tuple[str, ...]:
+    """The words of the launcher's options that a job sets."""
+    return tuple(LAUNCHERS[job.launcher].words(job.launcher_options))

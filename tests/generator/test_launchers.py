@@ -1,0 +1,338 @@
+"""Launchers and their options: held against their own parsers, on every target, and started."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from repository import Repository
+from trainwright.equivalence import NormalForm, normal_form
+from trainwright.kinds import TARGETS
+from trainwright.model import Manifest
+from trainwright.pods import command
+from trainwright.pods.launchers import INTEGER, LAUNCHERS, NUMBER, SWITCH, plain
+from trainwright.specs import yamlio
+
+ENVIRONMENT = """\
+apiVersion: trainwright.io/v1alpha1
+kind: Environment
+namespace: training
+kubernetes: {version: "1.34"}
+podSecurity: baseline
+pools: {gpu: {resource: nvidia.com/gpu}}
+targets:
+  pytorchjob: {version: "1.9"}
+  trainingjob: {}
+  trainjob: {version: "2.3"}
+  jobset: {}
+  job: {}
+  compose: {}
+"""
+JOB = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: llm
+image: {repository: registry.example.com/ml/train, tag: "1.0"}
+entrypoint: {script: train.py}
+flags: {lr: 0.1}
+resources: {cpu: "1", memory: 1Gi}
+maxDuration: null
+"""
+SEVERAL = ("pytorchjob", "trainjob", "jobset", "job")
+
+
+def _written(repository: Repository, target: str, text: str) -> None:
+    repository.write("prod/environment.yaml", ENVIRONMENT)
+    repository.write("prod/jobs/llm.yaml", f"{JOB}target: {target}\n{text}")
+
+
+def _rendered(repository: Repository, target: str, text: str) -> NormalForm:
+    _written(repository, target, text)
+    done = repository.run("render", "prod")
+    assert done.exit_code == 0, done.output
+    folder = repository.root / "environments/prod/rendered/llm"
+    envelope = TARGETS[target].envelope or dict
+    manifests = tuple(
+        Manifest(body=envelope(body), path=path.name)
+        for path in sorted(folder.glob("*.yaml"))
+        if path.name != "values.yaml"
+        for body in yamlio.load_rendered(path.read_text(encoding="utf-8"))
+    )
+    name = json.loads((folder / "run.lock").read_text(encoding="utf-8"))["object"]
+    return normal_form(manifests, name)
+
+
+def _command(repository: Repository) -> list[str]:
+    path = repository.root / "environments/prod/rendered/llm/values.yaml"
+    found: list[str] = yaml.safe_load(path.read_text(encoding="utf-8"))["command"]
+    return found
+
+
+# --- the options are those of the parsers --------------------------------------------------------
+
+
+def _of_parser(actions: Iterable[argparse.Action]) -> dict[str, Any]:
+    """What each long option takes, by its name with dashes."""
+    found: dict[str, Any] = {}
+    for action in actions:
+        for option in action.option_strings:
+            if option.startswith("--") and option != "--help":
+                found[plain(option[2:])] = SWITCH if action.nargs == 0 else action
+    return found
+
+
+def _agrees(launcher: str, actions: Iterable[argparse.Action], *, foreign: str = "") -> None:
+    known, parsed = LAUNCHERS[launcher], _of_parser(actions)
+    others = {name for name in parsed if name.startswith(tuple(foreign.split()) or "\0")}
+    assert set(known.options) | (set(known.decided) & set(parsed)) == set(parsed) - others
+    for name, takes in known.options.items():
+        action = parsed[name]
+        assert (takes == SWITCH) == (action == SWITCH), name
+        if action != SWITCH:
+            assert not isinstance(takes, tuple) or set(takes) <= set(action.choices or takes), name
+            assert (action.type is int) <= (takes == INTEGER), name
+            assert (action.type is float) <= (takes in (NUMBER, "text")), name
+
+
+def test_options_of_torchrun() -> None:
+    run = pytest.importorskip("torch.distributed.run")
+    actions = run.get_args_parser()._actions
+    # every option also has a spelling with underscores, and -m, -t and -r have a long one
+    _agrees("torchrun", actions)
+    assert set(LAUNCHERS["torchrun"].decided) <= set(_of_parser(actions))
+
+
+def test_options_of_accelerate() -> None:
+    launch = pytest.importorskip("accelerate.commands.launch")
+    actions = launch.launch_command_parser()._actions
+    # what is for TPU pods, SageMaker, mpirun and ssh has no place in a container of a job
+    foreign = "tpu no-tpu vm env aws mpirun deepspeed-exclusion deepspeed-inclusion"
+    _agrees("accelerate", actions, foreign=foreign)
+    assert set(LAUNCHERS["accelerate"].decided) <= set(_of_parser(actions))
+
+
+def test_options_of_the_entrypoint() -> None:
+    options = pytest.importorskip("trainwright_runtime.options")
+    actions = options.argument_parser({})._actions
+    _agrees("trainwright", actions)
+
+
+# --- on every target -----------------------------------------------------------------------------
+
+OPTIONS = {
+    "torchrun": "{max-restarts: 3, tee: '3', local_ranks_filter: '0', rdzv-conf: timeout=900}",
+    "accelerate": "{mixed_precision: bf16, dynamo-backend: inductor, debug: true}",
+    "deepspeed": "{no-local-rank: true, log_level: error}",
+    "trainwright": "{log-format: json, max-restarts: 2, recovery: restart}",
+}
+SHOWN = {
+    "torchrun": {"max-restarts": "3", "tee": "3", "local-ranks-filter": "0", "rdzv-conf": "timeout=900"},
+    "accelerate": {"mixed-precision": "bf16", "dynamo-backend": "inductor", "debug": ""},
+    "deepspeed": {"no-local-rank": "", "log-level": "error"},
+    "trainwright": {"log-format": "json", "max-restarts": "2", "recovery": "restart"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("launcher", OPTIONS)
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_each_pod_gets_its_ranks_and_options(
+    launcher: str, target: str, nodes: int, repository: Repository
+) -> None:
+    if nodes > 1 and target not in SEVERAL:
+        return
+    text = (
+        f"launcher: {launcher}\nlauncherOptions: {OPTIONS[launcher]}\nnodes: {nodes}\n"
+        "procsPerNode: 2\n"
+    )
+    if target == "trainingjob":
+        text += "lattice: {inject: false}\n"
+    found = _rendered(repository, target, text)
+    ranks = [
+        (p.rank, p.local_rank, p.world_size, p.meets_at)
+        for pod in found.pods
+        for p in pod.processes
+    ]
+    world = 2 * nodes
+    if (launcher, target) != ("torchrun", "compose"):  # --standalone has c10d
+        assert ranks == [(n, n % 2, world, "rank 0") for n in range(world)]
+    for pod in found.pods:
+        shown = {k: v for k, v in pod.program.options.items() if k in SHOWN[launcher]}
+        assert shown == SHOWN[launcher]
+        assert pod.program.launcher == launcher
+        assert (pod.program.path, pod.program.flags) == ("train.py", {"lr": ("0.1",)})
+
+
+@pytest.mark.parametrize("launcher", ["accelerate", "deepspeed", "torchrun"])
+def test_a_module_is_started(launcher: str, repository: Repository) -> None:
+    text = f"launcher: {launcher}\nentrypoint: {{script: null, module: a.b}}\nnodes: 2\n"
+    repository.write("base/jobs/half.yaml", JOB.replace("name: llm", "name: half"))
+    repository.write("prod/environment.yaml", ENVIRONMENT)
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: llm\nextends: base/half\n"
+    repository.write("prod/jobs/llm.yaml", f"{head}target: job\n{text}")
+    assert repository.run("render", "prod").exit_code == 0
+    found = command.parse((*_command(repository), "--x"))
+    assert found.is_module
+    assert (*_command(repository), "--x")[found.program or 0] == "a.b"
+
+
+def test_the_words_of_accelerate(repository: Repository) -> None:
+    _rendered(repository, "pytorchjob", "launcher: accelerate\nnodes: 2\nprocsPerNode: 4\n")
+    address = _command(repository)[6]
+    assert _command(repository) == [
+        "accelerate", "launch", "--num_machines=2", "--num_processes=8", "--multi_gpu",
+        "--machine_rank=$(RANK)", address, "--main_process_port=23456", "train.py",
+    ]  # fmt: skip
+    assert address.startswith("--main_process_ip=llm-")
+    assert address.endswith("-master-0")
+    options = "launcherOptions: {use-fsdp: true, fsdp_version: 2}\n"
+    _rendered(repository, "job", f"launcher: accelerate\nnodes: 2\n{options}")
+    words = _command(repository)
+    assert "--multi_gpu" not in words
+    assert {"--use_fsdp", "--fsdp_version=2", "--deepspeed_multinode_launcher=standard"} < {*words}
+
+
+@pytest.mark.parametrize("target", SEVERAL)
+def test_another_rendezvous_of_torchrun_is_at_rank_0(target: str, repository: Repository) -> None:
+    options = "launcherOptions: {rdzv-backend: c10d, rdzv-id: x}\n"
+    found = _rendered(repository, target, f"launcher: torchrun\nnodes: 2\n{options}")
+    assert [p.meets_at for pod in found.pods for p in pod.processes] == ["rank 0", "rank 0"]
+    assert [p.rank for pod in found.pods for p in pod.processes] == [None, None]
+    endpoint = "launcherOptions: {rdzv-backend: etcd-v2, rdzv-endpoint: 'etcd:2379'}\n"
+    _rendered(repository, target, f"launcher: torchrun\nnodes: 2\n{endpoint}")
+    assert [w for w in _command(repository) if "endpoint" in w] == ["--rdzv-endpoint=etcd:2379"]
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "reported"),
+    [
+        ("job", "launcher: torchrun\nlauncherOptions: {nnodes: 2}",
+         "nnodes of torchrun follows from nodes"),
+        ("job", "launcher: torchrun\nlauncherOptions: {max_restart: 2}",
+         "max_restart is not an option of torchrun\n"),
+        ("job", "launcher: torchrun\nlauncherOptions: {max-restarts: many}",
+         "max-restarts of torchrun takes a whole number"),
+        ("job", "launcher: torchrun\nlauncherOptions: {start-method: thread}",
+         "start-method of torchrun takes one of spawn, fork, forkserver"),
+        ("job", "launcher: accelerate\nlauncherOptions: {main_process_port: 1}",
+         "main_process_port of accelerate follows from the target"),
+        ("job", "launcher: accelerate\nlauncherOptions: {use_fsdp: 'yes'}",
+         "use_fsdp of accelerate takes a switch"),
+        ("job", "launcher: deepspeed\nlauncherOptions: {hostfile: /h}",
+         "hostfile of deepspeed follows from nodes and procsPerNode"),
+        ("job", "launcherOptions: {preflight: shm}", "preflight of trainwright follows from preflight"),
+        ("job", "launcher: python\nlauncherOptions: {a: 1}", "plain python has none"),
+        ("pytorchjob", "launcher: accelerate\nelastic: {minNodes: 1, maxNodes: 2}",
+         "accelerate starts a fixed number of nodes"),
+        ("pytorchjob",
+         "launcher: torchrun\nlauncherOptions: {rdzv-backend: c10d}\nelastic: {minNodes: 1, maxNodes: 2}",
+         "rdzv-backend has no effect here: elasticPolicy"),
+        ("compose", "launcher: torchrun\nlauncherOptions: {rdzv-id: a}",
+         "rdzv-id has no effect here: one machine meets itself"),
+        ("trainingjob", "launcher: deepspeed\nnodes: 2",
+         "deepspeed has to be told where the nodes meet"),
+        ("trainingjob", "launcher: accelerate\nlattice: {inject: true}",
+         "accelerate has to be told where the nodes meet"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused(
+    target: str, text: str, reported: str, repository: Repository
+) -> None:
+    _written(repository, target, f"{text}\n")
+    done = repository.run("check", "prod")
+    assert done.exit_code == 1, done.output
+    assert reported in done.stdout
+
+
+def test_an_unknown_option_is_at_its_line(repository: Repository) -> None:
+    _written(repository, "job", "launcher: torchrun\nlauncherOptions:\n  max_restart: 2\n")
+    said = repository.run("check", "prod").stdout
+    assert "llm.yaml:12:3" in said
+    assert "help: Did you mean max-restarts?" in said
+
+
+# --- reading them --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "launcher", "program", "options"),
+    [
+        ("accelerate launch --multi_gpu --num_processes 8 -m a.b --x 1", "accelerate", "a.b",
+         {"multi-gpu": "", "num-processes": "8"}),
+        ("accelerate-launch --config_file c.yaml train.py", "accelerate", "train.py",
+         {"config-file": "c.yaml"}),
+        ("/opt/bin/accelerate launch train.py --num_processes 3", "accelerate", "train.py", {}),
+        ("python -m accelerate.commands.launch --use_fsdp t.py", "accelerate", "t.py", {"use-fsdp": ""}),
+        ("deepspeed --num_gpus=8 --no_ssh --module a.b", "deepspeed", "a.b",
+         {"num-gpus": "8", "no-ssh": ""}),
+        ("deepspeed -H hosts train.py --deepspeed ds.json", "deepspeed", "train.py", {"hostfile": "hosts"}),
+        ("python -m deepspeed.launcher.launch --world_info=e30= t.py", "deepspeed", "t.py",
+         {"world-info": "e30="}),
+        ("torchrun -t 3 --virtual-local-rank -m --nnodes 2 a.b", "torchrun", "a.b",
+         {"tee": "3", "virtual-local-rank": "", "nnodes": "2"}),
+        ("accelerate config", "none", None, {}),
+    ],
+)  # fmt: skip
+def test_command_lines_are_read(
+    line: str, launcher: str, program: str | None, options: dict[str, str]
+) -> None:
+    argv = tuple(line.split())
+    found = command.parse(argv)
+    assert (found.launcher, dict(found.options)) == (launcher, options)
+    assert (found.program is not None and argv[found.program]) == (program or False)
+
+
+# --- and started ---------------------------------------------------------------------------------
+
+STARTED = {
+    "accelerate": """\
+import accelerate, torch
+running = accelerate.Accelerator()
+total = running.reduce(torch.tensor([float(running.process_index + 1)], device=running.device))
+print(f"process {running.process_index} of {running.num_processes}: {total.item():g}", flush=True)
+running.wait_for_everyone()
+running.end_training()
+""",
+    "torchrun": """\
+import torch, torch.distributed as group
+group.init_process_group("gloo")
+total = torch.tensor([float(group.get_rank() + 1)])
+group.all_reduce(total)
+print(f"process {group.get_rank()} of {group.get_world_size()}: {total.item():g}", flush=True)
+group.destroy_process_group()
+""",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("launcher", "options"),
+    [("accelerate", "{mixed_precision: 'no'}"), ("torchrun", "{rdzv-backend: c10d, tee: '3'}")],
+)
+def test_processes_of_two_nodes_meet(
+    launcher: str, options: str, repository: Repository, tmp_path: Path
+) -> None:
+    pytest.importorskip(launcher if launcher == "accelerate" else "torch")
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text(STARTED[launcher], encoding="utf-8")
+    text = f"launcher: {launcher}\nlauncherOptions: {options}\nnodes: 2\n"
+    _written(repository, "pytorchjob", text)
+    done = subprocess.run(
+        [sys.executable, "-m", "trainwright", "run", "prod/llm", "--root", str(code)],
+        cwd=repository.root, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "process 0 of 2: 3" in done.stdout + done.stderr
+    assert "process 1 of 2: 3" in done.stdout + done.stderr
