@@ -12,6 +12,7 @@ import yaml
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportOptions, run
 from trainwright.importing.convert import Imported
+from trainwright.kinds.reading import Loss
 from trainwright.specs.merge import merge
 
 HERE = Path(__file__).parent
@@ -213,3 +214,20 @@ def test_two_workloads_share_a_fetched_secret(tmp_path: Path) -> None:
     specs = [one.spec["secrets"]["HF_TOKEN"] for one, _ in done.imported]
     assert specs == [{"external": {"store": "vault", "key": "ml/hf"}}] * 2
     assert found.beside == []
+
+
+def test_files_keep_their_permissions_and_unmounted_keys_are_named(tmp_path: Path) -> None:
+    volumes = """
+    {spec: {template: {spec: {volumes: [
+      {name: code, configMap: {name: code, items: [{key: run.sh, path: run.sh, mode: 493}]}},
+    ]}}}}
+    """
+    job = _changed(JOB, volumes)
+    job["spec"]["template"]["spec"]["containers"][0]["command"] = ["bash", "/code/run.sh", "--a=b"]
+    config = _changed(CONFIG, "{data: {train.py: null, run.sh: 'echo hi', other.sh: 'echo no'}}")
+    one, beside = imported(tmp_path, job, config)
+    assert beside == []
+    assert one.spec["files"] == {"/code/run.sh": {"content": "echo hi", "mode": "0755"}}
+    (other,) = [left for left in one.left if "other.sh" in left.field]
+    assert (other.why, other.severity) == ("no container mounts it", Loss.COSMETIC)
+    assert not [left for left in one.left if "mode" in left.field]

@@ -145,6 +145,22 @@ def _config(mount: Mount) -> str:
 
 def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
     """The files of configs that are among the manifests, by path: their text, or else a digest."""
+    for path, found, _ in _mounted(pod, configs):
+        yield path, file_digest(found) if isinstance(found, bytes) else found
+
+
+def modes(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
+    """The permissions of these files, in octal, where they are not those that files have anyhow."""
+    for path, _, mode in _mounted(pod, configs):
+        if isinstance(mode, int) and mode != _MODE:
+            yield path, f"{mode:04o}"
+
+
+_MODE = 0o644  # https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/volume/
+
+
+def _mounted(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes, Data]]:
+    """Each file of the configs by path, with its permissions as they are written."""
     for mount in pod.mounts:
         data = configs.get(_config(mount), {})
         source = mount.source.get("configMap") or {}
@@ -152,9 +168,8 @@ def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
         for item in items:
             if mount.sub_path in ("", item["path"]) and item["key"] in data:
                 inside = "" if mount.sub_path else item["path"]
-                found = data[item["key"]]
-                shown = file_digest(found) if isinstance(found, bytes) else found
-                yield str(PurePosixPath(mount.path) / inside), shown
+                mode = item.get("mode", source.get("defaultMode"))
+                yield str(PurePosixPath(mount.path) / inside), data[item["key"]], mode
 
 
 def security(own: Mapping[str, Data], theirs: Mapping[str, Data]) -> dict[str, Data]:

@@ -54,9 +54,9 @@ class Pod:
     """One pod, whatever its operator calls it: the one with rank 0 is the first.
 
     `secrets` and `fields` are variables whose values the cluster has, by where it takes them.
-    `files` are those whose text is among the manifests. `resources` are in cores, bytes and
-    pieces. `init` are the containers that run before, in order; `sidecars` those that run
-    alongside the training until it ends.
+    `files` are those whose text is among the manifests, `modes` their permissions. `resources` are
+    in cores, bytes and pieces. `init` are the containers that run before, in order; `sidecars`
+    those that run alongside the training until it ends.
     """
 
     processes: tuple[Process, ...]
@@ -70,6 +70,7 @@ class Pod:
     resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     mounts: Mapping[str, Mount] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    modes: Mapping[str, str] = field(default_factory=dict)
     security: Mapping[str, Data] = field(default_factory=dict)
     restart: Restart
     grace_period: int
@@ -218,6 +219,7 @@ def _pod(pod: OperatedPod, processes: tuple[Process, ...], configs: Configs) -> 
             for path, source, mount in containers.mounts(pod, configs)
         },
         files=dict(containers.files(pod, configs)),
+        modes=dict(containers.modes(pod, configs)),
         security=containers.security(
             pod.security.get("container", {}), pod.security.get("pod", {})
         ),

@@ -114,14 +114,12 @@ def files(
     found: dict[str, Data] = {}
     for mount in pod.mounts:
         if config_of(mount) in configs:
-            mode = mapping(mount.source.get("configMap")).get("defaultMode")
-            own = {"mode": f"0{mode:o}"} if isinstance(mode, int) and mode != _MODE else {}
-            for path, text in containers.files(replace(pod, mounts=(mount,)), configs):
+            alone = replace(pod, mounts=(mount,))
+            modes = dict(containers.modes(alone, configs))
+            for path, text in containers.files(alone, configs):
+                own = {"mode": modes[path]} if path in modes else {}
                 found[path] = {"content": literal(text), **own}
     return found
-
-
-_MODE = 0o644
 
 
 # --- the script ----------------------------------------------------------------------------------
@@ -237,8 +235,9 @@ def _pod(
     if path not in known.files:
         return replace(known, secrets=secrets)
     files = {SCRIPT if name == path else name: text for name, text in known.files.items()}
+    modes = {name: mode for name, mode in known.modes.items() if name != path}  # it is only read
     program = replace(known.program, path=SCRIPT)
-    return replace(known, secrets=secrets, files=files, program=program)
+    return replace(known, secrets=secrets, files=files, modes=modes, program=program)
 
 
 def _said(

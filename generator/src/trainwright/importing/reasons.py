@@ -9,12 +9,13 @@ from functools import lru_cache
 
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
+from trainwright.groupkind import CONFIGMAP
 from trainwright.importing.accounting import Account
 from trainwright.importing.generated import is_generated
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import Loss, NotImported, Reason, shown
 from trainwright.kinds.target import Deviation
-from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Data, spelled
+from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spelled
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup
 
@@ -126,7 +127,7 @@ _DECIDED_BY = (
     (r"pods\.\d+\.restart", "retries"),
     (r"pods\.\d+\.grace_period", "gracePeriod"),
     (r"pods\.\d+\.mounts", "volumes"),
-    (r"pods\.\d+\.files", "files"),
+    (r"pods\.\d+\.(?:files|modes)", "files"),
     (r"pods\.\d+\.init\.", "initContainers"),
     (r"pods\.\d+\.sidecars\.", "sidecars"),
     (r"pods\.\d+\.env_from", "envFrom"),
@@ -212,7 +213,7 @@ class Reasons:
         yield from self._restarts(changed)
         if changed == ("suspended",) and self.rendered.get("queue"):
             yield Reason("", "Kueue admits what waits in its queues", Loss.COSMETIC)
-        if not changed and _OF_VOLUMES.match(at):
+        if not changed and (_OF_VOLUMES.match(at) or self._is_of_config(account)):
             yield Reason("", "no container mounts it", Loss.COSMETIC)
         yield from _matching(self.source.reasons, at)
         yield from (Reason("", why) for why in self._of_the_environment(changed))
@@ -238,6 +239,11 @@ class Reasons:
     def _meets(self, path: str) -> bool:
         """Whether a path is where processes meet, which wherever it was is the same for them."""
         return path.endswith(".meets_at") and self.rendered.get(path) == "rank 0"
+
+    def _is_of_config(self, account: Account) -> bool:
+        """Whether a value is a key of a ConfigMap that is there for its other keys."""
+        kind = Manifest(body=self.source.parts[account.part].body).group_kind
+        return kind == CONFIGMAP and account.pointer.startswith("/data/")
 
     def _places(self, account: Account) -> bool:
         """Whether a value belongs to a variable by which launchers find their ranks."""
@@ -272,7 +278,7 @@ class Reasons:
 # What a program needs to start and to train the same: everything else is how it is run.
 _NEEDED = re.compile(
     r"nodes$|elastic\.|pods\.\d+\.("
-    r"processes|program\.(?!options\.|unbuffered)|image$|env\.|secrets\.|fields\.|mounts\.|files\."
+    r"processes|program\.(?!options\.|unbuffered)|image$|env\.|secrets\.|fields\.|mounts\.|files\.|modes\."
     r"|resources\.limits\.[^.]*/|rest\.pod\.(hostNetwork|hostIPC|hostPID|resourceClaims)"
     r"|rest\.container\.(claims|workingDir|volumeDevices)|env_from|init\.|sidecars\.)"
 )
