@@ -196,6 +196,9 @@ def test_explain_of_what_is_not_there_names_what_comes_near(repository: Reposito
 
 @pytest.mark.parametrize("what", LISTS)
 def test_lists(repository: Repository, what: str) -> None:
+    repository.write(
+        "prod/objects/a.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+    )
     text = repository.run("list", what)
     assert text.exit_code == 0, text.output
     items = json.loads(repository.run("list", what, "-o", "json").stdout)["items"]

@@ -310,6 +310,23 @@ def test_a_reference_that_stands_before_its_variable_is_not_met() -> None:
     assert equivalence.differences(met, _of("one", _IP, _URL)) == ()
 
 
+def test_json_in_an_annotation_is_what_it_says() -> None:
+    """As the interfaces of GKE's networks, which every recipe lays out in another way."""
+    run = _run("prod/cifar10-cnn", "pytorchjob")
+
+    def annotated(text: str) -> NormalForm:
+        pods = tuple(replace(pod, annotations={"example.com/a": text}) for pod in run.pods)
+        return replace(run, pods=pods)
+
+    def differ(one: str, other: str) -> bool:
+        return bool(equivalence.differences(annotated(one), annotated(other)))
+
+    first = '[{"interfaceName": "eth0", "network": "default"}]'
+    assert not differ(first, '[\n {"network":"default","interfaceName":"eth0"}\n]\n')
+    assert differ(first, '[{"interfaceName": "eth1", "network": "default"}]')
+    assert differ("[a", "[ a")
+
+
 def test_differences_show_no_credential() -> None:
     token = "hf_" + "aB3" * 12
     for path in ("pods.*.env.HF_TOKEN", "pods.*.env.NOTE"):

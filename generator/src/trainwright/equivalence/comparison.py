@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
@@ -75,6 +76,16 @@ def _together(found: list[Difference], pods: int) -> Iterator[Difference]:
             yield difference
 
 
+def _canonical(annotation: str) -> str:
+    """An annotation as it is; of one that holds JSON, what it says and not how it is laid out."""
+    if not annotation.startswith(("[", "{")):
+        return annotation
+    try:
+        return json.dumps(json.loads(annotation), sort_keys=True)
+    except ValueError:
+        return annotation
+
+
 def values(run: NormalForm) -> dict[str, Data]:
     """Every scalar of a normal form by its dotted path; what is empty is not there."""
     return dict(_leaves(run, ""))
@@ -86,7 +97,9 @@ def _leaves(value: Data, path: str) -> Iterator[tuple[str, Data]]:
         for field in fields(value):
             yield from _leaves(getattr(value, field.name), f"{prefix}{field.name}")
     elif isinstance(value, Mapping):
-        for key, item in value.items():
+        annotations = path.rpartition(".")[2] == "annotations"
+        for key, written in value.items():
+            item = _canonical(written) if annotations and isinstance(written, str) else written
             # An empty mapping says something where a key is what counts: `emptyDir: {}`, a flag.
             if item in ({}, ()):
                 yield f"{prefix}{key}", True
