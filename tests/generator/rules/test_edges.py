@@ -682,3 +682,25 @@ def test_thousands_of_objects_are_looked_up_and_never_scanned() -> None:
     for manifest in around:
         list(rules.run(subject_of(manifest, environment(), None, around)))
     assert Counting.scans <= 6  # once an index, and the loop above
+
+
+# --- of templates, of older versions, and of what people apply by hand --------------------------
+
+UNLABELLED = "{spec: {replicatedJobs: [{name: launcher}, {name: worker}]}}"
+
+
+@pytest.mark.parametrize(
+    ("rule", "manifest", "wrong"),
+    [
+        ("TW501", "kind: Job\nmetadata: {name: a, generateName: a-}", False),
+        ("TW501", "kind: Job\nmetadata: {generateName: a-}", True),
+        ("TW208", f"kind: TrainingRuntime\nspec: {{mlPolicy: {{mpi: {{}}}}, template: {UNLABELLED}}}", False),
+        ("TW208", f"kind: TrainingRuntime\nspec: {{mlPolicy: {{torch: {{}}}}, template: {UNLABELLED}}}", True),
+        ("TW709", "kind: Job\nspec: {template: {spec: {containers: [{name: a, image: '${IMAGE_URI}'}]}}}", False),
+        ("TW709", "kind: Job\nspec: {template: {spec: {containers: [{name: a, image: a}]}}}", True),
+    ],
+)  # fmt: skip
+def test_what_public_manifests_have_is_no_false_alarm(
+    rule: str, manifest: str, wrong: bool
+) -> None:
+    assert bool(hits(rule, manifest)) is wrong

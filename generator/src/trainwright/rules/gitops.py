@@ -29,7 +29,8 @@ _EXPIRING = tuple(kind for kind in SERVED.values() if kind.expires)
 
 
 def _g01(subject: Subject) -> Iterator[Hit]:
-    if "generateName" in subject.metadata or not subject.metadata.get("name"):
+    # Where both are there the name counts.
+    if not subject.metadata.get("name"):
         yield Hit("/metadata", "the object has no fixed name")
 
 
@@ -37,7 +38,7 @@ G01 = Rule(
     id="TW501",
     name="generated-name",
     severity=Severity.ERROR,
-    summary="Objects have a metadata.name, never a generateName.",
+    summary="Objects have a metadata.name, and not a generateName alone.",
     effect="generateName can be created but not applied: the sync fails.",
     remedy="Set metadata.name.",
     source="argoproj/argo-cd:docs/user-guide/sync-waves.md",

@@ -33,6 +33,8 @@ def split(image: str) -> tuple[str, str, str]:
 def _d09(subject: Subject) -> Iterator[Hit]:
     for container, image in _images(subject):
         _, tag, digest = split(image)
+        if "$" in image:  # of a template that is filled in before it is applied
+            continue
         if not digest and (not tag or tag in _MOVING):
             what = f"has the moving tag {tag!r}" if tag else "has no tag"
             yield Hit(f"{container.pointer}/image", f"{image} {what}")
