@@ -439,3 +439,16 @@ def test_a_claim_is_a_template_or_a_claim(repository: Repository) -> None:
     done = repository.run("check")
     assert "llm.yaml:11:" in done.output
     assert "error[TW010]" in done.output
+
+
+def test_a_projected_token_of_the_api_server_is_the_same_use(repository: Repository) -> None:
+    volume = (
+        "volumes:\n  t: {mountPath: /t, projected: {sources: [{serviceAccountToken: {path: t}}]}}\n"
+    )
+    repository.write("prod/environment.yaml", _environment(OPEN))
+    repository.job("prod/llm", volume)
+    done = repository.run("render", "--no-cache")
+    assert "error[TW027]: volumes.t.projected: serviceAccountToken is not allowed" in done.output
+    assert "llm.yaml:11:" in done.output
+    repository.job("prod/llm", volume.replace("path: t", "path: t, audience: vault"))
+    assert repository.run("render", "--no-cache").exit_code == 0

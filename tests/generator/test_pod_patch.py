@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright.kinds import TARGETS as KNOWN
 from trainwright.model import JOB_FIELDS
 from trainwright.render import patched
 
@@ -38,9 +39,7 @@ pool: h100
 nodes: 2
 maxDuration: 2h
 """
-CONTAINERS = {
-    "pytorchjob": "pytorch", "trainingjob": "trainingjob", "trainjob": "node", "jobset": "node", "job": "node",
-}  # fmt: skip
+CONTAINERS = {name: target.container for name, target in KNOWN.items() if name != "compose"}
 
 
 @pytest.fixture

@@ -175,8 +175,8 @@ SOURCES = {
             "volumeAttributes": {"bucketName": "b"},
         }
     },
-    "projected: {sources: [{configMap: {name: a}}, {serviceAccountToken: {path: t}}]}": {
-        "projected": {"sources": [{"configMap": {"name": "a"}}, {"serviceAccountToken": {"path": "t"}}]}
+    "projected: {sources: [{configMap: {name: a}}, {serviceAccountToken: {path: t, audience: vault}}]}": {
+        "projected": {"sources": [{"configMap": {"name": "a"}}, {"serviceAccountToken": {"path": "t", "audience": "vault"}}]}
     },
     "downwardAPI: {items: [{path: l, fieldRef: {fieldPath: metadata.labels}}]}": {
         "downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}

@@ -145,6 +145,7 @@ class Target:
     `restricted_needs` is what its operator has to be given before namespaces with the Pod Security
     level `restricted` admit its pods. `companions` are the kinds of what it renders beside a
     run, other than what any target does. `meeting` is where the nodes of a run of that name meet.
+    `container` is what the container that trains is called in its pods.
     """
 
     of: Kind
@@ -155,6 +156,7 @@ class Target:
     unsupported: Callable[[Job, Environment], Iterator[Unsupported]]
     facts: tuple[Fact, ...]
     deviations: tuple[Deviation, ...] = ()
+    container: str = ""
     elastic: bool = False
     section: str = ""
     succeeds: str = ""

@@ -97,7 +97,7 @@ class Patched:
         return tuple(zip(old, new, strict=True))
 
     def _main(self, template: PodTemplate) -> Container | None:
-        wanted = TARGETS[self.job.target].of.container
+        wanted = TARGETS[self.job.target].container
         named = (c for c in template.trains if not wanted or c.name == wanted)
         return next(named, None)
 
@@ -224,8 +224,7 @@ def _taken(template: PodTemplate) -> Iterator[tuple[str, Pointer]]:
     if not template.partial and template.spec.get(token) is not False:
         yield "serviceAccountToken", Pointer.of("spec", token)
     for index, (_, volume) in enumerate(template.volumes):
-        sources = mappings(dig(volume, "projected", "sources"))
-        if any("serviceAccountToken" in source for source in sources):
+        if allowed.opens_the_api(volume):
             yield "serviceAccountToken", Pointer.of("spec", "volumes", index, "projected")
     for kind in _CONTAINERS:
         for index, container in enumerate(mappings(template.spec.get(kind))):

@@ -14,6 +14,7 @@ _OF_JOBS = frozenset({"defaults", "base", "job"})
 _HOST = ("hostNetwork", "hostIPC", "hostPID")
 _CONTAINERS = ("initContainers", "sidecars")  # of a spec, by name
 _PATCH = Pointer("/podPatch")
+_TOKEN = "serviceAccountToken"  # noqa: S105 - the name of a field
 
 
 def problems(spec: Layered, environment: Environment) -> Iterator[Finding]:
@@ -46,9 +47,22 @@ def uses(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:
         at = holder / "security" / "privileged"
         if lookup(data, at) is True:
             yield "privileged", at
+    for name, volume in (data.get("volumes") or {}).items():
+        if isinstance(volume, dict) and opens_the_api(volume):
+            yield "serviceAccountToken", Pointer.of("volumes", name, "projected")
     if data.get(_PATCH.last):
         yield _PATCH.last, _PATCH
         yield from _uses_of_patch(data)
+
+
+def opens_the_api(volume: Mapping[str, Data]) -> bool:
+    """Whether a volume has a token that the API server takes: one for others names its audience.
+
+    https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#serviceaccount-token-volume-projection
+    """
+    sources = lookup(volume, Pointer("/projected/sources"))
+    tokens = (one.get(_TOKEN) for one in sources or () if isinstance(one, dict) and _TOKEN in one)
+    return any(not isinstance(token, dict) or not token.get("audience") for token in tokens)
 
 
 def _uses_of_patch(data: Mapping[str, Data]) -> Iterator[tuple[str, Pointer]]:

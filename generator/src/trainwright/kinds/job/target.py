@@ -36,6 +36,7 @@ TARGET = Target(
     of=KIND,
     summary="Kubernetes' own Indexed Job with a headless Service: nothing to install.",
     template="job.yaml",
+    container=indexed.ROLE,
     values=_values,
     longest_suffix=lambda job: f"-{job.nodes - 1}",
     unsupported=indexed.unsupported,

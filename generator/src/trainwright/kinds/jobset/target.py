@@ -33,6 +33,7 @@ TARGET = Target(
     of=KIND,
     summary="Gangs of pods that restart together, without a training operator.",
     template="jobset.yaml",
+    container=indexed.ROLE,
     values=_values,
     longest_suffix=longest_suffix,
     unsupported=indexed.unsupported,

@@ -133,6 +133,7 @@ TARGET = Target(
     of=KIND,
     summary="Kubeflow training operator v1: fixed and elastic PyTorch jobs.",
     template="pytorchjob.yaml",
+    container="pytorch",
     values=_values,
     longest_suffix=_longest_suffix,
     unsupported=_unsupported,

@@ -216,6 +216,7 @@ TARGET = Target(
     of=KIND,
     summary="BreezeML Lattice: jobs resized between minSize and maxSize by priority.",
     template="trainingjob.yaml",
+    container="trainingjob",
     values=_values,
     longest_suffix=_longest_suffix,
     unsupported=_unsupported,

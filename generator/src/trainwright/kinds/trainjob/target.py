@@ -156,7 +156,7 @@ _FIELDS = {"command": "entrypoint", "args": "flags"}
 def _container_patches(job: Job) -> Iterator[tuple[Pointer, Mapping[str, Data]]]:
     containers = job.pod_patch.get("spec", {}).get("containers") or ()
     for index, item in enumerate(containers):
-        if item.get("name") == KIND.container:
+        if item.get("name") == indexed.ROLE:
             yield Pointer.of("podPatch", "spec", "containers", index), item
 
 
@@ -178,6 +178,7 @@ TARGET = Target(
     of=KIND,
     summary="Kubeflow Trainer v2, 2.0 to 2.3: jobs of a fixed size, with their runtime.",
     template="trainjob.yaml",
+    container=indexed.ROLE,
     values=_values,
     longest_suffix=lambda job: f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde",
     unsupported=_unsupported,
