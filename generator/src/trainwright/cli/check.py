@@ -84,6 +84,12 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
     show_default=True,
     help="With --manifests: whether a kind without a schema is a note or an error.",
 )
+@click.option(
+    "--fix",
+    is_flag=True,
+    help="First apply the remedies that are mechanical: show the diff, and ask before writing it.",
+)
+@click.option("--yes", is_flag=True, help="With --fix: write without asking.")
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @no_cache
 @helm_binary
@@ -99,6 +105,8 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
     crds: Path | None,
     against: str | None,
     skip: bool,
+    fix: bool,
+    yes: bool,
     watch: bool,
     no_cache: bool,
     helm: str | None,
@@ -110,12 +118,18 @@ def check(  # noqa: PLR0913, PLR0917 - one an option
         raise click.UsageError("--env, --crds, --against and --need-schemas belong to --manifests.")
     if against and "-" in manifests:
         raise click.UsageError("--against needs files: git has no earlier standard input.")
-    if watch and (manifests or kubernetes or helm):
+    if (watch or fix) and (manifests or kubernetes or helm):
         raise click.UsageError(
-            "--watch excludes --manifests, --kubernetes-version and --helm: it checks job specs as "
-            "they are."
+            "--fix and --watch exclude --manifests, --kubernetes-version and --helm: they are "
+            "about job specs as they are."
         )
+    if yes and not fix:
+        raise click.UsageError("--yes belongs to --fix.")
     with errors():
+        if fix:
+            from trainwright.cli.fix import fix as apply_fixes
+
+            apply_fixes(context, selections, yes=yes)
         if watch:
             from trainwright.cli.watch import findings as watch_findings
 

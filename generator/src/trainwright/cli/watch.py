@@ -35,7 +35,7 @@ def findings(context: Context, selections: tuple[str, ...], output: str) -> None
         while not session.is_checked:
             session.check_next()
         session.settle(today())
-        chosen = _chosen(session.workspace.survey.jobs, selections)
+        chosen = chosen_by(session.workspace.survey.jobs, selections)
         found = tuple(f for f in session.check.everything() if chosen is None or chosen(f.subject))
         return reports.write(
             found,
@@ -81,7 +81,7 @@ def _changes(root: Path) -> Iterator[frozenset[str]]:
         begun = True
 
 
-def _chosen(
+def chosen_by(
     available: Mapping[str, tuple[JobFile, ...]], selections: tuple[str, ...]
 ) -> Callable[[str], bool] | None:
     """Whether a job or an environment, by its name, is among what was asked for."""

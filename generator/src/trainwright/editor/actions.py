@@ -54,7 +54,7 @@ def actions(session: Session, path: str, span: Span, today: str) -> Iterator[Act
     for finding in session.findings(path):
         line = finding.place.line - 1
         if span.start.line <= line <= span.end.line:
-            yield from _remedies(session, finding)
+            yield from remedies(session, finding)
             yield from _waiver(session, finding, today)
     yield from _verbs(session, path, span)
 
@@ -62,14 +62,10 @@ def actions(session: Session, path: str, span: Span, today: str) -> Iterator[Act
 # --- remedies ------------------------------------------------------------------------------------
 
 
-def _remedies(session: Session, finding: Finding) -> Iterator[Action]:
+def remedies(session: Session, finding: Finding) -> Iterator[Action]:
+    """What does away with a finding; preferred where it is beyond doubt."""
     for remedy in _REMEDIES:
         yield from remedy(session, finding)
-
-
-def _raw(session: Session, path: str) -> bytes:
-    raw = session.workspace.reader.raw(path)
-    return raw if isinstance(raw, bytes) else b""
 
 
 def _entry(session: Session, finding: Finding) -> Entry | None:
@@ -89,7 +85,7 @@ def _removed(session: Session, finding: Finding) -> Iterator[Action]:
     if finding.rule not in _REMOVED and not _is_of(path, entry, finding):
         return
     with suppress(edit.EditError):
-        files = {path: edit.drop(path, _raw(session, path), _alone(session, path, entry.pointer))}
+        files = {path: edit.drop(path, session.raw(path), _alone(session, path, entry.pointer))}
         said = f"Remove {entry.pointer.dotted}"
         yield Action(title=said, files=files, finding=finding, preferred=finding.rule in _REMOVED)
 
@@ -180,7 +176,7 @@ def _set(session: Session, finding: Finding) -> Iterator[Action]:
             continue
         with suppress(edit.EditError):
             value = document.data[key]
-            raw = edit.put(file.path, _raw(session, file.path), Pointer.of(key), value)
+            raw = edit.put(file.path, session.raw(file.path), Pointer.of(key), value)
             yield Action(title=f"Set {key}: {text}", files={file.path: raw}, finding=finding)
 
 
@@ -190,7 +186,7 @@ def _name(session: Session, finding: Finding) -> Iterator[Action]:
         return
     path = finding.place.file
     with suppress(edit.EditError):
-        raw = edit.put(path, _raw(session, path), "/name", job_of(path).name)
+        raw = edit.put(path, session.raw(path), "/name", job_of(path).name)
         said = f"Set name: {job_of(path).name}"
         yield Action(title=said, files={path: raw}, finding=finding, preferred=True)
 
@@ -212,7 +208,7 @@ def _value(session: Session, path: str, pointer: str) -> Data:
 
 def replaced(session: Session, path: str, span: Span, text: str) -> bytes:
     """A file with another text in a span."""
-    raw = _raw(session, path).decode("utf-8", "replace")
+    raw = session.raw(path).decode("utf-8", "replace")
     start, end = (offset(raw, at) for at in (span.start, span.end))
     return (raw[:start] + text + raw[end:]).encode()
 
@@ -267,7 +263,7 @@ def _waiver(session: Session, finding: Finding, today: str) -> Iterator[Action]:
     waiver = {"reason": f"why {rule(finding).name} is accepted", "until": until}
     with suppress(edit.EditError):
         at = Pointer.of("waivers", finding.rule)
-        raw = edit.put(file.path, _raw(session, file.path), at, waiver)
+        raw = edit.put(file.path, session.raw(file.path), at, waiver)
         said = f"Waive {finding.rule} for {file} until {until}"
         yield Action(title=said, files={file.path: raw}, finding=finding)
 

@@ -122,10 +122,14 @@ class Session:
         """What is wrong with a file."""
         return self.check.findings(path)
 
+    def raw(self, path: str) -> bytes:
+        """The bytes of a file as it is now; none of one that cannot be read."""
+        raw = self.workspace.reader.raw(path)
+        return raw if isinstance(raw, bytes) else b""
+
     def text(self, path: str) -> Text:
         """A file as it is now, as far as it can be understood."""
-        raw = self.workspace.reader.raw(path)
-        return self._read(path, raw if isinstance(raw, bytes) else b"")
+        return self._read(path, self.raw(path))
 
     def lines(self, path: str) -> tuple[str, ...]:
         return self.text(path).lines

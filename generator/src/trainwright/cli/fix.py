@@ -1,0 +1,41 @@
+"""`check --fix`: the mechanical remedies of findings, shown before they are written."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from trainwright.cli.common import Context, today
+
+
+def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
+    """Show the diff of every remedy that is beyond doubt, and write it once somebody agrees."""
+    from trainwright.cli.watch import chosen_by
+    from trainwright.editor.fixing import fix as fixed
+    from trainwright.editor.session import Session
+    from trainwright.findings.redaction import unified_diff
+    from trainwright.specs import filetree
+    from trainwright.specs.load import ENVIRONMENTS
+
+    session = Session(context.root)
+    found = fixed(session, today(), chosen_by(session.workspace.survey.jobs, selections))
+    if not found.files:
+        click.echo("nothing to fix by itself", err=True)
+        return
+    for path, raw in sorted(found.files.items()):
+        before, after = (
+            text.decode().splitlines(keepends=True) for text in (found.before[path], raw)
+        )
+        for line in unified_diff(before, after, old=f"a/{path}", new=f"b/{path}"):
+            click.echo(context.differing(line), nl=not line.endswith("\n"), color=context.color)
+    rules = ", ".join(sorted({finding.rule for finding in found.findings}))
+    count = len(found.findings)
+    said = f"{count} finding{'' if count == 1 else 's'} ({rules})"
+    if not yes and not sys.stdin.isatty():
+        click.echo(f"{said}: nothing is written without --yes", err=True)
+        return
+    if yes or click.confirm(f"Fix {said}?", err=True):
+        with context.held():
+            filetree.write(context.root, ENVIRONMENTS, found.files, found.before)
+        click.echo(f"{said} fixed", err=True)

@@ -1,0 +1,111 @@
+"""The mechanical remedies of a repository's findings, one after the other, without writing any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from trainwright.editor.actions import Action, remedies
+from trainwright.editor.session import Session
+from trainwright.model import Finding, Severity
+
+_MOST = 10_000  # remedies of one call
+
+
+@dataclass(frozen=True, slots=True)
+class Fixes:
+    """New contents of files by path, with what they were, and the findings that are gone."""
+
+    files: Mapping[str, bytes]
+    before: Mapping[str, bytes]
+    findings: tuple[Finding, ...]
+
+
+def fix(session: Session, today: str, chosen: Callable[[str], bool] | None = None) -> Fixes:
+    """Apply every remedy that is beyond doubt, for the jobs and environments that are chosen.
+
+    One that does not take its finding away, or brings an error, is undone.
+    """
+    before: dict[str, bytes] = {}
+    gone: list[Finding] = []
+    tried: set[tuple[str, str, str]] = set()
+    known = _checked(session, today)
+    for _ in range(_MOST):
+        action = next(_untried(session, known, chosen, tried), None)
+        if action is None or action.finding is None:
+            break
+        tried.add(_key(action.finding))
+        old = {path: session.raw(path) for path in action.files}
+        if not all(map(_is_text, old.values())):
+            continue
+        _put(session, action.files)
+        now = _checked(session, today)
+        if _is_better(session, action.finding, old, now):
+            gone.append(action.finding)
+            before = {**old, **before}
+            known = now
+        else:
+            _put(session, old)
+            known = _checked(session, today)
+    files = {path: session.raw(path) for path in before}
+    return Fixes(files, before, tuple(gone))
+
+
+def _untried(
+    session: Session,
+    known: tuple[Finding, ...],
+    chosen: Callable[[str], bool] | None,
+    tried: set[tuple[str, str, str]],
+) -> Iterator[Action]:
+    for finding in known:
+        if _key(finding) not in tried and (chosen is None or chosen(finding.subject)):
+            yield from (action for action in remedies(session, finding) if action.preferred)
+
+
+def _key(finding: Finding) -> tuple[str, str, str]:
+    """The same finding after lines above it came or went."""
+    return finding.rule, finding.place.file, f"{finding.path} {finding.message}"
+
+
+def _put(session: Session, files: Mapping[str, bytes]) -> None:
+    for path, raw in files.items():
+        session.put(path, raw.decode())
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _checked(session: Session, today: str) -> tuple[Finding, ...]:
+    while not session.is_checked:
+        session.check_next()
+    session.settle(today)
+    return tuple(session.check.everything())
+
+
+def _is_better(
+    session: Session, finding: Finding, old: Mapping[str, bytes], now: tuple[Finding, ...]
+) -> bool:
+    """Whether a finding is gone, and no error is where the remedy wrote.
+
+    Errors elsewhere were there already: what cannot be understood is looked at no further.
+    """
+    written = {(path, line) for path, raw in old.items() for line in _changed(session, path, raw)}
+    return not any(
+        _key(other) == _key(finding)
+        or (other.severity is Severity.ERROR and (other.place.file, other.place.line) in written)
+        for other in now
+    )
+
+
+def _changed(session: Session, path: str, old: bytes) -> Iterator[int]:
+    """The numbers of the lines that a file has otherwise than before, from 1."""
+    before, after = old.decode().splitlines(), session.raw(path).decode().splitlines()
+    for tag, _, _, start, stop in SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield from range(start + 1, stop + 1)
