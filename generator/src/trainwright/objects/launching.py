@@ -21,7 +21,23 @@ _LAUNCHERS = (
 )
 _TORCHRUN = re.compile(r"(?:^|[\s/;&|(])torchrun(?:$|\s)|torch\.distributed\.run\b")
 _OPTION = re.compile(
-    r"(?:^|\s)--(nnodes|nproc[-_]per[-_]node|rdzv[-_]endpoint|master[-_]addr)(?:=|\s+)(\S+)"
+    r"(?:^|\s)--(nnodes|nproc[-_]per[-_]node|rdzv[-_]endpoint|master[-_]addr|"
+    r"num[-_](?:machines|processes|nodes|gpus|accelerators)|main[-_]process[-_]ip|world[-_]info|"
+    r"hostfile|config[-_]file)(?:=|\s+)(\S+)"
+)
+# What accelerate and DeepSpeed call the options of torchrun.
+_ALIKE = {
+    "num-machines": "nnodes",
+    "num-nodes": "nnodes",
+    "num-gpus": "nproc-per-node",
+    "num-accelerators": "nproc-per-node",
+    "main-process-ip": "master-addr",
+}
+# Launchers that believe to be alone unless an option says otherwise, where a command begins.
+_ALONE = re.compile(
+    r"(?:^|[;&|(\n]\s*|\bexec\s+)(?:\S*/)?(?:python[\d.]*\s+(?:-u\s+)?-m\s+)?"
+    r"(?:(?P<accelerate>accelerate\s+launch|accelerate-launch|accelerate\.commands\.launch)"
+    r"|(?P<deepspeed>deepspeed(?:\.launcher\.(?:launch|runner))?))(?=\s|$)"
 )
 # Variables by which ranks find each other, in manifests that no operator completes.
 _ADDRESSES = ("MASTER_ADDR", "PET_MASTER_ADDR", "PET_RDZV_ENDPOINT", "TRAINWRIGHT_MASTER_ADDR")
@@ -44,7 +60,24 @@ def options(container: Container) -> dict[str, str]:
     if not any("--" in word for word in words):
         return {}
     found = _OPTION.findall(" ".join(words))
-    return {name.replace("_", "-"): value for name, value in found}
+    given = {name.replace("_", "-"): value for name, value in found}
+    return {**{_ALIKE[name]: given[name] for name in _ALIKE.keys() & given}, **_counted(given)}
+
+
+def _counted(given: dict[str, str]) -> dict[str, str]:
+    """The options with the processes per node that accelerate's imply."""
+    world, nodes = given.get("num-processes", ""), given.get("num-machines", "1")
+    if world.isdigit() and nodes.isdigit() and int(nodes) and int(world) % int(nodes) == 0:
+        return {"nproc-per-node": str(int(world) // int(nodes)), **given}
+    return given
+
+
+def alone(container: Container) -> str:
+    """The launcher of a container that knows of no other node unless an option says so."""
+    words = container.command_line
+    scripts = [word for word in words if " " in word]
+    matches = (_ALONE.search(text) for text in (" ".join(words), *scripts))
+    return next((match.lastgroup or "" for match in matches if match), "")
 
 
 def addresses(container: Container) -> list[str]:

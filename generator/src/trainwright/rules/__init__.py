@@ -16,6 +16,7 @@ from trainwright.rules import (
     gitops,
     images,
     kueue,
+    launchers,
     names,
     network,
     nodes,
@@ -47,6 +48,7 @@ _GENERAL = (
     network.RULES,
     probes.RULES,
     devices.RULES,
+    launchers.RULES,
 )
 RULES: dict[str, Rule] = united(
     rule for family in (*(kind.rules for kind in SERVED.values()), *_GENERAL) for rule in family

@@ -1,0 +1,76 @@
+"""Launchers that no operator tells of the other nodes: what their command lines have to say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from trainwright.kinds import TRAINING
+from trainwright.model import Severity
+from trainwright.objects.launching import alone, options
+from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.subject import Hit, Subject
+from trainwright.objects.template import Container
+from trainwright.pods.command import read_world_info
+from trainwright.pointer import Pointer
+
+_ELSEWHERE = ("hostfile", "config-file")  # files that can say how many nodes there are
+
+
+def _d45(subject: Subject) -> Iterator[Hit]:
+    started = [
+        (template.replicas, container, launcher)
+        for template in subject.templates
+        for container in template.trains
+        if (launcher := alone(container))
+    ]
+    pods = sum(replicas for replicas, _, _ in started)
+    for _, container, launcher in started:
+        message = _mismatch(container, launcher, pods)
+        if message:
+            yield Hit(container.pointer, message)
+
+
+def _mismatch(container: Container, launcher: str, pods: int) -> str:
+    given = options(container)
+    known = read_world_info(given.get("world-info", ""))
+    nodes = str(len(known)) if known else given.get("nnodes", "")
+    world = given.get("num-processes", "")
+    if not nodes:
+        told = pods < 2 or any(name in given for name in _ELSEWHERE)
+        return "" if told else f"{pods} pods start {launcher}, and none knows of the others"
+    if not nodes.isdigit():
+        return ""
+    if int(nodes) != pods and "hostfile" not in given:
+        return f"{launcher} expects {nodes} nodes, but there are {pods} pods"
+    if world.isdigit() and int(nodes) and int(world) % int(nodes):
+        return f"{world} processes cannot be the same number on each of {nodes} nodes"
+    return ""
+
+
+def _master(words: str) -> str:
+    return (
+        "kind: Job\nspec: {parallelism: 2, template: {spec: {containers: "
+        f"[{{command: [{words}]}}]}}}}}}"
+    )
+
+
+D45 = Rule(
+    id="TW745",
+    name="launcher-nodes-mismatch",
+    severity=Severity.WARNING,
+    summary="Launchers that no operator tells of the other pods, as accelerate and DeepSpeed, are "
+    "given their number.",
+    effect="Every pod trains alone, waits for nodes that never come, or starts another number of "
+    "processes than the others expect.",
+    remedy="Set launcher: accelerate or deepspeed, which gets it from the job; in a command of "
+    "your own pass --num_machines=${{ nodes }} and --num_processes=${{ world.size }}.",
+    by_hand="Pass --num_machines, --machine_rank, --main_process_ip and --num_processes to "
+    "accelerate launch; to DeepSpeed --no_ssh, --node_rank, --master_addr and a file of hosts.",
+    kinds=TRAINING,
+    spec=Pointer("/entrypoint"),
+    source="https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training",
+    run=_d45,
+    passing=Sample(_master("accelerate, launch, --num_machines=2, train.py")),
+    failing=Sample(_master("accelerate, launch, train.py")),
+)
+RULES = (D45,)
