@@ -182,6 +182,18 @@ CONTRADICTORY: dict[str, tuple[dict[str, Data], str]] = {
         {"shm": {"sizeLimit": "1Gi"}, **_volumes(_volume(path="/dev/shm"))},
         "shm and v are both mounted at /dev/shm",
     ),
+    "a file over a mount": (
+        {**_volumes(_volume(path="/a")), "files": {"/a": {"key": "a", "content": ""}}},
+        "v and a file are both mounted at /a",
+    ),
+    "two files of one key": (
+        {"files": {"/a": {"key": "a", "content": ""}, "/b/a": {"key": "a", "content": ""}}},
+        "/a and /b/a have the same key, a",
+    ),
+    "more files than a ConfigMap holds": (
+        {"files": {"/a": {"key": "a", "content": "a" * 2**20}, "/b": {"key": "b", "binary": "AA=="}}},
+        "files have 1048577 bytes, a ConfigMap holds 1048576",
+    ),
     "a port twice": (
         {"ports": [{"name": "a", "containerPort": 1}, {"name": "a", "containerPort": 2}]},
         "two ports are named a",

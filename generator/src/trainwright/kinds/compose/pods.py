@@ -191,8 +191,7 @@ def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[M
 
     for config in service.get("configs") or ():
         name, target = config["source"], PurePosixPath(config["target"])
-        mode = {"mode": int(str(config["mode"]), 8)} if "mode" in config else {}
-        items = [{"key": "content", "path": target.name, **mode}]
+        items = [{"key": "content", "path": target.name, **_mode(config.get("mode"))}]
         yield Mount(
             path=str(target),
             volume=name,
@@ -200,6 +199,13 @@ def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[M
             sub_path=target.name,
             read_only=True,
         )
+
+
+def _mode(written: Data) -> dict[str, int]:
+    """Permissions: a number, or octal digits as text."""
+    if isinstance(written, str) and re.fullmatch("0?[0-7]{1,3}", written):
+        return {"mode": int(written, 8)}
+    return {"mode": written} if isinstance(written, int) else {}
 
 
 def _configs(manifest: Manifest) -> dict[str, dict[str, str]]:
