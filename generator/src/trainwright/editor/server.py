@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from threading import Event
 
 from lsprotocol import types
 from pygls.exceptions import JsonRpcInvalidParams
+from pygls.io_ import StdoutWriter, run_async
 from pygls.lsp.server import LanguageServer
 
 from trainwright import __version__
@@ -28,8 +31,11 @@ from trainwright.editor.watch import Watch
 from trainwright.errors import SourceError
 from trainwright.specs.tree import find_root
 
-_SETTLE = 0.5  # seconds between two reports of what the background has found
+_SETTLE = 0.5  # seconds between two reports of what the background has found, at least
+_SHARE = 10  # and this many times as long as the last report took
+_YIELDS = 4  # turns of the loop between two jobs: to read a message, to answer it, to write
 _LOOK = 1.0  # seconds between two looks at the disk, for editors that do not report files
+_LONGEST_HEADER = 1024 * 1024  # bytes in one line
 _WATCHED = "**/*"  # a job may name any file
 CHECKED = "trainwright/checked"  # a request that is answered when nothing is left to check
 
@@ -58,7 +64,26 @@ class Server:
         """Serve one editor over standard input and output, until it goes away."""
         logging.basicConfig(level=logging.WARNING, format="trainwright: %(message)s")
         logging.getLogger("pygls.protocol.json_rpc").addFilter(_is_unexpected)
-        self.protocol.start_io()
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        """Read messages on the loop itself: pygls would hand each line of them to a thread."""
+        reader = asyncio.StreamReader(limit=_LONGEST_HEADER)
+        try:
+            await asyncio.get_running_loop().connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer
+            )
+        except ValueError:  # a file, which is there already
+            reader.feed_data(sys.stdin.buffer.read())
+            reader.feed_eof()
+        self.protocol.protocol.set_writer(StdoutWriter(sys.stdout.buffer))
+        with suppress(asyncio.IncompleteReadError, BrokenPipeError):  # the editor is gone
+            await run_async(
+                stop_event=Event(),
+                reader=reader,
+                protocol=self.protocol.protocol,
+                error_handler=self.protocol.report_server_error,
+            )
 
     def _notifications(self) -> dict[str, Callable[..., None]]:
         return {
@@ -110,11 +135,9 @@ class Server:
             await asyncio.sleep(pause)
             started = time.monotonic()
             for root, session in list(self._connection.sessions.items()):
-                if root not in watches:
-                    watches[root] = Watch(root)
-                    continue
+                watch = watches.setdefault(root, Watch(root))
                 others = session.check.inputs_elsewhere()
-                session.changed(await asyncio.to_thread(watches[root].changed, others))
+                session.changed(await asyncio.to_thread(watch.changed, others))
             if any(not each.is_checked for each in self._connection.sessions.values()):
                 self._work()
             pause = max(_LOOK, 20 * (time.monotonic() - started))
@@ -168,24 +191,25 @@ class Server:
 
     async def _check(self) -> None:
         await asyncio.sleep(0)  # whatever the editor has sent by now is one edit
-        settled = 0.0
+        due = 0.0
         while True:
             if self._edited:
                 self._edited = False
                 for session in self._connection.sessions.values():
                     session.check_open()
-                    self._publish(session)
-                settled = time.monotonic()
+                due = 0.0
             pending = [each for each in self._connection.sessions.values() if not each.is_checked]
-            for session in pending[:1]:
-                session.check_next()
-            if not pending or time.monotonic() - settled > _SETTLE:
+            started = time.monotonic()
+            if not pending or started > due:
                 for session in self._connection.sessions.values():
                     self._publish(session)
-                settled = time.monotonic()
+                spent = time.monotonic() - started
+                due = time.monotonic() + max(_SETTLE, _SHARE * spent)
             if not pending:
                 return
-            await asyncio.sleep(0)
+            pending[0].check_next()
+            for _ in range(_YIELDS):
+                await asyncio.sleep(0)
 
     def _publish(self, session: Session) -> None:
         changed = session.settle(self._today())

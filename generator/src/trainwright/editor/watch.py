@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,12 +18,15 @@ class Watch:
 
     def __init__(self, root: Path):
         self._root = root
-        self._seen = dict(self._stamps(()))
+        self._since = time.time_ns()
+        self._seen: dict[str, _Stamp] | None = None
 
     def changed(self, others: Iterable[str]) -> set[str]:
         """The files that have changed since, came or went: below environments/, and `others`."""
         now = dict(self._stamps(others))
         was, self._seen = self._seen, now
+        if was is None:  # whoever read them meanwhile may have read what was there before
+            return {path for path, (changed, _, _) in now.items() if changed >= self._since}
         return {path for path in {*was, *now} if was.get(path) != now.get(path)}
 
     def _stamps(self, others: Iterable[str]) -> Iterator[tuple[str, _Stamp]]:

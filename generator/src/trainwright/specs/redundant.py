@@ -197,14 +197,17 @@ def unused(
     """
     found = {}
     said: set[tuple[str, str, str]] = set()
+    known: dict[str, tuple[tuple[Pointer, int], ...]] = {}  # most layers are of all environments
     for name in parts:
+        for part in parts[name]:
+            if part not in known:
+                known[part] = () if _is_job(file_of(part), parts) else inherited.unused(part)
         idle = [
             (document, Pointer(root), pointer, times)
-            for part in sorted(parts[name])
+            for part in sorted(part for part in parts[name] if known[part])
             for file, _, root in (part.partition("#"),)
-            if not _is_job(file, parts)
             if isinstance(document := reader.document(file), Document)  # else just edited
-            for pointer, times in inherited.unused(part)
+            for pointer, times in known[part]
         ]
         found[name] = tuple(
             _shadowed_everywhere(document, root, pointer, times, name)
