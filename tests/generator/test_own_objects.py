@@ -167,6 +167,13 @@ def test_other_files_are_out_of_place(repository: Repository, file: str) -> None
     assert [rule for rule, _, _ in _findings(repository)] == ["TW008"]
 
 
+def test_a_folder_that_was_meant_is_named(repository: Repository) -> None:
+    repository.write("dev/projects/a.yaml", HEAD)
+    assert _findings(repository) == []
+    repository.write("dev/object/a.yaml", HEAD)
+    assert [m for _, _, m in _findings(repository)] == ["object is not read: did you mean objects?"]
+
+
 def test_a_link_is_not_followed(repository: Repository, tmp_path: Path) -> None:
     outside = tmp_path / "outside.yaml"
     outside.write_text(HEAD)

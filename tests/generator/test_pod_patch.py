@@ -380,3 +380,47 @@ def test_a_runtime_of_the_cluster_takes_what_its_trainer_can_override(
         if rule in ("TW021", "TW011")
     ]
     assert [one for one in found if refused in one] if refused else not found, found
+
+
+# --- the last resort of an import --------------------------------------------------------------
+
+IMPORTED = """\
+kind: {kind}
+apiVersion: {api}
+metadata: {{name: old, namespace: training}}
+spec: {spec}
+"""
+POD = (
+    "{template: {spec: {restartPolicy: Never, hostUsers: false, containers: [{name: NAME, image: "
+    "'r.example.com/a:1', command: [python, train.py], resizePolicy: [{resourceName: cpu, "
+    "restartPolicy: NotRequired}]}]}}}"
+)
+SOURCES = {
+    "job": IMPORTED.format(
+        kind="Job",
+        api="batch/v1",
+        spec="{completionMode: Indexed, completions: 1, parallelism: 1, " + POD[1:],
+    ).replace("NAME", "main"),
+    "pytorchjob": IMPORTED.format(
+        kind="PyTorchJob",
+        api="kubeflow.org/v1",
+        spec="{pytorchReplicaSpecs: {Master: {replicas: 1, " + POD[1:] + "}}",
+    ).replace("NAME", "pytorch"),
+}
+
+
+@pytest.mark.parametrize("target", SOURCES)
+def test_import_patches_what_no_field_says(repository: Repository, target: str) -> None:
+    source = repository.root / "old.yaml"
+    source.write_text(SOURCES[target])
+    done = repository.run("import", "--env", "prod", str(source))
+    assert done.exit_code == 0, done.output
+    spec = yaml.safe_load((repository.root / "environments/prod/jobs/old.yaml").read_text())
+    policy = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
+    assert spec["podPatch"] == {
+        "spec": {
+            "hostUsers": False,
+            "containers": [{"name": CONTAINERS[target], "resizePolicy": policy}],
+        }
+    }
+    assert "hostUsers" not in done.output

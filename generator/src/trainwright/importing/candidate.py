@@ -385,7 +385,7 @@ def _patch(pod: Pod, target: str) -> dict[str, Data]:
     rest = pod.rest.get("container", {})
     of_container = {k: v for k, v in rest.items() if k not in own and v is not None}
     if of_container:
-        name = TARGETS[target].of.container
+        name = TARGETS[target].container
         of_pod["containers"] = [{"name": name, **of_container}] if name else []
     return {"spec": of_pod} if any(of_pod.values()) else {}
 
