@@ -318,3 +318,63 @@ def test_a_runtime_of_the_cluster_takes_no_containers(repository: Repository) ->
     found = repository.run("check", "prod").output
     assert "a job cannot set initContainers in a runtime of the cluster" in found
     assert "a job cannot set sidecars in a runtime of the cluster" in found
+
+
+# --- rules look at them as well ------------------------------------------------------------------
+
+FOUND = {
+    "initContainers: {a: {image: a/a:latest}}": ("TW709", "initContainers.a.image", "latest"),
+    "sidecars: {a: {image: a/a}}": ("TW709", "sidecars.a.image", "has no tag"),
+    "initContainers: {a: {image: a/a:1, env: {DB_PASSWORD: correct-horse-7}}}": (
+        "TW710",
+        "initContainers.a.env.DB_PASSWORD",
+        "DB_PASSWORD holds a credential",
+    ),
+    "sidecars: {a: {image: a/a:1, args: [--token=hf_aBcDeFgHiJkLmNoPqRsTuVwXyZ01234567]}}": (
+        "TW710",
+        "sidecars.a",
+        "the option --token holds",
+    ),
+    "sidecars: {a: {image: a/a:1, resources: {requests: {cpu: '2'}, limits: {cpu: '1'}}}}": (
+        "TW724",
+        "sidecars.a.resources",
+        "cpu",
+    ),
+    "initContainers: {a: {image: a/a:1, resources: {requests: {nvidia.com/gpu: 1}}}}": (
+        "TW701",
+        "initContainers.a.resources",
+        "nvidia.com/gpu",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", ["job", "pytorchjob", "trainjob"])
+@pytest.mark.parametrize(("text", "expected"), FOUND.items(), ids=FOUND)
+def test_rules_find_what_is_wrong_in_them_at_its_line(
+    repository: Repository, text: str, expected: tuple[str, str, str], target: str
+) -> None:
+    _write(repository, f"{text}\n", target)
+    found = json.loads(repository.run("check", "prod", "-o", "json").output)["report"]["results"]
+    rule, path, words = expected
+    (one,) = [finding for finding in found if finding["rule"] == rule]
+    assert words in one["message"]
+    assert one["path"].startswith(path), one
+    assert one["place"]["line"] == 9
+
+
+@pytest.mark.parametrize("target", ["job", "trainjob"])
+def test_the_environment_s_images_are_also_theirs(repository: Repository, target: str) -> None:
+    text = "sidecars: {a: {image: other.example.com/a:1}}\n"
+    _write(repository, text, target, "images: {registries: [registry.example.com/]}\n")
+    found = json.loads(repository.run("check", "prod", "-o", "json").output)["report"]["results"]
+    (one,) = [finding for finding in found if finding["rule"] == "TW716"]
+    assert one["path"] == "sidecars.a.image"
+    assert "other.example.com/a is not below" in one["message"]
+
+
+def test_a_container_called_like_the_one_that_trains_is_found(repository: Repository) -> None:
+    _write(repository, "initContainers: {pytorch: {image: a/a:1}}\n", "pytorchjob")
+    found = json.loads(repository.run("check", "prod", "-o", "json").output)["report"]["results"]
+    (one,) = [finding for finding in found if finding["rule"] == "TW713"]
+    assert one["path"] == "initContainers.pytorch"
+    assert one["place"]["line"] == 9

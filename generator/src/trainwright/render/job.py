@@ -16,7 +16,7 @@ from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit
 from trainwright.pods.flags import flag_words, is_ambiguous
 from trainwright.pointer import Pointer
-from trainwright.render import objects
+from trainwright.render import authored, objects
 from trainwright.render.patched import Patched
 from trainwright.rules import secrets
 from trainwright.runs import adjust, meaning
@@ -368,9 +368,17 @@ def _found(
             yield manifest, finding
         subject = subject_of(manifest, environment, job, manifests)
         for rule, hit in rules.run(subject):
-            if (rule.id, hit.spec, hit.message) not in said:
-                said.add((rule.id, hit.spec, hit.message))
-                yield manifest, _finding(rule, hit, manifest, spec)
+            at = _in_container(hit, manifests, spec)
+            if (rule.id, at or hit.spec, hit.message) not in said:
+                said.add((rule.id, at or hit.spec, hit.message))
+                yield manifest, _finding(rule, hit, manifest, spec, at)
+
+
+def _in_container(hit: Hit, manifests: Sequence[Manifest], spec: Layered) -> Pointer | None:
+    """Where an init container or sidecar of the spec says what a rule found, as it may itself."""
+    if hit.spec.parts[:1] and hit.spec.parts[0] in authored.FIELDS:
+        return None
+    return authored.of_container(hit.pointer, manifests, spec.data)
 
 
 def _credentials(spec: Layered) -> Iterator[Finding]:
@@ -389,14 +397,17 @@ def _against_schema(
         yield replace(finding, manifest=manifest.title, pointer=broken.pointer)
 
 
-def _finding(rule: Rule, hit: Hit, manifest: Manifest | None, spec: Layered) -> Finding:
-    path = hit.spec or rule.spec
+def _finding(
+    rule: Rule, hit: Hit, manifest: Manifest | None, spec: Layered, at: Pointer | None = None
+) -> Finding:
+    """A finding where the rule or the hit has it, unless it is `at` a place of its own."""
+    path = at or hit.spec or rule.spec
     return Finding(
         rule=rule.id,
         severity=rule.severity,
         place=spec.authored(path),
         message=hit.message,
-        remedy=rule.remedy,
+        remedy=(rule.by_hand if at else "") or rule.remedy,
         path=path,
         note=hit.note,
         effect=rule.effect,

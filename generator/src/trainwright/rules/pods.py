@@ -11,7 +11,7 @@ from trainwright.objects.launching import SHELLS, script_trains
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import count, dig, mapping, sequence, text
+from trainwright.objects.tolerant import count, dig, mapping, mappings, sequence, text
 from trainwright.pointer import Pointer
 from trainwright.rules.quota import candidates
 
@@ -93,27 +93,31 @@ D12 = Rule(
 
 def _d13(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates:
-        names = [text(volume.get("name")) for _, volume in template.volumes]
-        yield from _repeated(names, f"{template.pointer}/spec/volumes", "the volume")
+        volumes = [(pointer, text(volume.get("name"))) for pointer, volume in template.volumes]
+        yield from _repeated(volumes, "the volume", Pointer("/volumes"))
         containers = (*template.containers, *template.ephemeral)
-        names = [container.name for container in containers if container.name]
-        yield from _repeated(names, f"{template.pointer}/spec/containers", "the container")
+        # The one that trains is named by the target, so that another has to give way.
+        names = [(c.pointer, c.name) for c in reversed(containers) if c.name]
+        yield from _repeated(names, "the container", Pointer())
         for container in containers:
-            env = [text(entry.get("name")) for entry in container.env]
-            yield from _repeated(env, f"{container.pointer}/env", "the variable")
+            at = container.pointer
+            env = [(f"{at}/env/{i}", text(e.get("name"))) for i, e in enumerate(container.env)]
+            yield from _repeated(env, "the variable", Pointer("/env"))
             mounts = [
-                text(mapping(mount).get("mountPath")).rstrip("/") or "/"
-                for mount in sequence(container.body.get("volumeMounts"))
+                (f"{at}/volumeMounts/{index}", text(mount.get("mountPath")).rstrip("/") or "/")
+                for index, mount in enumerate(mappings(container.body.get("volumeMounts")))
             ]
-            yield from _repeated(mounts, f"{container.pointer}/volumeMounts", "the mount path")
+            yield from _repeated(mounts, "the mount path", Pointer("/volumes"))
 
 
-def _repeated(names: list[str], pointer: str, what: str) -> Iterator[Hit]:
-    if len(set(names)) == len(names):
+def _repeated(found: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Iterator[Hit]:
+    """Each name that is there several times, where it is there first."""
+    if len({name for _, name in found}) == len(found):
         return
-    for name, times in Counter(names).items():
+    for name, times in Counter(name for _, name in found).items():
         if times > 1:
-            yield Hit(pointer, f"{what} {name!r} is there {times} times")
+            pointer = next(pointer for pointer, other in found if other == name)
+            yield Hit(pointer, f"{what} {name!r} is there {times} times", spec)
 
 
 D13 = Rule(

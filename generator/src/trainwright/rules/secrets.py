@@ -39,13 +39,16 @@ def _d10(subject: Subject) -> Iterator[Hit]:
 def in_spec(data: Mapping[str, Data]) -> Iterator[Hit]:
     """Credentials in what of a spec no object shows: reasons of waivers, descriptions, the rest."""
     for pointer, value in leaves({k: v for k, v in data.items() if k not in _RENDERED}):
+        if pointer.parts[0] in _CONTAINERS and _RENDERED & {*pointer.parts[2:3]}:
+            continue
         for item in value if isinstance(value, list) else [value]:
             if found := kind(text(item)):
                 yield Hit("", f"{pointer.dotted} holds a {found}", spec=pointer)
 
 
-# Fields whose values are found in the objects themselves.
-_RENDERED = frozenset({"annotations", "entrypoint", "env", "flags", "labels"})
+# Fields whose values are found in the objects themselves, of a job and of a container beside it.
+_RENDERED = frozenset({"annotations", "args", "command", "entrypoint", "env", "flags", "labels"})
+_CONTAINERS = ("initContainers", "sidecars")
 
 
 def _in_metadata(subject: Subject) -> Iterator[Hit]:
