@@ -12,6 +12,7 @@ from click.testing import Result
 from apiserver import ApiServer
 from cluster_objects import RUNNING, conditions, container, manifest, pod
 from repository import Repository
+from trainwright.cli import watch
 
 Run = Callable[..., Result]
 Applied = Callable[..., dict[str, Any]]
@@ -686,3 +687,26 @@ def test_a_run_is_found_in_the_namespace_that_it_began_in(
     assert the(run("status", "prod/llm", "-n", "elsewhere", "-o", "json"))["cluster"] == (
         "not applied"
     )
+
+
+def test_a_watch_asks_again_and_prints_what_is_new(
+    run: Run, applied: Applied, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere than in a terminal: nothing while nothing changes."""
+    asked = iter(
+        (lambda: None, lambda: applied("prod/llm", conditions("Created", "Running")), lambda: None)
+    )
+
+    def sleep(_: float) -> None:
+        try:
+            next(asked)()
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(watch, "sleep", sleep)
+    done = run("status", "prod", "--watch")
+    assert done.exit_code == 130
+    assert done.stdout.count("OBJECT") == 2
+    assert "not applied" in done.stdout.partition("OBJECT")[2].partition("OBJECT")[0]
+    assert done.stderr.count("namespace") == 1
+    assert done.stderr.endswith("trainwright: interrupted\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -60,6 +60,7 @@ class Reach:
     kubeconfig: Path | None
     context: str | None
     namespace: str | None
+    _said: set[str] = field(default_factory=set)  # once, however often it is asked
 
     def __call__(self, environment: Environment, began_in: str = "") -> tuple[Cluster, str]:
         """The cluster and the namespace, which are named on stderr.
@@ -71,7 +72,10 @@ class Reach:
         context = self.context or environment.kube_context
         cluster = Cluster(Access(kubeconfig=str(self.kubeconfig or ""), context=context))
         namespace = self.namespace or began_in or environment.namespace
-        click.echo(f"{environment.name}: namespace {namespace} of {cluster.where}", err=True)
+        said = f"{environment.name}: namespace {namespace} of {cluster.where}"
+        if said not in self._said:
+            self._said.add(said)
+            click.echo(said, err=True)
         return cluster, namespace
 
 
@@ -95,6 +99,7 @@ def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) ->
     callback=_print_rbac,
     help="Print the role that these verbs need, or the one that diff --live needs, and exit.",
 )
+@click.option("--watch", is_flag=True, help="Ask every five seconds, until Ctrl-C.")
 @click.pass_obj
 def status(
     context: Context,
@@ -103,6 +108,7 @@ def status(
     kube_context: str | None,
     namespace: str | None,
     output: str,
+    watch: bool,
 ) -> None:
     """Show the state of rendered jobs: desired (git) against live (cluster).
 
@@ -110,30 +116,37 @@ def status(
     the rank that failed first; runs that only the cluster has come last. A single ENV/JOB shows
     its pods and the last lines of the failed rank too.
     """
+    reach = Reach(kubeconfig, kube_context, namespace)
+    with errors():
+        if watch:
+            from trainwright.cli.watch import in_place
+
+            in_place(context, lambda: _status(context, selections, reach, output))
+        click.echo(_status(context, selections, reach, output), nl=False)
+
+
+def _status(context: Context, selections: tuple[str, ...], reach: Reach, output: str) -> str:
     from trainwright.cluster import intent, text
     from trainwright.cluster import status as asking
     from trainwright.reports import terminal
 
-    with errors():
-        reach = Reach(kubeconfig, kube_context, namespace)
-        runs: list[RunStatus] = []
-        last = asking.LastLines()
-        found = [place for place in intent.desired_states(context.root, selections) if place.kinds]
-        single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
-        for place in found:
-            for began_in in ("",) if namespace else place.namespaces:
-                cluster, where = reach(place.environment, began_in)
-                part = place.within(began_in) if began_in else place
-                found_there = asking.run_statuses(cluster, part, where)
-                runs += found_there
-                if single and output == "text" and part.intents:
-                    last = asking.last_lines(cluster, where, found_there)
-        if output == "json":
-            click.echo(terminal.as_json("Status", text.items(runs)), nl=False)
-        elif single:
-            click.echo(text.detail(runs, last, color=context.color), nl=False)
-        else:
-            click.echo(text.table(runs, color=context.color), nl=False)
+    runs: list[RunStatus] = []
+    last = asking.LastLines()
+    found = [place for place in intent.desired_states(context.root, selections) if place.kinds]
+    single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
+    for place in found:
+        for began_in in ("",) if reach.namespace else place.namespaces:
+            cluster, where = reach(place.environment, began_in)
+            part = place.within(began_in) if began_in else place
+            found_there = asking.run_statuses(cluster, part, where)
+            runs += found_there
+            if single and output == "text" and part.intents:
+                last = asking.last_lines(cluster, where, found_there)
+    if output == "json":
+        return terminal.as_json("Status", text.items(runs))
+    if single:
+        return text.detail(runs, last, color=context.color)
+    return text.table(runs, color=context.color)
 
 
 @click.command()

@@ -1,10 +1,13 @@
-"""`--watch`: the same answer again whenever a file of the repository changes."""
+"""`--watch`: the same answer again whenever a file changes, or a cluster says something else."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING
 
 import click
@@ -20,6 +23,7 @@ _MISSING = (
     "(pip install './generator[watch]' in a clone)"
 )
 _SETTLED = 30  # milliseconds without another change: an editor's save is several
+_INTERVAL = 5  # seconds between two questions to a cluster
 _ASLEEP = 50  # milliseconds that nothing but a change ends
 
 
@@ -61,6 +65,32 @@ def again(context: Context, answer: Callable[[Collection[str]], str]) -> None:
         if context.color:
             click.clear()
         click.echo(text, nl=False, color=context.color)
+
+
+def in_place(context: Context, answer: Callable[[], str]) -> None:
+    """Show an answer that is asked for again and again, in one place of a terminal, until Ctrl-C.
+
+    Elsewhere it is printed whenever it is another. Who does not answer is asked again.
+    """
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    shown = ""
+    terminal = sys.stdout.isatty()
+    with Live(console=Console(), auto_refresh=False) if terminal else nullcontext() as live:
+        while True:
+            try:
+                text = answer()
+            except TrainwrightError as error:
+                text = f"trainwright: {error}\n"
+            if live is not None:
+                live.update(Text.from_ansi(text), refresh=True)
+            elif text != shown:
+                click.echo(text, nl=False, color=context.color)
+                sys.stdout.flush()
+            shown = text
+            sleep(_INTERVAL)
 
 
 def _changes(root: Path) -> Iterator[frozenset[str]]:
