@@ -112,8 +112,15 @@ def test_a_target_without_a_place_for_a_field_refuses_it_by_name(
     assert f"Docker has nothing like {field.partition(':')[0]}" in done.output
 
 
-def test_docker_starts_the_container_in_its_folder(repository: Repository) -> None:
-    path = repository.job("prod/llm", "target: compose\nworkingDir: /work/$HOME\n")
+def test_docker_has_its_own_words_for_some(repository: Repository) -> None:
+    written = """\
+target: compose
+workingDir: /work/$HOME
+hostAliases: [{ip: 10.0.0.7, hostnames: [nas, store]}]
+hostNetwork: true
+"""
+    repository.write("prod/environment.yaml", _environment("allow: [hostNetwork]\n"))
+    path = repository.job("prod/llm", written)
     text = path.read_text(encoding="utf-8").replace("maxDuration: 2h\n", "")
     path.write_text(
         text.replace("nodes: 2", "nodes: 1\nsecurity: {runAsUser: 1}"), encoding="utf-8"
@@ -121,7 +128,10 @@ def test_docker_starts_the_container_in_its_folder(repository: Repository) -> No
     done = repository.run("render", "--no-cache")
     assert done.exit_code == 0, done.output
     (text,) = (t for p, t in repository.tree().items() if p.endswith("compose.yaml"))
-    assert yaml.safe_load(text)["services"]["train"]["working_dir"] == "/work/$$HOME"
+    service = yaml.safe_load(text)["services"]["train"]
+    assert service["working_dir"] == "/work/$$HOME"
+    assert service["extra_hosts"] == ["nas:10.0.0.7", "store:10.0.0.7"]
+    assert service["network_mode"] == "host"
 
 
 # --- what nobody here knows yet -------------------------------------------------------------------
@@ -239,6 +249,36 @@ def test_what_the_environment_says_itself_is_allowed_by_that(repository: Reposit
     defaults = "defaults: {hostNetwork: true, security: {privileged: true}}\n"
     repository.write("prod/environment.yaml", _environment(OPEN + defaults))
     assert "hostNetwork: true" in _rendered(repository, "")
+
+
+def test_what_a_pool_of_the_environment_says_is_allowed_by_that(repository: Repository) -> None:
+    pool = "pools: {rdma: {defaults: {hostNetwork: true, security: {privileged: true}}}}\n"
+    repository.write("prod/environment.yaml", _environment(OPEN + pool))
+    assert "hostNetwork: true" in _rendered(repository, "pool: rdma\n")
+
+
+def test_a_patch_is_no_way_around_what_is_not_allowed(repository: Repository) -> None:
+    repository.write("prod/environment.yaml", _environment(f"{OPEN}allow: [podPatch]\n"))
+    repository.job("prod/llm", "podPatch:\n  spec:\n    hostPID: true\n")
+    done = repository.run("check")
+    assert "podPatch.spec.hostPID is not allowed in prod" in done.output
+    assert "llm.yaml:12:5" in done.output
+
+
+@pytest.mark.parametrize("kind", ["initContainers", "sidecars"])
+def test_a_container_beside_the_training_is_privileged_where_that_is_allowed(
+    repository: Repository, kind: str
+) -> None:
+    container = "image: 'a:1', command: [a], security: {privileged: true}"
+    repository.write("prod/environment.yaml", _environment(OPEN))
+    repository.job("prod/llm", f"{kind}:\n  rx:\n    {{{container}}}\n")
+    assert "error[TW027]" in repository.run("check").output
+    repository.write("prod/environment.yaml", _environment(f"{OPEN}allow: [privileged]\n"))
+    text = _rendered(repository, f"{kind}:\n  rx:\n    {{{container}}}\n")
+    for pod in _pods(text):
+        (beside,) = pod["initContainers"]
+        assert beside["securityContext"]["privileged"] is True
+        assert beside["securityContext"]["allowPrivilegeEscalation"] is True
 
 
 def test_what_a_base_or_all_environments_say_is_not(repository: Repository) -> None:
@@ -452,3 +492,16 @@ def test_a_projected_token_of_the_api_server_is_the_same_use(repository: Reposit
     assert "llm.yaml:11:" in done.output
     repository.job("prod/llm", volume.replace("path: t", "path: t, audience: vault"))
     assert repository.run("render", "--no-cache").exit_code == 0
+
+
+def test_pods_spread_among_those_of_the_run(repository: Repository) -> None:
+    spread = """\
+topologySpread:
+  - {maxSkew: 1, topologyKey: rack, whenUnsatisfiable: ScheduleAnyway}
+  - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}
+"""
+    text = _rendered(repository, spread)
+    (name,) = {d["metadata"]["name"] for d in yaml.safe_load_all(text) if d and "spec" in d}
+    for pod in _pods(text):
+        selectors = [item["labelSelector"] for item in pod["topologySpreadConstraints"]]
+        assert selectors == [{"matchLabels": {"app.kubernetes.io/instance": name}}, {}]

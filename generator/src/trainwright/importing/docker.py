@@ -35,23 +35,26 @@ _SERVICE = {
     "--pull": ("pull_policy", False),
     "--network --net": ("network_mode", False),
     "--entrypoint": ("entrypoint", False),
+    "--workdir -w": ("working_dir", False),
+    "--add-host": ("extra_hosts", True),
 }
+_SERVICE_SWITCHES = {"--privileged": "privileged", "--read-only": "read_only"}
 _STRUCTURED = ("--gpus", "--mount", "--tmpfs", "--memory -m", "--cpus", "--stop-timeout", "--name")
 _REPEATED = {"--mount", "--tmpfs"}
 # All others, so that the image is known from the value of an option. Those with a value first.
 _VALUED = """
---add-host --attach,-a --blkio-weight --cgroup-parent --cgroupns --cidfile --cpu-period --cpu-quota
+--attach,-a --blkio-weight --cgroup-parent --cgroupns --cidfile --cpu-period --cpu-quota
 --cpu-shares,-c --cpuset-cpus --cpuset-mems --detach-keys --device --device-cgroup-rule
 --device-read-bps --device-write-bps --dns --dns-option --dns-search --domainname --env-file
 --expose --health-cmd --health-interval --health-retries --health-timeout --hostname,-h --ip --ip6
 --ipc --isolation --kernel-memory --label-file --link --log-driver --log-opt --mac-address
 --memory-reservation --memory-swap --memory-swappiness --network-alias --oom-score-adj --pid
 --pids-limit --platform --runtime --stop-signal --storage-opt --sysctl --ulimit --userns --uts
---volume-driver --volumes-from --workdir,-w
+--volume-driver --volumes-from
 """.split()
 _SWITCHES = """
 --detach,-d --disable-content-trust --init --interactive,-i --no-healthcheck --oom-kill-disable
---privileged --publish-all,-P --quiet,-q --read-only --rm --sig-proxy --tty,-t
+--publish-all,-P --quiet,-q --rm --sig-proxy --tty,-t
 """.split()
 # What only says how somebody sits in front of it.
 _INTERACTIVE = {"--detach", "--interactive", "--rm", "--tty", "--quiet", "--sig-proxy"}
@@ -61,10 +64,8 @@ _WHY = {
         Loss.CANNOT_RUN,
     ),
     "--ipc": ("shm sizes /dev/shm", Loss.COSMETIC),
-    "--workdir": ("write workingDir", Loss.CANNOT_RUN),
     "--ulimit": ("limits of processes are the node's", Loss.BEHAVIOUR),
     "--runtime": ("the pool decides which accelerators", Loss.COSMETIC),
-    "--privileged": ("write security.privileged", Loss.BEHAVIOUR),
 }
 
 
@@ -80,6 +81,10 @@ def _read(line: Line) -> Source:
         if first in given:
             service[key] = list(given[first]) if several else given[first]
             names[f"/spec/services/train/{key}"] = first
+    for option, key in _SERVICE_SWITCHES.items():
+        if option in given:
+            service[key] = True
+            names[f"/spec/services/train/{key}"] = option
     for key, first, value in _structured(given):
         if isinstance(service.get(key), list):
             service[key] += value
@@ -124,7 +129,8 @@ def _parameters() -> list[click.Parameter]:
         several = _SERVICE.get(declared, ("", declared in _REPEATED))[1]
         options.append(_option(declared.split(), multiple=several))
     options += [_option(declared.split(","), multiple=True) for declared in _VALUED]
-    options += [_option(declared.split(","), is_flag=True) for declared in _SWITCHES]
+    switches = (*_SWITCHES, *_SERVICE_SWITCHES)
+    options += [_option(declared.split(","), is_flag=True) for declared in switches]
     return options
 
 

@@ -22,6 +22,7 @@ from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
 
 MANAGED_BY = "trainwright"
+_INSTANCE = "app.kubernetes.io/instance"
 _DNS_OF_HOST = "ClusterFirstWithHostNet"
 _DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take half of
 
@@ -60,7 +61,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "podSecurityContext": _pod_security(job, environment),
         "securityContext": containers.rights(job.security),
         "serviceAccountName": job.service_account or (name if job.create_service_account else ""),
-        **_given(job),
+        **_given(job, name),
         "schedulerName": queueing.gang_scheduler(job, environment) or job.scheduler_name,
         "automountServiceAccountToken": job.service_account_token or "",
         "terminationGracePeriodSeconds": job.grace_period,
@@ -78,13 +79,17 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     return {key: value for key, value in decided.items() if value not in ("", [], {})}
 
 
-def _given(job: Job) -> dict[str, Data]:
+def _given(job: Job, name: str) -> dict[str, Data]:
     """The fields that pods and containers take as they are written."""
     written = {key: getattr(job, name) for name, key in GIVEN.items()}
     if job.host_network and not job.dns_policy and not TARGETS[job.target].envelope:
         # Others than this ask the node's name servers, which know no rank of the run.
         # https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy
         written["dnsPolicy"] = _DNS_OF_HOST
+    written["topologySpreadConstraints"] = [
+        {"labelSelector": {"matchLabels": {_INSTANCE: name}}, **constraint}
+        for constraint in job.topology_spread  # without a selector it would count no pods
+    ]
     return {
         key: list(value) if isinstance(value, tuple) else value
         for key, value in written.items()
@@ -142,7 +147,7 @@ def _own_labels(job: Job, name: str) -> dict[str, str]:
     # The recommended labels of https://kubernetes.io/docs/concepts/overview/working-with-objects/common-labels/
     return {
         "app.kubernetes.io/name": job.name,
-        "app.kubernetes.io/instance": name,
+        _INSTANCE: name,
         "app.kubernetes.io/managed-by": MANAGED_BY,
         "trainwright.io/environment": job.environment,
         "trainwright.io/run": str(job.run),

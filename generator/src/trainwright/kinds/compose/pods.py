@@ -79,9 +79,24 @@ def _pod(file: Mapping[str, Data], name: str, service: Mapping[str, Data], index
 
 
 def _host(service: Mapping[str, Data]) -> dict[str, Data]:
-    """The namespaces of the machine that a service shares."""
-    keys = (("network_mode", "hostNetwork"), ("ipc", "hostIPC"), ("pid", "hostPID"))
-    return {field: True for key, field in keys if service.get(key) == "host"}
+    """The namespaces of the machine that a service shares, but for that of /dev/shm: `shm` is."""
+    keys = (("network_mode", "hostNetwork"), ("pid", "hostPID"))
+    shared: dict[str, Data] = {f: True for key, f in keys if service.get(key) == "host"}
+    aliases = _host_aliases(service.get("extra_hosts") or ())
+    return {**shared, "hostAliases": aliases} if aliases else shared
+
+
+def _host_aliases(written: Data) -> list[Data]:
+    """A mapping of names to addresses, or a list of `NAME=ADDRESS` or `NAME:ADDRESS`."""
+    if isinstance(written, Mapping):
+        pairs = list(written.items())
+    else:
+        parts = (re.split("[=:]", _plain(str(item)), maxsplit=1) for item in written)
+        pairs = [(part[0], part[-1].strip("[]")) for part in parts]
+    names: dict[str, list[str]] = {}
+    for name, address in pairs:
+        names.setdefault(str(address), []).append(str(name))
+    return [{"ip": address, "hostnames": known} for address, known in names.items()]
 
 
 def _container(service: Mapping[str, Data]) -> dict[str, Data]:

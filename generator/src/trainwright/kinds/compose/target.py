@@ -25,7 +25,9 @@ from trainwright.pods.launchers import own_options
 from trainwright.pointer import Pointer
 
 _NVIDIA = "nvidia.com/gpu"  # the only accelerators that Docker reserves by number
-_OF_DOCKER = frozenset({"working_dir", "host_network"})  # which it has as well, of what pods have
+_OF_DOCKER = frozenset(
+    {"working_dir", "host_network", "host_aliases"}
+)  # which it has as well, of what pods have
 _DEFAULT_PROFILE = "RuntimeDefault"
 _PROFILES = (_DEFAULT_PROFILE, "Unconfined")  # of seccomp, which have names in Docker
 _REMEDY = "Remove it, or use a target that runs on Kubernetes."
