@@ -136,6 +136,9 @@ async def test_the_definition_of_what_a_fabric_says_is_the_line_that_names_it(
         assert await lines(editor, fast, "sh|m: 9Gi") == ["prod/environment.yaml:6"]
         editor.open(fast)
         assert "fabric efa-p5 of pool p5" in await hover(editor, fast, "FI_PRO|VIDER: tcp")
+        place = "prod/environment.yaml"
+        editor.open(place)
+        assert "Elastic Fabric Adapter on p5.48xlarge" in await hover(editor, place, "efa|-p5")
 
 
 async def test_references_are_the_lines_and_jobs_that_a_name_or_value_reaches(
@@ -197,6 +200,23 @@ async def test_completion_knows_keys_values_and_names(written: Repository) -> No
             assert there <= set(found), typed
             assert not absent & set(found), typed
             assert all(item.documentation for item in found.values()), typed
+
+
+async def test_completion_knows_what_a_pool_may_say(written: Repository) -> None:
+    path = "prod/environment.yaml"
+    written.environment("prod")
+    async with editing(written) as editor:
+        editor.open(path)
+        text = (editor.root / "environments" / path).read_text()
+        for typed, there, absent in (
+            ("pools:\n  a:\n    fabric: |\n", {"efa-p5", "tcpxo"}, {"h100"}),
+            ("pools:\n  a:\n    |\n", {"fabric", "defaults", "node"}, {"env"}),
+            ("pools:\n  a:\n    defaults:\n      |\n", {"env", "shm"}, {"pool", "target", "state"}),
+            ("defaults:\n  |\n", {"env", "pool"}, {"name", "extends"}),
+        ):
+            found = await suggested(editor, path, text + typed)
+            assert there <= set(found), typed
+            assert not absent & set(found), typed
 
 
 async def test_completion_inserts_what_can_be_read_back(written: Repository) -> None:

@@ -125,13 +125,8 @@ def _closing(head: str) -> str:
 def _keys(place: Place, cursor: _Cursor) -> Iterator[Suggestion]:
     """The keys that are not there yet."""
     above = field(kind_of(place.path), cursor.pointer)
-    forbidden = (
-        {"name", "extends"} if spec_root(place.path, cursor.pointer) == cursor.pointer else set()
-    )
-    if cursor.pointer == "" and place.kind == "job":
-        forbidden = set()
     for key, known in above.keys.items():
-        if key not in cursor.taken and key not in forbidden:
+        if key not in cursor.taken and key not in above.refused:
             yield Suggestion(
                 text=f"{key}:{_opening(known)}",
                 label=key,

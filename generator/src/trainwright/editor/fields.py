@@ -59,6 +59,12 @@ class Field:
         return "object" if any("properties" in part for _, part in self.parts) else ""
 
     @property
+    def refused(self) -> frozenset[str]:
+        """The keys that it may not have here, though others of its kind have them."""
+        names = (part.get("propertyNames", {}) for _, part in self.parts)
+        return frozenset(key for name in names for key in name.get("not", {}).get("enum", ()))
+
+    @property
     def keys(self) -> dict[str, Field]:
         """The keys that it may have by name, in the order of the schema."""
         found: dict[str, Field] = {}

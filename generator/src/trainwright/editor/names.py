@@ -17,6 +17,7 @@ from trainwright.model import Data
 from trainwright.objects.rule import Rule
 from trainwright.objects.transition import Transition
 from trainwright.pointer import Pointer
+from trainwright.specs import fabrics
 from trainwright.specs.load import JobFile, environment_path
 from trainwright.specs.merge import lookup
 
@@ -28,6 +29,7 @@ _DECLARED = (  # values of a spec, and the keys of environment.yaml that declare
 )
 DECLARING = frozenset(key for _, key in _DECLARED)
 _RULE_KEYS = re.compile(r"/(?:waivers|severities)/[^/]+")
+_FABRIC = re.compile(r"/pools/[^/]+/fabric")
 _RULE_VALUES = re.compile(r"/waivers/[0-9]+/rule")
 
 
@@ -61,7 +63,7 @@ def possible(place: Place, pointer: Pointer, in_spec: Pointer | None) -> list[Na
         return list(_volumes(place))
     if _RULE_VALUES.fullmatch(pointer):
         return list(rules())
-    return []
+    return list(_fabrics()) if place.kind == "environment" and _FABRIC.fullmatch(pointer) else []
 
 
 def possible_keys(parent: Pointer) -> list[Name]:
@@ -89,7 +91,7 @@ def describe(key: str, name: str, value: Data) -> str:
     lines = [str(known["description"])] if known.get("description") else []
     if key == "targets" and name in TARGETS:
         lines.append(TARGETS[name].summary)
-    facts = ("resource", "gpusPerNode", "capacity", "pricePerGpuHour", "quota", "version")
+    facts = ("resource", "fabric", "gpusPerNode", "capacity", "pricePerGpuHour", "quota", "version")
     lines += [f"{fact}: {known[fact]}" for fact in facts if fact in known]
     return "\n\n".join(lines)
 
@@ -127,6 +129,14 @@ def _volumes(place: Place) -> Iterator[Name]:
     for name, value in found.items() if isinstance(found, Mapping) else ():
         mounted = value.get("mountPath") if isinstance(value, Mapping) else ""
         yield Name(name, f"mounted at {mounted}" if mounted else "")
+
+
+def _fabrics() -> Iterator[Name]:
+    """The profiles of networks that are shipped."""
+    for name in fabrics.names():
+        if found := fabrics.profile(name):
+            needs = [f"Needs {what}." for what in found.needs.installed]
+            yield Name(name, "\n\n".join([f"{found.summary}.", *needs, *found.notes]))
 
 
 def rules() -> Iterator[Name]:
