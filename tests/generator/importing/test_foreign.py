@@ -103,13 +103,13 @@ def test_restarts_have_a_limit(body: Any, retries: int, tmp_path: Path) -> None:
 def test_positions_are_those_of_the_wrapper(tmp_path: Path) -> None:
     body = copy.deepcopy(HYPERPOD)
     group = body["spec"]["replicaSpecs"][0]  # type: ignore[index]
-    group["template"] = {"spec": {**TEMPLATE["spec"], "hostPID": True}}
+    group["template"] = {"spec": {**TEMPLATE["spec"], "hostname": "x"}}
     _, done = imported(tmp_path, body)
     ((one, _),) = done.imported
-    (left,) = [item for item in one.left if item.field.endswith("/hostPID")]
-    assert left.field == "/spec/replicaSpecs/0/template/spec/hostPID"
+    (left,) = [item for item in one.left if item.field.endswith("/hostname")]
+    assert left.field == "/spec/replicaSpecs/0/template/spec/hostname"
     lines = (tmp_path / "input.yaml").read_text(encoding="utf-8").splitlines()
-    assert "hostPID" in lines[left.place.line - 1]
+    assert "hostname" in lines[left.place.line - 1]
 
 
 OTHERS = {
@@ -167,6 +167,28 @@ def test_kinds_that_are_not_read_are_named_with_what_they_hold(
     for held in HELD[kind]:
         assert held in refused
     assert data["import"]["imported"] == []
+
+
+def test_what_is_imported_and_left_is_said_as_json(repository: Repository, tmp_path: Path) -> None:
+    body = copy.deepcopy(PYTORCHJOB)
+    body["spec"]["runPolicy"] = {"ttlSecondsAfterFinished": 60}
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump(body, sort_keys=False), encoding="utf-8")
+    done = repository.run("import", str(path), "--env", "dev", "-o", "json")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    Draft202012Validator(SCHEMA).validate(data)
+    (one,) = data["import"]["imported"]
+    assert (one["source"], one["written"], one["severity"]) == (
+        "PyTorchJob/inner",
+        True,
+        "cosmetic",
+    )
+    assert one["spec"]["retries"] == 6
+    left = {item["field"]: item["severity"] for item in one["left"]}
+    assert left["/spec/runPolicy"] == "cosmetic"
+    assert data["import"]["summary"]["cosmetic"] == 1
+    assert (repository.root / one["path"]).is_file()
 
 
 def test_servers_stay_beside_and_are_no_failure(tmp_path: Path) -> None:

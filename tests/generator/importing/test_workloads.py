@@ -52,12 +52,14 @@ def _files(folder: str) -> list[str]:
     return sorted(path.relative_to(SHARED / folder).as_posix() for path in found)
 
 
+QUEUE = re.compile(r"kueue\.x-k8s\.io/queue-name[\"']?: *[\"']?([a-z0-9-]+)")
+
+
 @cache
 def _queues() -> tuple[str, ...]:
     texts = [(SHARED / "workloads" / name).read_text(encoding="utf-8") for name in _files("workloads")]  # fmt: skip
     texts += [(SHARED / "wild" / name).read_text(encoding="utf-8") for name in _files("wild")]
-    label = re.compile(r"kueue\.x-k8s\.io/queue-name[\"']?: *[\"']?([a-z0-9-]+)")
-    return tuple(sorted({name for content in texts for name in label.findall(content)}))
+    return tuple(sorted({name for content in texts for name in QUEUE.findall(content)}))
 
 
 @pytest.fixture(scope="session")
@@ -70,7 +72,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _imported(root: Path, path: Path) -> tuple[ImportInput, ImportBatch]:
+def imported(root: Path, path: Path) -> tuple[ImportInput, ImportBatch]:
     found = ImportInput()
     found.files((str(path),))
     try:
@@ -113,7 +115,7 @@ BEHAVIOUR = {
 @pytest.mark.parametrize("name", _files("workloads"))
 def test_a_job_comes_through_or_is_refused_by_name(name: str, root: Path) -> None:
     case = name.removesuffix(".yaml")
-    found, done = _imported(root, SHARED / "workloads" / name)
+    found, done = imported(root, SHARED / "workloads" / name)
     said = "\n".join((*found.problems, *done.problems))
     if case in NOTHING:
         assert done.imported == ()
@@ -130,21 +132,22 @@ def test_a_job_comes_through_or_is_refused_by_name(name: str, root: Path) -> Non
     assert [item for item in left if item.severity is Loss.CANNOT_RUN] == []
     assert not left or BEHAVIOUR[case] in "".join(map(str, left))
     if not left:
-        assert _differing(one, root) == set()
+        assert differing(one, root) == set()
 
 
 # What a rendered run has otherwise by design: hardened containers, no token unasked, ranks that are
-# known beforehand, an unbuffered Python, limits for restarts, memory and accelerators.
+# known beforehand, an unbuffered Python, limits for restarts, memory and accelerators, and more time
+# to stop where nobody chose it.
 BY_DESIGN = re.compile(
     r"pods\.(\d+|\*)\.("
     r"(init\.\d+\.|sidecars\.[^.]+\.)?security\.|token$|program\.unbuffered$"
     r"|program\.options\.max-restarts$|processes\.|restart\.|labels\.|annotations\."
-    r"|resources\.limits\.(memory|nvidia\.com/gpu)$"
+    r"|grace_period$|resources\.limits\.(memory|nvidia\.com/gpu)$"
     r")"
 )
 
 
-def _differing(one: Imported, root: Path) -> set[str]:
+def differing(one: Imported, root: Path) -> set[str]:
     """Where pods differ: containers, variables, volumes, resources, placement, counts, order."""
     runtimes = tuple(m for m in one.source.manifests() if m.kind.endswith("Runtime"))
     after = ImportContext(Folder(root), "open", runtimes).run(one.spec)
@@ -159,16 +162,16 @@ def test_specs_are_short(root: Path) -> None:
     shares = []
     for name in _files("workloads"):
         path = SHARED / "workloads" / name
-        for one, _ in _imported(root, path)[1].imported:
-            shares.append(_lines(text.spec(one)) / _lines(path.read_text(encoding="utf-8")))
+        for one, _ in imported(root, path)[1].imported:
+            shares.append(lines(text.spec(one)) / lines(path.read_text(encoding="utf-8")))
     if not shares:
         pytest.skip("no workloads here")
     assert statistics.median(shares) <= 0.45
 
 
-def _lines(content: str) -> int:
-    lines = (line.strip() for line in content.splitlines())
-    return sum(1 for line in lines if line and not line.startswith("#"))
+def lines(content: str) -> int:
+    found = (line.strip() for line in content.splitlines())
+    return sum(1 for line in found if line and not line.startswith("#"))
 
 
 @pytest.mark.parametrize("folder", ["workloads", "wild"])
@@ -179,7 +182,7 @@ def test_every_leaf_is_carried_or_named(
     shared(folder)
     for name in _files(folder):
         path = SHARED / folder / name
-        found, done = _imported(root, path)
+        found, done = imported(root, path)
         assert list(_unaccounted(found, done, path)) == [], name
 
 

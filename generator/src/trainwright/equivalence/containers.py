@@ -25,14 +25,22 @@ _PLACING = frozenset(
         "TRAINWRIGHT_MASTER_PORT",
         "TRAINWRIGHT_NNODES",
         UNBUFFERED,
+        # Further options of torchrun may be variables as well, which only people set.
+        *(
+            f"PET_{option}"
+            for option in (
+                *("NNODES", "NPROC_PER_NODE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT"),
+                *("RDZV_BACKEND", "RDZV_ENDPOINT", "RDZV_ID", "RDZV_CONF"),
+                *("MAX_RESTARTS", "STANDALONE"),
+            )
+        ),
     }
 )
-_PLACING_PREFIXES = ("PET_", "LATTICE_")
 
 
 def places(name: str) -> bool:
     """Whether a variable is one that operators set for launchers."""
-    return name in _PLACING or name.startswith(_PLACING_PREFIXES)
+    return name in _PLACING or name.startswith("LATTICE_")
 
 
 def environment(pod: Pod) -> tuple[dict[str, str], dict[str, EnvVar]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from trainwright.equivalence import NormalForm
 from trainwright.findings import credentials
 from trainwright.importing import beside, containers
+from trainwright.importing.accounting import leaves
 from trainwright.importing.choice import Choice
 from trainwright.importing.generated import is_generated
 from trainwright.importing.names import Names, referring
@@ -67,7 +68,7 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         **_waiting(run, pod, place.environment),
         "maxDuration": duration(run.deadline),
         "retries": _retries(source, run),
-        "gracePeriod": duration(pod.grace_period),
+        "gracePeriod": duration(pod.grace_period) if _says_grace_period(source) else None,
         "state": "suspended" if run.suspended else None,
         **_placement(pod, choice.pool),
         **_given(pod),
@@ -332,6 +333,16 @@ def _counts_pods(source: Source) -> bool:
     """Whether the limit counts the pods that fail with one, as the target says itself."""
     deviations = TARGETS[source.target].deviations
     return any("pods.*.restart.limit" in deviation.fields for deviation in deviations)
+
+
+_GRACE = ("terminationGracePeriodSeconds", "stop_grace_period")
+
+
+def _says_grace_period(source: Source) -> bool:
+    """Whether people chose it; a spec's own default leaves more time for a checkpoint."""
+    return source.kind == "Compose" or any(
+        pointer.last in _GRACE for part in source.parts for pointer, _ in leaves(part.body)
+    )
 
 
 def duration(seconds: int | None) -> str | None:
