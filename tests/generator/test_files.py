@@ -289,12 +289,20 @@ def test_more_than_a_config_map_holds_is_refused_at_the_largest(repository: Repo
 
 
 def test_a_credential_in_a_file_is_found_where_the_file_is_named(repository: Repository) -> None:
-    _put(repository, "configs/ds.yaml", f"hub:\n  token: {TOKEN}\n")
+    _put(repository, "configs/ds.yaml", f"run: ${{{{ run.name }}}}\nhub:\n  token: {TOKEN}\n")
     job = repository.job("dev/mnist", "files:\n  /etc/ds.yaml:\n    from: configs/ds.yaml\n")
     line = len(job.read_text().splitlines())
     output = _refused(repository)
     assert "error[TW710]: /etc/ds.yaml holds a Hugging Face token" in output
     assert f"environments/dev/jobs/mnist.yaml:{line}" in output
+    assert TOKEN not in output
+
+
+def test_a_credential_is_found_in_what_is_not_text(repository: Repository) -> None:
+    _put(repository, "session.bin", b"\x00\x01" + TOKEN.encode() + b"\xff")
+    repository.job("dev/mnist", "files: {/etc/session: {from: session.bin}}\n")
+    output = _refused(repository)
+    assert "error[TW710]: /etc/session holds a Hugging Face token" in output
     assert TOKEN not in output
 
 

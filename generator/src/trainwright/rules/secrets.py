@@ -5,6 +5,7 @@ No message ever contains the value.
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Iterator, Mapping
 
@@ -103,14 +104,30 @@ def _in_variables(subject: Subject, container: Container) -> Iterator[Hit]:
 
 def _in_files(subject: Subject) -> Iterator[Hit]:
     """Scripts and settings that pods mount. Names in them are code, so only forms count."""
-    for name, value in mapping(subject.body.get("data")).items():
-        found = kind(text(value))
-        if found and found != RANDOM:
-            files = subject.job.files if subject.job else ()
-            path = next((file.name for file in files if file.content == value), "")
-            spec = Pointer.of("files", path) if path else Pointer("/entrypoint/inline")
-            pointer = Pointer.of("data", str(name))
-            yield Hit(pointer, f"{path or name} holds a {found}", spec=spec)
+    for field in ("data", "binaryData"):
+        for name, value in mapping(subject.body.get(field)).items():
+            written = text(value)
+            found = kind(written if field == "data" else _decoded(written))
+            if found and found != RANDOM:
+                spec = _written_as(subject, str(name), written)
+                shown = spec.parts[1] if spec.parts[:1] == ("files",) else name
+                yield Hit(Pointer.of(field, str(name)), f"{shown} holds a {found}", spec=spec)
+
+
+def _written_as(subject: Subject, key: str, written: str) -> Pointer:
+    """Where a job says what a key of its ConfigMap holds; references in it are replaced there."""
+    files = subject.job.files if subject.job else ()
+    alike = [file.name for file in files if written in (file.content, file.binary)]
+    alike += [file.name for file in files if file.name.endswith(f"/{key}")]
+    return Pointer.of("files", alike[0]) if alike else Pointer("/entrypoint/inline")
+
+
+def _decoded(encoded: str) -> str:
+    """What base64 stands for, as far as it is text; nothing where it is not base64."""
+    try:
+        return base64.b64decode(encoded).decode("ascii", "replace")
+    except ValueError:
+        return ""
 
 
 def _in_words(subject: Subject, words: tuple[str, ...], pointer: str) -> Iterator[Hit]:
