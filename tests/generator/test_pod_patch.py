@@ -203,6 +203,14 @@ WRONG = {
     "a variable that is not there": (
         "spec:\n  containers:\n    - {name: pytorch, env: [{name: A, $patch: delete}]}", "TW020", "A, $patch", "no item",
     ),
+    "a volume of two sources": (
+        "spec: {volumes: [{name: dshm, hostPath: {path: /a}}]}", "TW750", "{name: dshm", "2 sources",
+    ),
+    "a variable with two values": (
+        "spec:\n  containers:\n    - name: pytorch\n"
+        "      env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]",
+        "TW751", "{name: A", "from elsewhere",
+    ),
     "a deleted container": (
         "spec: {containers: [{name: pytorch, $patch: delete}, {name: a, image: 'a:1'}]}", "TW071", "[", "trains",
     ),

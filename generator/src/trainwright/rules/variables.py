@@ -1,4 +1,4 @@
-"""Variables in command lines: whether there are any of these names."""
+"""Variables: whether those in command lines are there, and whether each has one value."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.model import Severity
 from trainwright.objects.launching import SHELLS
-from trainwright.objects.rule import Rule, Sample
+from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.template import Container
-from trainwright.objects.tolerant import sequence
+from trainwright.objects.tolerant import sequence, text
 from trainwright.pointer import Pointer
 
 _REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
@@ -64,4 +64,35 @@ J07 = Rule(
     passing=Sample(_JOB % "JOB_COMPLETION_INDEX"),
     failing=Sample(_JOB % "MASTER_ADDR"),
 )
-RULES = (J07,)
+
+
+def _d51(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        for container in (*template.containers, *template.ephemeral):
+            for index, entry in enumerate(container.env):
+                if entry.get("value") and entry.get("valueFrom") is not None:
+                    name = text(entry.get("name"))
+                    pointer = f"{container.pointer}/env/{index}"
+                    message = f"{name} has a value, and one from elsewhere"
+                    yield Hit(pointer, message, Pointer.of("env", name))
+
+
+D51 = Rule(
+    id="TW751",
+    name="variable-with-two-values",
+    severity=Severity.ERROR,
+    summary="Every variable has a value, or takes it from one place.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Keep one of the two: in a podPatch, remove the other with null.",
+    by_hand="Keep value or valueFrom.",
+    spec=Pointer("/env"),
+    source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables",
+    per_pod=True,
+    run=_d51,
+    passing=Sample(pod("env: [{name: A, value: b}]")),
+    failing=Sample(
+        pod("env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]")
+    ),
+)
+RULES = (J07, D51)

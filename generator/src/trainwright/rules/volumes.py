@@ -129,4 +129,32 @@ D30 = Rule(
         environment='kubernetes: {version: "1.33"}',
     ),
 )
-RULES = (D25, D26, D30)
+
+
+def _d50(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        for pointer, volume in template.volumes:
+            sources = [key for key, source in volume.items() if isinstance(source, dict)]
+            if len(sources) > 1:
+                name = text(volume.get("name"))
+                message = f'the volume "{name}" has {len(sources)} sources: {", ".join(sources)}'
+                yield Hit(pointer, message, Pointer.of("volumes", name))
+
+
+D50 = Rule(
+    id="TW750",
+    name="volume-of-several-sources",
+    severity=Severity.ERROR,
+    summary="Every volume of a pod has one source.",
+    effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
+    "waits for pods that are refused.",
+    remedy="Keep one of them: in a podPatch, remove the other with null.",
+    by_hand="Keep one of them.",
+    spec=Pointer("/volumes"),
+    source=_VOLUMES,
+    per_pod=True,
+    run=_d50,
+    passing=Sample(pod("image: a", ", volumes: [{name: d, emptyDir: {}}]")),
+    failing=Sample(pod("image: a", ", volumes: [{name: d, emptyDir: {}, hostPath: {path: /a}}]")),
+)
+RULES = (D25, D26, D30, D50)
