@@ -152,9 +152,8 @@ def test_a_script_has_them_as_text(target: str, repository: Repository) -> None:
 def test_a_script_is_the_same_in_all_pods(repository: Repository) -> None:
     text = "entrypoint: {inline: 'rank = ${{ node.rank }}'}\nnodes: 2\n"
     said = _check(repository, "jobset", text)
-    assert (
-        "jobset: `${{ node.rank }}` differs between pods, and entrypoint.inline is the same" in said
-    )
+    assert "jobset: `${{ node.rank }}` differs between pods, which the command and the" in said
+    assert "entrypoint.inline cannot" in said
     assert "Read the variable JOB_COMPLETION_INDEX there" in said
 
 
@@ -177,6 +176,33 @@ def test_texts_beside_the_command_have_them(repository: Repository) -> None:
     assert job["metadata"]["annotations"]["example.com/run"] == _name(repository)
     mounts = job["spec"]["template"]["spec"]["containers"][0]["volumeMounts"]
     assert {"runs/" + _name(repository)} == {m["subPath"] for m in mounts if "subPath" in m}
+
+
+def test_a_mistake_in_a_script_is_at_its_line(repository: Repository) -> None:
+    script = (
+        "entrypoint:\n  inline: |\n\n    import os\n"
+        "    print('${{ run.name }}', '${{ run.nme }}')\n    print('${{ nodes')\n"
+    )
+    said = _check(repository, "job", script)
+    assert "llm.yaml:12:31" in said
+    assert "llm.yaml:13:12" in said
+    folded = "entrypoint:\n  inline: >\n    a\n\n    ${{ run.nme }}\n"
+    assert "llm.yaml:9:11" in _check(repository, "job", folded)
+
+
+@pytest.mark.parametrize("target", ["job", "compose"])
+def test_files_have_them_as_text(target: str, repository: Repository) -> None:
+    (repository.root / "conf").mkdir()
+    (repository.root / "conf/b.yaml").write_text("url: ${{ rank0.address }} $${{ a }}\n")
+    text = (
+        "entrypoint: {script: a.py}\nfiles:\n"
+        "  /etc/a.yaml: {content: 'out: /x/${{ run.name }}'}\n  /etc/b.yaml: {from: conf/b.yaml}\n"
+    )
+    files = normal_form(_rendered(repository, target, text)).pods[0].files
+    name = _name(repository)
+    address = "127.0.0.1" if target == "compose" else f"{name}-0.{name}"
+    assert files["/etc/a.yaml"] == f"out: /x/{name}"
+    assert files["/etc/b.yaml"] == f"url: {address} ${{{{ a }}}}\n"
 
 
 @pytest.mark.parametrize(

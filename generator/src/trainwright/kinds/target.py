@@ -16,11 +16,15 @@ from trainwright.pointer import Pointer
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A field of the spec that a target cannot express, why, and what to do."""
+    """A field of the spec that a target cannot express, why, and what to do.
+
+    `within` is the line and column, from 0, of what is meant in a text of several lines.
+    """
 
     path: Pointer
     message: str
     remedy: str
+    within: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -309,6 +309,8 @@ def _unfit(
         if kind is dx.UNSUPPORTED:
             message = f"{target.name}: {message}"
         at = spec.authored(problem.path)
+        if problem.within is not None:
+            at = spec.origin_in(problem.path, *problem.within)
         yield kind.at(at, message, remedy=problem.remedy, path=problem.path)
 
 

@@ -42,10 +42,14 @@ _ELASTIC = "nodes come and go in an elastic job"
 
 def problems(job: Job, environment: Environment, name: str) -> Iterator[Problem]:
     """Every reference that cannot be replaced, and why."""
-    found = [(at, r.name) for at, text in _texts(job) for r in find(text)]
+    found = [(at, text, r) for at, text in _texts(job) for r in find(text)]
     facts = facts_of(job, environment, name) if found else {}
-    for at, reference in dict.fromkeys(found):
-        yield from _problem(at, reference, facts, TARGETS[job.target].kind)
+    for at, text, reference in found:
+        for kind, problem in _problem(at, reference.name, facts, TARGETS[job.target].kind):
+            line = text.count("\n", 0, reference.start)
+            column = reference.start - (text.rfind("\n", 0, reference.start) + 1)
+            within = (line, column) if "\n" in text else None
+            yield kind, dataclasses.replace(problem, within=within)
 
 
 def resolved(job: Job, environment: Environment, name: str) -> Job:
@@ -140,7 +144,10 @@ def _problem(
     elif isinstance(fact, NotKnown):
         yield dx.UNSUPPORTED, Unsupported(at, f"{shown} is not known: {fact.why}", fact.remedy)
     elif isinstance(fact, Variable) and not _is_below(at, (*_COMMAND, *_ENV)):
-        message = f"{shown} differs between pods, and {at.dotted} is the same in all of them"
+        message = (
+            f"{shown} differs between pods, which the command and the variables of the training "
+            f"container can say, and {at.dotted} cannot"
+        )
         remedy = f"Read the variable {fact.name} there, or use it in flags or entrypoint.argv."
         yield dx.UNSUPPORTED, Unsupported(at, message, remedy)
     elif isinstance(fact, Variable) and not fact.field and _is_below(at, _ENV):

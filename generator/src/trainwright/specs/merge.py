@@ -118,6 +118,13 @@ class Layered:
             return Location(self.layers[-1].document.file)
         return self.origin(pointer)
 
+    def origin_in(self, pointer: str, line: int, column: int) -> Location:
+        """Where a character of an effective text was written, by its line and column from 0."""
+        layer, found = self._setter(pointer)
+        if found != pointer:
+            return layer.place(found)
+        return layer.document.place_in(layer.root + found, line, column)
+
     def key_origin(self, pointer: str) -> Location:
         """Where the key of the effective value was written."""
         layer, found = self._setter(pointer)

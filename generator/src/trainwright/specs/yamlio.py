@@ -33,7 +33,8 @@ class Document:
 
     `places` are where values start, `keys` where their keys do (list items have no key). `above`
     are the lines of the file before the text that was read, where that was only a part of it.
-    `written` are the texts of numbers, where they are not the only way to write them.
+    `written` are the texts of numbers, where they are not the only way to write them, `blocks` the
+    first characters of literal blocks, whose lines are those of the text.
     """
 
     file: str
@@ -42,6 +43,14 @@ class Document:
     keys: Mapping[str, tuple[int, int]]
     above: int = 0
     written: Mapping[str, str] = field(default_factory=dict)
+    blocks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def place_in(self, pointer: str, line: int, column: int) -> Location:
+        """Where a character of a text is; where the text is if it is not a literal block."""
+        if pointer not in self.blocks:
+            return self.place(pointer)
+        first, indent = self.blocks[pointer]
+        return Location(self.file, self.above + first + line + 1, indent + column + 1)
 
     def place(self, pointer: str) -> Location:
         """Where the value is, or the nearest mapping around it that was written."""
@@ -123,7 +132,7 @@ def parse(file: str, raw: bytes) -> Document | tuple[Finding, ...]:
     try:
         text = _masked(_decode(raw, MAX_BYTES), breaks=True)
         _refuse_deep_nesting(text.text)
-        return _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES))
+        return _built(file, _composed(text), _Builder(CORE, 0, MAX_VALUES, text.text))
     except _UNREADABLE as error:
         return _unreadable(file, error, raw, 0)
 
@@ -161,7 +170,13 @@ def _built(file: str, node: Node, builder: _Builder) -> Document | tuple[Finding
     if builder.mistakes:
         return tuple(refusal.finding(file, builder.above) for refusal in builder.mistakes)
     return Document(
-        file, data, builder.places, builder.keys, builder.above, written=builder.written
+        file,
+        data,
+        builder.places,
+        builder.keys,
+        builder.above,
+        written=builder.written,
+        blocks=builder.blocks,
     )
 
 
@@ -274,10 +289,12 @@ def _composed(text: Masked) -> MappingNode:
 class _Builder:
     """Turns composed nodes into data, noting where each value was written."""
 
-    def __init__(self, dialect: Dialect, above: int, most: int) -> None:
+    def __init__(self, dialect: Dialect, above: int, most: int, text: str = "") -> None:
         self.places: dict[str, tuple[int, int]] = {}
         self.keys: dict[str, tuple[int, int]] = {}
         self.written: dict[str, str] = {}
+        self.blocks: dict[str, tuple[int, int]] = {}
+        self._text = text
         self.mistakes: list[_Refusal] = []
         self.count = 0
         self.above = above
@@ -298,6 +315,8 @@ class _Builder:
             value = self._scalar(node)
             if node.tag == _FLOAT or (node.tag == _INT and str(value) != node.value):
                 self.written[pointer] = node.value
+            if node.style == "|" and self._text:
+                self.blocks[pointer] = self._first_of_block(mark.line + 1)
             return value
         if isinstance(node, MappingNode) and node.tag == _MAP:
             return self._mapping(node, pointer, depth + 1)
@@ -307,6 +326,12 @@ class _Builder:
                 for index, item in enumerate(node.value)
             ]
         raise _custom_tag(node)
+
+    def _first_of_block(self, line: int) -> tuple[int, int]:
+        """The first line of a literal block, and its indentation: that of the first with text."""
+        filled = (text for text in self._text.split("\n")[line:] if text.strip())
+        text = next(filled, "")
+        return line, len(text) - len(text.lstrip(" "))
 
     def _scalar(self, node: ScalarNode) -> Data:
         construct = self._dialect.scalars.get(node.tag)
