@@ -379,8 +379,11 @@ files:
   /usr/local/bin/tool: {content: "#!/bin/sh\\necho here\\n", mode: "0755"}
 """,
     )
-    done = _run(repository, "--nodes", "1")
+    volumes = repository.root / "volumes"
+    volumes.mkdir()
+    done = _run(repository, "--nodes", "1", "--volumes", str(volumes))
     assert done.exit_code == 0, done.output
+    assert list(volumes.iterdir()) == []  # these are people's own
     assert "['config.yaml', 'db/mysql.yaml', 'table.bin']" in done.stdout
     assert r"b'\x00\xff'" in done.stdout
     assert re.search(r"db: mnist-[0-9a-f]{8}\n.*port: 3306", done.stdout)

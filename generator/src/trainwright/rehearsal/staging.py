@@ -99,7 +99,7 @@ def stage(
     block = max(Counter(process.pod for process in foreseen).values(), default=1)
     names = Names(pods, machine.hostname, lambda: machine.free_ports(block))
     stand_ins = {CODE: machine.mounted_code} if machine.mounted_code else {}
-    volumes = Volumes(machine.volumes, pods, configs, stand_ins)
+    volumes = Volumes(machine.volumes, pods, configs, stand_ins, machine.work / "files")
     # So many OpenMP threads that together the processes ask for no more than there is.
     threads = max(1, machine.cores // max(1, len(foreseen)))
     shared = {"OMP_NUM_THREADS": str(threads), COORDINATOR: str(machine.free_ports(1))}

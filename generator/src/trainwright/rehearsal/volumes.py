@@ -37,7 +37,9 @@ class Volumes:
         pods: tuple[Pod, ...],
         configs: Configs,
         stand_ins: Mapping[str, Path] | None = None,
+        files: Path | None = None,  # for those of the run; people's folders are for their volumes
     ):
+        self._of_run = files or base
         self._base = base
         self._stand_ins = stand_ins or {}
         self._pods = pods
@@ -65,7 +67,7 @@ class Volumes:
         for mount in filter(self._is_file, _mounts(pod)):
             for folder in PurePosixPath(mount.path).parents:
                 if folder != folder.parent:
-                    yield str(folder), self._base / mount.volume / str(folder)[1:]
+                    yield str(folder), self._of_run / mount.volume / str(folder)[1:]
 
     def _is_file(self, mount: Mount) -> bool:
         """Whether a mount is one file of a ConfigMap that is at hand."""
@@ -75,7 +77,7 @@ class Volumes:
         if mount.volume in self._stand_ins:
             return self._stand_ins[mount.volume]
         if self._is_file(mount):
-            return self._base / mount.volume / mount.path.lstrip("/")
+            return self._of_run / mount.volume / mount.path.lstrip("/")
         return self._folder(pod, mount) / mount.sub_path
 
     def _folder(self, pod: Pod, mount: Mount) -> Path:
@@ -94,6 +96,8 @@ class Volumes:
             for mount in _mounts(pod):
                 if mount.volume in self._stand_ins:
                     continue
+                if self._is_file(mount):
+                    continue  # it comes with its folders
                 # The subPath of a ConfigMap is one of its files.
                 file = "configMap" in mount.source
                 found[self._folder(pod, mount) if file else self._local(pod, mount)] = None
