@@ -164,6 +164,39 @@ def test_what_was_recorded_pins_without_a_network(
     assert other in spec(jobs, "mnist").read_text()
 
 
+def test_images_of_init_containers_and_sidecars_are_pinned_too(
+    jobs: Repository, registry: oci_registry.Registry
+) -> None:
+    own, tool = registry.add("ml/train:1234567"), registry.add("tools/get:2")
+    daemon = registry.add("net/daemon:1")
+    path = spec(jobs)
+    path.write_text(
+        f"{path.read_text()}initContainers:\n"
+        f"  get: {{image: '{registry.host}/tools/get:2'}} # stays\n"
+        f"sidecars: {{daemon: {{image: '{registry.host}/net/daemon:1'}}}}\n"
+    )
+    result = jobs.run("pin", "prod/llm", "--plain-http", "--record")
+    assert result.exit_code == 0, result.stderr
+    text = path.read_text()
+    assert own in text
+    assert f"{registry.host}/tools/get:2@{tool}" in text
+    assert f"{registry.host}/net/daemon:1@{daemon}" in text
+    assert "# stays" in text
+    lock = (jobs.root / "environments/images.lock.yaml").read_text()
+    assert f'"{registry.host}/tools/get:2": "{tool}"' in lock
+    again = jobs.run("pin", "prod/llm", "--plain-http")
+    assert "is pinned already" in again.stderr
+    assert path.read_text() == text
+
+
+def test_a_container_whose_image_has_no_tag_is_named(jobs: Repository) -> None:
+    path = spec(jobs)
+    path.write_text(f"{path.read_text()}sidecars: {{daemon: {{image: a/daemon}}}}\n")
+    path.write_text(path.read_text().replace('tag: "1234567"', f'tag: "1", digest: "{DIGEST}"'))
+    result = jobs.run("pin", "prod/llm", "--plain-http")
+    assert "no tag that could be looked up for sidecars.daemon" in result.stderr
+
+
 def test_a_lock_that_does_not_know_or_cannot_be_read_is_one_line(jobs: Repository) -> None:
     result = jobs.run("pin", "prod/llm", "--from-lock")
     assert result.exit_code == 2

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.pointer import Pointer
+from trainwright.rules.images import split
 from trainwright.specs import edit as editing
 from trainwright.specs import image_lock, yamlio
 
@@ -47,24 +48,65 @@ def given(text: str) -> Given:
     return Given(found["repository"], found["tag"], found["digest"])
 
 
-def pin(subject: Subject, resolve: Resolve, *, update: bool, record: bool) -> Step:
-    """Look up what the job's tag stands for; a digest that is there stays unless `update`."""
-    repository, tag, digest = (subject.value(f"/image/{key}") for key in _KEYS)
-    if digest and not update:
-        return Step(said=f"is pinned already: {digest}")
-    if not tag:
-        return Step(said="has no tag that could be looked up; give --digest", refused=True)
-    found = resolve(repository, tag)
-    if found == digest:
-        return Step(said=f"is pinned already: {tag} is still {digest}")
-    raw = editing.put(subject.file.path, subject.raw, "/image/digest", found)
-    files = {subject.file.path: raw}
-    if record:
-        files[image_lock.LOCK] = _recorded(subject, f"{repository}:{tag}", found)
-    return Step(said=f"pinned: {repository}:{tag} is {found}", files=files)
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """An image of a job, and where its digest is written: by itself, or in one text with the rest.
+
+    `at` is the container that has it, empty of the one that trains.
+    """
+
+    at: Pointer
+    repository: str
+    tag: str
+    digest: str
+
+    @property
+    def named(self) -> str:
+        return f"{self.repository}:{self.tag}"
+
+    def written(self, digest: str) -> tuple[Pointer, str]:
+        if self.at:
+            return self.at / "image", f"{self.named}@{digest}"
+        return Pointer("/image/digest"), digest
 
 
 _KEYS = ("repository", "tag", "digest")
+_CONTAINERS = ("initContainers", "sidecars")
+
+
+def _images(subject: Subject) -> Iterator[_Image]:
+    """Those of the job, its own first."""
+    yield _Image(Pointer(), *(subject.value(f"/image/{key}") for key in _KEYS))
+    for field in _CONTAINERS:
+        for name in subject.value(Pointer.of(field)) or {}:
+            at = Pointer.of(field, name)
+            yield _Image(at, *split(str(subject.value(at / "image"))))
+
+
+def pin(subject: Subject, resolve: Resolve, *, update: bool, record: bool) -> Step:
+    """Look up what the tags of a job's images stand for; a digest that is there stays unless
+    `update`.
+    """
+    raw, files = subject.raw, dict[str, bytes]()
+    kept, pinned = [], []
+    for image in _images(subject):
+        if image.digest and not update:
+            kept.append(image.digest)
+            continue
+        if not image.tag:
+            return Step(said=_untagged(image), refused=True)
+        found = resolve(image.repository, image.tag)
+        if found == image.digest:
+            kept.append(f"{image.tag} is still {image.digest}")
+            continue
+        raw = editing.put(subject.file.path, raw, *image.written(found))
+        pinned.append(f"{image.named} is {found}")
+        if record:
+            lock = files.get(image_lock.LOCK) or _lock(subject)
+            files[image_lock.LOCK] = _recorded(lock, image.named, found)
+    if not pinned:
+        return Step(said=f"is pinned already: {', '.join(kept)}")
+    return Step(said=f"pinned: {', '.join(pinned)}", files={subject.file.path: raw, **files})
 
 
 def pin_given(subject: Subject, image: Given) -> Step:
@@ -81,8 +123,19 @@ def pin_given(subject: Subject, image: Given) -> Step:
     return Step(said=f"pinned: {repository} is {image.digest}", files={subject.file.path: raw})
 
 
-def _recorded(subject: Subject, named: str, digest: str) -> bytes:
-    if not subject.tree.kind(image_lock.LOCK):
+def _untagged(image: _Image) -> str:
+    missing = "no tag that could be looked up"
+    if image.at:
+        return f"has {missing} for {image.at.dotted}; write one there"
+    return f"has {missing}; give --digest"
+
+
+def _lock(subject: Subject) -> bytes:
+    there = subject.tree.kind(image_lock.LOCK)
+    return subject.tree.read(image_lock.LOCK) if there else b""
+
+
+def _recorded(lock: bytes, named: str, digest: str) -> bytes:
+    if not lock:
         return f"{_HEAD}  {yamlio.inline(named)}: {yamlio.inline(digest)}\n".encode()
-    pointer = Pointer.of("images", named)
-    return editing.put(image_lock.LOCK, subject.tree.read(image_lock.LOCK), pointer, digest)
+    return editing.put(image_lock.LOCK, lock, Pointer.of("images", named), digest)
