@@ -283,6 +283,12 @@ TARGET = Target(
             when=lambda job, _: bool(job.pod_labels),
         ),
         Deviation(
+            about="Host network",
+            text="There is no cluster whose name servers it could ask.",
+            fields=("pods.*.rest.pod.dnsPolicy",),
+            when=lambda job, _: bool(job.host_network),
+        ),
+        Deviation(
             about="Group of volumes",
             text="The process has the group `security.fsGroup`, but nothing gives it the files.",
             fields=("pods.*.security.fsGroupChangePolicy",),
