@@ -293,6 +293,69 @@ def test_command_lines_are_read(
     assert (found.program is not None and argv[found.program]) == (program or False)
 
 
+MANIFEST = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: job, namespace: training}
+spec:
+  pytorchReplicaSpecs:
+    Master: &pods
+      replicas: 1
+      restartPolicy: Never
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              image: registry.example.com/ml/train:1
+              resources: {limits: {nvidia.com/gpu: 8}}
+              command: COMMAND
+    Worker: *pods
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        (
+            "accelerate launch --config_file c.yaml --num_machines 2 --num_processes 16 "
+            "--machine_rank $(RANK) --main_process_ip $(MASTER_ADDR) "
+            "--main_process_port $(MASTER_PORT) train.py --lr 1e-4",
+            {"launcher": "accelerate", "launcherOptions": {"config-file": "c.yaml"},
+             "flags": {"lr": "1e-4"}},
+        ),
+        (
+            "torchrun --nproc_per_node 8 --max_restarts=3 -t 3 train.py c.yaml a.lr=0.1 +b=c",
+            {"launcher": "torchrun", "launcherOptions": {"max-restarts": 3, "tee": 3},
+             "entrypoint": {"script": "train.py", "args": ["c.yaml"]},
+             "flags": {"a.lr": 0.1, "+b": "c"}, "flagStyle": "k=v"},
+        ),
+        (
+            "deepspeed --no_ssh --node_rank $(RANK) --num_nodes 2 --num_gpus 8 --no_local_rank "
+            "--master_addr job-master-0 train.py --deepspeed",
+            {"launcher": "deepspeed", "launcherOptions": {"no-local-rank": True},
+             "flags": {"deepspeed": True}},
+        ),
+        (
+            "torchrun --nproc-per-node=8 train.py --data-path 0.5 a 0.5 b --seed 1 --x 1 --x 2",
+            {"launcher": "torchrun", "flags": {"data-path": {"words": [0.5, "a", 0.5, "b"]},
+             "seed": 1, "x": {"repeat": [1, 2]}}},
+        ),
+    ],
+)  # fmt: skip
+def test_command_lines_are_imported(
+    line: str, wanted: dict[str, Any], repository: Repository
+) -> None:
+    repository.write("prod/environment.yaml", ENVIRONMENT)
+    path = repository.root / "job.yaml"
+    path.write_text(MANIFEST.replace("COMMAND", json.dumps(line.split())), encoding="utf-8")
+    done = repository.run("import", str(path), "--env", "prod")
+    assert done.exit_code == 0, done.output
+    written = repository.root / "environments/prod/jobs/job.yaml"
+    spec = yaml.safe_load(written.read_text(encoding="utf-8"))
+    assert {key: spec.get(key) for key in wanted} == wanted
+    assert spec["nodes"] == 2
+
+
 # --- and started ---------------------------------------------------------------------------------
 
 STARTED = {
