@@ -101,7 +101,8 @@ def test_every_text_comes_back_as_it_is(title: str) -> None:
     text = TEXTS[title]
     values = {
         "image": {"repository": "x"}, "command": ["sh", "-c", text], "args": [text, "--a"],
-        "env": {"T": text, "U": "u"}, "script": text,
+        "env": {"T": text, "U": "u"},
+        "files": {"/opt/main.sh": {"key": "main.sh", "content": text}},
     }  # fmt: skip
     for target in TARGETS:
         files = engine().render({**values, "target": target}, "release", "training")
