@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from jsonschema import Draft202012Validator
 
 from repository import Repository
 from trainwright.equivalence.comparison import values
+from trainwright.errors import TrainwrightError
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.kinds.reading import Loss
@@ -110,6 +112,33 @@ def test_positions_are_those_of_the_wrapper(tmp_path: Path) -> None:
     assert left.field == "/spec/replicaSpecs/0/template/spec/hostname"
     lines = (tmp_path / "input.yaml").read_text(encoding="utf-8").splitlines()
     assert "hostname" in lines[left.place.line - 1]
+
+
+def test_a_launcher_that_waits_for_another_operator_cannot_run(tmp_path: Path) -> None:
+    body = copy.deepcopy(HYPERPOD)
+    group = body["spec"]["replicaSpecs"][0]  # type: ignore[index]
+    container = {**CONTAINER, "command": ["hyperpodrun", "--nnodes=3", "a.py"]}
+    group["template"] = {"spec": {"containers": [container]}}
+    _, done = imported(tmp_path, body)
+    ((one, _),) = done.broken
+    (left,) = [item for item in one.left if item.severity is Loss.CANNOT_RUN]
+    assert left.field == "/spec/replicaSpecs/0/template/spec/containers/0/command/0"
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [(VOLCANO, "tasks"), (HYPERPOD, "replicaSpecs"), (APPWRAPPER, "components")],
+)
+@pytest.mark.parametrize("odd", [None, 5, "x", {}, [], [None], [[]]])
+def test_odd_values_are_refused_in_words(body: Any, field: str, odd: Any, tmp_path: Path) -> None:
+    broken = copy.deepcopy(body)
+    broken["spec"][field] = odd
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump(broken), encoding="utf-8")
+    found = ImportInput()
+    found.files((str(path),))
+    with suppress(TrainwrightError):  # that there is nothing to import
+        assert run(HERE, found, ImportOptions(environment="lab", write=False)).imported == ()
 
 
 OTHERS = {

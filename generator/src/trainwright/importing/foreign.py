@@ -211,12 +211,31 @@ def _of_hyperpod(part: SourceObject) -> tuple[SourceObject, ...]:
         *_left_of(part, "/spec", frozenset({*made, "replicaSpecs", "runPolicy"}), {}),
         *_left_of(part, "/spec/runPolicy", frozenset({*kept, "jobMaxRetryCount"}), _OF_HYPERPOD),
         *_left_of(part, "/spec/replicaSpecs/0", frozenset({"name", *worker}), {}),
+        *_launched_by_operator(part),
     )
     moved = {
         f"{_REPLICAS}/Worker": "/spec/replicaSpecs/0",
         "/spec/runPolicy/backoffLimit": "/spec/runPolicy/jobMaxRetryCount",
     }
     return (_pytorchjob(part, made, moved, left),)
+
+
+# An agent in the image, which the operator tells when to start the ranks.
+# https://awslabs.github.io/ai-on-sagemaker-hyperpod/docs/add-ons/hp-training-operator/overview
+_LAUNCHER = "hyperpodrun"
+
+
+def _launched_by_operator(part: SourceObject) -> Iterator[NotImported]:
+    for pointer, value in leaves(part.body):
+        if isinstance(value, str) and _LAUNCHER in value and {"command", "args"} & {*pointer.parts}:
+            yield NotImported(
+                field=part.called(pointer),
+                place=part.place(pointer),
+                value=shown(pointer.last, value),
+                why=f"{_LAUNCHER} starts its ranks when the operator of SageMaker tells it: use "
+                "torchrun, which takes the same options",
+                severity=Loss.CANNOT_RUN,
+            )
 
 
 _OF_VOLCANO = {
@@ -246,9 +265,8 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
     """A Job of Volcano whose pytorch plugin gives its tasks what PyTorchJobs give replicas."""
     spec = mapping(part.body.get("spec"))
     plugins, tasks = mapping(spec.get("plugins")), spec.get("tasks")
-    groups = {
-        str(mapping(t).get("name")): i for i, t in enumerate(tasks or ()) if isinstance(tasks, list)
-    }
+    known_tasks = tasks if isinstance(tasks, list) else []
+    groups = {str(mapping(task).get("name")): at for at, task in enumerate(known_tasks)}
     asked = plugins.get("pytorch")
     options = dict(
         str(word).removeprefix("--").partition("=")[::2]
@@ -261,8 +279,7 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
             f"{part.place('')}: {_title(part)} is not read without the pytorch plugin, a master "
             f"and at most workers. It holds {described(roles({**part.body, 'kind': 'pods'}))}"
         )
-    assert isinstance(tasks, list)
-    replicas = {role: _task(mapping(tasks[index]), options) for role, index in known.items()}
+    replicas = {role: _task(mapping(known_tasks[at]), options) for role, at in known.items()}
     policy: dict[str, Data] = {}
     if "maxRetry" in spec:
         policy["backoffLimit"] = spec["maxRetry"]
@@ -291,9 +308,10 @@ def _task(task: Mapping[str, Data], options: Mapping[str, str]) -> dict[str, Dat
     containers = [dict(mapping(one)) for one in written] if isinstance(written, list) else []
     if containers:
         port = options.get("port", "")
-        ports: Data = containers[0].get("ports") or []
+        ports = containers[0].get("ports")
         own = {"name": "pytorchjob-port", "containerPort": int(port) if port.isdigit() else 23456}
-        containers[0] |= {"name": PYTORCHJOB.container, "ports": [*ports, own]}
+        others = ports if isinstance(ports, list) else []
+        containers[0] |= {"name": PYTORCHJOB.container, "ports": [*others, own]}
     restart = spec.get("restartPolicy", "OnFailure")
     return {
         **({"replicas": task["replicas"]} if "replicas" in task else {}),

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os.path import commonprefix
 
 from trainwright.equivalence import form
 from trainwright.equivalence.programs import Program
@@ -44,13 +45,18 @@ class Names:
 
     def replaced(self, text: str, by: Callable[[int], str]) -> str:
         """A text with each name replaced by what `by` says of the number; empty keeps it."""
-        if not self._may_be_in(text):
+        if not self._stem or self._stem not in text:
             return text
         return self._pattern.sub(lambda m: by(self._numbers[m[1]]) or m[0], text)
 
-    def _may_be_in(self, text: str) -> bool:
-        # Pods of a service without a cluster are called as anything is: `train`.
-        return len(self.hosts) > 0 and any("-" in host for host in self.hosts[:1]) and "-" in text
+    @cached_property
+    def _stem(self) -> str:
+        """What every name begins with: a text without it names none.
+
+        Nothing for pods of a service without a cluster, which are called as anything is: `train`.
+        """
+        plain = any("-" not in host for host in self.hosts[:1])
+        return "" if plain else commonprefix(list(self._numbers))  # noqa: RUF071 - no paths
 
 
 def referring(text: str, names: Names) -> str:

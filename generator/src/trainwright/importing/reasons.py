@@ -13,7 +13,7 @@ from trainwright.groupkind import CONFIGMAP
 from trainwright.importing.accounting import Account
 from trainwright.importing.generated import is_generated
 from trainwright.importing.source import Source
-from trainwright.kinds.reading import Loss, NotImported, Reason, shown
+from trainwright.kinds.reading import Loss, NotImported, Reason, mapping, shown
 from trainwright.kinds.target import Deviation
 from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spelled
 from trainwright.pointer import Pointer
@@ -215,11 +215,20 @@ class Reasons:
             yield Reason("", "Kueue admits what waits in its queues", Loss.COSMETIC)
         if not changed and (_OF_VOLUMES.match(at) or self._is_of_config(account)):
             yield Reason("", "no container mounts it", Loss.COSMETIC)
+        if self._is_partial(account):
+            yield Reason("", "all pods of a run are there at once", Loss.BEHAVIOUR)
         yield from _matching(self.source.reasons, at)
         yield from (Reason("", why) for why in self._of_the_environment(changed))
         yield from _matching(_BY_POINTER, at)
         yield from (Reason("", why, Loss.COSMETIC) for why in self._of_the_target(changed))
         yield Reason("", self._of_the_result(changed))
+
+    def _is_partial(self, account: Account) -> bool:
+        """Whether fewer pods are to run at once than there are, as in a queue of work."""
+        if account.pointer.last != "parallelism":
+            return False
+        holder = lookup(self.source.parts[account.part].body, account.pointer.parent)
+        return bool(mapping(holder).get("completions", account.value) != account.value)
 
     def _restarts(self, changed: tuple[str, ...]) -> Iterator[Reason]:
         """Restarts that went on for ever have a limit in a spec."""

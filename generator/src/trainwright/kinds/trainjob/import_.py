@@ -28,7 +28,6 @@ _UPSTREAM = "torch-distributed"
 
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
-    _refuse_patched_roles(part)
     reference = mapping(mapping(part.body.get("spec")).get("runtimeRef"))
     kind = str(reference.get("kind", "ClusterTrainingRuntime"))
     name = str(reference.get("name", ""))
@@ -40,6 +39,7 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
             refuse_roles(other, _GROUPS, f"its {kind} {name}", job_set)
             _refuse_mpi(other, f"{kind} {name}", spec)
             return Read(parts=(part, other))
+    _refuse_patched_roles(part)
     upstream = name == _UPSTREAM
     unknown = NotImported(
         field=part.called("/spec/runtimeRef/name"),
@@ -60,8 +60,9 @@ def _refuse_patched_roles(part: SourceObject) -> None:
     patches = mapping(part.body.get("spec")).get("runtimePatches")
     for at, patch in enumerate(patches if isinstance(patches, list) else ()):
         template = mapping(mapping(mapping(patch).get("trainingRuntimeSpec")).get("template"))
-        groups = mapping(template.get("spec")).get("replicatedJobs")
-        named = [str(mapping(g).get("name")) for g in groups or () if isinstance(groups, list)]
+        found = mapping(template.get("spec")).get("replicatedJobs")
+        groups = found if isinstance(found, list) else []
+        named = [str(mapping(group).get("name")) for group in groups]
         if set(named) - {_TRAINER}:
             raise ImportingError(
                 f"{part.place(f'/spec/runtimePatches/{at}')}: its runtime has several roles, and a "
