@@ -223,6 +223,10 @@ def test_another_order_below_the_job_is_held(repository: Repository) -> None:
     _render(repository)
     assert _object(repository) == before
     assert [c["name"] for c in _pods(repository)[0]["initContainers"]] == ["b", "a"]
+    assert "initContainers" in repository.run("list").output  # it is behind that
+    assert repository.run("rerun", "prod/llm").exit_code == 0
+    _render(repository)
+    assert [c["name"] for c in _pods(repository)[0]["initContainers"]] == ["a", "b"]
 
 
 # --- what cannot be ------------------------------------------------------------------------------

@@ -437,7 +437,9 @@ class Workspace:
         if environment is None or not self._says_the_same(file, record):
             return None
         below = self._below(file.environment, record)
-        if below != record.inherited or record.target not in environment.targets:
+        if not meaning.says_the_same(below, record.inherited):
+            return None
+        if record.target not in environment.targets:
             return None
         job = adjust.job_of(record, file, environment)
         same = job is not None and identity.facts(job, environment) == record.environment

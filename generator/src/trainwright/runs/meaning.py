@@ -71,6 +71,13 @@ def differences(old: Spec, new: Spec) -> Iterator[tuple[Path, Data, Data]]:
         yield path, _plain(_at(old, path)), _plain(_at(new, path))
 
 
+def says_the_same(one: Spec, other: Spec) -> bool:
+    """Whether two mappings are equal, and in one order where that means something."""
+    return one == other and all(
+        list(one.get(key) or ()) == list(other.get(key) or ()) for key in ORDERED
+    )
+
+
 def digest(own: Spec, run: int) -> str:
     """SHA-256, in hex, of what the job's own file says of a run, and of the run's number."""
     said = {key: value for key, value in recorded(own).items() if key not in IN_PLACE}
