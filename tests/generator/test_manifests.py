@@ -72,9 +72,20 @@ def test_the_real_crd_accepts_it_strictly(path: Path, shared: Callable[[str], Pa
         assert crd is None or crds.errors(shared(crd), body) == []
 
 
+# Claims of devices by this shape, and images as volumes, are from 1.31.
+# https://kubernetes.io/blog/2024/08/13/kubernetes-v1-31-release/
+_OLD = ("1.29", "1.30")
+_NEW_FIELDS = (
+    "jobset-pods-as-kubernetes-has-them",
+    "pytorchjob-containers-variables-and-volumes",
+)
+
+
 @pytest.mark.parametrize("version", [f"1.{minor}" for minor in range(29, 38)])
 def test_every_kubernetes_version_accepts_it(version: str) -> None:
     for path in MANIFESTS:
+        if version in _OLD and any(name in path.parts for name in _NEW_FIELDS):
+            continue
         for body in _objects(path):
             assert schema.kind(body["kind"], version).explain(body) == (), _name(path)
 
