@@ -17,6 +17,8 @@ from trainwright.model import Data, Environment, Finding, Location, Manifest, Se
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit
+from trainwright.pointer import Pointer
+from trainwright.rules.pods import REPEATED_NAME
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.merge import lookup
 from trainwright.specs.schema_errors import Violation
@@ -149,7 +151,8 @@ def _about(
         remarks = [*_against(manifest, known, at, looked)]
     ruled = [*_ruled(manifest, setting)]
     if known is not None:
-        remarks += _repeated(manifest, known, {remark.pointer for remark in ruled})
+        said = (remark for remark in ruled if remark.finding.rule == REPEATED_NAME)
+        remarks += _repeated(manifest, known, {Pointer(remark.pointer).parent for remark in said})
     for remark in (*remarks, *ruled):
         title = f"{manifest.kind}/{reading.name_of(body)}"
         finding = replace(remark.finding, manifest=title, pointer=remark.pointer)

@@ -120,8 +120,9 @@ def _repeated(found: Sequence[tuple[str, str]], what: str, spec: Pointer) -> Ite
             yield Hit(pointer, f"{what} {name!r} is there {times} times", spec)
 
 
+REPEATED_NAME = "TW713"
 D13 = Rule(
-    id="TW713",
+    id=REPEATED_NAME,
     name="repeated-name",
     severity=Severity.ERROR,
     summary="Containers, variables, volumes and mount paths are there once.",
