@@ -73,7 +73,7 @@ def test_every_kind_of_a_cluster_has_the_rest(kind: Kind) -> None:
 # is what a PyTorchJob moves to. Two command lines are read as the kind that comes nearest.
 ELSEWHERE = {
     "jobset": ("kinds/trainjob/", "kinds/labels.py", "kinds/indexed_pods.py"),
-    "pytorchjob": ("kinds/trainjob/", "importing/elasticdl.py"),
+    "pytorchjob": ("kinds/trainjob/", "importing/elasticdl.py", "importing/foreign.py"),
     "compose": ("importing/docker.py",),
 }
 # Conditions on targets in templates of them all: true or idle once the target is gone.

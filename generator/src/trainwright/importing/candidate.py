@@ -340,7 +340,7 @@ _GRACE = ("terminationGracePeriodSeconds", "stop_grace_period")
 
 def _says_grace_period(source: Source) -> bool:
     """Whether people chose it; a spec's own default leaves more time for a checkpoint."""
-    return source.kind == "Compose" or any(
+    return TARGETS[source.target].envelope is not None or any(
         pointer.last in _GRACE for part in source.parts for pointer, _ in leaves(part.body)
     )
 
