@@ -5,17 +5,16 @@ python scripts/edit_table.py [--check]
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
 from itertools import groupby
-from pathlib import Path
+
+from generated import ROOT, main
 
 from trainwright.objects.edit import Edit
 from trainwright.objects.transition import Verdict
 from trainwright.rules.edits import EDITS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "edits.md"
+PAGE = ROOT / "docs" / "edits.md"
 COMMAND = "python scripts/edit_table.py"
 _HEAD = f"""\
 <!-- Generated from the table of edits by `{COMMAND}`. Do not edit. -->
@@ -47,17 +46,6 @@ _OUTCOMES = {
     Verdict.MIXED: "mixed",
     Verdict.IGNORED: "ignored",
 }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
-    check = parser.parse_args().check
-    wanted = page()
-    if not check:
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
-        sys.exit(f"docs/{PAGE.name} is out of date: run {COMMAND}")
 
 
 def page() -> str:
@@ -98,4 +86,4 @@ def _sources(edits: tuple[Edit, ...]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, PAGE, page(), COMMAND)

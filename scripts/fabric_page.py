@@ -5,15 +5,14 @@ python scripts/fabric_page.py [--check]
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
+
+from generated import ROOT, main
 
 from trainwright.specs import fabrics, yamlio
 from trainwright.specs.fabrics import Fabric
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "pools.md"
+PAGE = ROOT / "docs" / "pools.md"
 COMMAND = "python scripts/fabric_page.py"
 _HEAD = f"""\
 <!-- Generated from the fabrics by `{COMMAND}`. Do not edit. -->
@@ -72,17 +71,6 @@ with a version of Trainwright; a run keeps those it began with.
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
-    check = parser.parse_args().check
-    wanted = page()
-    if not check:
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
-        sys.exit(f"docs/{PAGE.name} is out of date: run {COMMAND}")
-
-
 def page() -> str:
     """The whole text."""
     found = [profile for name in fabrics.names() if (profile := fabrics.profile(name))]
@@ -114,4 +102,4 @@ def _section(fabric: Fabric) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, PAGE, page(), COMMAND)

@@ -5,14 +5,13 @@ python scripts/field_table.py [--check]
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
-from pathlib import Path
+
+from generated import ROOT, main
 
 from trainwright.runs.fields import ENVIRONMENT, JOB, EnvironmentField, JobField
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "fields.md"
+PAGE = ROOT / "docs" / "fields.md"
 COMMAND = "python scripts/field_table.py"
 _HEAD = f"""\
 <!-- Generated from the table of fields by `{COMMAND}`. Do not edit. -->
@@ -46,17 +45,6 @@ in the name of a run that begins if it changes a byte that is rendered for its k
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
-    check = parser.parse_args().check
-    wanted = page()
-    if not check:
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
-        sys.exit(f"docs/{PAGE.name} is out of date: run {COMMAND}")
-
-
 def page() -> str:
     """The whole text."""
     lines = [_HEAD, _JOB, "| field | own file | shared | details |", "|---|---|---|---|"]
@@ -83,4 +71,4 @@ def _written(row: EnvironmentField) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, PAGE, page(), COMMAND)

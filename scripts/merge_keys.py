@@ -5,13 +5,13 @@ python scripts/merge_keys.py [--check]
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
+
+from generated import ROOT, main
 
 from trainwright.specs import kubernetes_schemas
 
-TEMPLATE = Path(__file__).resolve().parents[1] / "chart" / "templates" / "_mergekeys.tpl"
+TEMPLATE = ROOT / "chart" / "templates" / "_mergekeys.tpl"
 COMMAND = "python scripts/merge_keys.py"
 _HEAD = f"""\
 {{{{/*
@@ -25,17 +25,6 @@ apart: x-kubernetes-patch-merge-key. Any other list is replaced.
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check", action="store_true", help="fail when the file is out of date")
-    check = parser.parse_args().check
-    wanted = template()
-    if not check:
-        TEMPLATE.write_text(wanted, encoding="utf-8")
-    elif not TEMPLATE.exists() or TEMPLATE.read_text(encoding="utf-8") != wanted:
-        sys.exit(f"{TEMPLATE.name} of the chart is out of date: run {COMMAND}")
-
-
 def template() -> str:
     """The whole text of the template. Exits where a name alone does not say what is merged."""
     keys: dict[str, str] = {}
@@ -47,4 +36,4 @@ def template() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, TEMPLATE, template(), COMMAND)

@@ -5,12 +5,12 @@ python scripts/target_table.py [--check]
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+from generated import ROOT, main
 
 from trainwright import helm
 from trainwright.kinds import TARGETS
@@ -24,7 +24,7 @@ from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document, parse
 from trainwright.workspace import resolved
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "targets.md"
+PAGE = ROOT / "docs" / "targets.md"
 COMMAND = "python scripts/target_table.py"
 
 
@@ -739,17 +739,5 @@ def _reasons() -> Iterator[str]:
             yield from ("", f"`{variant.target}`:", "", *reasons)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check", action="store_true", help="fail when the page is out of date")
-    check = parser.parse_args().check
-    wanted = page() + "\n"
-    if not check:
-        PAGE.parent.mkdir(exist_ok=True)
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != wanted:
-        sys.exit(f"docs/targets.md is out of date: run {COMMAND}")
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, PAGE, f"{page()}\n", COMMAND)
