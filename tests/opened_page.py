@@ -31,7 +31,7 @@ class Opened:
 Visit = Callable[..., Opened]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # while it is open, no other event loop runs in this thread
 def browser() -> Iterator[Any]:
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     found = next((path for name in _BROWSERS if (path := shutil.which(name))), None)
