@@ -45,7 +45,8 @@ def test_tools_have_the_settings_of_a_fresh_machine() -> None:
 IMAGE = "tests/runtime/test_image.py::test_a_requirement_that_would_replace_torch_is_refused"
 
 
-@pytest.mark.parametrize("tests", [TESTS, pytest.param((IMAGE,), marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("tests", [TESTS, (IMAGE,)], ids=["generator", "image"])
 def test_tests_pass_in_a_hostile_home(tests: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / ".gitconfig").write_text(GIT)
     (tmp_path / ".npmrc").write_text("json=true\ndry-run=true\n")
