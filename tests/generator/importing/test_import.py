@@ -476,7 +476,7 @@ def test_a_pool_can_be_chosen(repository: Repository, manifest: Path) -> None:
 ODD = (None, 0, -1, True, 1.5, "", "x", "$(A)", [], {}, ["a"], {"a": "b"}, 10**12, "é", "latest")
 WHOLE = [case for case in MANIFESTS if SPECS_OF[case] and case not in ENTRYPOINTS and "malformed" not in case]  # fmt: skip
 # Maps of names, which take any name there is, and maps whose values are objects of one type.
-OF_NAMES = ("labels", "annotations", "nodeSelector", "requests", "limits", "environment", "volumeAttributes")  # fmt: skip
+OF_NAMES = ("labels", "annotations", "nodeSelector", "requests", "limits", "environment", "volumeAttributes", "data")  # fmt: skip
 OF_OBJECTS = ("pytorchReplicaSpecs", "services", "volumes")
 
 

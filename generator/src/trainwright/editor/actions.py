@@ -216,9 +216,11 @@ def replaced(session: Session, path: str, span: Span, text: str) -> bytes:
 def difference(old: str, new: str) -> tuple[Span, str]:
     """The part of a text that another one has otherwise, and what it has there."""
     start = _alike(old, new)
-    start -= any(_splits(text, start) for text in (old, new))
+    while any(_splits(text, start) for text in (old, new)):
+        start -= 1
     rest = _alike(old[start:][::-1], new[start:][::-1])
-    rest -= any(_splits(text, len(text) - rest) for text in (old, new))
+    while any(_splits(text, len(text) - rest) for text in (old, new)):
+        rest -= 1
     span = Span(position(old, start), position(old, len(old) - rest))
     return span, new[start : len(new) - rest]
 

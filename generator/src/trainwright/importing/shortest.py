@@ -22,7 +22,6 @@ _BY_NAME = frozenset(
         "flags",
         "initContainers",
         "labels",
-        "launcherOptions",
         "nodeSelector",
         "podAnnotations",
         "podLabels",
