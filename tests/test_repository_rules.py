@@ -11,7 +11,8 @@ from pathlib import Path
 from repository import Repository
 from trainwright.cli.check import FORMATS as OFFERED
 from trainwright.cli.explain import LISTS
-from trainwright.findings.diagnostics import DIAGNOSTICS
+from trainwright.findings import diagnostics
+from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.kinds import TARGETS
 from trainwright.reports import FORMATS
 from trainwright.rules import RULES
@@ -52,6 +53,8 @@ def test_choices_of_the_command_line_are_those_of_the_registries() -> None:
 
 def test_every_diagnostic_says_what_holds_and_what_to_do() -> None:
     assert list(DIAGNOSTICS) == sorted(DIAGNOSTICS)
+    defined = [one for one in vars(diagnostics).values() if isinstance(one, Diagnostic)]
+    assert sorted(one.id for one in defined) == list(DIAGNOSTICS)
     assert not set(DIAGNOSTICS) & set(RULES)
     for diagnostic in DIAGNOSTICS.values():
         assert re.fullmatch(r"TW0\d\d", diagnostic.id)

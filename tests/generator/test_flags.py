@@ -75,7 +75,7 @@ def test_megatron_reads_its_data_path() -> None:
     flags: dict[str, Any] = {"data-path": {"words": [0.5, "a", 0.5, "b"]}}
     assert parser.parse_args(flag_arguments(flags)).data_path == ["0.5", "a", "0.5", "b"]
     as_a_list = flag_arguments({"data-path": [0.5, "a", 0.5, "b"]})
-    assert parser.parse_args(as_a_list).data_path == ["b"]  # what TW027 is about
+    assert parser.parse_args(as_a_list).data_path == ["b"]  # what TW028 is about
 
 
 _VALUE = st.one_of(st.integers(), st.sampled_from(["x", "-1", "a b", "x=y"]))
@@ -139,7 +139,7 @@ def test_a_job_says_its_style_and_arguments(repository: Repository) -> None:
     entrypoint = "entrypoint: {script: train.py, args: [experiment, 1e3]}\nflagStyle: k=v"
     path.write_text(text.replace("entrypoint: {script: train.py}", entrypoint), encoding="utf-8")
     done = repository.run("check", "prod")
-    assert "TW027" not in done.output
+    assert "TW028" not in done.output
     assert repository.run("render", "prod").exit_code == 0
     wanted = ["experiment", "1e3", "data=[a,b]", "debug=false", "trainer.lr=1e-4"]
     assert _arguments(repository) == wanted
@@ -148,15 +148,15 @@ def test_a_job_says_its_style_and_arguments(repository: Repository) -> None:
 def test_a_list_asks_how_it_is_passed(repository: Repository) -> None:
     repository.job("prod/llm", "flags:\n  data-path: [0.5, a, 0.5, b]\n  one: [a]\n")
     said = repository.run("check", "prod").stdout
-    assert "warning[TW027]: flags.data-path is a list, passed as --data-path=0.5" in said
+    assert "warning[TW028]: flags.data-path is a list, passed as --data-path=0.5" in said
     assert "llm.yaml:11:14" in said
-    assert said.count("TW027") == 1
+    assert said.count("TW028") == 1
     for answer in ("flagStyle: {lists: repeat}", "flagStyle: {lists: words}", "flagStyle: k=v"):
         repository.job("prod/llm", f"flags:\n  data-path: [0.5, a, 0.5, b]\n{answer}\n")
-        assert "TW027" not in repository.run("check", "prod").stdout
+        assert "TW028" not in repository.run("check", "prod").stdout
     for form in ("repeat", "words", "comma"):
         repository.job("prod/llm", f"flags:\n  data-path: {{{form}: [0.5, a]}}\n")
-        assert "TW027" not in repository.run("check", "prod").stdout
+        assert "TW028" not in repository.run("check", "prod").stdout
 
 
 def test_a_list_that_says_what_it_is_already_is_the_same_run(repository: Repository) -> None:

@@ -201,17 +201,6 @@ PLACED_BY_FLAVOR = Diagnostic(
     severity=Severity.NOTE,
     waivable=True,
 )
-FLAG_LIST = Diagnostic(
-    id="TW027",
-    name="ambiguous-flag-list",
-    summary="How a list reaches the program's parser is said where parsers differ.",
-    effect="The option is repeated, and most parsers keep the last value: one with nargs reads "
-    "--data-path=0.5 --data-path=a as a alone, and trains on other data.",
-    remedy="Write {words: [...]} for --k a b, {repeat: [...]} for --k=a --k=b, {comma: [...]} for "
-    "--k=a,b; or flagStyle: {lists: words} for all flags.",
-    severity=Severity.WARNING,
-    waivable=True,
-)
 RESERVED = Diagnostic(
     id="TW026",
     name="reserved-name",
@@ -223,8 +212,19 @@ NOT_ALLOWED = Diagnostic(
     id="TW027",
     name="not-allowed-here",
     summary="What takes more of a node or a cluster than its share is allowed by the environment.",
-    effect="The host's namespaces, its devices or the API server are open to the job's code.",
+    effect="The job gets more of the host, its devices or the API server than others.",
     remedy="Remove it, or add it to allow in environment.yaml.",
+)
+FLAG_LIST = Diagnostic(
+    id="TW028",
+    name="ambiguous-flag-list",
+    summary="How a list reaches the program's parser is said where parsers differ.",
+    effect="The option is repeated, and most parsers keep the last value: one with nargs reads "
+    "--data-path=0.5 --data-path=a as a alone, and trains on other data.",
+    remedy="Write {words: [...]} for --k a b, {repeat: [...]} for --k=a --k=b, {comma: [...]} for "
+    "--k=a,b; or flagStyle: {lists: words} for all flags.",
+    severity=Severity.WARNING,
+    waivable=True,
 )
 FILE = Diagnostic(
     id="TW029",
@@ -408,6 +408,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         PLACED_BY_FLAVOR,
         RESERVED,
         NOT_ALLOWED,
+        FLAG_LIST,
         FILE,
         WAIVER_EXPIRED,
         WAIVER_UNUSED,
