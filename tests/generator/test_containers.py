@@ -267,6 +267,73 @@ def test_what_cannot_be_is_refused_where_it_stands(
     assert "environments/prod/jobs/llm.yaml:9:" in found
 
 
+POOLS = """\
+pools:
+  h100: {resource: nvidia.com/gpu, gpusPerNode: 8, capacity: 16}
+  mi300: {resource: amd.com/gpu, gpusPerNode: 8, capacity: 16}
+"""
+TRAINS = JOB.replace('{cpu: "1", memory: 1Gi}', "{gpu: 4}") + "target: job\npool: h100\n"
+
+
+def _beside(fields: str, resources: str) -> str:
+    return f"{fields}image: a/a:1, resources: {{{resources}}}}}}}\n"
+
+
+def _refused(repository: Repository, text: str) -> list[tuple[str, str, str]]:
+    """The errors of a job of 4 GPUs with a container beside it: where, what and what to do."""
+    repository.write("prod/environment.yaml", ENVIRONMENT + POOLS)
+    repository.write("prod/jobs/llm.yaml", TRAINS + text)
+    found = json.loads(repository.run("check", "prod", "-o", "json").output)["report"]["results"]
+    wrong = [finding for finding in found if finding["rule"] == "TW022"]
+    assert all(finding["place"]["line"] == 10 for finding in wrong)
+    return [(finding["path"], finding["message"], finding["remedy"]) for finding in wrong]
+
+
+SIDECAR, BEFORE = "sidecars: {y: {", "initContainers: {y: {"
+UNCOUNTED = {
+    "a sidecar": (_beside(SIDECAR, "limits: {nvidia.com/gpu: 8}"), "sidecars.y.resources.limits"),
+    "one by its requests": (
+        _beside(SIDECAR, "requests: {nvidia.com/gpu: '1'}, limits: {nvidia.com/gpu: '1'}"),
+        "sidecars.y.resources.requests",
+    ),
+    "a sidecar among the init containers": (
+        _beside(f"{BEFORE}restartPolicy: Always, ", "limits: {nvidia.com/gpu: 1}"),
+        "initContainers.y.resources.limits",
+    ),
+    "an init container of more than the training": (
+        _beside(BEFORE, "limits: {nvidia.com/gpu: 8}"),
+        "initContainers.y.resources.limits",
+    ),
+    "what another pool counts": (
+        _beside(BEFORE, "limits: {amd.com/gpu: 1}"),
+        "initContainers.y.resources.limits",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "path"), UNCOUNTED.values(), ids=UNCOUNTED)
+def test_accelerators_that_nothing_counts_are_refused(
+    repository: Repository, text: str, path: str
+) -> None:
+    ((where, message, remedy),) = _refused(repository, text)
+    assert where.startswith(path)
+    assert "plans and quotas count the accelerators of resources.gpu, and no others" in message
+    assert remedy
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _beside(BEFORE, "limits: {nvidia.com/gpu: 4}"),
+        _beside(SIDECAR, "limits: {nvidia.com/gpu: 0}"),
+        _beside(SIDECAR, "limits: {rdma/hca: 1}"),
+    ],
+)
+def test_what_changes_no_count_of_accelerators_is_taken(repository: Repository, text: str) -> None:
+    """A pod asks for what its training or an init container needs, whichever is more."""
+    assert _refused(repository, text) == []
+
+
 def test_a_volume_that_is_not_there_has_a_suggestion(repository: Repository) -> None:
     text = "sidecars: {a: {image: a/a:1, mounts: {dat: /d}}}\nvolumes: {data: {claim: c}}\n"
     assert 'Did you mean "data"?' in _findings(repository, text)

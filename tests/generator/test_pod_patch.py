@@ -226,6 +226,14 @@ WRONG = {
     "accelerators beside": (
         "spec: {containers: [{name: b, image: 'a:1', resources: {limits: {nvidia.com/gpu: 8}}}]}", "TW071", "[", "accelerators",
     ),
+    "accelerators of a sidecar": (
+        "spec:\n  initContainers:\n    - {name: b, image: 'a:1', restartPolicy: Always, resources: {limits: {nvidia.com/gpu: 8}}}",
+        "TW071", "- {name: b", "accelerators",
+    ),
+    "accelerators before": (
+        "spec:\n  initContainers:\n    - {name: b, image: 'a:1', resources: {limits: {nvidia.com/gpu: 8}}}",
+        "TW071", "- {name: b", "accelerators",
+    ),
     "what pod security refuses": ("spec: {hostPID: true}", "TW707", "true", "hostPID"),
     "a privileged container": (
         "spec: {containers: [{name: pytorch, securityContext: {privileged: true}}]}", "TW707", "true", "privileged",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from decimal import Decimal
 from functools import cached_property
 
 from trainwright.findings import diagnostics as dx
@@ -26,10 +27,12 @@ from trainwright.model import (
     spelled,
 )
 from trainwright.objects.bundle import Bundle
+from trainwright.objects.requests import pod_requests
 from trainwright.objects.template import Container, PodTemplate
-from trainwright.objects.tolerant import dig, mappings
+from trainwright.objects.tolerant import dig, is_accelerator, mappings
 from trainwright.pointer import Pointer
 from trainwright.specs import allowed, pod_patch
+from trainwright.specs.containers import UNCOUNTED
 from trainwright.specs.merge import DIRECTIVE, Layered, lookup
 from trainwright.specs.pod_patch import AT, Item
 
@@ -171,10 +174,15 @@ class Patched:
             if before.body.get(key) != after.body.get(key):
                 message = f"plans, quotas and the lock of images read {name}, and not a patch"
                 yield at / key, message, f"Write it under {name}."
-        if old.accelerators != new.accelerators:
-            message = "plans and quotas count the accelerators of resources.gpu, and no others"
-            yield Pointer("/spec/containers"), message, "Ask for them in resources.gpu."
+        yield from self._accelerators(old, new)
         yield from self._variables(before, after, at)
+
+    def _accelerators(
+        self, old: PodTemplate, new: PodTemplate
+    ) -> Iterator[tuple[Pointer, str, str]]:
+        if _accelerators(old) != _accelerators(new):
+            where = "containers" if old.accelerators != new.accelerators else "initContainers"
+            yield Pointer.of("spec", where), UNCOUNTED, "Ask for them in resources.gpu."
 
     def _of_the_target(
         self, old: PodTemplate, new: PodTemplate
@@ -304,3 +312,9 @@ def _sets(value: Data) -> bool:
     if isinstance(value, list):
         return any(map(_sets, value))
     return value is not None
+
+
+def _accelerators(pod: PodTemplate) -> dict[str, Decimal]:
+    """How many of each accelerator one pod asks for, its init containers and sidecars included."""
+    found = pod_requests(pod).items()
+    return {name: amount for name, amount in found if amount and is_accelerator(name)}

@@ -7,10 +7,14 @@ from difflib import get_close_matches
 from typing import Any
 
 from trainwright.findings import diagnostics as dx
-from trainwright.model import Claim, Container, Finding, Job, Mount
+from trainwright.model import Claim, Container, Environment, Finding, Job, Mount
+from trainwright.objects.requests import requests
+from trainwright.objects.tolerant import dig, mapping
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import Layered, lookup
+
+UNCOUNTED = "plans and quotas count the accelerators of resources.gpu, and no others"
 
 
 def beside(job: Job) -> Iterator[tuple[Pointer, Container]]:
@@ -20,8 +24,8 @@ def beside(job: Job) -> Iterator[tuple[Pointer, Container]]:
             yield Pointer.of(field, container.name), container
 
 
-def problems(job: Job, spec: Layered) -> Iterator[Finding]:
-    """Everything in the volumes and mounts of a job that cannot be."""
+def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
+    """Everything in the volumes and containers of a job that cannot be."""
     yield from _volumes(job, spec)
     yield from _repeated(_own_places(job), spec, _seen(job))
     known = [volume.name for volume in job.volumes]
@@ -31,6 +35,7 @@ def problems(job: Job, spec: Layered) -> Iterator[Finding]:
             if name not in known:
                 yield _no_volume(name, at, known, spec)
     yield from _of_sidecars_alone(job, spec)
+    yield from _uncounted(job, spec, environment)
     names = [container.name for container in job.init_containers]
     for container in job.sidecars:
         if container.name in names:
@@ -55,6 +60,26 @@ def _of_sidecars_alone(job: Job, spec: Layered) -> Iterator[Finding]:
                 message = f"{container.name} runs to its end, and only sidecars have a {key}"
                 remedy = "Remove it, or make the container a sidecar (restartPolicy: Always)."
                 yield dx.CONTRADICTION.at(spec.key_origin(at), message, path=at, remedy=remedy)
+
+
+def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Finding]:
+    """Accelerators beside those of the training.
+
+    What runs to its end before the training may have as many: a pod asks for the most of the two.
+    https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
+    """
+    counted = {job.pool.resource: job.resources.gpu} if job.pool else {}
+    known = {pool.resource for pool in environment.pools.values()}
+    for at, container in beside(job):
+        stays = container in job.sidecars or container.parts.get("restartPolicy") == "Always"
+        for name, amount in requests(container.parts).items():
+            most = 0 if stays else counted.get(name, 0)
+            if name in known and amount > most:
+                written = name in mapping(dig(container.parts, "resources", "requests"))
+                where = at / "resources" / ("requests" if written else "limits") / name
+                message = f"{container.name} asks for {amount:f} of {name}: {UNCOUNTED}"
+                remedy = f"Ask for at most {most}, as the training." if most else "Remove it."
+                yield _at(dx.CONTRADICTION, spec, where, message, remedy=remedy)
 
 
 def _volumes(job: Job, spec: Layered) -> Iterator[Finding]:

@@ -122,7 +122,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _elastic_range(job, spec)
     yield from _accelerators(job, spec, environment)
     yield from _fabric(job, spec)
-    yield from containers.problems(job, spec)
+    yield from containers.problems(job, spec, environment)
     yield from _variables(job, spec)
     yield from _files(job, spec)
     yield from _grace(job, spec)
