@@ -246,6 +246,34 @@ def test_what_cannot_be_rendered_is_not_credited(line: str, cloned: Repository) 
     assert found["environments"][0]["after"]["gpus"] == {"low": 8, "high": 8}
 
 
+@pytest.mark.parametrize(
+    "change", [lambda _: None, job("nodes: 2", "nodes: 3")], ids=["as it runs", "edited"]
+)
+def test_what_the_environment_breaks_is_counted_once(
+    change: Callable[[Repository], None], cloned: Repository
+) -> None:
+    """Its run goes on as it is, and nothing of what is written now is added to it."""
+    add("podPatch: {spec: {hostUsers: false}}")(cloned)
+    edit(cloned, "prod/jobs/llm.yaml", "maxDuration: 2h", GPUS.rstrip() + "\nmaxDuration: 2h")
+    edit(cloned, "prod/jobs/llm.yaml", 'resources: {cpu: "1", memory: 1Gi}\n', "")
+    cloned.environment("prod", f"{POOLS}allow: [podPatch]\n")
+    assert cloned.run("render").exit_code == 0
+    git_repository.commit(cloned.root)
+    git(cloned.root, "branch", "--force", "main", "HEAD")
+    edit(cloned, "prod/environment.yaml", "allow: [podPatch]", "allow: []")
+    change(cloned)
+    found = plan(cloned, code=1)
+    assert [one["action"] for one in found["changes"]] == ["broken"]
+    (environment,) = found["environments"]
+    for side in ("before", "after"):
+        assert environment[side]["gpus"] == {"low": 8, "high": 8}
+    assert {fit["what"]: fit["need"] for fit in environment["capacity"]} == {
+        "pool h100": 8,
+        "queue team": 8,
+        "budget": 16,
+    }
+
+
 @pytest.mark.parametrize("gitops", ["", "gitops: {engine: flux, prune: immediate}\n"])
 def test_what_is_deleted_is_credited(gitops: str, cloned: Repository) -> None:
     _running(cloned, gitops)

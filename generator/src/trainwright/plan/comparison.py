@@ -161,8 +161,7 @@ class _Comparison:
         if held:
             action, why = Action.HELD, "the run stays as it is; `trainwright rerun` takes it up"
         unchanged = action is Action.UNCHANGED
-        unrendered = action is Action.BROKEN and (after is None or not after.object)
-        stays = unrendered or actions.goes_on(before, after)
+        stays = _is_unrendered(action, after) or actions.goes_on(before, after)
         return JobChange(
             file=file,
             action=action,
@@ -274,7 +273,7 @@ class _Comparison:
         for name in self._names:
             changes = tuple(change for change in self.changes if change.file.environment == name)
             environment = self.after.environments.get(name)
-            demands = (*self._demands(name), *self._left(changes))
+            demands = (*self._demands(name, changes), *self._left(changes))
             after = demand.total(asked for _, asked in demands)
             yield EnvironmentPlan(
                 name=name,
@@ -293,9 +292,13 @@ class _Comparison:
             return ()
         return tuple(own_objects.changes(self.before, self.after, name))
 
-    def _demands(self, name: str) -> Iterator[tuple[Job, Demand]]:
+    def _demands(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
+        """What is active after the merge. Of a job that is not rendered only what is left counts,
+        whatever its spec asks for.
+        """
+        unrendered = {c.file for c in changes if _is_unrendered(c.action, c.after)}
         for file in self.after.survey.jobs.get(name, ()):
-            job = self.after.active(file)
+            job = None if file in unrendered else self.after.active(file)
             if job is not None:
                 yield job, self.after.demand(job)
 
@@ -371,3 +374,8 @@ class _Comparison:
             judged.append(JobFindings("", own_objects.findings(self.after, name), ()))
         settled = apply_policy(environment, judged, self._options.today, whole=False)
         return (*settled, *self.after.ledger(name).findings)
+
+
+def _is_unrendered(action: Action, after: PlannedRun | None) -> bool:
+    """Whether errors keep a job from being rendered, so that its run stays as it is."""
+    return action is Action.BROKEN and (after is None or not after.object)
