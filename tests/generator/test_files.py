@@ -170,6 +170,53 @@ def test_an_edit_of_a_file_that_jobs_share_is_held(layer: str, repository: Repos
     assert _rendered(repository)["configmap.yaml"]["data"]["ds.yaml"] == "other: 1\n"
 
 
+@pytest.mark.parametrize("layer", ["job", "base", "pool"])
+def test_rerun_announces_the_run_that_is_rendered(layer: str, repository: Repository) -> None:
+    """It passes over runs that have finished, which their files are part of."""
+    _put(repository, "s.sh", "true\n")
+    files = "files: {/etc/x: {from: s.sh}}"
+    if layer == "base":
+        head = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: mnist\n"
+        repository.write("base/jobs/mnist.yaml", f"{head}{files}\n")
+    elif layer == "pool":
+        repository.environment("dev", f"pools: {{p: {{defaults: {{{files}}}}}}}\n")
+    extra = {"job": f"{files}\n", "base": "extends: base/mnist\n", "pool": "pool: p\n"}[layer]
+    job = repository.job("dev/mnist", extra)
+    _rendered(repository)
+    first = job.read_text()
+    for number in (2, 3):
+        before = _name(repository)
+        done = repository.run("rerun", "dev/mnist")
+        assert done.exit_code == 0, done.output
+        assert f"runs again: {_name(repository)} instead of {before}\n" in done.stderr
+        assert job.read_text() == f"{first}run: {number}\n"
+        assert repository.run("retire", "dev/mnist").exit_code == 0
+    job.write_text(first)
+    assert repository.run("rerun", "dev/mnist").exit_code == 0
+    assert job.read_text() == f"{first}run: 4\n"
+
+
+def test_promote_compares_the_files_of_both_jobs(repository: Repository) -> None:
+    _put(repository, "a.yaml", TEXT)
+    _put(repository, "b.yaml", "other: 1\n")
+    repository.environment("prod")
+    for name, file in (
+        ("dev/mnist", "a"),
+        ("prod/mnist", "a"),
+        ("dev/llm", "a"),
+        ("prod/llm", "b"),
+    ):
+        seed = f"flags: {{seed: {len(name)}}}\n"
+        repository.job(name, f"files: {{/etc/ds.yaml: {{from: {file}.yaml}}}}\n{seed}")
+    _rendered(repository)
+    same = repository.run("promote", "dev/mnist", "--from", "dev", "--to", "prod")
+    assert same.exit_code == 0, same.output
+    assert "files" not in same.stderr
+    other = repository.run("promote", "dev/llm", "--from", "dev", "--to", "prod").stderr
+    assert '"a.yaml" in dev, "b.yaml" in prod' in other
+    assert "none in prod" not in other
+
+
 def test_where_the_bytes_are_written_makes_no_difference(repository: Repository) -> None:
     _put(repository, "a.yaml", TEXT)
     job = repository.job("dev/mnist", "files: {/etc/ds.yaml: {from: a.yaml}}\n")

@@ -80,7 +80,9 @@ class Subject:
         below = self.workspace.loaded(self.file.environment).layers
         bases = tuple(layer for layer in self.spec.layers if layer.label == "base")
         spec = stacked(below, (*bases, Layer("job", document)))
-        return replace(self, raw=raw, spec=spec)
+        # The digests of the files are part of the run's name.
+        taken = self.workspace.reader.with_files(spec)
+        return replace(self, raw=raw, spec=taken.spec)
 
     @cached_property
     def _resolved(self) -> ResolvedJob:
