@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -180,3 +181,17 @@ def test_a_comment_fits_whatever_is_in_it() -> None:
     assert len(comment) <= 65_536
     assert "Left out to fit a comment" in comment
     assert "\n`````diff\n" in comment
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_reason_of_several_lines_is_shown_as_lines(form: str) -> None:
+    reason = "error[TW001]: first\nerror[TW002]: second \x1b[2J"
+    found = upgrade(outcome(OLD), outcome(NEW, refused={"prod": reason}))
+    said = FORMATS[form](found, Style(command="trainwright upgrade"))
+    assert "x0a" not in said
+    (first,) = (line for line in said.splitlines() if "TW001" in line)
+    assert "not rendered: " in first
+    (second,) = (part for part in re.split(r"\n|<br>", said) if "TW002" in part)
+    assert "TW001" not in second
+    assert "x1b" in second
+    assert "\x1b" not in second

@@ -14,6 +14,7 @@ from jsonschema import Draft202012Validator
 import second_version
 from repository import Repository
 from second_version import VERSION, Version
+from trainwright.upgrade import staging
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = json.loads((ROOT / "schemas/upgrade.schema.json").read_text())
@@ -135,6 +136,65 @@ def test_another_chart_alone(repository: Repository, later: Version, tmp_path: P
     refused = report(repository, "dev", "--chart", str(unsafe), code=1)
     assert {f["rule"] for f in refused["findings"]} >= {"TW012"}
     assert refused["nextRuns"]["dropped"] == ["dev/llm"]
+
+
+@pytest.mark.slow
+def test_files_of_the_repository_are_there_for_both_versions(repository: Repository) -> None:
+    """Wherever a layer names them; a broken job elsewhere keeps none from being found."""
+    head = "apiVersion: trainwright.io/v1alpha1\nkind: {}\n"
+    files = "files: {{/etc/{0}: {{from: configs/{0}.yaml}}}}"
+    named = {name: files.format(name) for name in ("job", "base", "pool", "environment", "all")}
+    (repository.root / "configs").mkdir()
+    for name in named:
+        (repository.root / f"configs/{name}.yaml").write_text(f"name: {name}\n")
+    repository.write("defaults.yaml", head.format("Defaults") + f"defaults: {{{named['all']}}}\n")
+    repository.environment(
+        "prod",
+        f"defaults: {{{named['environment']}}}\npools: {{p: {{defaults: {{{named['pool']}}}}}}}\n",
+    )
+    repository.write("base/jobs/llm.yaml", head.format("JobSpec") + f"name: llm\n{named['base']}\n")
+    repository.job("prod/llm", f"extends: base/llm\npool: p\n{named['job']}\n")
+    assert repository.run("render").exit_code == 0
+    repository.job("dev/broken", "files: [\n")
+    before = everything(repository.root)
+    found = report(repository, "prod", "--to", sys.executable)
+    assert found["runs"] == {
+        "kept": ["prod/llm"],
+        "changed": [],
+        "started": [],
+        "pending": [],
+        "refused": {},
+    }
+    assert found["nextRuns"]["same"] == 1
+    assert everything(repository.root) == before
+
+
+def test_only_files_inside_of_the_repository_are_copied(tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "repository")
+    repository.environment("prod")
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/secret").write_text("secret\n")
+    (repository.root / "folder").mkdir()
+    (repository.root / "folder/file").write_text("file\n")
+    (repository.root / ".git").mkdir()
+    (repository.root / ".git/config").write_text("secret\n")
+    (repository.root / "unnamed").write_text("secret\n")
+    (repository.root / "link").symlink_to("folder/file")
+    (repository.root / "linked").symlink_to(tmp_path / "outside")
+    paths = (
+        "folder/file", "folder", "link", "linked/secret", "../outside/secret", ".git/config",
+        str(tmp_path / "outside/secret"), "folder/../../outside/secret", "missing", "a\\0",
+        "environments/prod/environment.yaml",
+    )  # fmt: skip
+    files = {f"/etc/{number}": {"from": path} for number, path in enumerate(paths)}
+    repository.job("prod/llm", f"files: {json.dumps(files)}\n")
+    copy = tmp_path / "copies/copy"
+    staging.copy_sources(repository.root, copy)
+    assert sorted(everything(tmp_path / "copies")) == [
+        "copy/environments/prod/environment.yaml",
+        "copy/environments/prod/jobs/llm.yaml",
+        "copy/folder/file",
+    ]
 
 
 WRONG = {

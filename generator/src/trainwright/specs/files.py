@@ -7,6 +7,7 @@ a shared layer names is held, and a record knows which bytes its run began with.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
 LIMIT = 1024 * 1024
 _FILES = Pointer.of("files")
 _NOT_INSIDE = frozenset({"", ".", ".."})
+_SEPARATOR = re.compile(r"[/\\]")  # a backslash is one on Windows
 
 Read = Callable[[str], bytes | Finding]
 
@@ -44,7 +46,7 @@ def named(data: Mapping[str, Data]) -> Iterator[tuple[Pointer, str]]:
     files = data.get("files")
     for path, file in files.items() if isinstance(files, Mapping) else ():
         source = file.get("from") if isinstance(file, Mapping) else None
-        if isinstance(source, str) and not _NOT_INSIDE.intersection(source.split("/")):
+        if isinstance(source, str) and not _NOT_INSIDE.intersection(_SEPARATOR.split(source)):
             yield _FILES / path, source
 
 

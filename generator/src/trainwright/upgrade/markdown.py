@@ -21,7 +21,8 @@ def render(upgrade: Upgrade, style: Style) -> str:
         f"- Findings: {cell(words.findings(upgrade))}\n"
     )
     touched = [
-        f"- ⚠️ {cell(why)}: {cell(', '.join(jobs))}\n" for why, jobs in words.touched(upgrade)
+        f"- ⚠️ {cell(', '.join(jobs))}: {'<br>'.join(map(cell, why.splitlines()))}\n"
+        for why, jobs in words.touched(upgrade)
     ]
     foot = f"\n{words.verdict(upgrade)}\n\n_Reproduce with_ `{code(style.command)}`\n"
     room = LIMIT - len(head) - len(foot) - _ROOM

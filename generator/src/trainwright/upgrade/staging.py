@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trainwright.model import Data, Location, Severity
 from trainwright.runs.folder import RenderedFolder, folder_of
-from trainwright.specs.load import ENVIRONMENTS
+from trainwright.specs import files
+from trainwright.specs.load import DEFAULTS, ENVIRONMENTS, Reader, environment_path
+from trainwright.specs.merge import lookup
 from trainwright.specs.select import Selection
-from trainwright.specs.tree import SCRATCH, Folder
+from trainwright.specs.tree import SCRATCH, Folder, Tree
+from trainwright.specs.yamlio import Document
 from trainwright.upgrade.model import Jobs, Outcome, Release, Reported
 from trainwright.upgrade.versions import CommandResult, Installed, UpgradeError
 
@@ -37,7 +40,7 @@ def outcome(
 
     `copy` is a folder that is made for that.
     """
-    _copy(root, copy)
+    copy_sources(root, copy)
     environments = tuple(selection.environment for selection in selected)
     begun = any((copy / folder_of(name)).exists() for name in environments)
     refused = dict(_over_runs(installed, selected, copy)) if begun else {}
@@ -59,8 +62,10 @@ def outcome(
     )
 
 
-def _copy(root: Path, copy: Path) -> None:
-    """The folder of environments, links as they are, without what is neither file nor folder."""
+def copy_sources(root: Path, copy: Path) -> None:
+    """The folder of environments, links as they are, without what is neither file nor folder; and
+    the files of the repository that specs name, no link among them.
+    """
 
     def special(folder: str, names: list[str]) -> Iterable[str]:
         tree = Folder(Path(folder))
@@ -68,8 +73,52 @@ def _copy(root: Path, copy: Path) -> None:
 
     try:
         shutil.copytree(root / ENVIRONMENTS, copy / ENVIRONMENTS, symlinks=True, ignore=special)
+        _copy_named(root, copy)
     except (OSError, shutil.Error) as error:
         raise UpgradeError(f"{root / ENVIRONMENTS} cannot be copied: {error}") from error
+
+
+def _copy_named(root: Path, copy: Path) -> None:
+    reader = Reader(Folder(root))
+    for path in dict.fromkeys(_named(reader)):
+        raw = reader.repository_file(path)
+        if isinstance(raw, bytes) and not path.startswith(f"{ENVIRONMENTS}/"):
+            (copy / path).parent.mkdir(parents=True, exist_ok=True)
+            (copy / path).write_bytes(raw)
+        reader.forget(path)
+
+
+def _named(reader: Reader) -> Iterator[str]:
+    """The files of the repository that any layer of any job names.
+
+    Documents are not validated: another version may take what this one refuses.
+    """
+    for path in _specs(reader.tree):
+        raw = reader.raw(path)
+        # Most specs name none, and parsing takes longest.
+        document = reader.document(path) if isinstance(raw, bytes) and b"from" in raw else None
+        if isinstance(document, Document):
+            for layer in _partial_specs(document.data):
+                yield from (source for _, source in files.named(layer))
+        reader.forget(path)
+
+
+def _specs(tree: Tree) -> Iterator[str]:
+    yield DEFAULTS
+    for folder in tree.entries(ENVIRONMENTS):
+        inside = f"{ENVIRONMENTS}/{folder.name}/jobs"
+        if folder.kind == "folder":
+            yield environment_path(folder.name)
+            jobs = tree.entries(inside) if tree.kind(inside) == "folder" else ()
+            yield from (f"{inside}/{job.name}" for job in jobs if job.name.endswith(".yaml"))
+
+
+def _partial_specs(data: Mapping[str, Data]) -> Iterator[Mapping[str, Data]]:
+    """What a file says about jobs: a job spec as a whole, defaults of any other file."""
+    pools = data.get("pools")
+    below = pools.values() if isinstance(pools, Mapping) else ()
+    found = (data, *(lookup(holder, "/defaults") for holder in (data, *below)))
+    return (spec for spec in found if isinstance(spec, Mapping))
 
 
 def _over_runs(
@@ -178,8 +227,8 @@ def manifest_findings(
 def _texts(root: Path, environments: Iterable[str]) -> Jobs:
     tree = Folder(root)
     return {
-        job: {file: tree.read(_path(job, file)).decode(errors="replace") for file in files}
-        for job, files in rendered_sums(root, environments).items()
+        job: {file: tree.read(_path(job, file)).decode(errors="replace") for file in sums}
+        for job, sums in rendered_sums(root, environments).items()
     }
 
 

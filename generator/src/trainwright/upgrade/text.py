@@ -23,7 +23,9 @@ def _lines(upgrade: Upgrade, style: Style) -> Iterator[str]:
     yield ""
     yield f"Runs: {words.runs(upgrade)}"
     for why, jobs in words.touched(upgrade):
-        yield f"  {style.paint(_named(jobs), 'yellow')}: {visible(why)}"
+        first, *more = why.splitlines()
+        yield f"  {style.paint(_named(jobs), 'yellow')}: {visible(first)}"
+        yield from (f"    {visible(line)}" for line in more)
     yield f"Next runs: {words.next_runs(upgrade)}"
     for difference in upgrade.differences:
         yield ""
