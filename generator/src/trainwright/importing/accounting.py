@@ -150,12 +150,13 @@ def _fate(
     if pointer in _IDENTITY:
         return "carried", ()
     body = source.parts[index].body
-    without = _paths(source, index, _without(body, pointer), before)
+    without = _own(_paths(source, index, _without(body, pointer), before), before, rendered)
     if without and _agree(without, before, rendered):
         return "carried", ()
     touched = [without]
     for other in _others(value):
-        paths = _paths(source, index, _with(body, pointer, other), before)
+        after = _paths(source, index, with_value(body, pointer, other), before)
+        paths = _own(after, before, rendered)
         # One way to change it that only touches what comes out the same is enough.
         if paths and _agree(paths, before, rendered):
             return ("default" if without == () else "carried"), ()
@@ -194,6 +195,27 @@ def _paths(
     return tuple(changed)
 
 
+_CONTAINER = re.compile(r"(pods\.\d+\.(?:init|sidecars)\.[^.]+\.)(.*)", re.DOTALL)
+
+
+def _own(
+    paths: tuple[str, ...] | None, before: Mapping[str, Data], rendered: Mapping[str, Data]
+) -> tuple[str, ...] | None:
+    """The paths without those of containers that come and go as a whole, and were carried.
+
+    Their own values are accountable for what is otherwise in them: no name, no restartPolicy.
+    """
+    if paths is None:
+        return None
+    carried = {path for path in paths if before.get(path) == rendered.get(path)}
+    matches = {path: _CONTAINER.fullmatch(path) for path in paths}
+    return tuple(
+        path
+        for path, found in matches.items()
+        if found is None or found[2] == "image" or f"{found[1]}image" not in carried
+    )
+
+
 def _others(value: Data) -> tuple[Data, ...]:
     """Values of the same type that would mean something else, wherever it stands."""
     if isinstance(value, bool):
@@ -224,7 +246,8 @@ def _without(body: Data, pointer: Pointer) -> Data:
     return _changed(body, list(pointer.parts), _GONE)
 
 
-def _with(body: Data, pointer: Pointer, value: Data) -> Data:
+def with_value(body: Data, pointer: Pointer, value: Data) -> Data:
+    """The same data with another value at a pointer."""
     return _changed(body, list(pointer.parts), value)
 
 

@@ -46,7 +46,6 @@ _BY_POINTER = (
         Loss.COSMETIC,
     ),
     Reason("**/managedBy", "the cluster's own controller is meant to run it", Loss.BEHAVIOUR),
-    Reason("**/containers/*/name", "the target names its container itself", Loss.COSMETIC),
     Reason(
         "**/containers/*/ports/**",
         "the target sets the port of the rendezvous, metrics the others",
@@ -55,7 +54,10 @@ _BY_POINTER = (
     Reason("**/tty", "no terminal is attached to it", Loss.COSMETIC),
     Reason("**/stdin", "no terminal is attached to it", Loss.COSMETIC),
     Reason("**/hostPath/type", "a folder that is not there already is the node's affair"),
-    Reason("**/restartPolicy", "use retries", Loss.BEHAVIOUR),
+    # Of pods and of replicas: that of an init container makes it a sidecar.
+    Reason("**/spec/restartPolicy", "use retries", Loss.BEHAVIOUR),
+    Reason("**/*eplicaSpecs/restartPolicy", "use retries", Loss.BEHAVIOUR),
+    Reason("**/*eplicaSpecs/*/restartPolicy", "use retries", Loss.BEHAVIOUR),
     Reason("**/backoffLimit", "use retries", Loss.BEHAVIOUR),
     Reason(
         "**/elasticPolicy/metrics/**", "an autoscaler would write what git holds", Loss.COSMETIC
@@ -113,6 +115,7 @@ _CREDENTIAL = "a credential is never copied: keep it in a Secret, and name that 
 _UNREAD = "a job spec has no field for it"
 _PLACING = "the launcher and the target set it"
 _OF_VOLUMES = re.compile(r".*/spec/volumes/\d+(/|$)")
+_NAME = re.compile(r".*/containers/\d+/name")
 _ENV = re.compile(r"(.*/env/\d+)(?:/.*)?")
 
 # Which field of a spec decides a value of the normal form.
@@ -219,6 +222,8 @@ class Reasons:
             yield Reason("", "all pods of a run are there at once", Loss.BEHAVIOUR)
         yield from _matching(self.source.reasons, at)
         yield from (Reason("", why) for why in self._of_the_environment(changed))
+        if _NAME.fullmatch(at) and not _is_of_sidecar(account):
+            yield Reason("", "the target names its container itself", Loss.COSMETIC)
         yield from _matching(_BY_POINTER, at)
         yield from (Reason("", why, Loss.COSMETIC) for why in self._of_the_target(changed))
         yield Reason("", self._of_the_result(changed))
@@ -289,8 +294,13 @@ _NEEDED = re.compile(
     r"nodes$|elastic\.|pods\.\d+\.("
     r"processes|program\.(?!options\.|unbuffered)|image$|env\.|secrets\.|fields\.|mounts\.|files\.|modes\."
     r"|resources\.limits\.[^.]*/|rest\.pod\.(hostNetwork|hostIPC|hostPID|resourceClaims)"
-    r"|rest\.container\.(claims|workingDir|volumeDevices)|env_from|init\.|sidecars\.)"
+    r"|rest\.container\.(claims|workingDir|volumeDevices)|env_from|(init|sidecars)\.[^.]*\.(?!security\.))"
 )
+
+
+def _is_of_sidecar(account: Account) -> bool:
+    """Whether a name is that of a container beside the one that trains."""
+    return any(f".sidecars.{account.value}." in path for path in account.changed)
 
 
 def _decided_by(path: str) -> str:

@@ -19,7 +19,7 @@ READER = Reader(
     read=_read,
     reasons=(
         Reason(
-            "**/restartPolicy",
+            "**/spec/restartPolicy",
             "the target sets it: pods are replaced, as often as retries allows",
             Loss.COSMETIC,
         ),
