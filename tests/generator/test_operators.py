@@ -61,10 +61,12 @@ def test_pods_are_those_that_a_real_training_operator_made(
 ) -> None:
     job, made = _recorded(shared, case)
     real = {pod["metadata"]["name"]: pod["spec"] for pod in made if pod["kind"] == "Pod"}
+    labels = [pod["metadata"]["labels"] for pod in made if pod["kind"] == "Pod"]
     services = {service["metadata"]["name"] for service in made if service["kind"] == "Service"}
     ours = predicted.pods((job,))
     assert [pod.name for pod in ours] == list(real)
     assert {pod.hostname for pod in ours} == services
+    assert [{**pod.labels, **pod.controller_labels} for pod in ours] == labels
     for pod in ours:
         spec = real[pod.name]
         (container,) = spec["containers"]

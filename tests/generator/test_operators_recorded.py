@@ -378,6 +378,12 @@ def test_there_are_as_many_as_predicted_under_the_same_names(recording: Recordin
     assert bool(live.get("suspend") or policy.get("suspend")) == asleep
 
 
+def test_the_labels_that_controllers_add_are_those_of_the_real_pods(recording: Recording) -> None:
+    for pod, real in recording.pairs():
+        assert pod.controller_labels
+        assert pod.controller_labels.items() <= real["metadata"]["labels"].items()
+
+
 def test_services_lead_to_the_pods_by_the_names_that_peers_use(recording: Recording) -> None:
     services = {service["metadata"]["name"]: service["spec"] for service in recording.services}
     for pod, real in recording.pairs():

@@ -137,3 +137,108 @@ def test_what_nothing_replaces_cannot_run(
     (left,) = [item for item in one.left if item.severity is Loss.CANNOT_RUN]
     assert left.field.endswith("/command/2")
     assert "rank0.address" in left.why
+
+
+# --- Services of one's own -----------------------------------------------------------------------
+
+_OF_JOBSET = {"jobset.sigs.k8s.io/jobset-name": "llm"}
+_INDEX = "batch.kubernetes.io/job-completion-index"
+_RANK0 = {**_OF_JOBSET, _INDEX: "0"}
+
+
+def service(selector: Any, name: str = "llm-rdzv", **spec: Any) -> dict[str, Any]:
+    spec = {"clusterIP": "None", "ports": [{"port": 29400}], **spec, "selector": selector}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        _RANK0,
+        {"job-name": "llm-trainer-0", _INDEX: "0"},
+        {**_RANK0, "jobset.sigs.k8s.io/replicatedjob-name": "trainer"},
+    ],
+)
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("--m llm-rdzv:29400", "--m ${{ rank0.address }}:29400"),
+        ("tcp://llm-rdzv:29400", "tcp://${{ rank0.address }}:29400"),
+        ("llm-rdzv.lab.svc.cluster.local", "${{ rank0.address }}"),
+        ("http://llm-rdzv.lab.svc:80/x", "http://${{ rank0.address }}:80/x"),
+        ("/data/llm-rdzv/x", "/data/llm-rdzv/x"),
+        ("my-llm-rdzv", "my-llm-rdzv"),
+    ],
+)
+def test_a_service_of_the_pod_with_rank_0_becomes_a_reference(
+    selector: Any, text: str, expected: str, tmp_path: Path
+) -> None:
+    one = imported(tmp_path, {"command": ["bash", "-c", f"a {text}"]}, service(selector))
+    assert one.spec["entrypoint"]["argv"][2] == f"a {expected}"
+    assert one.severity is not Loss.CANNOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("other", "text"),
+    [
+        (service(_OF_JOBSET), "llm-rdzv:29400"),
+        (service(_OF_JOBSET), "tcp://llm-rdzv:29400"),
+        (service({**_OF_JOBSET, _INDEX: "1"}), "llm-rdzv:29400"),
+        (service({"job-name": "llm-trainer-0"}), "llm-rdzv:29400"),
+        (service({**_RANK0, "jobset.sigs.k8s.io/job-key": "0a1b"}), "llm-rdzv:29400"),
+        (service(_RANK0, name="first"), "first:29400"),
+        (service(_RANK0), "llm-rdzv.json"),
+        (service(_RANK0, clusterIP="", ports=[{"port": 80, "targetPort": 29400}]), "llm-rdzv:80"),
+    ],
+)
+def test_a_service_that_nothing_replaces_cannot_run(other: Any, text: str, tmp_path: Path) -> None:
+    one = imported(tmp_path, {"command": ["bash", "-c", f"a {text}"]}, other)
+    (left,) = [item for item in one.left if item.severity is Loss.CANNOT_RUN]
+    assert left.field.endswith("/command/2")
+    assert f"it names {other['metadata']['name']}" in left.why
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        service({**_OF_JOBSET, _INDEX: "7"}),
+        service({"app": "mlflow"}),
+        service({}),
+        service(_RANK0) | {"metadata": {"name": "llm-rdzv", "namespace": "other"}},
+    ],
+)
+def test_a_service_of_other_pods_keeps_its_name(
+    other: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(JOBSET, "metadata", {"name": "llm", "namespace": "lab"})
+    one = imported(tmp_path, {"command": ["bash", "-c", "a llm-rdzv:5000"]}, other)
+    assert one.spec["entrypoint"]["argv"][2] == "a llm-rdzv:5000"
+    assert one.severity is not Loss.CANNOT_RUN
+
+
+def test_a_service_of_the_master_is_the_rendezvous(tmp_path: Path) -> None:
+    prefix = "training.kubeflow.org/"
+    command = ["torchrun", "--nnodes=2", "--rdzv_backend=c10d", "--rdzv_endpoint=llm-rdzv:29400"]
+    wait = {"name": "wait", "image": "registry.example.com/b:1"}
+    wait |= {"command": ["sh", "-c", "until nslookup llm-rdzv; do sleep 1; done"]}
+    main = {"name": "pytorch", "image": "registry.example.com/a:1", "command": [*command, "a.py"]}
+    replica = {
+        "replicas": 1,
+        "template": {"spec": {"initContainers": [wait], "containers": [main]}},
+    }
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "llm"},
+        "spec": {"pytorchReplicaSpecs": {"Master": replica, "Worker": replica}},
+    }
+    selector = {f"{prefix}job-name": "llm", f"{prefix}replica-type": "master"}
+    path = tmp_path / "input.yaml"
+    path.write_text(yaml.safe_dump_all([service(selector), copy.deepcopy(job)]), encoding="utf-8")
+    found = ImportInput()
+    found.files((str(path),))
+    ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
+    said = "until nslookup ${{ rank0.address }}; do sleep 1; done"
+    assert one.spec["initContainers"]["wait"]["command"][2] == said
+    assert "llm-rdzv" not in str(one.spec)
+    assert one.severity is not Loss.CANNOT_RUN

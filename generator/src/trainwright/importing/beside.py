@@ -12,12 +12,10 @@ from pathlib import PurePosixPath
 
 from trainwright.equivalence import NormalForm, containers, form, programs
 from trainwright.findings import credentials
-from trainwright.groupkind import SERVICE
 from trainwright.importing import fetched, monitors
 from trainwright.importing.fetched import Fetched
 from trainwright.importing.names import Names, anonymous
 from trainwright.kinds import predicted
-from trainwright.kinds.reading import SourceObject
 from trainwright.model import Data, Manifest
 from trainwright.objects.tolerant import mapping
 from trainwright.pods.command import SCRIPT_PATH
@@ -57,17 +55,6 @@ def _makes_variables(body: Mapping[str, Data], pod: Pod) -> bool:
     elsewhere = secret in mounted or secret in pod.pull_secrets
     plain = {key.secret for key in fetched.fetched(body) if key.store and key.key}
     return bool(keys) and keys <= plain and not elsewhere and not fetched.is_templated(body)
-
-
-def services(others: Sequence[SourceObject], workload: Manifest, pod: Pod) -> Iterator[str]:
-    """The names of Services that lead to the pods of a workload."""
-    labels = {**dict.fromkeys(monitors.OF_OPERATORS, workload.name), **pod.labels}
-    for other in others:
-        service = Manifest(body=other.body)
-        selector = mapping(mapping(other.body.get("spec")).get("selector"))
-        leads = len(selector) > 0 and selector.items() <= labels.items()
-        if service.group_kind == SERVICE and leads:
-            yield service.name
 
 
 # --- files ----------------------------------------------------------------------------------------

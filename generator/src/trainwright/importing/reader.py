@@ -6,12 +6,13 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainwright.importing import beside
+from trainwright.importing import beside, services
 from trainwright.importing.source import Source, malformed
 from trainwright.kinds import TARGETS, predicted
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.model import Data
+from trainwright.pods.pod import Workload
 
 
 def source_of(kind: Kind, part: SourceObject, others: Sequence[SourceObject], name: str) -> Source:
@@ -57,13 +58,25 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
             _, workload = predicted.find(source.manifests())
             pod = source.pod()
             found = [part for part in others if beside.belongs(part.body, workload, pod)]
+            led = services.find(others, workload, _at_its_largest(source))
     except ImportingError:  # which is said where it is imported
         return source
+    parts = (*source.parts, *(replace(p, beside=True) for p in found))
     return replace(
         source,
-        parts=(*source.parts, *(replace(p, beside=True) for p in found)),
-        services=tuple(beside.services(others, workload, pod)),
+        parts=tuple(
+            services.with_hosts(part, led, pod.hostname, workload.namespace) for part in parts
+        ),
+        services=led.leading,
     )
+
+
+def _at_its_largest(source: Source) -> Workload:
+    """The pods that there may be, of an elastic workload all that join."""
+    workload = source.workload()
+    if workload.sizes is None:
+        return workload
+    return predicted.workload(source.manifests(), workload.sizes[1])
 
 
 def _containers(body: Data, name: str) -> Iterator[dict[str, Data]]:

@@ -19,7 +19,7 @@ def staying(
     names = Names.of(workload)
     patterns = [*_composed(workload), *map(_called, services)]
     for pointer, value in leaves(part.body):
-        if not isinstance(value, str) or not _is_text(pointer):
+        if not isinstance(value, str) or not is_text(pointer):
             continue
         rest = names.replaced(value, lambda number: " " if number == 0 else "")
         others = names.replaced(rest, lambda _: "\0")
@@ -45,11 +45,12 @@ def _composed(workload: Workload) -> Iterator[re.Pattern[str]]:
 
 
 def _called(service: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w./-]){re.escape(service)}(?![\w-])")
+    return re.compile(rf"(?:(?<=://)|(?<![\w./-])){re.escape(service)}(?![\w-])")
 
 
 _TEXTS = frozenset({"command", "args", "env", "data"})
 
 
-def _is_text(pointer: Pointer) -> bool:
+def is_text(pointer: Pointer) -> bool:
+    """Whether what stands at a pointer is read by programs, which may look a name in it up."""
     return not _TEXTS.isdisjoint(pointer.parts) and pointer.last != "name"

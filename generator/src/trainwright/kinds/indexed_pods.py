@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
+from trainwright.kinds import labels
 from trainwright.model import Data, Manifest
 from trainwright.pods import template
 from trainwright.pods.pod import Deadline, EnvVar, Gang, Pod, Restart, Workload
 
-_INDEX = "batch.kubernetes.io/job-completion-index"
+_INDEX = f"{labels.DOMAIN}job-completion-index"
 _BACKOFF_LIMIT = 6  # the API server's default
 
 
@@ -39,6 +40,10 @@ def job_pods(
                 injected=_completion_index(container, index) if indexed else (),
             ),
             hostname=f"{name}-{index}.{domain}" if domain else f"{name}-{index}",
+            controller_labels={
+                **dict.fromkeys(labels.JOB_NAMES, name),
+                **({_INDEX: str(index)} if indexed else {}),
+            },
         )
         for index in range(completions)
     )
@@ -128,13 +133,21 @@ def _group(
     job = {"completionMode": "Indexed", **group["template"]["spec"]}
     restart = _gang(spec, job_restart(job))
     for replica in range(group.get("replicas", 1)):
-        yield from job_pods(
+        pods = job_pods(
             f"{name}-{group['name']}-{replica}",
             job,
             role=group["name"],
             restart=restart,
             subdomain=subdomain,
         )
+        given = {
+            labels.SET_NAME: name,
+            f"{labels.SET_DOMAIN}replicatedjob-name": group["name"],
+            f"{labels.SET_DOMAIN}replicatedjob-replicas": str(group.get("replicas", 1)),
+            f"{labels.SET_DOMAIN}job-index": str(replica),
+        }
+        for pod in pods:
+            yield replace(pod, controller_labels={**pod.controller_labels, **given})
 
 
 def _gang(spec: Mapping[str, Data], job: Restart) -> Restart:

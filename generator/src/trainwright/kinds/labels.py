@@ -4,6 +4,7 @@ DOMAIN = "batch.kubernetes.io/"
 SET_DOMAIN = "jobset.sigs.k8s.io/"
 SET_NAME = f"{SET_DOMAIN}jobset-name"
 SET_ATTEMPT = f"{SET_DOMAIN}restart-attempt"
+JOB_NAMES = (f"{DOMAIN}job-name", "job-name")
 # https://kubernetes.io/docs/reference/labels-annotations-taints/#batchkubernetesio-controller-uid
 OF_JOBS = (
     "controller-uid",

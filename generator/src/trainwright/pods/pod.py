@@ -115,6 +115,7 @@ class Pod:
     init: tuple[InitContainer, ...] = ()
     grace_period: int = 30  # seconds, the API server's default
     labels: Mapping[str, str] = field(default_factory=dict)
+    controller_labels: Mapping[str, str] = field(default_factory=dict)  # that its controllers add
     annotations: Mapping[str, str] = field(default_factory=dict)
     pull_policy: str = ""  # as written
     pull_secrets: tuple[str, ...] = ()

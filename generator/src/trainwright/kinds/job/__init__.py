@@ -13,6 +13,6 @@ KIND = Kind(
     expires="/spec/ttlSecondsAfterFinished",
     variables=("JOB_COMPLETION_INDEX",),
     domains=(labels.DOMAIN,),
-    name_labels=("batch.kubernetes.io/job-name", "job-name"),
+    name_labels=labels.JOB_NAMES,
     awaited=True,
 )

@@ -28,6 +28,7 @@ from trainwright.pods.pod import (
 PORT = Port("pytorchjob-port", 23456, meets=True)
 _INIT_IMAGE = "alpine:3.10"  # the operator's flag --pytorch-init-container-image
 _MASTER, _WORKER = "Master", "Worker"
+(_DOMAIN,) = KIND.domains
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,21 @@ def _pod(job: _Job, role: str, index: int) -> Pod:
         injected=tuple(_injected(job, role, index)),
     )
     init = (*pod.init, _wait_for_master(job)) if waits else pod.init
-    return replace(pod, ports=job.ports(role), init=init)
+    labels = dict(_labels(job, role, index))
+    return replace(pod, ports=job.ports(role), init=init, controller_labels=labels)
+
+
+def _labels(job: _Job, role: str, index: int) -> Iterator[tuple[str, str]]:
+    """By which the operator's own services select pods.
+
+    kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go
+    """
+    yield f"{_DOMAIN}operator-name", "pytorchjob-controller"
+    yield f"{_DOMAIN}job-name", job.name
+    yield f"{_DOMAIN}replica-type", role.lower()
+    yield f"{_DOMAIN}replica-index", str(index)
+    if role == _MASTER or (index == 0 and _MASTER not in job.replicas):
+        yield f"{_DOMAIN}job-role", "master"
 
 
 def _injected(job: _Job, role: str, index: int) -> Iterator[EnvVar]:

@@ -1,0 +1,107 @@
+"""Services of one's own that lead to the pods of a workload: a rendered run's pods have others.
+
+The name of one that leads to the pod with rank 0 alone is another name of that pod, and is read as
+its host name. Other names of such Services are found by `staying`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from trainwright.groupkind import SERVICE
+from trainwright.importing.accounting import leaves, with_value
+from trainwright.importing.staying import is_text
+from trainwright.kinds import KINDS
+from trainwright.kinds.reading import SourceObject
+from trainwright.model import Data, Manifest
+from trainwright.objects.tolerant import mapping, mappings
+from trainwright.pods.pod import Pod, Workload
+
+_DOMAINS = tuple({domain for kind in KINDS.values() for domain in kind.domains})
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Names of the Services that lead to the pods of a workload.
+
+    `rank0` are those that lead to the pod with rank 0 and to no other, so that its host name says
+    the same.
+    """
+
+    leading: tuple[str, ...]
+    rank0: tuple[str, ...]
+
+
+def find(others: Sequence[SourceObject], name: Manifest, workload: Workload) -> Services:
+    """The Services among other objects that lead to the pods of a workload at its largest."""
+    services = [Manifest(body=other.body) for other in others]
+    services = [s for s in services if s.group_kind == SERVICE and _is_near(s, name)]
+    led = {s.name: [p.name for p in workload.pods if _leads(s, p)] for s in services}
+    first = workload.pods[0]
+    return Services(
+        leading=tuple(found for found, pods in led.items() if pods),
+        rank0=tuple(
+            s.name for s in services if led[s.name] == [first.name] and _is_plain(s, first)
+        ),
+    )
+
+
+def _is_near(service: Manifest, workload: Manifest) -> bool:
+    """Whether a Service is in the namespace of a workload, outside of which it selects nothing."""
+    return not service.namespace or workload.namespace in ("", service.namespace)
+
+
+def _selector(service: Manifest) -> Mapping[str, Data]:
+    return mapping(mapping(service.body.get("spec")).get("selector"))
+
+
+def _leads(service: Manifest, pod: Pod) -> bool:
+    """Whether a Service selects a pod, as far as the labels are known that controllers add."""
+    known = {**pod.labels, **pod.controller_labels}
+    selector = {k: v for k, v in _selector(service).items() if not _is_unknown(k, known)}
+    return len(selector) > 0 and selector.items() <= known.items()
+
+
+def _is_unknown(label: str, known: Mapping[str, str]) -> bool:
+    return label not in known and label.startswith(_DOMAINS)
+
+
+def _is_plain(service: Manifest, pod: Pod) -> bool:
+    """Whether a Service is nothing but a name: every label is known, and no port becomes another.
+
+    https://kubernetes.io/docs/concepts/services-networking/service/#headless-services
+    """
+    spec = mapping(service.body.get("spec"))
+    ports = mappings(spec.get("ports"))
+    known = {**pod.labels, **pod.controller_labels}
+    same = all(port.get("targetPort", port.get("port")) == port.get("port") for port in ports)
+    return set(_selector(service)) <= set(known) and (spec.get("clusterIP") == "None" or same)
+
+
+# --- their names in texts ------------------------------------------------------------------------
+
+
+def with_hosts(part: SourceObject, found: Services, host: str, namespace: str) -> SourceObject:
+    """An object that names the pod with rank 0 by its host name instead of by a Service's."""
+    patterns = [_naming(name, namespace) for name in found.rank0 if "-" in name]
+    body: Data = part.body
+    for pointer, value in leaves(part.body) if patterns else ():
+        if isinstance(value, str) and is_text(pointer):
+            text = value
+            for pattern in patterns:
+                text = pattern.sub(lambda _: host, text)
+            body = with_value(body, pointer, text) if text != value else body
+    return replace(part, body=body)
+
+
+def _naming(name: str, namespace: str) -> re.Pattern[str]:
+    """A Service's name where it can only be that of a host: no part of a path or of a file's name.
+
+    A name without a hyphen may be any word, as `train` is, and is replaced nowhere.
+    """
+    svc = r"\.[a-z0-9-]+\.svc(?:\.cluster\.local)?\.?"
+    near = rf"\.{re.escape(namespace)}" if namespace else r"\.[a-z0-9-]+(?=:\d)"
+    host = rf"{re.escape(name)}(?:{svc}|{near})?"
+    return re.compile(rf"(?<=://){host}(?![\w-]|\.\w)|(?<![\w./@-]){host}(?![\w/-]|\.\w)")
