@@ -1,5 +1,5 @@
 """How Toys are imported."""
 
-from trainwright.kinds.reading import Reader
+from trainwright.kinds.reading import Reader, Reason
 
-READER = Reader(reasons=(("/spec/color", "a job spec has no colors"),))
+READER = Reader(reasons=(Reason("/spec/color", "a job spec has no colors"),))
