@@ -22,6 +22,7 @@ _BY_NAME = frozenset(
         "flags",
         "initContainers",
         "labels",
+        "launcherOptions",
         "nodeSelector",
         "podAnnotations",
         "podLabels",
@@ -32,6 +33,8 @@ _BY_NAME = frozenset(
 )
 # What the API server, the launcher or the target often decides by itself just the same.
 _OFTEN_DECIDED = frozenset({("image", "pullPolicy"), ("launcher",), ("procsPerNode",), ("shm",)})
+# Options of launchers that follow from others; what most of them do, the normal form does not see.
+_FOLLOWS = frozenset({("launcherOptions", "rdzv-endpoint")})
 Render = Callable[[Mapping[str, Data]], NormalForm | Unsupported]
 _Path: TypeAlias = tuple[str, ...]
 
@@ -100,7 +103,11 @@ def _inside(path: _Path, value: Data, below: Data) -> Iterator[_Path]:
             for key in reversed(list(value)):
                 yield from _inside((*path, key), value[key], under.get(key))
     elif isinstance(value, Mapping):
-        could = [key for key in reversed(list(value)) if key in under or not value[key]]
+        could = [
+            key
+            for key in reversed(list(value))
+            if key in under or not value[key] or (*path, key) in _FOLLOWS
+        ]
         if len(could) == len(value):
             yield path
         yield from ((*path, key) for key in could)
