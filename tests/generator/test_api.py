@@ -122,6 +122,17 @@ def test_a_proposal_is_an_edit_that_nobody_has_made(specs: Specs, repository: Re
     assert "prod/new" in new.check.jobs
 
 
+def test_a_proposal_shows_no_credential(specs: Specs, repository: Repository) -> None:
+    secret = "hf_abcdefghijklmnopqrstuvwxyz012345"
+    path = "environments/prod/jobs/llm.yaml"
+    old = (specs.root / path).read_text()
+    proposed = repository.propose(
+        path, f"{old}env: {{HUB_TOKEN: {secret}}}\nflags: {{{secret}: 1}}\n"
+    )
+    assert proposed.added
+    assert secret not in str(proposed)
+
+
 @pytest.mark.parametrize("path", ["../x", "environments/../x", "README.md", "/etc/passwd", "environments/prod/rendered/llm/run.lock"])  # fmt: skip
 def test_only_specs_are_proposed(repository: Repository, path: str) -> None:
     with pytest.raises(TrainwrightError, match="is not the path of a spec"):

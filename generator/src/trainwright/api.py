@@ -187,9 +187,8 @@ class Repository:
         folder = Folder(self.root)
         old = folder.read(path).decode(errors="replace") if folder.kind(path) == "file" else ""
         edited = Edited(folder, {path: text.encode("utf-8", "surrogatepass")})
-        before = self.build((), self._options())
-        after = self.build((), replace(self._options(), use_cache=False), edited)
-        known, found = set(before.findings), set(after.findings)
+        before = self.check()
+        after = _check(self.build((), replace(self._options(), use_cache=False), edited))
         lines = unified_diff(
             old.splitlines(keepends=True),
             text.splitlines(keepends=True),
@@ -198,9 +197,9 @@ class Repository:
         )
         return Proposal(
             diff="".join(lines),
-            check=_check(after),
-            fixed=tuple(finding for finding in before.findings if finding not in found),
-            added=tuple(finding for finding in after.findings if finding not in known),
+            check=after,
+            fixed=_without(before, after),
+            added=_without(after, before),
         )
 
     def build(
@@ -229,6 +228,11 @@ def _check(build: Build) -> Check:
     from trainwright.reports import redacted
 
     return Check(tuple(map(redacted, build.findings)), tuple(map(str, build.jobs)))
+
+
+def _without(found: Check, known: Check) -> tuple[Finding, ...]:
+    others = set(known.findings)
+    return tuple(finding for finding in found.findings if finding not in others)
 
 
 def write_files(root: Path, build: Build) -> None:

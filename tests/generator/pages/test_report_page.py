@@ -124,9 +124,7 @@ def large(jobs: int) -> Overview:
         name = f"env-{start // 25}"
         inside = tuple(job(name, number) for number in range(start, start + 25))
         found.append(
-            EnvironmentOverview(
-                name=name, environment=None, jobs=inside, active=Demand(gpus=Range(4, 4)), fits=()
-            )
+            EnvironmentOverview(name=name, jobs=inside, active=Demand(gpus=Range(4, 4)), fits=())
         )
     began = tuple(
         Event(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
     from trainwright.cluster.client import Cluster
+    from trainwright.cluster.intent import DesiredState
     from trainwright.cluster.logs import LogLine
     from trainwright.cluster.pods import LivePod
     from trainwright.cluster.status import RunStatus
@@ -78,6 +79,13 @@ class Reach:
             click.echo(said, err=True)
         return cluster, namespace
 
+    def parts(self, places: Iterable[DesiredState]) -> Iterator[tuple[DesiredState, Cluster, str]]:
+        """What git wants in each namespace, with the cluster that has it."""
+        for place in places:
+            for began_in in ("",) if self.namespace else place.namespaces:
+                cluster, where = self(place.environment, began_in)
+                yield place.within(began_in) if began_in else place, cluster, where
+
 
 def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) -> None:
     if role is not None:
@@ -134,14 +142,11 @@ def _status(context: Context, selections: tuple[str, ...], reach: Reach, output:
     last = asking.LastLines()
     found = [place for place in intent.desired_states(context.root, selections) if place.kinds]
     single = sum(len(place.intents) for place in found) == 1 and not found[0].whole
-    for place in found:
-        for began_in in ("",) if reach.namespace else place.namespaces:
-            cluster, where = reach(place.environment, began_in)
-            part = place.within(began_in) if began_in else place
-            found_there = asking.run_statuses(cluster, part, where)
-            runs += found_there
-            if single and output == "text" and part.intents:
-                last = asking.last_lines(cluster, where, found_there)
+    for part, cluster, where in reach.parts(found):
+        found_there = asking.run_statuses(cluster, part, where)
+        runs += found_there
+        if single and output == "text" and part.intents:
+            last = asking.last_lines(cluster, where, found_there)
     if output == "json":
         return terminal.as_json("Status", text.items(runs))
     if single:

@@ -62,11 +62,9 @@ def _statuses(context: Context, selections: tuple[str, ...]) -> list[RunStatus]:
     from trainwright.cli.cluster import Reach
     from trainwright.cluster import intent, status
 
-    reach = Reach(None, None, None)
-    found: list[RunStatus] = []
-    for place in intent.desired_states(context.root, selections):
-        if place.kinds:
-            for namespace in place.namespaces:
-                cluster, where = reach(place.environment, namespace)
-                found += status.run_statuses(cluster, place.within(namespace), where)
-    return found
+    wanted = (place for place in intent.desired_states(context.root, selections) if place.kinds)
+    return [
+        found
+        for part, cluster, where in Reach(None, None, None).parts(wanted)
+        for found in status.run_statuses(cluster, part, where)
+    ]

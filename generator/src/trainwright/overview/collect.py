@@ -49,7 +49,6 @@ def _environment(
     active = [(one.job, one.demand) for one in jobs if one.job and one.demand != demand.NOTHING]
     return EnvironmentOverview(
         name=name,
-        environment=environment,
         jobs=jobs,
         active=demand.total(one.demand for one in jobs),
         fits=tuple(check_capacity(environment, active)) if environment else (),

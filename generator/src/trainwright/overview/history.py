@@ -78,7 +78,7 @@ def _of_commit(text: str) -> Iterator[Event]:
 
 
 def _changes(patch: str) -> Iterator[_Change]:
-    for part in patch.split("\ndiff --git ")[0:]:
+    for part in patch.split("\ndiff --git "):
         named = _FILE.search(part.partition("\n")[0])
         if named is None:
             continue

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from trainwright.cluster.status import RunStatus
-from trainwright.model import Environment, Finding, Job
+from trainwright.model import Finding, Job
 from trainwright.overview.history import Event
 from trainwright.plan.model import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
@@ -35,7 +35,6 @@ class EnvironmentOverview:
     """An environment with its jobs, and whether everything active fits what is finite there."""
 
     name: str
-    environment: Environment | None  # None where its own file has errors
     jobs: tuple[JobOverview, ...]
     active: Demand
     fits: tuple[CapacityCheck, ...]

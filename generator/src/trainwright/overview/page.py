@@ -11,9 +11,10 @@ from trainwright.model import Data, Severity
 from trainwright.overview.collect import outcomes
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.plan import words
-from trainwright.reports.page import AuthoredLines, document, finding_data, placed
+from trainwright.plan.html import cause_data
+from trainwright.plan.model import Cause
+from trainwright.reports.page import AuthoredLines, document, finding_data
 from trainwright.reports.report import by_weight
-from trainwright.runs.decision import Held
 
 _WEEKS = 52
 _KINDS = ("began", "succeeded", "failed", "over")
@@ -38,7 +39,7 @@ def render(found: Overview, style: Style) -> str:
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": [one.name for one in found.environments],
         "hours": max((job.demand.hours.high for job in found.jobs), default=0),
-        "jobs": [_job(job) for job in found.jobs],
+        "jobs": [_job(job, lines) for job in found.jobs],
         "events": [
             {
                 "commit": event.commit,
@@ -84,7 +85,7 @@ def _environment(one: EnvironmentOverview) -> Data:
     }
 
 
-def _job(one: JobOverview) -> Data:
+def _job(one: JobOverview, lines: AuthoredLines) -> Data:
     job = one.job
     return {
         "job": str(one.file),
@@ -99,7 +100,10 @@ def _job(one: JobOverview) -> Data:
         "queue": job.queue if job else "",
         "asked": ", ".join(words.asked(one.demand)),
         "hours": one.demand.hours.high,
-        "held": [_held(held) for held in one.run.held],
+        "held": [
+            cause_data(Cause(held.path, held.before, held.after, held.place), lines)
+            for held in one.run.held
+        ],
         "finished": [
             {
                 "object": entry.object,
@@ -118,12 +122,6 @@ def _live(one: JobOverview) -> Data:
         return None
     state = one.live.state
     return {"phase": state.phase.value, "reason": state.reason, "message": state.message}
-
-
-def _held(held: Held) -> Data:
-    before, after = (words.value(held.path, side) for side in (held.before, held.after))
-    text = f"{held.path.dotted}: {before} → {after}"
-    return {"text": text, **placed(held.place, AuthoredLines({}))}
 
 
 def _timeline(found: Overview) -> Data:

@@ -97,7 +97,7 @@ def _changes(changes: list[JobChange], lines: AuthoredLines) -> Iterator[Data]:
             "asked": ", ".join(words.asked(change.asked, sign=True)),
             "hours": max(0, change.asked.hours.high),
             "image": words.image(change),
-            "causes": [_cause(cause, lines) for cause in change.causes],
+            "causes": [cause_data(cause, lines) for cause in change.causes],
             "files": files,
         }
 
@@ -114,7 +114,8 @@ def _files(change: JobChange) -> Iterator[Data]:
         yield {"name": path, "lines": hunks}
 
 
-def _cause(cause: Cause, lines: AuthoredLines) -> Data:
+def cause_data(cause: Cause, lines: AuthoredLines) -> Data:
+    """A changed value for the script of a page, with its authored line."""
     return {"text": words.cause(cause), **placed(cause.place, lines)}
 
 
@@ -122,7 +123,7 @@ def _shared(file: SharedFileImpact, lines: AuthoredLines) -> Data:
     return {
         "file": file.file,
         "reach": words.reach(file),
-        "causes": [_cause(cause, lines) for cause in file.causes],
+        "causes": [cause_data(cause, lines) for cause in file.causes],
     }
 
 
