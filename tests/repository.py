@@ -16,6 +16,17 @@ kubernetes: {version: "1.31"}
 targets: {pytorchjob: {version: "1.9", restrictedInitContainer: true}}
 """
 
+# The targets of an environment that has all of them.
+EVERY_TARGET = """\
+targets:
+  pytorchjob: {version: "1.9"}
+  trainingjob: {}
+  trainjob: {version: "2.3"}
+  jobset: {}
+  job: {}
+  compose: {}
+"""
+
 JOB = """\
 # A comment that changes nothing.
 apiVersion: trainwright.io/v1alpha1

@@ -7,23 +7,19 @@ from typing import Any
 
 import pytest
 
-from repository import Repository
+from repository import EVERY_TARGET, Repository
 from trainwright.specs import yamlio
 
-ENVIRONMENT = """\
+ENVIRONMENT = (
+    """\
 apiVersion: trainwright.io/v1alpha1
 kind: Environment
 namespace: training
 kubernetes: {version: "1.34"}
 podSecurity: privileged
-targets:
-  pytorchjob: {version: "1.9"}
-  trainingjob: {}
-  trainjob: {version: "2.3"}
-  jobset: {}
-  job: {}
-  compose: {}
 """
+    + EVERY_TARGET
+)
 JOB = """\
 apiVersion: trainwright.io/v1alpha1
 kind: JobSpec

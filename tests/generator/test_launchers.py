@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from repository import Repository
+from repository import EVERY_TARGET, Repository
 from trainwright.equivalence import NormalForm, normal_form
 from trainwright.kinds import TARGETS
 from trainwright.model import Manifest
@@ -21,21 +21,17 @@ from trainwright.pods import command
 from trainwright.pods.launchers import INTEGER, LAUNCHERS, NUMBER, SWITCH, plain
 from trainwright.specs import yamlio
 
-ENVIRONMENT = """\
+ENVIRONMENT = (
+    """\
 apiVersion: trainwright.io/v1alpha1
 kind: Environment
 namespace: training
 kubernetes: {version: "1.34"}
 podSecurity: baseline
 pools: {gpu: {resource: nvidia.com/gpu}}
-targets:
-  pytorchjob: {version: "1.9"}
-  trainingjob: {}
-  trainjob: {version: "2.3"}
-  jobset: {}
-  job: {}
-  compose: {}
 """
+    + EVERY_TARGET
+)
 JOB = """\
 apiVersion: trainwright.io/v1alpha1
 kind: JobSpec

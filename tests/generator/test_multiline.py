@@ -7,27 +7,23 @@ import json
 import pytest
 import yaml
 
-from repository import Repository
+from repository import EVERY_TARGET, Repository
 from trainwright.equivalence import normal_form
 from trainwright.helm import engine
 from trainwright.kinds import TARGETS
 from trainwright.model import Manifest
 from trainwright.specs import yamlio
 
-ENVIRONMENT = """\
+ENVIRONMENT = (
+    """\
 apiVersion: trainwright.io/v1alpha1
 kind: Environment
 namespace: training
 kubernetes: {version: "1.34"}
 podSecurity: baseline
-targets:
-  pytorchjob: {version: "1.9"}
-  trainingjob: {}
-  trainjob: {version: "2.3"}
-  jobset: {}
-  job: {}
-  compose: {}
 """
+    + EVERY_TARGET
+)
 SCRIPT = "set -e\n\nif true; then\n  echo 'a: b' # c\n  echo \"é\"\nfi\n--- x\n"
 TWO_LINES = 'env: {T: "a\\nb"}\n'
 TEXTS = {

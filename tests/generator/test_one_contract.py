@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from repository import Repository
+from repository import EVERY_TARGET, Repository
 from schema_values import Drawing
 from trainwright import helm
 from trainwright.model import Finding
@@ -23,19 +23,15 @@ from trainwright.workspace import Workspace
 
 ROOT = Path(__file__).parents[2]
 TARGETS = "pytorchjob trainingjob trainjob jobset job compose".split()
-ENVIRONMENT = """\
+ENVIRONMENT = (
+    """\
 apiVersion: trainwright.io/v1alpha1
 kind: Environment
 namespace: training
 kubernetes: {version: "1.37"}
-targets:
-  pytorchjob: {version: "1.9"}
-  trainingjob: {}
-  trainjob: {version: "2.3"}
-  jobset: {}
-  job: {}
-  compose: {}
 """
+    + EVERY_TARGET
+)
 POOL = {
     "resource": "nvidia.com/gpu",
     "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],

@@ -8,27 +8,23 @@ from pathlib import Path
 import pytest
 import yaml
 
-from repository import Repository
+from repository import EVERY_TARGET, Repository
 from trainwright.equivalence import normal_form
 from trainwright.kinds import TARGETS
 from trainwright.model import Manifest
 from trainwright.pods.references import REFERENCES, find, nearest, replace
 from trainwright.specs import yamlio
 
-ENVIRONMENT = """\
+ENVIRONMENT = (
+    """\
 apiVersion: trainwright.io/v1alpha1
 kind: Environment
 namespace: training
 kubernetes: {version: "1.34"}
 podSecurity: baseline
-targets:
-  pytorchjob: {version: "1.9"}
-  trainingjob: {}
-  trainjob: {version: "2.3"}
-  jobset: {}
-  job: {}
-  compose: {}
 """
+    + EVERY_TARGET
+)
 JOB = """\
 apiVersion: trainwright.io/v1alpha1
 kind: JobSpec

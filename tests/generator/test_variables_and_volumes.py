@@ -7,25 +7,21 @@ from typing import Any
 
 import pytest
 
-from repository import Repository
+from repository import EVERY_TARGET, Repository
 from trainwright.kinds import TARGETS, predicted
 from trainwright.model import Manifest
 from trainwright.specs import yamlio
 
-ENVIRONMENT = """\
+ENVIRONMENT = (
+    """\
 apiVersion: trainwright.io/v1alpha1
 kind: Environment
 namespace: training
 kubernetes: {version: "VERSION"}
 podSecurity: privileged
-targets:
-  pytorchjob: {version: "1.9"}
-  trainingjob: {}
-  trainjob: {version: "2.3"}
-  jobset: {}
-  job: {}
-  compose: {}
 """
+    + EVERY_TARGET
+)
 JOB = """\
 apiVersion: trainwright.io/v1alpha1
 kind: JobSpec
