@@ -17,9 +17,9 @@ from trainwright.importing.fetched import Fetched
 from trainwright.importing.names import Names, anonymous
 from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
-from trainwright.objects.tolerant import mapping
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.pod import Mount, Pod, Workload
+from trainwright.tolerant import mapping
 
 SCRIPT = SCRIPT_PATH  # where a script that the spec holds is rendered to
 _MOST = 131_072  # characters of such a script

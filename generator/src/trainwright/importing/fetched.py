@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from trainwright.duration import seconds
 from trainwright.model import Data
-from trainwright.objects.tolerant import mapping, mappings, text
+from trainwright.tolerant import mapping, mappings, text
 
 GROUP, KIND = "external-secrets.io", "ExternalSecret"
 _POLICIES = {"creationPolicy": "Owner", "deletionPolicy": "Retain"}

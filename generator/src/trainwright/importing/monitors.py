@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 from trainwright.kinds import KINDS
 from trainwright.model import Data, Manifest
-from trainwright.objects.tolerant import mapping, mappings, text
 from trainwright.pods.pod import Pod
+from trainwright.tolerant import mapping, mappings, text
 
 GROUP, KIND = "monitoring.coreos.com", "PodMonitor"
 VARIABLE = "TRAINWRIGHT_METRICS_PORT"

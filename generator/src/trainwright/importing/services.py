@@ -16,8 +16,8 @@ from trainwright.importing.staying import is_text
 from trainwright.kinds import KINDS
 from trainwright.kinds.reading import SourceObject
 from trainwright.model import Data, Manifest
-from trainwright.objects.tolerant import mapping, mappings
 from trainwright.pods.pod import Pod, Workload
+from trainwright.tolerant import mapping, mappings
 
 _DOMAINS = tuple({domain for kind in KINDS.values() for domain in kind.domains})
 

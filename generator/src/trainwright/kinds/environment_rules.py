@@ -8,8 +8,8 @@ from trainwright.groupkind import GroupKind
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.tolerant import text
 from trainwright.pointer import Pointer
+from trainwright.tolerant import text
 
 RESERVED = frozenset(["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK"])
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from trainwright.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
 from trainwright.kinds import labels
 from trainwright.model import Data, Manifest
-from trainwright.pods import template
+from trainwright.pods import build
 from trainwright.pods.pod import Deadline, EnvVar, Gang, Pod, Restart, Workload
 
 _INDEX = f"{labels.DOMAIN}job-completion-index"
@@ -26,10 +26,10 @@ def job_pods(
     indexed = spec.get("completionMode") == "Indexed"
     pod_spec = spec["template"]["spec"]
     domain = subdomain or pod_spec.get("subdomain", "")
-    container = template.main_container(pod_spec)
+    container = build.main_container(pod_spec)
     return tuple(
         replace(
-            template.pod(
+            build.pod(
                 spec["template"],
                 container,
                 name=f"{name}-{index}",
@@ -101,8 +101,7 @@ def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
 def _attempt(spec: Mapping[str, Data]) -> Deadline | None:
     """The JobSet makes its Jobs anew, and with them their deadlines."""
     found = [
-        template.deadline(group["template"]["spec"], attempt=True)
-        for group in spec["replicatedJobs"]
+        build.deadline(group["template"]["spec"], attempt=True) for group in spec["replicatedJobs"]
     ]
     ends = [deadline for deadline in found if deadline is not None]
     return min(ends, key=lambda deadline: deadline.seconds, default=None)

@@ -12,12 +12,12 @@ from trainwright.groupkind import GroupKind
 from trainwright.kinds.indexed_templates import replicated
 from trainwright.model import Data, Severity
 from trainwright.objects import dns
-from trainwright.objects.launching import options, torchruns, trains_together
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import dig, integer, mapping, mappings, sequence, text
+from trainwright.pods.launching import options, torchruns, trains_together
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, integer, mapping, mappings, sequence, text
 
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 EXAMPLES = "kubernetes-sigs/jobset@v0.12.0:site/static/examples/pytorch"

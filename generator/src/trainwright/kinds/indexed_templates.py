@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data
-from trainwright.objects.template import PodTemplate, claim_names
-from trainwright.objects.tolerant import amount, dig, mapping, mappings, text
+from trainwright.pods.template import PodTemplate, claim_names
+from trainwright.tolerant import amount, dig, mapping, mappings, text
 
 BACKOFF_LIMIT = 6  # the default of batch/v1
 

@@ -8,7 +8,7 @@ from trainwright.kinds import KINDS
 from trainwright.model import Environment, Job, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.subject import Subject
-from trainwright.objects.template import PodTemplate
+from trainwright.pods.template import PodTemplate
 
 _FINDERS = {known: find for kind in KINDS.values() for known, find in kind.templates.items()}
 

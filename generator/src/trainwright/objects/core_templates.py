@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Manifest
-from trainwright.objects.template import PodTemplate, claim_names
-from trainwright.objects.tolerant import amount, dig, mapping, mappings
+from trainwright.pods.template import PodTemplate, claim_names
 from trainwright.pointer import Pointer
+from trainwright.tolerant import amount, dig, mapping, mappings
 
 _TEMPLATE = Pointer("/spec/template")
 _AT: Mapping[GroupKind, Pointer] = {

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from trainwright.model import Data, Manifest
-from trainwright.objects.tolerant import mapping, text
+from trainwright.tolerant import mapping, text
 
 
 @dataclass(frozen=True, slots=True)

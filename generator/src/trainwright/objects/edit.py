@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data
-from trainwright.objects.tolerant import dig
 from trainwright.objects.transition import Change, Path, Verdict
+from trainwright.tolerant import dig
 
 IMMUTABLE = "TW504"
 IN_PLACE = "TW514"

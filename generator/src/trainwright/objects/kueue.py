@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainwright.objects.subject import Subject
-from trainwright.objects.template import PodTemplate
+from trainwright.pods.template import PodTemplate
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"

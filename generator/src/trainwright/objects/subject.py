@@ -9,10 +9,10 @@ from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Job, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.core_templates import core_templates
-from trainwright.objects.lazy import cached_property
-from trainwright.objects.template import Container, PodTemplate
-from trainwright.objects.tolerant import mapping
+from trainwright.pods.lazy import cached_property
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.tolerant import mapping
 
 
 @dataclass(frozen=True, slots=True)

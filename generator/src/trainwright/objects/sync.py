@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from trainwright.model import Data
-from trainwright.objects.tolerant import text
+from trainwright.tolerant import text
 
 OPTIONS = "argocd.argoproj.io/sync-options"
 

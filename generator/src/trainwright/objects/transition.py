@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from trainwright.model import Data, Environment, Manifest, Severity
-from trainwright.objects.tolerant import mapping
+from trainwright.tolerant import mapping
 
 Path = tuple[str, ...]
 

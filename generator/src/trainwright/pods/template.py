@@ -1,244 +1,174 @@
-"""A pod template, and what an operator adds to it, into a `Pod`."""
+"""Pod templates and their containers, as rules look at them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from trainwright.model import Data
-from trainwright.pods.pod import (
-    Deadline,
-    EnvVar,
-    InitContainer,
-    ManifestError,
-    Mount,
-    Pod,
-    Port,
-    Restart,
+from trainwright.pods.lazy import cached_property
+from trainwright.tolerant import (
+    count,
+    dig,
+    extended,
+    is_accelerator,
+    mapping,
+    sequence,
+    text,
 )
 
 
-def main_container(spec: Mapping[str, Data], name: str = "") -> Mapping[str, Data]:
-    """The container of that name; without a name the first. Raises ManifestError without one."""
-    containers: list[Mapping[str, Data]] = spec.get("containers") or []
-    found = [c for c in containers if not name or c.get("name") == name]
-    if not found:
-        wanted = f'container "{name}"' if name else "container"
-        raise ManifestError(f"a pod template has no {wanted}: the operator starts nothing")
-    return found[0]
+def claim_names(claims: Iterable[Mapping[str, Data]]) -> tuple[str, ...]:
+    """What the volumes are called that an object makes of templates of claims."""
+    return tuple(text(dig(claim, "metadata", "name")) for claim in claims)
 
 
-def pod(
-    written: Mapping[str, Data],
-    container: Mapping[str, Data],
-    *,
-    name: str,
-    role: str,
-    index: int,
-    restart: Restart,
-    fields: Mapping[str, str],
-    injected: tuple[EnvVar, ...] = (),
-) -> Pod:
-    """The pod of a template, reached by its name and without what its operator adds to it.
+@dataclass(frozen=True)
+class Container:
+    """A container or init container and where it stands."""
 
-    `written` is the template with its metadata, `fields` are values of the downward API that are
-    known beforehand; `injected` follows the container's own env.
+    pointer: str
+    body: Mapping[str, Data]
+    init: bool = False
+
+    @property
+    def name(self) -> str:
+        return text(self.body.get("name"))
+
+    @cached_property
+    def command_line(self) -> tuple[str, ...]:
+        """Command and args, in the order the kubelet joins them."""
+        parts = [*sequence(self.body.get("command")), *sequence(self.body.get("args"))]
+        return tuple(str(part) for part in parts)
+
+    @cached_property
+    def env(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mapping(entry) for entry in sequence(self.body.get("env")))
+
+    @cached_property
+    def variables(self) -> Mapping[str, str]:
+        """The variables by name, with their literal values; of two the last one wins."""
+        return {text(entry.get("name")): text(entry.get("value")) for entry in self.env}
+
+    @cached_property
+    def limits(self) -> Mapping[str, Data]:
+        return mapping(dig(self.body, "resources", "limits"))
+
+    @cached_property
+    def requests(self) -> Mapping[str, Data]:
+        return mapping(dig(self.body, "resources", "requests"))
+
+    @cached_property
+    def extended(self) -> Mapping[str, Data]:
+        """The extended resources that the container asks for, as limits where it says both."""
+        return extended({**self.requests, **self.limits})
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, int]:
+        """How many of each accelerator the container gets, by resource name."""
+        found = {}
+        for name, amount in self.extended.items():
+            number = count(amount)
+            if number and is_accelerator(name):
+                found[name] = number
+        return found
+
+
+@dataclass(frozen=True)
+class PodTemplate:
+    """A pod template inside an object: its role ("Master", "Worker", ...) and replica count.
+
+    `retried` says whether a pod that is lost or fails is replaced by a new one, as far as it is
+    known. `placed` holds where a container of a name stands, when that is not in the template.
+    A `partial` template is completed by an object that is not here, so that nothing follows from
+    what it lacks. `claimed` are volumes beyond its own, of claims that the object makes for each
+    pod.
     """
-    spec: Mapping[str, Data] = written["spec"]
-    metadata: Mapping[str, Data] = written.get("metadata") or {}
-    own = tuple(_variable(entry, fields) for entry in container.get("env") or ())
-    return Pod(
-        name=name,
-        hostname=name,
-        role=role,
-        index=index,
-        image=container.get("image", ""),
-        command=words(container),
-        declared=(*own, *injected),
-        restart=restart,
-        ports=container_ports(container),
-        mounts=tuple(_mounts(spec, container)),
-        resources=_resources(container.get("resources") or {}),
-        security={
-            where: context
-            for where, context in (
-                ("pod", spec.get("securityContext")),
-                ("container", container.get("securityContext")),
-            )
-            if context
-        },
-        init=tuple(_init(c) for c in spec.get("initContainers") or ()),
-        grace_period=spec.get("terminationGracePeriodSeconds", 30),
-        labels=metadata.get("labels") or {},
-        annotations=metadata.get("annotations") or {},
-        pull_policy=container.get("imagePullPolicy", ""),
-        pull_secrets=tuple(s["name"] for s in spec.get("imagePullSecrets") or ()),
-        placement={
-            field: spec[field]
-            for field in _PLACEMENT
-            if spec.get(field) and spec[field] != _OWN_SCHEDULER
-        },
-        service_account=spec.get("serviceAccountName") or spec.get("serviceAccount") or "",
-        token=spec.get("automountServiceAccountToken"),
-        starts_image=not container.get("command"),
-        rest=_rest(spec, container),
-        volumes=_volumes(spec),
-        beside=tuple(c for c in spec.get("containers") or () if c is not container),
-        before=tuple(spec.get("initContainers") or ()),
-        env_from=tuple(container.get("envFrom") or ()),
-    )
 
+    pointer: str
+    body: Mapping[str, Data]
+    role: str = ""
+    replicas: int = 1
+    retried: bool | None = None
+    placed: Mapping[str, str] = field(default_factory=dict)
+    partial: bool = False
+    claimed: tuple[str, ...] = ()
 
-_OWN_SCHEDULER = "default-scheduler"  # as the API server writes it where nothing is said
-_PLACEMENT = (
-    *("nodeSelector", "tolerations", "affinity"),
-    *("priorityClassName", "runtimeClassName", "schedulerName"),
-)
-# What the other fields of a `Pod` say, by where it stands; the rest is kept as it is written.
-_SAID_OF_PODS = frozenset(
-    {
-        *_PLACEMENT,
-        "automountServiceAccountToken",
-        "containers",
-        "imagePullSecrets",
-        "initContainers",
-        "restartPolicy",
-        "securityContext",
-        "serviceAccount",
-        "serviceAccountName",
-        "subdomain",
-        "terminationGracePeriodSeconds",
-        "volumes",
-    }
-)
-_SAID_OF_CONTAINERS = frozenset(
-    {
-        "args",
-        "command",
-        "env",
-        "envFrom",
-        "image",
-        "imagePullPolicy",
-        "name",
-        "ports",
-        "resources",
-        "securityContext",
-        "stdin",
-        "stdinOnce",
-        "tty",
-        "volumeMounts",
-    }
-)
-
-
-def _rest(spec: Mapping[str, Data], container: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
-    """The fields that nothing else here reads, so that no field of a template means nothing."""
-    found = {
-        "pod": {key: value for key, value in spec.items() if key not in _SAID_OF_PODS},
-        "container": {
-            **{k: v for k, v in container.items() if k not in _SAID_OF_CONTAINERS},
-            **dict(_beyond_numbers(container)),
-        },
-    }
-    return {where: fields for where, fields in found.items() if fields}
-
-
-def _beyond_numbers(container: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
-    """What resources say beyond amounts, and ports beyond those of the pod."""
-    claims = (container.get("resources") or {}).get("claims")
-    if claims:
-        yield "claims", claims
-    taken = [port for port in container.get("ports") or () if port.get("hostPort")]
-    if taken:
-        yield "hostPorts", taken
-
-
-def deadline(policy: Mapping[str, Data], *, attempt: bool = False) -> Deadline | None:
-    """The deadline of a spec or a run policy, which all operators call alike."""
-    seconds = policy.get("activeDeadlineSeconds")
-    return None if seconds is None else Deadline(seconds=seconds, attempt=attempt)
-
-
-def words(container: Mapping[str, Data]) -> tuple[str, ...]:
-    """Command and arguments, which the kubelet starts as one argv."""
-    return (*(container.get("command") or ()), *(container.get("args") or ()))
-
-
-def container_ports(container: Mapping[str, Data]) -> tuple[Port, ...]:
-    return tuple(
-        Port(port.get("name", ""), int(port["containerPort"]))
-        for port in container.get("ports") or ()
-    )
-
-
-def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
-    origin = entry.get("valueFrom")
-    if not origin:
-        return EnvVar(entry["name"], str(entry.get("value") or ""))
-    return replace(_from_elsewhere(entry["name"], origin, fields), origin=origin)
-
-
-def _from_elsewhere(name: str, origin: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
-    kind, reference = next(iter(origin.items()))
-    if kind == "fieldRef":
-        path = reference["fieldPath"]
-        if path in fields:
-            # The value is final: a $ in it is no reference.
-            return EnvVar(name, fields[path].replace("$", "$$"))
-        return EnvVar(name, source=f"field {path} of the pod")
-    if kind == "secretKeyRef":
-        secret = (reference["name"], reference["key"])
-        key = f"key {secret[1]} of Secret {secret[0]}{_if_there(reference)}"
-        return EnvVar(name, source=key, secret=secret)
-    if kind == "configMapKeyRef":
-        key = f"key {reference['key']} of ConfigMap {reference['name']}{_if_there(reference)}"
-        return EnvVar(name, source=key)
-    if kind == "resourceFieldRef":
-        divisor = str(reference.get("divisor") or "1")
-        of = f" of container {reference['containerName']}" if "containerName" in reference else ""
-        source = f"{reference['resource']}{of} by {'1' if divisor == '0' else divisor}"
-        return EnvVar(name, source=source)
-    return EnvVar(name, source=f"{kind} of the pod")
-
-
-def _if_there(reference: Mapping[str, Data]) -> str:
-    return ", if it is there" if reference.get("optional") else ""
-
-
-def _volumes(spec: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
-    return {
-        volume["name"]: {key: value for key, value in volume.items() if key != "name"}
-        for volume in spec.get("volumes") or ()
-    }
-
-
-_OF_MOUNTS = frozenset({"name", "mountPath", "subPath", "readOnly"})
-
-
-def _mounts(spec: Mapping[str, Data], container: Mapping[str, Data]) -> list[Mount]:
-    sources = _volumes(spec)
-    return [
-        Mount(
-            path=mount["mountPath"],
-            volume=mount["name"],
-            source=sources.get(mount["name"], {}),
-            sub_path=mount.get("subPath", ""),
-            read_only=mount.get("readOnly", False),
-            more={k: v for k, v in mount.items() if k not in _OF_MOUNTS and v != "None"},
+    def alike(self, other: PodTemplate) -> bool:
+        """Whether the pods differ in nothing but what the object calls them and how many."""
+        return (
+            self.body == other.body
+            and (self.retried, self.partial, self.claimed)
+            == (other.retried, other.partial, other.claimed)
+            and self.placed == other.placed
         )
-        for mount in container.get("volumeMounts") or ()
-    ]
 
+    @cached_property
+    def spec(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("spec"))
 
-def _resources(resources: Mapping[str, Data]) -> dict[str, dict[str, str]]:
-    """Requests and limits; the API server fills requests in from limits."""
-    limits, requests = (
-        {key: str(value) for key, value in (resources.get(kind) or {}).items() if value is not None}
-        for kind in ("limits", "requests")
-    )
-    both = {"requests": {**limits, **requests}, "limits": limits}
-    return {kind: amounts for kind, amounts in both.items() if amounts}
+    @cached_property
+    def metadata(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("metadata"))
 
+    @cached_property
+    def labels(self) -> Mapping[str, Data]:
+        return mapping(self.metadata.get("labels"))
 
-def _init(container: Mapping[str, Data]) -> InitContainer:
-    return InitContainer(container["name"], container.get("image", ""), words(container))
+    @cached_property
+    def annotations(self) -> Mapping[str, Data]:
+        return mapping(self.metadata.get("annotations"))
+
+    @cached_property
+    def containers(self) -> tuple[Container, ...]:
+        """Main containers first, then init containers."""
+        return (*self._in("containers"), *self._in("initContainers", init=True))
+
+    @cached_property
+    def ephemeral(self) -> tuple[Container, ...]:
+        """The containers for debugging, which only Pods that run can have."""
+        return tuple(self._in("ephemeralContainers"))
+
+    def _in(self, field_name: str, *, init: bool = False) -> Iterator[Container]:
+        for index, item in enumerate(sequence(self.spec.get(field_name))):
+            body = mapping(item)
+            pointer = f"{self.pointer}/spec/{field_name}/{index}"
+            yield Container(self.placed.get(text(body.get("name")), pointer), body, init)
+
+    @cached_property
+    def trains(self) -> tuple[Container, ...]:
+        """The containers that are not init containers."""
+        return tuple(c for c in self.containers if not c.init)
+
+    @cached_property
+    def accelerators(self) -> Mapping[str, int]:
+        """How many of each accelerator one pod gets, by resource name."""
+        found: dict[str, int] = {}
+        for container in self.trains:
+            for name, number in container.accelerators.items():
+                found[name] = found.get(name, 0) + number
+        return found
+
+    @cached_property
+    def volumes(self) -> tuple[tuple[str, Mapping[str, Data]], ...]:
+        """Each volume with its pointer."""
+        return tuple(
+            (f"{self.pointer}/spec/volumes/{index}", mapping(volume))
+            for index, volume in enumerate(sequence(self.spec.get("volumes")))
+        )
+
+    @cached_property
+    def shm(self) -> tuple[str, Mapping[str, Data]] | None:
+        """The memory volume mounted at /dev/shm, with its pointer."""
+        names = {
+            text(mount.get("name"))
+            for container in self.trains
+            for mount in map(mapping, sequence(container.body.get("volumeMounts")))
+            if text(mount.get("mountPath")).rstrip("/") == "/dev/shm"  # noqa: S108
+        }
+        return next(((p, v) for p, v in self.volumes if text(v.get("name")) in names), None)
+
+    @cached_property
+    def main(self) -> Container | None:
+        """The first non-init container, the one that trains."""
+        return next((c for c in self.containers if not c.init), None)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.model import Data, Manifest
-from trainwright.objects.tolerant import mapping, mappings, text
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup
+from trainwright.tolerant import mapping, mappings, text
 
 FIELDS = ("initContainers", "sidecars")  # of a spec
 _RENDERED = "initContainers"  # of a pod

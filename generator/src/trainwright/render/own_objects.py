@@ -13,13 +13,13 @@ from trainwright.kinds import TRAINING
 from trainwright.kinds.subjects import subject_of
 from trainwright.model import Environment, Finding, Location, Related
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.tolerant import mapping
 from trainwright.pointer import Pointer
 from trainwright.runs.record import Record
 from trainwright.specs import kubernetes_schemas, schema
 from trainwright.specs.list_maps import ListMaps
 from trainwright.specs.own_objects import OwnObject, OwnObjects
 from trainwright.specs.schema import Schema
+from trainwright.tolerant import mapping
 
 _NAMESPACE, _NAME = Pointer("/metadata/namespace"), Pointer("/metadata/name")
 # What is of no namespace, of Kubernetes and of what training needs.

@@ -27,14 +27,14 @@ from trainwright.model import (
     spelled,
 )
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.requests import pod_requests
-from trainwright.objects.template import Container, PodTemplate
-from trainwright.objects.tolerant import dig, is_accelerator, mappings
+from trainwright.pods.requests import pod_requests
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
 from trainwright.specs import allowed, pod_patch
 from trainwright.specs.containers import UNCOUNTED
 from trainwright.specs.merge import DIRECTIVE, Layered, lookup
 from trainwright.specs.pod_patch import AT, Item
+from trainwright.tolerant import dig, is_accelerator, mappings
 
 _CONTAINERS = ("containers", "initContainers")
 # Where a pod template begins in an object of any kind.

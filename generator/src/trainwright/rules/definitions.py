@@ -11,8 +11,8 @@ from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Severity
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")
 _UNTYPED = ("x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields")

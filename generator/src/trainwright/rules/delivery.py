@@ -21,7 +21,7 @@ from trainwright.kinds.kind import Kind
 from trainwright.model import Data, Severity
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
+from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 _CHART = "training-job"
 _COMPARE = "argocd.argoproj.io/compare-options"

@@ -8,9 +8,9 @@ from trainwright import quantity
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import Container
-from trainwright.objects.tolerant import dig, mappings, text
+from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, mappings, text
 
 _PAGES = "hugepages-"
 

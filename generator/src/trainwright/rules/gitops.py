@@ -20,8 +20,8 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.sync import OPTIONS, sync_options
-from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
 from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 _WAVE = "argocd.argoproj.io/sync-wave"
 

@@ -8,9 +8,9 @@ from trainwright.groupkind import TRAININGRUNTIME
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import Container
-from trainwright.objects.tolerant import text
+from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
+from trainwright.tolerant import text
 
 # Tags that are moved by convention, so that a restarted rank may run other code.
 _MOVING = frozenset(["latest", "main", "master", "dev", "nightly", "edge", "stable"])

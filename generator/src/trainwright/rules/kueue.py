@@ -19,9 +19,9 @@ from trainwright.objects.kueue import (
 )
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import mapping, text
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.tolerant import mapping, text
 
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _OBJECTS = (

@@ -8,9 +8,9 @@ from __future__ import annotations
 from trainwright.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.kinds import TRAINING
 from trainwright.model import Manifest, Severity
-from trainwright.objects.tolerant import mapping
 from trainwright.objects.transition import Step, Transition, Verdict, image, job
 from trainwright.rules.gitops import Departure, leaving
+from trainwright.tolerant import mapping
 
 _OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
 _JOB = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"

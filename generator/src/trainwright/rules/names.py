@@ -15,10 +15,10 @@ from trainwright.model import Data, Severity
 from trainwright.objects import dns
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import dig, mappings, text
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
 from trainwright.rules.definitions import DEFINITION
+from trainwright.tolerant import dig, mappings, text
 
 _NAMES = "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"
 _LABELS = "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/"

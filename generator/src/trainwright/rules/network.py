@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import count, dig, mappings, sequence, text
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
 from trainwright.rules.quota import candidates
+from trainwright.tolerant import count, dig, mappings, sequence, text
 
 _DNS = "https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-s-dns-policy"
 

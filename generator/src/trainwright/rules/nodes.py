@@ -8,10 +8,10 @@ from decimal import Decimal
 from trainwright import quantity
 from trainwright.kinds import TRAINING
 from trainwright.model import Node, Pool, Severity
-from trainwright.objects.requests import Amounts, pod_requests, requests
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
+from trainwright.pods.requests import Amounts, pod_requests, requests
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
 from trainwright.rules.quota import candidates, nodes
 from trainwright.specs.fabrics import nics

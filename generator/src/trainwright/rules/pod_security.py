@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from trainwright.model import Data
 from trainwright.objects.subject import Hit
-from trainwright.objects.template import Container, PodTemplate
-from trainwright.objects.tolerant import dig, mapping, mappings, sequence, text
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 BASELINE, RESTRICTED = "baseline", "restricted"
 _CAPABILITIES = Pointer("/security/capabilities")

@@ -7,13 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from trainwright.model import Severity
-from trainwright.objects.launching import SHELLS, script_trains
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import count, dig, mapping, mappings, sequence, text
+from trainwright.pods.launching import SHELLS, script_trains
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
 from trainwright.rules.quota import candidates
+from trainwright.tolerant import count, dig, mapping, mappings, sequence, text
 
 _CHECKPOINTS = re.compile(r"checkpoint|ckpt", re.IGNORECASE)
 

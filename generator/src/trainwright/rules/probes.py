@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from trainwright.model import Data, Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import Container
-from trainwright.objects.tolerant import count, dig, mapping
+from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
+from trainwright.tolerant import count, dig, mapping
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS = ("postStart", "preStop")

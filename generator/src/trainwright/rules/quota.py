@@ -11,10 +11,10 @@ from trainwright.model import Data, Manifest, Pool, Severity
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import count, dig, mapping, mappings, text
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
 from trainwright.specs.demand import shortage
+from trainwright.tolerant import count, dig, mapping, mappings, text
 
 _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
 

@@ -8,13 +8,13 @@ from trainwright import quantity
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.model import Severity
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.launching import options
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import Container, PodTemplate
-from trainwright.objects.tolerant import count, dig, extended, mapping, mappings, sequence, text
+from trainwright.pods.launching import options
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
 from trainwright.specs.fabrics import nics
+from trainwright.tolerant import count, dig, extended, mapping, mappings, sequence, text
 
 # A device of one has two cores, each with a process; one process drives all chips of the other.
 # https://awsdocs-neuron.readthedocs-hosted.com/en/latest/about-neuron/arch/neuron-hardware/trn1-arch.html

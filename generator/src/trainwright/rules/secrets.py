@@ -14,10 +14,10 @@ from trainwright.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRE
 from trainwright.model import Data, Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import Container
-from trainwright.objects.tolerant import dig, mapping, mappings, text
+from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import leaves
+from trainwright.tolerant import dig, mapping, mappings, text
 
 CREDENTIAL = "TW710"
 _BY_NAME = "a credential, by its name"

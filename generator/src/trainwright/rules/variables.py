@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.model import Severity
-from trainwright.objects.launching import SHELLS
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import Container
-from trainwright.objects.tolerant import sequence, text
+from trainwright.pods.launching import SHELLS
+from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
+from trainwright.tolerant import sequence, text
 
 _REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_.*)?|PORT(?:_.*)?)")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import Container, PodTemplate
-from trainwright.objects.tolerant import mappings, text
 from trainwright.pods import code
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.tolerant import mappings, text
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"
 _MOUNTING = ("volumeMounts", "volumeDevices")

@@ -8,11 +8,11 @@ from typing import Any
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Claim, Container, Environment, Finding, Job, Mount
-from trainwright.objects.requests import requests
-from trainwright.objects.tolerant import dig, mapping
 from trainwright.pods.command import SCRIPT_PATH
+from trainwright.pods.requests import requests
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import Layered, lookup
+from trainwright.tolerant import dig, mapping
 
 UNCOUNTED = "plans and quotas count the accelerators of resources.gpu, and no others"
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from trainwright.kinds.compose import KIND
 from trainwright.model import Data, Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import mapping, sequence, text
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.tolerant import mapping, sequence, text
 
 
 def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:

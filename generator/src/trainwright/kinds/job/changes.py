@@ -6,8 +6,8 @@ from trainwright.kinds.job import KIND
 from trainwright.model import Data, Severity
 from trainwright.objects.defaults import defaults, of_pods
 from trainwright.objects.edit import SUSPENDED, Basis, Condition, Difference, edits
-from trainwright.objects.tolerant import mapping
 from trainwright.objects.transition import Step, Transition, Verdict, job
+from trainwright.tolerant import mapping
 
 _KINDS = (KIND.group_kind,)
 _VALIDATION = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"

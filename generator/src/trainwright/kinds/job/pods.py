@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from trainwright.kinds import indexed_pods
 from trainwright.model import Manifest
-from trainwright.pods import template
+from trainwright.pods import build
 from trainwright.pods.pod import Operator, Workload
 
 
@@ -17,7 +17,7 @@ def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Wo
     return Workload(
         pods=pods,
         deciding=tuple(pod.name for pod in pods),
-        deadline=template.deadline(spec),
+        deadline=build.deadline(spec),
         suspended=spec.get("suspend", False),
         gang=indexed_pods.pod_group(pods, together),
     )

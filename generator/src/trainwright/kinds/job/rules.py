@@ -8,11 +8,11 @@ from trainwright.groupkind import SERVICE
 from trainwright.kinds.indexed_rules import BatchJob, about_gangs, about_jobs, headless_service
 from trainwright.kinds.job import KIND
 from trainwright.model import Data
-from trainwright.objects.launching import addresses, trains_together
 from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import mapping, text
+from trainwright.pods.launching import addresses, trains_together
+from trainwright.pods.template import PodTemplate
+from trainwright.tolerant import mapping, text
 
 
 def _itself(subject: Subject) -> tuple[BatchJob, ...]:

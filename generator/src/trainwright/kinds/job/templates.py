@@ -8,8 +8,8 @@ from trainwright.kinds.indexed_templates import BACKOFF_LIMIT
 from trainwright.kinds.job import KIND
 from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import amount, mapping
+from trainwright.pods.template import PodTemplate
+from trainwright.tolerant import amount, mapping
 
 
 def _job(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:

@@ -15,12 +15,12 @@ from trainwright.kinds.indexed_rules import (
 )
 from trainwright.kinds.jobset import KIND
 from trainwright.model import Severity
-from trainwright.objects.launching import options, trains_together
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import dig, mapping, text
+from trainwright.pods.launching import options, trains_together
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, mapping, text
 
 
 def _jobs(subject: Subject) -> Iterator[BatchJob]:

@@ -8,8 +8,8 @@ from trainwright.kinds.indexed_templates import replicated
 from trainwright.kinds.jobset import KIND
 from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import mapping
+from trainwright.pods.template import PodTemplate
+from trainwright.tolerant import mapping
 
 
 def _jobset(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:

@@ -6,8 +6,8 @@ from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Data, Severity
 from trainwright.objects.defaults import defaults
 from trainwright.objects.edit import CHANGED, Basis, Condition, Difference, edits
-from trainwright.objects.tolerant import dig, mapping
 from trainwright.objects.transition import Step, Transition, Verdict, image
+from trainwright.tolerant import dig, mapping
 
 _KINDS = (KIND.group_kind,)
 _OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Data, Manifest
-from trainwright.pods import template
+from trainwright.pods import build
 from trainwright.pods.pod import (
     PERMANENT,
     EnvVar,
@@ -48,10 +48,10 @@ class _Job:
         return found
 
     def container(self, role: str) -> Mapping[str, Data]:
-        return template.main_container(self.replica(role)["template"]["spec"], KIND.container)
+        return build.main_container(self.replica(role)["template"]["spec"], KIND.container)
 
     def ports(self, role: str) -> tuple[Port, ...]:
-        written = template.container_ports(self.container(role))
+        written = build.container_ports(self.container(role))
         ports = tuple(replace(port, meets=port.name == PORT.name) for port in written)
         return ports if any(port.name == PORT.name for port in ports) else (*ports, PORT)
 
@@ -110,7 +110,7 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Worklo
         deciding=masters or tuple(pod.name for pod in pods),
         needs="any" if job.elastic and not masters else "all",
         sizes=job.sizes,
-        deadline=template.deadline(job.policy),
+        deadline=build.deadline(job.policy),
         suspended=job.policy.get("suspend", False),
         gang=_gang(job),
     )
@@ -128,7 +128,7 @@ def _gang(job: _Job) -> Gang | None:
 def _pod(job: _Job, role: str, index: int) -> Pod:
     name = f"{job.name}-{role.lower()}-{index}"
     waits = role == _WORKER and _MASTER in job.replicas
-    pod = template.pod(
+    pod = build.pod(
         job.replica(role)["template"],
         job.container(role),
         name=name,

@@ -17,11 +17,11 @@ from trainwright.kinds.pytorchjob.spec_rules import (
     trainer,
 )
 from trainwright.model import Severity
-from trainwright.objects.launching import launches
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.tolerant import count, dig, mapping, mappings, text
+from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
+from trainwright.tolerant import count, dig, mapping, mappings, text
 
 
 def _p10(subject: Subject) -> Iterator[Hit]:

@@ -10,9 +10,9 @@ from trainwright.model import Data, Environment, Severity
 from trainwright.objects import dns
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.template import Container, PodTemplate
-from trainwright.objects.tolerant import count, dig, mapping, text
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.tolerant import count, dig, mapping, text
 
 ROLES = ("Master", "Worker")
 WEBHOOK = "kubeflow/trainer@v1.9.4:pkg/webhooks/pytorch/pytorchjob_webhook.go"

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import amount, dig, mapping
+from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.tolerant import amount, dig, mapping
 
 
 def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:

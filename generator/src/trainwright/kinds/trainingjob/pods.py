@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.model import Data, Manifest
-from trainwright.pods import template
+from trainwright.pods import build
 from trainwright.pods.pod import PERMANENT, EnvVar, ManifestError, Operator, Pod, Restart, Workload
 
 # The agents agree on a free port at each rendezvous; no manifest shows it.
@@ -33,7 +33,7 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Worklo
         pods=pods,
         deciding=tuple(pod.name for pod in pods),
         sizes=None if low == high else (low, high),
-        deadline=template.deadline(spec.get("runPolicy") or {}),
+        deadline=build.deadline(spec.get("runPolicy") or {}),
         own={
             field: spec[field]
             for field, default in _OWN.items()
@@ -49,12 +49,12 @@ _OWN = {"framework": "pytorch", "priority": 0}
 def _pod(job: str, spec: Mapping[str, Data], index: int, size: int) -> Pod:
     replica: Mapping[str, Data] = spec["replicaSpecs"]
     # The operator touches containers[0] only.
-    container = template.main_container(replica["template"]["spec"])
+    container = build.main_container(replica["template"]["spec"])
     injects = bool(spec.get("injectLattice"))
     if injects and not container.get("command"):
         raise ManifestError(f"TrainingJob {job}: injectLattice needs an explicit command")
     name = f"{job}-worker-{index}"
-    pod = template.pod(
+    pod = build.pod(
         replica["template"],
         container,
         name=name,

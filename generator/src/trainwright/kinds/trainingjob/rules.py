@@ -10,8 +10,8 @@ from trainwright.kinds.trainingjob.target import SHELL_SAFE
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.tolerant import count
 from trainwright.pointer import Pointer
+from trainwright.tolerant import count
 
 _TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go"
 _SPEC_KEYS = frozenset(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import amount, dig, mapping
+from trainwright.pods.template import PodTemplate
+from trainwright.tolerant import amount, dig, mapping
 
 
 def _trainingjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:

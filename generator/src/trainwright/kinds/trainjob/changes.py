@@ -18,8 +18,8 @@ from trainwright.objects.edit import (
     Difference,
     edits,
 )
-from trainwright.objects.tolerant import mapping, sequence
 from trainwright.objects.transition import Step, Transition, Verdict
+from trainwright.tolerant import mapping, sequence
 
 _KINDS = (KIND.group_kind,)
 _TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"

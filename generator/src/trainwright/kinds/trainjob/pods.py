@@ -16,7 +16,7 @@ from trainwright.groupkind import RUNTIMES, GroupKind
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.trainjob import KIND
 from trainwright.model import Data, Manifest
-from trainwright.pods import template
+from trainwright.pods import build
 from trainwright.pods.pod import Gang, ManifestError, Operator, Workload
 
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
@@ -36,7 +36,7 @@ def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Wo
     workload = indexed_pods.replicated_workload(manifest.name, spec)
     return replace(
         workload,
-        deadline=template.deadline(train_job) or workload.deadline,
+        deadline=build.deadline(train_job) or workload.deadline,
         suspended=train_job.get("suspend", False),
         gang=_gang(runtime, len(workload.pods)),
     )
@@ -99,7 +99,7 @@ def _trained(
     trainer: Mapping[str, Data] = train_job.get("trainer") or {}
     if not trainer:
         return pod
-    node = dict(template.main_container(pod, _CONTAINER))
+    node = dict(build.main_container(pod, _CONTAINER))
     node |= {key: trainer[key] for key in ("image", "command", "args") if key in trainer}
     of_runtime, asked = node.get("resources") or {}, trainer.get("resourcesPerNode")
     if asked:

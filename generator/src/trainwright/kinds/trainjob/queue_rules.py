@@ -11,8 +11,8 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.sync import sync_options
-from trainwright.objects.tolerant import dig, sequence
 from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, sequence
 
 
 def _k05(subject: Subject) -> Iterator[Hit]:

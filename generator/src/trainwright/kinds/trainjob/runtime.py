@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from trainwright.groupkind import CLUSTERTRAININGRUNTIME, GroupKind
 from trainwright.kinds.kind import Reference
 from trainwright.model import Data, Manifest
-from trainwright.objects.tolerant import dig, mapping, mappings, text
+from trainwright.tolerant import dig, mapping, mappings, text
 
 
 def runtime_of(trainjob: Manifest) -> tuple[GroupKind, str]:

@@ -13,7 +13,7 @@ from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.model import Data, Manifest, Severity
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.tolerant import dig, mapping, mappings, text
+from trainwright.tolerant import dig, mapping, mappings, text
 
 _ABOVE = "/spec/template/spec"
 _JOBS = f"{_ABOVE}/replicatedJobs"

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.model import Environment, Manifest, Severity
-from trainwright.objects.launching import launches
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
-from trainwright.objects.tolerant import dig, integer, mapping, mappings, text
+from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, integer, mapping, mappings, text
 
 _TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"
 _TORCH = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/torch/torch.go"

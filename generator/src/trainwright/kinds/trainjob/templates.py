@@ -10,8 +10,8 @@ from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.model import Data, Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import amount, dig, mapping, mappings, sequence, text
+from trainwright.pods.template import PodTemplate
+from trainwright.tolerant import amount, dig, mapping, mappings, sequence, text
 
 
 def used_runtimes(around: Bundle) -> frozenset[tuple[GroupKind, str]]:

@@ -6,8 +6,8 @@ from trainwright import quantity
 from trainwright.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET
 from trainwright.objects.defaults import defaults
 from trainwright.objects.edit import Basis, Condition, Difference, edits
-from trainwright.objects.tolerant import dig
 from trainwright.objects.transition import Verdict
+from trainwright.tolerant import dig
 
 _CLAIMS = (PERSISTENTVOLUMECLAIM,)
 _CORE = "kubernetes/kubernetes:pkg/apis/core/validation/validation.go"

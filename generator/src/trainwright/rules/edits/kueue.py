@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
 from trainwright.objects.edit import RUNNING, Basis, Condition, Difference, Edit, edits
-from trainwright.objects.tolerant import dig, mapping
 from trainwright.objects.transition import Verdict
 from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, mapping
 
 _SOURCE = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go"
 _GROUP = "kueue.x-k8s.io"

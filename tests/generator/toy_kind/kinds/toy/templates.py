@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from trainwright.kinds.toy import KIND
 from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import amount, mapping
+from trainwright.pods.template import PodTemplate
+from trainwright.tolerant import amount, mapping
 
 
 def _toy(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from trainwright.objects.template import Container, PodTemplate
+from trainwright.pods.template import Container, PodTemplate
 
 # Launchers that start several processes a pod and read PET_*.
 _LAUNCHERS = (

@@ -12,8 +12,8 @@ from typing import TypeAlias
 
 from trainwright import quantity
 from trainwright.model import Data
-from trainwright.objects.template import PodTemplate
-from trainwright.objects.tolerant import dig, mapping
+from trainwright.pods.template import PodTemplate
+from trainwright.tolerant import dig, mapping
 
 Amounts: TypeAlias = Mapping[str, Decimal]  # by resource
 _NONE = Decimal()

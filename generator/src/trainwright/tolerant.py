@@ -4,35 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from trainwright import quantity
-from trainwright.model import Data
 
 ACCELERATORS = ("gpu", "gaudi", "tpu", "neuron", "nvidia.com/mig")
 
 
-def mapping(value: Data) -> Mapping[str, Data]:
+def mapping(value: Any) -> Mapping[str, Any]:
     """The value if it is a mapping, else an empty one."""
     # What parsers build. Rules ask some hundred times an object, and the abstract class is slow.
     return value if isinstance(value, dict) else {}
 
 
-def sequence(value: Data) -> Sequence[Data]:
+def sequence(value: Any) -> Sequence[Any]:
     """The value if it is a list, else an empty one."""
     return value if isinstance(value, (list, tuple)) else ()  # a union is slower
 
 
-def mappings(value: Data) -> list[Mapping[str, Data]]:
+def mappings(value: Any) -> list[Mapping[str, Any]]:
     """The items of a list, each as a mapping, so that indexes stay what they are."""
     return [mapping(item) for item in sequence(value)]
 
 
-def text(value: Data) -> str:
+def text(value: Any) -> str:
     """The value if it is a string, else an empty one."""
     return value if isinstance(value, str) else ""
 
 
-def dig(value: Data, *keys: str) -> Data:
+def dig(value: Any, *keys: str) -> Any:
     """The value under nested mapping keys, or None when any of them is absent."""
     for key in keys:
         if not isinstance(value, dict):
@@ -41,18 +41,18 @@ def dig(value: Data, *keys: str) -> Data:
     return value
 
 
-def amount(value: Data, default: int = 1) -> int:
+def amount(value: Any, default: int = 1) -> int:
     """The value if it is a whole number, else what stands for one that is left out."""
     number = integer(value)
     return default if number is None else number
 
 
-def integer(value: Data) -> int | None:
+def integer(value: Any) -> int | None:
     """The value if it is a whole number as YAML writes one."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def count(value: Data) -> int | None:
+def count(value: Any) -> int | None:
     """A whole number written as one or as a string ("8"), as resource amounts may be."""
     if type(value) is int:
         return value
@@ -65,7 +65,7 @@ def _whole(text: str) -> int | None:
     return int(number) if number is not None and number == int(number) else None
 
 
-def extended(amounts: Mapping[str, Data]) -> dict[str, Data]:
+def extended(amounts: Mapping[str, Any]) -> dict[str, Any]:
     """The extended resources ("nvidia.com/gpu") among resource amounts."""
     return {
         name: amount
