@@ -16,12 +16,11 @@ import pytest
 import yaml
 
 import crds
-from trainwright import equivalence, helm
+from trainwright import equivalence, helm, values
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values as leaves
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.model import Environment, Job, Manifest, TargetOptions
-from trainwright.render import values
 from trainwright.runs import identity
 from trainwright.specs import load, resolve, schema, yamlio
 from trainwright.specs.load import Reader

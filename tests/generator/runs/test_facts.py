@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from trainwright import values
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.model import Environment, Job
-from trainwright.render import values
 from trainwright.runs import identity
 from trainwright.specs import resolve, yamlio
 from trainwright.specs.load import Reader

@@ -5,12 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
+from trainwright import values
 from trainwright.gitops.wiring import fluxcd
 from trainwright.gitops.wiring.wiring import Site
 from trainwright.kinds import TARGETS
 from trainwright.lifecycle.subject import Subject
 from trainwright.model import Environment, Job
-from trainwright.render import values
 from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs import adjust
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright import values
 from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx
 from trainwright.helm import Engine
@@ -11,10 +12,10 @@ from trainwright.kinds import TARGETS, unsupported
 from trainwright.kinds.target import Unsupported
 from trainwright.model import Environment, Job, Manifest
 from trainwright.pointer import Pointer
-from trainwright.render import references, values
 from trainwright.runs import identity
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
+from trainwright.values import references
 
 
 def refusals(

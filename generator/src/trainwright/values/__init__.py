@@ -17,9 +17,9 @@ from trainwright.objects.kueue import PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods import code, command
 from trainwright.pods.flags import flag_arguments
 from trainwright.pointer import Pointer
-from trainwright.render import containers, references, variables
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
+from trainwright.values import containers, references, variables
 
 MANAGED_BY = "trainwright"
 _INSTANCE = "app.kubernetes.io/instance"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Container, Data, Job, Mount, Security
-from trainwright.render import variables
+from trainwright.values import variables
 
 
 def init_containers(job: Job) -> list[dict[str, Data]]:
