@@ -63,8 +63,8 @@ def first_step(folder: Path, pairs: int) -> None:
             mine.append(launch(folder, ours)[0])
         ratio = statistics.median(a / b for a, b in zip(mine, theirs, strict=True))
         seconds = f"{statistics.median(mine):.2f} s over {statistics.median(theirs):.2f} s"
-        said = f"time to first step, --recovery={ours} over torchrun"
-        print(f"{said}: {ratio:.2f} ({seconds}; at most 1)", flush=True)
+        message = f"time to first step, --recovery={ours} over torchrun"
+        print(f"{message}: {ratio:.2f} ({seconds}; at most 1)", flush=True)
 
 
 def clean_ends(folder: Path, runs: int) -> None:

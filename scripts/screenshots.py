@@ -65,13 +65,13 @@ def branch(root: Path) -> None:
         ("mnist-nccl", "epochs: 10", "epochs: 20"),
     ):
         file = jobs / f"{name}.yaml"
-        said = file.read_text(encoding="utf-8")
-        file.write_text(said.replace(old, new), encoding="utf-8")
+        message = file.read_text(encoding="utf-8")
+        file.write_text(message.replace(old, new), encoding="utf-8")
     trainwright(root, "retire", "prod/bert-mrpc", "--outcome", "succeeded")
     commit(root, "Train longer")
     defaults = root / "environments/defaults.yaml"
-    said = defaults.read_text(encoding="utf-8")
-    defaults.write_text(said.replace("retries: 3", "retries: 5"), encoding="utf-8")
+    message = defaults.read_text(encoding="utf-8")
+    defaults.write_text(message.replace("retries: 3", "retries: 5"), encoding="utf-8")
     commit(root, "Try more often")
 
 

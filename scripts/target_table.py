@@ -700,12 +700,12 @@ def page() -> str:
 
 def _deviations() -> Iterator[str]:
     """What the targets themselves declare, and what the proof of their equivalence allows."""
-    told: dict[tuple[str, str], list[str]] = {}
+    reported: dict[tuple[str, str], list[str]] = {}
     for target in TARGETS.values():
         for deviation in target.deviations:
-            told.setdefault((deviation.about, deviation.text), []).append(f"`{target.name}`")
-    for about, text in sorted(told):
-        yield f"* **{about}** with {', '.join(told[about, text])}: {text}"
+            reported.setdefault((deviation.about, deviation.text), []).append(f"`{target.name}`")
+    for about, text in sorted(reported):
+        yield f"* **{about}** with {', '.join(reported[about, text])}: {text}"
 
 
 _NOTES = """\

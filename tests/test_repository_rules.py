@@ -102,16 +102,16 @@ pools:
 def test_the_session_in_the_readme_is_what_happens(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text()
     steps = readme.split("```console\n")[1].split("```")[0].split("$ ")[1:]
-    said = {
+    message = {
         command.strip(): output.strip() for command, _, output in (s.partition("\n") for s in steps)
     }
     repository = Repository(tmp_path)
     repository.environment("prod", ENVIRONMENT)
-    spec = said["cat environments/prod/jobs/resnet.yaml"] + "\n"
+    spec = message["cat environments/prod/jobs/resnet.yaml"] + "\n"
     path = repository.write("prod/jobs/resnet.yaml", spec)
-    assert repository.run("check").stdout.strip() == said["trainwright check"]
+    assert repository.run("check").stdout.strip() == message["trainwright check"]
     path.write_text("".join(s for s in spec.splitlines(keepends=True) if "procsPerNode" not in s))
-    assert repository.run("render").stdout.strip() == said["trainwright render"]
+    assert repository.run("render").stdout.strip() == message["trainwright render"]
     name = json.loads(repository.tree()["prod/rendered/resnet/run.lock"])["object"]
     assert f"`{name}`" in readme
     assert f"{len(RULES)} rules" in readme

@@ -82,12 +82,12 @@ def task(
 
 def score(prediction: EvalPrediction) -> dict[str, float]:
     """Accuracy and F1, the two measures of MRPC in GLUE."""
-    said = np.argmax(prediction.predictions, axis=-1) == 1
+    message = np.argmax(prediction.predictions, axis=-1) == 1
     true = np.equal(prediction.label_ids, 1)
-    right = np.sum(said & true)
+    right = np.sum(message & true)
     return {
-        "accuracy": float(np.mean(said == true)),
-        "f1": float(2 * right / max(np.sum(said) + np.sum(true), 1)),
+        "accuracy": float(np.mean(message == true)),
+        "f1": float(2 * right / max(np.sum(message) + np.sum(true), 1)),
     }
 
 

@@ -198,7 +198,7 @@ def _override(job: Data) -> Data:
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "message"),
     [
         ({"target": "compose"}, "Docker has nothing like podPatches"),
         ({"target": "trainjob", "trainer": {"version": "2.0", "runtime": "a"}}, "podPatches need"),
@@ -212,10 +212,10 @@ def _override(job: Data) -> Data:
         ({"podPatches": {"spec": {}}}, "podPatches"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_applied_is_refused(values: Data, said: str) -> None:
+def test_what_cannot_be_applied_is_refused(values: Data, message: str) -> None:
     with pytest.raises(helm_python.HelmError) as refused:
         render({"image": IMAGE, "podPatches": [PATCH], **values})
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_the_merge_keys_are_those_of_kubernetes() -> None:

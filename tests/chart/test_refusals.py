@@ -272,9 +272,9 @@ def test_another_reader_of_the_schema_refuses_the_same(values: dict[str, Data]) 
     assert not jsonschema_rs.Draft7Validator(SCHEMA).is_valid(merged)
 
 
-@pytest.mark.parametrize(("values", "said"), CONTRADICTORY.values(), ids=CONTRADICTORY)
-def test_the_templates_refuse(values: dict[str, Data], said: str) -> None:
-    with pytest.raises(helm_python.HelmRenderError, match=re.escape(said)):
+@pytest.mark.parametrize(("values", "message"), CONTRADICTORY.values(), ids=CONTRADICTORY)
+def test_the_templates_refuse(values: dict[str, Data], message: str) -> None:
+    with pytest.raises(helm_python.HelmRenderError, match=re.escape(message)):
         render({"image": IMAGE, **values})
 
 

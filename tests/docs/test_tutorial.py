@@ -31,12 +31,12 @@ class Step:
 
 
 def steps() -> Iterator[Step]:
-    said = ""
+    message = ""
     for token in MarkdownIt().parse(PAGE.read_text(encoding="utf-8")):
         if token.type == "inline":
-            said = token.content
+            message = token.content
         elif token.type == "fence" and token.info == "yaml":
-            named = _WRITE.search(said)
+            named = _WRITE.search(message)
             assert named, f"no file is named for {token.content!r}"
             yield Step(path=named[1], text=token.content)
         elif token.type == "fence":

@@ -82,12 +82,12 @@ def test_tools_answer_and_write_nothing(specs: Repository) -> None:
 
 def test_what_cannot_be_done_is_said(specs: Repository) -> None:
     async def to(client: Any) -> None:
-        said, failed = await call(client, "explain", job="prod/lm")
+        message, failed = await call(client, "explain", job="prod/lm")
         assert failed
-        assert 'there is no job "prod/lm"' in said
-        said, failed = await call(client, "propose", path="../x", text="")
+        assert 'there is no job "prod/lm"' in message
+        message, failed = await call(client, "propose", path="../x", text="")
         assert failed
-        assert "is not the path of a spec" in said
-        assert "Traceback" not in said
+        assert "is not the path of a spec" in message
+        assert "Traceback" not in message
 
     talk(specs, to)

@@ -150,7 +150,7 @@ def test_what_is_no_chart_is_said_in_one_line(chart: Path, tmp_path: Path) -> No
     empty.mkdir()
     (tmp_path / "text.tgz").write_text("no archive")
     (chart / "secret").symlink_to("/etc/passwd")
-    for arguments, said in (
+    for arguments, message in (
         (("package", empty), "is not a chart: it has no Chart.yaml"),
         (("package", chart), "secret in"),
         (("push", tmp_path / "text.tgz", "oci://127.0.0.1:1/x"), "is not a packaged chart"),
@@ -159,7 +159,7 @@ def test_what_is_no_chart_is_said_in_one_line(chart: Path, tmp_path: Path) -> No
         done = run(*arguments)
         assert done.exit_code == 2, done.output
         assert done.stderr.startswith("trainwright: ")
-        assert said in done.stderr
+        assert message in done.stderr
         assert done.stderr.count("\n") == 1
 
 
@@ -227,13 +227,13 @@ def test_versions_with_build_metadata(chart: Path, registry: Registry) -> None:
 
 def test_a_registry_that_cannot_be_reached(chart: Path) -> None:
     made = packages.package(chart, chart.parent / "dist")
-    for remote, said in (
+    for remote, message in (
         ("oci://127.0.0.1:1/charts", "refused"),
         ("charts", "is not an OCI registry"),
     ):
         done = run("push", made.path, remote, "--plain-http")
         assert done.exit_code == 2
-        assert said in done.stderr
+        assert message in done.stderr
 
 
 # --- provenance ------------------------------------------------------------------------------

@@ -40,9 +40,9 @@ def test_every_rendered_file_names_its_source_and_command(repository: Repository
     for path, text in repository.tree().items():
         environment, _, file = path.split("/", 2)
         if file.endswith("run.lock"):
-            said = json.loads(text)["$comment"]
+            message = json.loads(text)["$comment"]
             job = file.split("/")[0]
-            assert f"environments/{environment}/jobs/{job}.yaml" in said
+            assert f"environments/{environment}/jobs/{job}.yaml" in message
         elif "/" in file:
             job = file.split("/")[0]
             assert f"environments/{environment}/jobs/{job}.yaml" in text.split("\n")[0]

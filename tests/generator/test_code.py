@@ -141,17 +141,17 @@ def test_an_image_is_a_volume_of_its_files(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kubernetes", "said"),
+    ("kubernetes", "message"),
     [("1.30", "1.31 is the first"), ("1.31", "feature gate"), ("1.34", "gate"), ("1.35", "")],
 )
 def test_a_cluster_without_volumes_of_images_is_found(
-    kubernetes: str, said: str, repository: Repository
+    kubernetes: str, message: str, repository: Repository
 ) -> None:
     _environment(repository, kubernetes=kubernetes)
     _job(repository, f"{{image: '{IMAGE}'}}")
     output = repository.run("check", "dev").output
-    assert ("TW730" in output) == bool(said)
-    assert said in output
+    assert ("TW730" in output) == bool(message)
+    assert message in output
 
 
 def test_an_environment_has_a_copy_of_git_sync(repository: Repository) -> None:

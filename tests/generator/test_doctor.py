@@ -85,7 +85,7 @@ OCI = "oci: oci://registry.example.com/charts/training-job, version"
 
 
 @pytest.mark.parametrize(
-    ("chart", "state", "said"),
+    ("chart", "state", "message"),
     [
         (f"{OCI}: VERSION", "ok", "dev takes chart VERSION"),
         (f"{OCI}: 9.8.7", "warning", "takes chart 9.8.7, and values are written for chart VERSION"),
@@ -95,7 +95,7 @@ OCI = "oci: oci://registry.example.com/charts/training-job, version"
     ],
 )
 def test_the_chart_that_an_engine_renders(
-    chart: str, state: str, said: str, healthy: Repository
+    chart: str, state: str, message: str, healthy: Repository
 ) -> None:
     version = helm.chart_version()
     healthy.environment("dev", CHART.replace("CHART", chart.replace("VERSION", version)))
@@ -103,7 +103,7 @@ def test_the_chart_that_an_engine_renders(
     assert healthy.run("render").exit_code == 0
     assert states(healthy) == ({} if state == "ok" else {"chart": state})
     done = healthy.run("doctor")
-    assert said.replace("VERSION", version) in done.stdout
+    assert message.replace("VERSION", version) in done.stdout
     assert "earlier chart" not in done.stdout
 
 
@@ -153,7 +153,7 @@ def test_a_shallow_clone(healthy: Repository, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("attributes", "said"),
+    ("attributes", "message"),
     [
         (MARKED + LISTS, "line ends"),
         (f"* text=auto\n{MARKED}{LISTS}", "line ends"),
@@ -164,10 +164,10 @@ def test_a_shallow_clone(healthy: Repository, tmp_path: Path) -> None:
         ("", "Write `environments/*/ledger.yaml merge=union` into .gitattributes."),
     ],
 )
-def test_attributes(healthy: Repository, attributes: str, said: str) -> None:
+def test_attributes(healthy: Repository, attributes: str, message: str) -> None:
     (healthy.root / ".gitattributes").write_text(attributes)
     assert states(healthy) == {"attributes": "warning"}
-    assert said in healthy.run("doctor").stdout
+    assert message in healthy.run("doctor").stdout
 
 
 def test_rendered_files_that_git_ignores(healthy: Repository) -> None:
@@ -188,7 +188,7 @@ def test_no_cluster_is_nothing_wrong(healthy: Repository, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "state", "said"),
+    ("old", "new", "state", "message"),
     [
         ("a" * 40, "v1", "warning", "trainwright/trainwright@v1 can be moved"),
         ("fetch-depth: 0", "fetch-depth: 1", "error", "the checkout is shallow"),
@@ -210,10 +210,10 @@ def test_no_cluster_is_nothing_wrong(healthy: Repository, monkeypatch: pytest.Mo
         ("on: {pull_request: {}}", "on: [push, pull_request]", "", ""),
     ],
 )
-def test_workflows(healthy: Repository, old: str, new: str, state: str, said: str) -> None:
+def test_workflows(healthy: Repository, old: str, new: str, state: str, message: str) -> None:
     workflow(healthy, WORKFLOW.replace(old, new))
     assert states(healthy) == ({"workflow": state} if state else {})
-    assert said in healthy.run("doctor").stdout
+    assert message in healthy.run("doctor").stdout
 
 
 @pytest.mark.parametrize("text", ["", "jobs: [", "- a list\n", "jobs: {x: {steps: 3}}\n", "on: 1\njobs: {x: 2, y: {steps: [a, {uses: 3}]}}\n", "\xff"])  # fmt: skip

@@ -338,7 +338,7 @@ def test_json_in_an_annotation_is_what_it_says() -> None:
 def test_differences_show_no_credential() -> None:
     token = "hf_" + "aB3" * 12
     for path in ("pods.*.env.HF_TOKEN", "pods.*.env.NOTE"):
-        said = str(Difference(path, token, None))
-        assert "aB3" not in said
-        assert said.endswith("*** became nothing")
+        message = str(Difference(path, token, None))
+        assert "aB3" not in message
+        assert message.endswith("*** became nothing")
     assert "hunter22x" not in str(Difference("pods.0.env.DB_PASSWORD", None, "hunter22x"))

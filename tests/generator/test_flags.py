@@ -50,8 +50,8 @@ def test_a_flag_with_a_form_of_its_own() -> None:
         "f": {"words": [0.5, "a", 0.5, "b"]},
         "g": {"comma": ["x", "y"]},
     }
-    said = "--a=false --b=true --d --e=1 --e=2 --f 0.5 a 0.5 b --g=x,y"
-    assert flag_arguments(flags) == said.split()
+    message = "--a=false --b=true --d --e=1 --e=2 --f 0.5 a 0.5 b --g=x,y"
+    assert flag_arguments(flags) == message.split()
     assert flag_arguments({"n": True, "m": False}, _style("k=v")) == ["m=false", "n=true"]
     assert flag_arguments({"a": {"switch": True}}, _style(booleans="value")) == ["--a"]
 
@@ -147,10 +147,10 @@ def test_a_job_says_its_style_and_arguments(repository: Repository) -> None:
 
 def test_a_list_asks_how_it_is_passed(repository: Repository) -> None:
     repository.job("prod/llm", "flags:\n  data-path: [0.5, a, 0.5, b]\n  one: [a]\n")
-    said = repository.run("check", "prod").stdout
-    assert "warning[TW028]: flags.data-path is a list, passed as --data-path=0.5" in said
-    assert "llm.yaml:11:14" in said
-    assert said.count("TW028") == 1
+    message = repository.run("check", "prod").stdout
+    assert "warning[TW028]: flags.data-path is a list, passed as --data-path=0.5" in message
+    assert "llm.yaml:11:14" in message
+    assert message.count("TW028") == 1
     for answer in ("flagStyle: {lists: repeat}", "flagStyle: {lists: words}", "flagStyle: k=v"):
         repository.job("prod/llm", f"flags:\n  data-path: [0.5, a, 0.5, b]\n{answer}\n")
         assert "TW028" not in repository.run("check", "prod").stdout

@@ -56,10 +56,10 @@ def _render(case: str, root: Path) -> tuple[dict[str, str], str]:
 def _expected(case: str) -> tuple[dict[str, str], str]:
     folder = GOLDEN / case / "expected"
     paths = filetree.listing(folder)
-    said = GOLDEN / case / "findings.txt"
+    message = GOLDEN / case / "findings.txt"
     return (
         {path: (folder / path).read_text(encoding="utf-8") for path in paths},
-        said.read_text(encoding="utf-8") if said.exists() else "",
+        message.read_text(encoding="utf-8") if message.exists() else "",
     )
 
 
@@ -87,10 +87,10 @@ def _update(case: str, tree: dict[str, str], findings: str) -> None:
         if path not in before or not _is_expected(case, path, text, before[path]):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
-    said = GOLDEN / case / "findings.txt"
-    said.unlink(missing_ok=True)
+    message = GOLDEN / case / "findings.txt"
+    message.unlink(missing_ok=True)
     if findings:
-        said.write_text(findings, encoding="utf-8")
+        message.write_text(findings, encoding="utf-8")
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -68,9 +68,9 @@ def test_what_is_no_regular_file_is_a_finding(
     assert done.returncode == 1, done.stderr
     results = json.loads(done.stdout)["report"]["results"]
     assert len(results) == len(paths)
-    said = [f"{found['place']['file']} {found['message']}" for found in results]
+    message = [f"{found['place']['file']} {found['message']}" for found in results]
     for path in paths:
-        assert any(f"environments/{path}" in text for text in said), said
+        assert any(f"environments/{path}" in text for text in message), message
 
 
 @pytest.mark.parametrize("name", ["index.json", "llm/run.lock"])

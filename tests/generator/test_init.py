@@ -46,8 +46,8 @@ def test_a_new_repository_passes_its_own_checks(tmp_path: Path, engine: str, tar
     folder = tmp_path / "training"
     made = init(folder, "--env", "dev", "--env", "prod", "--repository", URL, "--action", ACTION, engine=engine, target=target)  # fmt: skip
     assert made.exit_code == 0, made.output
-    said = {Path(line) for line in made.stdout.splitlines()}
-    assert said == {path for path in folder.rglob("*") if path.is_file()}
+    message = {Path(line) for line in made.stdout.splitlines()}
+    assert message == {path for path in folder.rglob("*") if path.is_file()}
     git.init(folder)
     git.commit(folder, "Start")
     for command in (
@@ -194,7 +194,7 @@ def test_links_lead_nowhere_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--env", "Prod"), '"Prod" is not a valid name for an environment'),
         (("--env", "base"), '"base" is not a valid name for an environment'),
@@ -208,11 +208,11 @@ def test_links_lead_nowhere_else(tmp_path: Path) -> None:
     ],
 )
 def test_answers_that_cannot_be_are_refused_before_anything_is_written(
-    tmp_path: Path, arguments: tuple[str, ...], said: str
+    tmp_path: Path, arguments: tuple[str, ...], message: str
 ) -> None:
     done = init(tmp_path / "new", *arguments)
     assert done.exit_code == 2, done.output
-    assert said in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "new").exists()
 
 

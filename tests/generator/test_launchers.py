@@ -253,9 +253,9 @@ def test_what_does_not_fit_is_refused(
 
 def test_an_unknown_option_is_at_its_line(repository: Repository) -> None:
     _written(repository, "job", "launcher: torchrun\nlauncherOptions:\n  max_restart: 2\n")
-    said = repository.run("check", "prod").stdout
-    assert "llm.yaml:12:3" in said
-    assert "help: Did you mean max-restarts?" in said
+    message = repository.run("check", "prod").stdout
+    assert "llm.yaml:12:3" in message
+    assert "help: Did you mean max-restarts?" in message
 
 
 # --- reading them --------------------------------------------------------------------------------

@@ -225,17 +225,17 @@ def test_both_engines_refuse_the_same_values(helm_binary: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("binary", "said"),
+    ("binary", "message"),
     [
         ("/nowhere/helm", "/nowhere/helm could not be run"),
         ("/bin/false", "/bin/false ended with 1 and did not say why"),
         ("/bin/true", "Helm rendered no pytorchjob.yaml for"),
     ],
 )
-def test_a_helm_that_is_none_is_one_line(binary: str, said: str, repository: Repository) -> None:
+def test_a_helm_that_is_none_is_one_line(binary: str, message: str, repository: Repository) -> None:
     done = repository.run("check", "--no-cache", "--helm", binary)
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"trainwright: {said}")
+    assert done.stderr.startswith(f"trainwright: {message}")
     assert len(done.stderr.splitlines()) == 1
 
 

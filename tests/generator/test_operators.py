@@ -708,9 +708,9 @@ def test_every_rendered_job_counts_its_ranks_from_zero(folder: Path) -> None:
     assert made
     assert len({pod.name for pod in made}) == len(made)
     foreseen = ranks.predict(made)
-    told = [process.rank for process in foreseen if process.rank is not None]
-    if told:
-        assert told == list(range(len(foreseen)))
+    reported = [process.rank for process in foreseen if process.rank is not None]
+    if reported:
+        assert reported == list(range(len(foreseen)))
         assert {process.world_size for process in foreseen} == {len(foreseen)}
 
 

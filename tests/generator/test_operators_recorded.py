@@ -408,9 +408,9 @@ def test_services_lead_to_the_pods_by_the_names_that_peers_use(recording: Record
 
 def test_ranks_are_counted_from_what_the_real_processes_are_given(recording: Recording) -> None:
     foreseen = ranks.predict(recording.workload.pods)
-    told = [process.rank for process in foreseen if process.rank is not None]
-    assert told in ([], list(range(len(foreseen))))
-    assert not told or {process.world_size for process in foreseen} == {len(foreseen)}
+    reported = [process.rank for process in foreseen if process.rank is not None]
+    assert reported in ([], list(range(len(foreseen))))
+    assert not reported or {process.world_size for process in foreseen} == {len(foreseen)}
     for pod, real in recording.pairs():
         env = {name: value for name, value, _ in _seen(real)["env"]}
         own = [process for process in foreseen if process.pod == pod.name]

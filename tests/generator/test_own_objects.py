@@ -133,10 +133,10 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_said_at_its_line(repository: Repository, name: str) -> None:
-    text, rule, line, said = WRONG[name]
+    text, rule, line, message = WRONG[name]
     repository.write("dev/objects/a.yaml", text)
     found = _findings(repository)
-    assert any((r, at) == (rule, line) and said in m for r, at, m in found), found
+    assert any((r, at) == (rule, line) and message in m for r, at, m in found), found
     assert repository.run("render", "--no-cache").exit_code == 1
 
 
@@ -206,12 +206,14 @@ def test_a_plan_names_each_object_and_its_line(repository: Repository) -> None:
     repository.write("dev/objects/quota.yaml", QUOTA.replace('"8"', '"16"'))
     repository.write("dev/objects/new.yaml", HEAD.replace("settings", "new"))
     (repository.root / "environments/dev/objects/gone.yaml").unlink()
-    said = _ok(repository, "plan", "--against", "main")
-    assert "objects: 1 added, 1 changed, 1 removed" in said
-    assert "dev  ResourceQuota/team is changed  (environments/dev/objects/quota.yaml:4:18)" in said
-    assert "ConfigMap/new is added" in said
-    assert "ConfigMap/gone is removed" in said
-    assert "ConfigMap/settings" not in said
+    message = _ok(repository, "plan", "--against", "main")
+    assert "objects: 1 added, 1 changed, 1 removed" in message
+    assert (
+        "dev  ResourceQuota/team is changed  (environments/dev/objects/quota.yaml:4:18)" in message
+    )
+    assert "ConfigMap/new is added" in message
+    assert "ConfigMap/gone is removed" in message
+    assert "ConfigMap/settings" not in message
     found = json.loads(_ok(repository, "plan", "--against", "main", "-o", "json"))["plan"]
     assert found["changes"] == []
     assert [(one["object"], one["action"]) for one in found["objects"]] == [
@@ -257,6 +259,6 @@ def test_objects_are_published_and_taken_back(repository: Repository) -> None:
 
 def test_objects_are_listed(repository: Repository) -> None:
     repository.write("dev/objects/quota.yaml", QUOTA)
-    said = _ok(repository, "list", "objects")
-    assert "ResourceQuota/team" in said
-    assert "environments/dev/objects/quota.yaml:4" in said
+    message = _ok(repository, "list", "objects")
+    assert "ResourceQuota/team" in message
+    assert "environments/dev/objects/quota.yaml:4" in message

@@ -70,7 +70,7 @@ def test_what_is_written_reaches_the_pods_as_it_is(repository: Repository, targe
 
 
 @pytest.mark.parametrize(
-    ("written", "line", "column", "said"),
+    ("written", "line", "column", "message"),
     [
         ("dnsConfig:\n  nameserver: [10.0.0.1]\n", 11, 3, "nameservers"),
         ("dnsConfig:\n  options:\n    - {name: 1}\n", 12, 14, "dnsConfig.options.0.name"),
@@ -85,14 +85,14 @@ def test_what_is_written_reaches_the_pods_as_it_is(repository: Repository, targe
     ids=lambda value: value.partition(":")[0] if isinstance(value, str) else None,
 )
 def test_what_kubernetes_does_not_take_is_said_at_its_line(
-    repository: Repository, written: str, line: int, column: int, said: str
+    repository: Repository, written: str, line: int, column: int, message: str
 ) -> None:
     path = repository.job("prod/llm", written)
     done = repository.run("render", "--no-cache")
     assert done.exit_code == 1
     place = f"{path.relative_to(repository.root)}:{line}:{column}"
     assert place in done.output
-    assert said in done.output
+    assert message in done.output
 
 
 def test_a_field_of_a_later_version_is_said_with_it(repository: Repository) -> None:

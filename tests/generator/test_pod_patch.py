@@ -145,9 +145,9 @@ def test_layers_add_to_a_patch_and_their_nulls_reach_the_pods(repository: Reposi
     assert spec["dnsConfig"] == {"searches": ["a"]}
     assert spec["shareProcessNamespace"] is True
     assert not {"schedulerName", "terminationGracePeriodSeconds"} & spec.keys()
-    said = repository.run("explain", "prod/llm", "podPatch").output
-    assert "environments/prod/environment.yaml" in said
-    assert "environments/prod/jobs/llm.yaml" in said
+    message = repository.run("explain", "prod/llm", "podPatch").output
+    assert "environments/prod/environment.yaml" in message
+    assert "environments/prod/jobs/llm.yaml" in message
 
 
 def test_a_job_removes_the_patch_that_it_inherits(repository: Repository) -> None:
@@ -249,10 +249,10 @@ WRONG = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_what_is_wrong_is_said_at_its_line(repository: Repository, name: str) -> None:
-    patch, rule, at, said = WRONG[name]
+    patch, rule, at, line = WRONG[name]
     _job(repository, patch)
     found = [(r, m) for r, text, m in _check(repository) if text.startswith(at)]
-    assert any(r == rule and said in message for r, message in found), _check(repository)
+    assert any(r == rule and line in message for r, message in found), _check(repository)
 
 
 def test_a_finding_is_the_patch_s_only_where_the_patch_causes_it(repository: Repository) -> None:

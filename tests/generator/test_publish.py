@@ -151,8 +151,10 @@ def test_uncommitted_specs_and_edits_by_hand_are_refused(remote: Path) -> None:
     here = clone(remote, "here")
     path = here.job("prod/llm", "retries: 1\n")
     new = here.job("prod/new")
-    said = refused(here)
-    assert "environments/prod/jobs/llm.yaml, environments/prod/jobs/new.yaml: commit them" in said
+    message = refused(here)
+    assert (
+        "environments/prod/jobs/llm.yaml, environments/prod/jobs/new.yaml: commit them" in message
+    )
     git(here.root, "checkout", "--quiet", str(path))
     new.unlink()
     publish(here)
@@ -161,8 +163,8 @@ def test_uncommitted_specs_and_edits_by_hand_are_refused(remote: Path) -> None:
     assert "edited by hand: environments/prod/rendered/llm/values.yaml" in refused(here, "prod")
     assert values.read_text().endswith("# mine\n")
     git(here.root, "commit", "--quiet", "--all", "--message", "By hand")
-    said = refused(here, "prod")
-    assert "edited by hand on main: environments/prod/rendered/llm/values.yaml" in said
+    message = refused(here, "prod")
+    assert "edited by hand on main: environments/prod/rendered/llm/values.yaml" in message
     assert publish(here, "dev") == "main  up to date\n"
     publish(here, "prod", "--discard-edits")
     assert not values.read_text().endswith("# mine\n")
@@ -173,9 +175,9 @@ def test_specs_with_errors_are_not_published(remote: Path) -> None:
     here = clone(remote, "here")
     here.job("prod/llm", "nodse: 1\n")
     git_repository.commit(here.root)
-    said = refused(here, "prod", "--branch", "rendered")
-    assert "error[TW010]" in said
-    assert "Nothing was published" in said
+    message = refused(here, "prod", "--branch", "rendered")
+    assert "error[TW010]" in message
+    assert "Nothing was published" in message
 
 
 def test_a_job_that_goes_away_goes_from_the_branch(remote: Path) -> None:
@@ -315,9 +317,9 @@ def test_a_run_that_nobody_knows_is_asked_for(index: bool, remote: Path) -> None
     here.job("prod/llm", "retries: 1\n")
     git_repository.commit(here.root)
     consent = ("--new-runs",) if index else ("--new-runs", "--discard-edits")
-    said = refused(here, *branch, *consent[1:])
-    assert "TW054" in said
-    assert "or `trainwright publish --new-runs`" in said
+    message = refused(here, *branch, *consent[1:])
+    assert "TW054" in message
+    assert "or `trainwright publish --new-runs`" in message
     publish(here, *branch, *consent)
     assert set(_runs(here.root)) == {"llm", "mnist"}
     assert "prod/index.json" not in files(here.root, "rendered")
@@ -409,11 +411,11 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("arguments", "said"), WRONG)
-def test_what_cannot_be_is_one_line(arguments: tuple[str, ...], said: str, remote: Path) -> None:
+@pytest.mark.parametrize(("arguments", "message"), WRONG)
+def test_what_cannot_be_is_one_line(arguments: tuple[str, ...], message: str, remote: Path) -> None:
     here = clone(remote, "here")
     error = refused(here, *arguments)
-    assert said in error
+    assert message in error
     assert "Traceback" not in error
 
 
@@ -619,8 +621,8 @@ def test_two_racing_clones_lose_nothing(rounds: int, branch: str, remote: Path) 
         )
         for racer in racers
     ]
-    said = [process.communicate()[1] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], said
+    message = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], message
     judge = clone(remote, "judge").root
     name = branch.replace("{env}", "prod")
     tip = git(remote, "rev-parse", name)

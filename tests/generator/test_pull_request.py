@@ -31,8 +31,8 @@ def post(body: str, *arguments: str) -> Result:
 
 
 def test_created_updated_unchanged(api: Api) -> None:
-    said = [post(f"{MARKER}\n{text}\n").stdout.split()[0] for text in ("one", "two", "two")]
-    assert said == ["created", "updated", "unchanged"]
+    message = [post(f"{MARKER}\n{text}\n").stdout.split()[0] for text in ("one", "two", "two")]
+    assert message == ["created", "updated", "unchanged"]
     assert api.bodies(7) == [f"{MARKER}\ntwo\n"]
 
 
@@ -74,15 +74,15 @@ def test_a_text_that_github_would_not_take(api: Api) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "said"),
+    ("status", "message"),
     [(401, "is the token given"), (403, "`permissions: pull-requests: write`"), (500, "500")],
 )
-def test_refusals_have_githubs_words_and_a_hint(api: Api, status: int, said: str) -> None:
+def test_refusals_have_githubs_words_and_a_hint(api: Api, status: int, message: str) -> None:
     api.refuse = status
     done = post(f"{MARKER}\none")
     assert done.exit_code == 2
     assert f"GitHub answers {status} Resource not accessible by integration" in done.stderr
-    assert said in done.stderr
+    assert message in done.stderr
     assert TOKEN not in done.output
 
 

@@ -114,9 +114,9 @@ def test_a_variable_of_a_pod_refers_to_its_rank(
 
 def test_a_variable_that_the_operator_sets_later_is_refused(repository: Repository) -> None:
     text = 'entrypoint: {script: a.py}\nnodes: 2\nenv:\n  AAA: "node-${{ node.rank }}"\n'
-    said = _check(repository, "pytorchjob", text)
-    assert "pytorchjob: `${{ node.rank }}` is RANK, which is set after the variables" in said
-    assert "llm.yaml:11:8" in said
+    message = _check(repository, "pytorchjob", text)
+    assert "pytorchjob: `${{ node.rank }}` is RANK, which is set after the variables" in message
+    assert "llm.yaml:11:8" in message
 
 
 @pytest.mark.parametrize("target", ["compose", "trainingjob"])
@@ -131,8 +131,8 @@ def test_one_machine_meets_itself(target: str, repository: Repository) -> None:
 
 def test_nodes_that_agree_on_where_they_meet_have_no_address(repository: Repository) -> None:
     text = 'entrypoint: {script: a.py}\nnodes: 2\nflags: {url: "${{ rank0.address }}"}\n'
-    said = _check(repository, "trainingjob", text)
-    assert "trainingjob: `${{ rank0.address }}` is not known: the nodes of a TrainingJob" in said
+    message = _check(repository, "trainingjob", text)
+    assert "trainingjob: `${{ rank0.address }}` is not known: the nodes of a TrainingJob" in message
 
 
 @pytest.mark.parametrize("target", [*SEVERAL, "compose"])
@@ -147,10 +147,10 @@ def test_a_script_has_them_as_text(target: str, repository: Repository) -> None:
 
 def test_a_script_is_the_same_in_all_pods(repository: Repository) -> None:
     text = "entrypoint: {inline: 'rank = ${{ node.rank }}'}\nnodes: 2\n"
-    said = _check(repository, "jobset", text)
-    assert "jobset: `${{ node.rank }}` differs between pods, which the command and the" in said
-    assert "entrypoint.inline cannot" in said
-    assert "Read the variable JOB_COMPLETION_INDEX there" in said
+    message = _check(repository, "jobset", text)
+    assert "jobset: `${{ node.rank }}` differs between pods, which the command and the" in message
+    assert "entrypoint.inline cannot" in message
+    assert "Read the variable JOB_COMPLETION_INDEX there" in message
 
 
 def test_the_folder_of_the_checkpoints(repository: Repository) -> None:
@@ -179,9 +179,9 @@ def test_a_mistake_in_a_script_is_at_its_line(repository: Repository) -> None:
         "entrypoint:\n  inline: |\n\n    import os\n"
         "    print('${{ run.name }}', '${{ run.nme }}')\n    print('${{ nodes')\n"
     )
-    said = _check(repository, "job", script)
-    assert "llm.yaml:12:31" in said
-    assert "llm.yaml:13:12" in said
+    message = _check(repository, "job", script)
+    assert "llm.yaml:12:31" in message
+    assert "llm.yaml:13:12" in message
     folded = "entrypoint:\n  inline: >\n    a\n\n    ${{ run.nme }}\n"
     assert "llm.yaml:9:11" in _check(repository, "job", folded)
 
@@ -217,15 +217,15 @@ def test_files_have_them_as_text(target: str, repository: Repository) -> None:
 )  # fmt: skip
 def test_what_is_not_known_is_reported(written: str, reported: str, repository: Repository) -> None:
     text = f"entrypoint: {{script: a.py}}\nflags:\n  a: '{written}'\n"
-    said = _check(repository, "job", text)
-    assert reported in said
-    assert "llm.yaml:10:6" in said
+    message = _check(repository, "job", text)
+    assert reported in message
+    assert "llm.yaml:10:6" in message
 
 
 def test_the_nodes_of_an_elastic_job_change(repository: Repository) -> None:
     head = "entrypoint: {script: a.py}\nelastic: {minNodes: 2, maxNodes: 4}\n"
-    said = _check(repository, "pytorchjob", f"{head}flags: {{a: '${{{{ world.size }}}}'}}\n")
-    assert "`${{ world.size }}` is not known: nodes come and go in an elastic job" in said
+    message = _check(repository, "pytorchjob", f"{head}flags: {{a: '${{{{ world.size }}}}'}}\n")
+    assert "`${{ world.size }}` is not known: nodes come and go in an elastic job" in message
     sizes = "${{ elastic.minNodes }}:${{ elastic.maxNodes }}@${{ rank0.address }}"
     manifests = _rendered(repository, "pytorchjob", f"{head}flags: {{a: '{sizes}'}}\n")
     flags = normal_form(manifests).pods[0].program.flags

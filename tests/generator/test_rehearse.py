@@ -145,14 +145,14 @@ def test_what_differs_from_the_cluster_is_said_first(repository: Repository, cod
         [f"{name}-worker-0", "1", "2"],
     ]
     assert lines[6] == "$ python -u train.py"
-    said = dict(line.split(": ", 1) for line in lines[9:] if ": " in line)
-    assert said["device"] == "CPU with gloo, whatever this machine has"
-    assert said["code"] == f"train.py of the image is {code / 'train.py'}"
-    assert "registry.example.com/ml/train:1.0 is not used" in said["image"]
-    assert said["init container"] == "init-pytorch (alpine:3.10) is not run"
-    assert said["address"].startswith(f"{name}-master-0:23456 is 127.0.0.1:")
-    assert said["env"].startswith("TOKEN is not set, on the cluster key token of Secret hf")
-    assert said["restarts"] == "none, on the cluster a failed pod up to 3 times"
+    message = dict(line.split(": ", 1) for line in lines[9:] if ": " in line)
+    assert message["device"] == "CPU with gloo, whatever this machine has"
+    assert message["code"] == f"train.py of the image is {code / 'train.py'}"
+    assert "registry.example.com/ml/train:1.0 is not used" in message["image"]
+    assert message["init container"] == "init-pytorch (alpine:3.10) is not run"
+    assert message["address"].startswith(f"{name}-master-0:23456 is 127.0.0.1:")
+    assert message["env"].startswith("TOKEN is not set, on the cluster key token of Secret hf")
+    assert message["restarts"] == "none, on the cluster a failed pod up to 3 times"
 
 
 def test_fewer_nodes_are_a_smaller_world(repository: Repository, code: Path) -> None:
@@ -804,8 +804,8 @@ def test_rehearsals_side_by_side_have_a_coordinator_each(
     ports = [{line.split()[-1] for line in _run(repository).stdout.splitlines()} for _ in range(2)]
     assert [len(found) for found in ports] == [1, 1]  # all pods of one agree on it
     assert ports[0] != ports[1]
-    (told,) = (line.split()[-1] for line in _run(repository, "--nodes=1", "--env", "TRAINWRIGHT_COORDINATOR_PORT=4000").stdout.splitlines())  # fmt: skip
-    assert told == "4000"
+    (reported,) = (line.split()[-1] for line in _run(repository, "--nodes=1", "--env", "TRAINWRIGHT_COORDINATOR_PORT=4000").stdout.splitlines())  # fmt: skip
+    assert reported == "4000"
 
 
 # --- names and volumes ---------------------------------------------------------------------------

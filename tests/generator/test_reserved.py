@@ -112,7 +112,7 @@ def test_what_is_written_is_rendered_or_refused_at_its_line(
     for name, value in {**parts["env"], **parts["labels"]}.items():
         assert (name, value) in rendered, name
         if name in VARIABLES:
-            assert {said for found, said in rendered if found == name} == {value}
+            assert {message for found, message in rendered if found == name} == {value}
 
 
 @pytest.mark.parametrize("value", ["b", "a", "9", "1"])

@@ -97,13 +97,13 @@ MISTAKES = {
 
 @pytest.mark.parametrize(("text", "expected"), MISTAKES.items())
 def test_what_was_probably_meant(text: str, expected: tuple[tuple[int, int], str, str]) -> None:
-    position, said, remedy = expected
+    position, message, remedy = expected
     found = yamlio.parse("f.yaml", text.encode())
     assert isinstance(found, tuple)
     (finding,) = found
     assert finding.rule == "TW001"
     assert (finding.place.line, finding.place.column) == position, finding
-    assert said in finding.message
+    assert message in finding.message
     assert remedy in finding.remedy
 
 

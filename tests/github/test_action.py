@@ -311,8 +311,8 @@ def test_the_whole_action_with_its_own_installation(pull: Pull, api: Api) -> Non
     assert not done.failed, done.log
     assert "dev/llm" in api.bodies(NUMBER)[0]
     tool = runner.temp / "trainwright/bin/trainwright"
-    said = subprocess.run([tool, "version"], capture_output=True, text=True, check=True)
-    assert said.stdout.startswith("trainwright ")
+    message = subprocess.run([tool, "version"], capture_output=True, text=True, check=True)
+    assert message.stdout.startswith("trainwright ")
     assert [path.name for path in tool.parent.iterdir()] == ["trainwright"], "no pip, no python"
     new = [tool, "init", runner.temp / "new", "--engine", "flux", "--target", "jobset"]
     subprocess.run(new, capture_output=True, check=True)

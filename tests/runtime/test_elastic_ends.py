@@ -162,12 +162,12 @@ def test_who_is_in_a_step_while_others_wait_is_found(
     assert waits.ask(0) is Answer.FOUND
     assert hangs.ask(0) is Answer.FOLLOW
     hangs.hold()
-    said = {"worker": "b-1", "lineage": hangs.lineage, "phase": "holds", "sure": True}
-    said = {"do": "enter", "doing": "step", **said}
-    assert registry._answer(said, None)["waiting"] == ""
+    message = {"worker": "b-1", "lineage": hangs.lineage, "phase": "holds", "sure": True}
+    message = {"do": "enter", "doing": "step", **message}
+    assert registry._answer(message, None)["waiting"] == ""
     waits.doing = "waiting"
     waits.confirm()
-    assert registry._answer(said, None)["waiting"] == "a"
+    assert registry._answer(message, None)["waiting"] == "a"
     waits.confirm()
     assert waits.late == "b"
 

@@ -68,8 +68,8 @@ def test_processes_meet_and_find_the_contract(entrypoint: Entrypoint) -> None:
     done = entrypoint.run("--nproc-per-node=2", "--", script, env={"OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     assert sorted(done.stdout.splitlines()) == ["[rank 0] 2 0 0 2 2 0 1", "[rank 1] 2 1 1 2 2 0 1"]
-    (told,) = done.stderr.splitlines()
-    assert told.endswith(
+    (reported,) = done.stderr.splitlines()
+    assert reported.endswith(
         "INFO no launcher: node 0 of 1, ranks 0-1 of 2, master 127.0.0.1:a free port, gloo, "
         "recovery none"
     )

@@ -172,13 +172,15 @@ def _fails(
     return done, _message(log)
 
 
-def _holds(done: subprocess.CompletedProcess[str], told: Mapping[str, object], name: str) -> None:
+def _holds(
+    done: subprocess.CompletedProcess[str], reported: Mapping[str, object], name: str
+) -> None:
     cause = causes.BY_NAME[name]
     last = done.stderr.splitlines()[-1]
-    assert told["cause"] == name, done.stderr
+    assert reported["cause"] == name, done.stderr
     assert f"(cause: {cause.title}; help: {cause.remedy})" in last
-    assert str(told["message"]) in last
-    assert (told["exitCode"], told["retry"]) == (done.returncode, done.returncode >= 128)
+    assert str(reported["message"]) in last
+    assert (reported["exitCode"], reported["retry"]) == (done.returncode, done.returncode >= 128)
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -186,27 +188,27 @@ def test_a_way_to_fail_is_reported_with_rank_cause_and_help(
     entrypoint: Entrypoint, name: str
 ) -> None:
     text, exit_code = WAYS[name]
-    done, told = _fails(entrypoint, text)
+    done, reported = _fails(entrypoint, text)
     assert done.returncode == exit_code, done.stderr
-    _holds(done, told, name)
-    assert (told["rank"], told["node"], told["host"]) == (0, 0, "pod-0")
+    _holds(done, reported, name)
+    assert (reported["rank"], reported["node"], reported["host"]) == (0, 0, "pod-0")
     assert "rank 0 on node 0 (pod-0) failed: " in done.stderr
 
 
 def test_a_node_that_fails_a_check_is_reported_before_any_rank(entrypoint: Entrypoint) -> None:
-    done, told = _fails(entrypoint, "", "--preflight=disk=900Ti")
+    done, reported = _fails(entrypoint, "", "--preflight=disk=900Ti")
     assert done.returncode == errors.PREFLIGHT
-    _holds(done, told, "node-unfit")
-    assert told["rank"] is None
+    _holds(done, reported, "node-unfit")
+    assert reported["rank"] is None
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WAYS_OF_TORCH)
 def test_a_way_of_torch_to_fail_is_reported(entrypoint: Entrypoint, name: str) -> None:
     text, exit_code = WAYS_OF_TORCH[name]
-    done, told = _fails(entrypoint, text)
+    done, reported = _fails(entrypoint, text)
     assert done.returncode == exit_code, done.stderr
-    _holds(done, told, name)
+    _holds(done, reported, name)
 
 
 @pytest.mark.parametrize(("words", "name"), WORDS.items())
@@ -298,8 +300,8 @@ def test_the_kernel_s_kill_is_told_from_others(entrypoint: Entrypoint, memory_gr
 
 
 def test_a_kill_by_somebody_else_has_no_known_cause(entrypoint: Entrypoint) -> None:
-    done, told = _fails(entrypoint, "import os; os.kill(os.getpid(), 9)")
-    assert (done.returncode, told["cause"]) == (137, "unknown")
+    done, reported = _fails(entrypoint, "import os; os.kill(os.getpid(), 9)")
+    assert (done.returncode, reported["cause"]) == (137, "unknown")
     assert done.stderr.splitlines()[-1].endswith(
         "ERROR rank 0 on node 0 (pod-0) failed: killed by SIGKILL"
     )
@@ -342,8 +344,8 @@ while not os.path.exists("failed"): pass
 time.sleep(0.1)
 raise KeyError("second")
 """
-    done, told = _fails(entrypoint, text, "--nproc-per-node=2")
-    assert (told["rank"], told["error"]) == (1, "ValueError: first"), done.stderr
+    done, reported = _fails(entrypoint, text, "--nproc-per-node=2")
+    assert (reported["rank"], reported["error"]) == (1, "ValueError: first"), done.stderr
 
 
 def test_of_two_errors_ten_milliseconds_apart_the_first_is_reported(
@@ -358,11 +360,11 @@ time.sleep(0.2 if rank == 2 else 0.21)
 open(f"failed-{rank}", "w").write(str(time.monotonic()))
 raise ValueError(f"of rank {rank}")
 """
-    _, told = _fails(entrypoint, text, "--nproc-per-node=3")
+    _, reported = _fails(entrypoint, text, "--nproc-per-node=3")
     paths = sorted(entrypoint.folder.glob("failed-*"))
     moments = {int(path.name[-1]): float(path.read_text() or "inf") for path in paths}
     # A busy machine may let any of them be the first: it is the one that is reported.
-    assert moments[int(str(told["rank"]))] - min(moments.values()) < 0.005
+    assert moments[int(str(reported["rank"]))] - min(moments.values()) < 0.005
 
 
 @pytest.mark.parametrize(("number", "name"), [(11, "Segmentation fault"), (7, "Bus error")])
@@ -377,8 +379,8 @@ def crash():
     os.kill(os.getpid(), {number})
 crash()
 """
-    _, told = _fails(entrypoint, text)
-    assert told["error"] == f"Fatal Python error: {name}, at train.py:6 in crash"
+    _, reported = _fails(entrypoint, text)
+    assert reported["error"] == f"Fatal Python error: {name}, at train.py:6 in crash"
 
 
 @pytest.mark.slow
@@ -389,10 +391,12 @@ def test_a_hang_names_who_hangs_and_where(entrypoint: Entrypoint) -> None:
         "if dist.get_rank() == 1: load()\n"
         "dist.all_reduce(torch.ones(1))\n"
     )
-    done, told = _fails(entrypoint, text, "--nproc-per-node=3")
+    done, reported = _fails(entrypoint, text, "--nproc-per-node=3")
     assert done.returncode == errors.PEER_LOST
-    assert (told["rank"], told["cause"], told["follows"]) == (1, "hang", False), done.stderr
-    assert "failed: at train.py:6 in load, while rank " in str(told["message"])
+    assert (reported["rank"], reported["cause"], reported["follows"]) == (1, "hang", False), (
+        done.stderr
+    )
+    assert "failed: at train.py:6 in load, while rank " in str(reported["message"])
 
 
 @pytest.mark.slow
@@ -401,9 +405,9 @@ def test_a_stopped_rank_is_named_as_well(entrypoint: Entrypoint) -> None:
         "if dist.get_rank() == 1: os.kill(os.getpid(), signal.SIGSTOP)\n"
         "dist.all_reduce(torch.ones(1))\n"
     )
-    _, told = _fails(entrypoint, text, "--nproc-per-node=2")
-    assert (told["rank"], told["cause"]) == (1, "hang")
-    assert "stopped by a signal (state T)" in str(told["message"])
+    _, reported = _fails(entrypoint, text, "--nproc-per-node=2")
+    assert (reported["rank"], reported["cause"]) == (1, "hang")
+    assert "stopped by a signal (state T)" in str(reported["message"])
 
 
 @pytest.mark.slow
@@ -487,9 +491,9 @@ def test_mistakes_before_any_rank_are_left_for_kubernetes_too(entrypoint: Entryp
     entrypoint.script("train.py", "")
     done = entrypoint.run("--nproc-per-node=2", "--", "train.py", env=env | {"MASTER_ADDR": "a"})
     assert done.returncode == 2
-    told = _message(log)
-    assert (told["rank"], told["exitCode"], told["retry"]) == (None, 2, False)
-    assert str(told["message"]) in done.stderr
+    reported = _message(log)
+    assert (reported["rank"], reported["exitCode"], reported["retry"]) == (None, 2, False)
+    assert str(reported["message"]) in done.stderr
 
 
 def test_a_training_that_ended_well_leaves_no_message_of_an_earlier_attempt(
@@ -560,12 +564,12 @@ def test_what_is_not_secret_stays() -> None:
 
 
 def test_a_secret_of_the_environment_is_in_no_message(entrypoint: Entrypoint) -> None:
-    done, told = _fails(
+    done, reported = _fails(
         entrypoint,
         "import os; raise ValueError('refused: ' + os.environ['HF_TOKEN'])",
         env=SECRETS | {"TRAINWRIGHT_METRICS_DIR": str(entrypoint.folder)},
     )
-    assert told["error"] == "ValueError: refused: [redacted]"
+    assert reported["error"] == "ValueError: refused: [redacted]"
     assert "hunter2" not in done.stderr.splitlines()[-1]
     assert "hunter2" not in (entrypoint.folder / "rank-0.jsonl").read_text()
 
@@ -596,9 +600,9 @@ def test_under_another_agent_the_training_process_reports_itself(entrypoint: Ent
     }  # fmt: skip
     done = entrypoint.run("--", script, env=five)
     assert done.returncode == 1
-    told = _message(log)
-    assert (told["rank"], told["cause"]) == (1, "data-missing")
-    assert str(told["message"]) in done.stderr
+    reported = _message(log)
+    assert (reported["rank"], reported["cause"]) == (1, "data-missing")
+    assert str(reported["message"]) in done.stderr
 
 
 @pytest.mark.slow

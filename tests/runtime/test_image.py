@@ -411,8 +411,8 @@ def test_the_wheel_alone_says_its_contract_and_how_it_is_used(wheels: Path, tmp_
     python = tmp_path / "bin/python"
     _ok(_shell(f"{python} -m pip install --no-deps --no-index {wheel}", {}, {}))
     contract = "import trainwright_runtime as r; print(r.__version__, r.CONTRACT)"
-    said = _ok(_shell(f'{python} -c "{contract}"', {}, {}))
-    assert said.split() == [trainwright_runtime.__version__, str(trainwright_runtime.CONTRACT)]
+    message = _ok(_shell(f'{python} -c "{contract}"', {}, {}))
+    assert message.split() == [trainwright_runtime.__version__, str(trainwright_runtime.CONTRACT)]
     assert "--nproc-per-node" in _ok(_shell(f"{python} -m trainwright_runtime --help", {}, {}))
 
 
@@ -581,14 +581,14 @@ def test_a_requirement_that_would_replace_torch_is_refused(image: Image, tmp_pat
 def test_a_package_that_brings_a_torch_of_its_own_is_refused(image: Image, tmp_path: Path) -> None:
     _wheel(tmp_path, "impostor", {"torch/__init__.py": f"__version__ = {TORCH!r}\n"})
     done = image.step("dependencies", _project(tmp_path, "impostor"), EXTRAS="", **_only(tmp_path))
-    said = _refusal(done)
-    assert f"torch was {TORCH} in {image.folder}/packages/torch/__init__.py and is now" in said
-    assert str(_site(image.folder)) in said
+    message = _refusal(done)
+    assert f"torch was {TORCH} in {image.folder}/packages/torch/__init__.py and is now" in message
+    assert str(_site(image.folder)) in message
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("step", "arguments", "said"),
+    ("step", "arguments", "message"),
     [
         pytest.param(
             "torch", {"TORCH_VERSION": "2.7.1"},
@@ -613,9 +613,9 @@ def test_a_package_that_brings_a_torch_of_its_own_is_refused(image: Image, tmp_p
         ),
     ],
 )  # fmt: skip
-def test_steps_refuse(image: Image, step: str, arguments: dict[str, str], said: str) -> None:
+def test_steps_refuse(image: Image, step: str, arguments: dict[str, str], message: str) -> None:
     before = image.packages()
-    assert _refusal(image.step(step, **arguments)) == "install.py: " + said.replace(
+    assert _refusal(image.step(step, **arguments)) == "install.py: " + message.replace(
         "{wheels}", str(image.wheels)
     )
     assert image.packages() == before

@@ -56,8 +56,8 @@ def test_all_that_is_wrong_is_told_at_once_and_left_for_kubernetes(entrypoint: E
         "checkpoint: Not a directory: ",
     ):  # fmt: skip
         assert part in last
-    told = json.loads(log.read_bytes())
-    assert (told["cause"], told["retry"], told["rank"]) == ("node-unfit", True, None)
+    reported = json.loads(log.read_bytes())
+    assert (reported["cause"], reported["retry"], reported["rank"]) == ("node-unfit", True, None)
 
 
 def test_a_fit_node_trains(entrypoint: Entrypoint) -> None:

@@ -99,22 +99,22 @@ os.write(1, bytes([0xff, 10]))
 """
     lines = [json.loads(line) for line in _relay(code, "json").stdout.splitlines()]
     assert all(line.pop("time").endswith("Z") and line["rank"] == 0 for line in lines)
-    told = {"level": "info", "rank": 0, "stream": "stdout"}
+    failure_pipe = {"level": "info", "rank": 0, "stream": "stdout"}
     assert lines == [
-        {**told, "message": "plain"},
+        {**failure_pipe, "message": "plain"},
         {"level": "warning", "rank": 0, "message": "own", "step": 3},
-        {**told, "message": '{"not": "a record"}'},
-        {**told, "message": '{"broken'},
-        {**told, "message": "\ufffd"},
+        {**failure_pipe, "message": '{"not": "a record"}'},
+        {**failure_pipe, "message": '{"broken'},
+        {**failure_pipe, "message": "\ufffd"},
     ]
 
 
 def test_ends_are_told_in_their_order(start: Start, events: Events) -> None:
     slow = start("import time; time.sleep(1000)", rank=0)
     quick = start("input()", rank=1)  # stdin is /dev/null
-    told = events.get(timeout=WAIT)
-    assert isinstance(told, Ended)
-    assert told.process is quick
+    failure_pipe = events.get(timeout=WAIT)
+    assert isinstance(failure_pipe, Ended)
+    assert failure_pipe.process is quick
     assert quick.how_it_ended() == "exit code 1: EOFError: EOF when reading a line"
     stop([slow], signal.SIGTERM, WAIT)
     assert events.get(timeout=WAIT) == Ended(slow)

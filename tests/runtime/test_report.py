@@ -155,9 +155,9 @@ def test_files_that_hold_nothing_are_one_line(
         f"{tmp_path}/empty.jsonl": f"error: {tmp_path}/empty.jsonl: it is empty; expected a file that TRAINWRIGHT_METRICS_DIR asked for\n",
         f"{tmp_path}/other.jsonl": f"error: {tmp_path}/other.jsonl: none of its 2 lines can be read; expected a file that TRAINWRIGHT_METRICS_DIR asked for\n",
     }  # fmt: skip
-    for path, said in cases.items():
+    for path, message in cases.items():
         assert main([str(run), path]) == 2
-        assert capsys.readouterr().err == said
+        assert capsys.readouterr().err == message
     assert main([str(run), "-o", f"{tmp_path}/no/where.png"]) == 2
     assert (
         capsys.readouterr().err

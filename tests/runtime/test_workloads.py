@@ -329,12 +329,12 @@ BROKEN: dict[str, tuple[Callable[[Path], None], str]] = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_files_that_are_not_what_they_should_be(tmp_path: Path, case: str) -> None:
-    spoil, said = BROKEN[case]
+    spoil, message = BROKEN[case]
     _write_mnist(tmp_path)
     spoil(tmp_path)
     with pytest.raises(DataError) as caught:
         [load("mnist", str(tmp_path), train=part) for part in (True, False)]
-    assert str(caught.value) == said.format(folder=tmp_path)
+    assert str(caught.value) == message.format(folder=tmp_path)
 
 
 def test_half_a_compressed_file(tmp_path: Path) -> None:
@@ -408,9 +408,9 @@ def test_cifar10_takes_the_flags_of_the_shipped_script() -> None:
 
 
 def test_results_go_where_the_shipped_jobs_say() -> None:
-    said = "".join(path.read_text() for path in (ROOT / "environments/base/jobs").glob("*.yaml"))
+    message = "".join(path.read_text() for path in (ROOT / "environments/base/jobs").glob("*.yaml"))
     for module in (bert_mrpc, distilgpt2):
-        assert f"writes {module.parser().get_default('output')}" in said
+        assert f"writes {module.parser().get_default('output')}" in message
 
 
 def test_the_page_names_every_workload_and_flag() -> None:

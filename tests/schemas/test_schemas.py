@@ -73,12 +73,12 @@ MUTATIONS = {
 }
 
 
-@pytest.mark.parametrize(("said", "mutation"), MUTATIONS.items())
-def test_the_lint_sees_seeded_mistakes(said: str, mutation: tuple[tuple[str, ...], Any]) -> None:
+@pytest.mark.parametrize(("message", "mutation"), MUTATIONS.items())
+def test_the_lint_sees_seeded_mistakes(message: str, mutation: tuple[tuple[str, ...], Any]) -> None:
     path, value = mutation
     mutated = copy.deepcopy(SCHEMAS["job"])
     _set(mutated, *path, to=value)
-    assert [line for line in lint(mutated, _registry(mutated)) if said in line]
+    assert [line for line in lint(mutated, _registry(mutated)) if message in line]
 
 
 def test_defaults_in_the_schema_are_those_of_the_lowest_layer() -> None:

@@ -80,18 +80,18 @@ def _troubles(checks: Mapping[str, float | None], site: _Site) -> Iterator[tuple
 
 def _bounded(check: Callable[[], str], patience: float) -> str:
     """What a check says, or that it hangs: nothing ends a system call into a dead file server."""
-    said: list[str] = []
+    answers: list[str] = []
 
     def look() -> None:
         try:
-            said.append(check())
+            answers.append(check())
         except OSError as error:
-            said.append(_words(error))
+            answers.append(_words(error))
 
     thread = threading.Thread(target=look, daemon=True)
     thread.start()
     thread.join(patience)
-    return said[0] if said else f"no answer within {patience:g} s"
+    return answers[0] if answers else f"no answer within {patience:g} s"
 
 
 def _words(error: OSError) -> str:

@@ -110,21 +110,21 @@ class Process:
         self.worker = metrics.worker_name(None, environ)
         self._oom_kills = cgroup.oom_kills()
         # A pipe, not a file: the disk may be what fails.
-        reader, told = os.pipe()
+        reader, failure_pipe = os.pipe()
         os.set_blocking(reader, False)
         self._records: int | None = reader
         try:
             self._popen = subprocess.Popen(  # noqa: S603 - the user's own program, and no shell
                 argv,
-                env={**environ, "TRAINWRIGHT_FAILURE_FD": str(told)},
+                env={**environ, "TRAINWRIGHT_FAILURE_FD": str(failure_pipe)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                pass_fds=(told,),
+                pass_fds=(failure_pipe,),
             )
         finally:
-            os.close(told)
+            os.close(failure_pipe)
         self._record: Record | None = None
         self._reading = threading.Lock()
         streams = (

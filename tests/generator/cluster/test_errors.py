@@ -39,8 +39,8 @@ def test_nobody_there(
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
         config = api.kubeconfig(tmp_path / "k", url=url)
-        said = last(rendered.run(*verb, "--kubeconfig", str(config)))
-    assert said == f"cannot reach {url} (context here): Connection refused"
+        message = last(rendered.run(*verb, "--kubeconfig", str(config)))
+    assert message == f"cannot reach {url} (context here): Connection refused"
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
@@ -48,8 +48,10 @@ def test_credentials_that_are_not_accepted(
     rendered: Repository, api: ApiServer, tmp_path: Path, verb: tuple[str]
 ) -> None:
     config = api.kubeconfig(tmp_path / "k", token="expired")
-    said = last(rendered.run(*verb, "--kubeconfig", str(config)))
-    assert said == f"{api.url} (context here) does not accept the credentials: sign in again (401)"
+    message = last(rendered.run(*verb, "--kubeconfig", str(config)))
+    assert (
+        message == f"{api.url} (context here) does not accept the credentials: sign in again (401)"
+    )
 
 
 @pytest.mark.parametrize(
@@ -65,12 +67,12 @@ def test_what_is_forbidden_names_verb_resource_and_role(
     run: Run, api: ApiServer, verb: tuple[str], denied: tuple[str, str]
 ) -> None:
     api.forbidden.add(denied)
-    said = last(run(*verb))
-    assert said.startswith(
+    message = last(run(*verb))
+    assert message.startswith(
         f"not allowed to {denied[0]} pytorchjobs.kubeflow.org in namespace training:"
     )
-    assert 'User "eve"' in said
-    assert said.endswith("`trainwright status --print-rbac read` prints the role that allows it")
+    assert 'User "eve"' in message
+    assert message.endswith("`trainwright status --print-rbac read` prints the role that allows it")
 
 
 @pytest.mark.parametrize("verb", VERBS[:3], ids=lambda verb: verb[0])
@@ -95,13 +97,15 @@ def test_no_kubeconfig(
     rendered: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    said = last(rendered.run("status"))
-    assert said == f"no kubeconfig in {tmp_path / 'none'}: name one with --kubeconfig or KUBECONFIG"
+    message = last(rendered.run("status"))
+    assert (
+        message == f"no kubeconfig in {tmp_path / 'none'}: name one with --kubeconfig or KUBECONFIG"
+    )
 
 
 def test_a_context_that_is_not_there(run: Run) -> None:
-    said = last(run("status", "--context", "prodd"))
-    assert said == 'the kubeconfig has no context "prodd": see `kubectl config get-contexts`'
+    message = last(run("status", "--context", "prodd"))
+    assert message == 'the kubeconfig has no context "prodd": see `kubectl config get-contexts`'
 
 
 @pytest.mark.parametrize(
@@ -127,9 +131,9 @@ def test_a_credential_plug_in_that_fails(
     }
     data["users"] = [{"name": "u", "user": {"exec": run}}]
     config.write_text(yaml.safe_dump(data))
-    said = last(rendered.run("status", "--kubeconfig", str(config)))
-    assert said.startswith("no credentials for the context here: exec: process returned 1")
-    assert "az login" in said
+    message = last(rendered.run("status", "--kubeconfig", str(config)))
+    assert message.startswith("no credentials for the context here: exec: process returned 1")
+    assert "az login" in message
 
 
 def test_something_else_than_an_api_server(
@@ -143,14 +147,14 @@ def test_something_else_than_an_api_server(
 
     monkeypatch.setattr(api.server.RequestHandlerClass, "_serve", page)
     config = api.kubeconfig(tmp_path / "k")
-    said = last(rendered.run("status", "--kubeconfig", str(config)))
-    assert said == f"{api.url} (context here) answers, but is not a Kubernetes API"
+    message = last(rendered.run("status", "--kubeconfig", str(config)))
+    assert message == f"{api.url} (context here) answers, but is not a Kubernetes API"
 
 
 def test_tls_where_there_is_none(rendered: Repository, api: ApiServer, tmp_path: Path) -> None:
     config = api.kubeconfig(tmp_path / "k", url=api.url.replace("http:", "https:"))
-    said = last(rendered.run("status", "--kubeconfig", str(config)))
-    assert said.startswith("cannot reach https://")
+    message = last(rendered.run("status", "--kubeconfig", str(config)))
+    assert message.startswith("cannot reach https://")
 
 
 def test_the_library_is_missing(rendered: Repository) -> None:

@@ -136,7 +136,7 @@ def _dated(made: dict[str, Data]) -> dict[str, Data]:
 
 @pytest.mark.parametrize("case", EXPECTED)
 def test_what_status_says_of_real_objects(recorded: Recorded, case: str) -> None:
-    phase, ready, total, restarts, ranks, said = EXPECTED[case]
+    phase, ready, total, restarts, ranks, message = EXPECTED[case]
     run = recorded(case)
     state = run.state
     assert (state.phase, state.ready, state.total, state.restarts) == (
@@ -147,8 +147,8 @@ def test_what_status_says_of_real_objects(recorded: Recorded, case: str) -> None
     )
     assert [pod.seat.ranks[0] for pod in run.pods if pod.seat and pod.seat.ranks] == ranks
     assert len(run.pods) == len(ranks)
-    assert sentence(state).startswith(said)
-    assert bool(sentence(state)) == bool(said)
+    assert sentence(state).startswith(message)
+    assert bool(sentence(state)) == bool(message)
     # The wish of whoever suspended it by hand is not git's.
     assert run.drift == DRIFT.get(case, ())
 

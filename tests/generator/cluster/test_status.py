@@ -287,7 +287,7 @@ def test_one_job_shows_its_pods_and_the_last_lines(
 
 
 @pytest.mark.parametrize(
-    ("trouble", "said"),
+    ("trouble", "message"),
     [
         (
             lambda api, pod: api.lost_logs.update({pod: "dial tcp: lookup node-a: no such host"}),
@@ -304,7 +304,7 @@ def test_a_log_that_cannot_be_read_hides_nothing_else(
     applied: Applied,
     api: ApiServer,
     trouble: Callable[[ApiServer, str], None],
-    said: str,
+    message: str,
 ) -> None:
     body = applied("prod/llm", conditions("Created", "Failed"))
     name = f"{body['metadata']['name']}-master-0"
@@ -315,7 +315,7 @@ def test_a_log_that_cannot_be_read_hides_nothing_else(
     assert "rank 0 ended with exit code 1" in done.stdout
     assert name in done.stdout
     assert "no last lines of the rank that failed first: " in done.stdout
-    assert said in done.stdout.splitlines()[-1]
+    assert message in done.stdout.splitlines()[-1]
 
 
 def test_restarting_counts_and_says_why(run: Run, applied: Applied, api: ApiServer) -> None:
@@ -472,7 +472,7 @@ LIKE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
 def test_a_workload_that_kueue_did_not_evaluate_waits_for_what_its_like_waits_for(
     repository: Repository, run: Run, api: ApiServer, case: str
 ) -> None:
-    differs, told, message = LIKE[case]
+    differs, reported, message = LIKE[case]
     repository.environment("prod", "queueing: kueue\nqueues: {team: {}}\n")
     repository.job("prod/llm", "queue: team\n")
     repository.run("render", "prod")
@@ -483,7 +483,11 @@ def test_a_workload_that_kueue_did_not_evaluate_waits_for_what_its_like_waits_fo
     waits = {"type": "QuotaReserved", "status": "False"}
     for name, more, condition in (
         ("other", differs, {**waits, "reason": "WaitingForQuota", "message": SHORT}),
-        ("own", {}, {**waits, **told} if told else {"type": "PodsReady", "status": "False"}),
+        (
+            "own",
+            {},
+            {**waits, **reported} if reported else {"type": "PodsReady", "status": "False"},
+        ),
     ):
         owner = {"uid": body["metadata"]["uid"] if name == "own" else "u", "controller": True}
         api.put(

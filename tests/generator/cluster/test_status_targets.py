@@ -67,13 +67,13 @@ def named(body: dict[str, Any], name: str, index: int, attempt: int = 0, **statu
 
 
 def unschedulable() -> dict[str, Any]:
-    said = {
+    message = {
         "type": "PodScheduled",
         "status": "False",
         "reason": "Unschedulable",
         "message": NO_NODE,
     }
-    return {"phase": "Pending", "conditions": [said]}
+    return {"phase": "Pending", "conditions": [message]}
 
 
 def failed(code: int, at: str = "03:04:55") -> dict[str, Any]:
@@ -117,15 +117,15 @@ def test_a_job_of_a_list_has_its_ranks_and_does_not_differ_from_git(
 
 
 @pytest.mark.parametrize(
-    ("api_version", "said"), [("batch/v1", True), ("batch.volcano.sh/v1alpha1", False)]
+    ("api_version", "message"), [("batch/v1", True), ("batch.volcano.sh/v1alpha1", False)]
 )
 def test_an_event_about_a_kind_of_the_same_name_is_not_about_the_run(
-    api_version: str, said: bool, run: Run, put: Applied, api: ApiServer
+    api_version: str, message: bool, run: Run, put: Applied, api: ApiServer
 ) -> None:
     body = put("job", {"active": 0})
     warn(api, "Job", body["metadata"]["name"], "FailedCreate", REFUSED, api_version)
     item = the(run("status", "prod", "-o", "json"))
-    assert (REFUSED in str(item)) is said
+    assert (REFUSED in str(item)) is message
 
 
 def test_a_replacement_that_is_refused_is_said_beside_what_it_replaces(
@@ -160,10 +160,10 @@ def test_the_warning_about_the_child_job_explains_its_run(
 
 def test_a_trainjob_whose_jobset_is_refused_says_so(run: Run, put: Applied, api: ApiServer) -> None:
     name = put("trainjob", {})["metadata"]["name"]
-    said = "TrainJob resources reconciliation failed: admission webhook denied the request"
-    warn(api, "TrainJob", name, "TrainJobResourcesCreationFailed", said)
+    message = "TrainJob resources reconciliation failed: admission webhook denied the request"
+    warn(api, "TrainJob", name, "TrainJobResourcesCreationFailed", message)
     item = the(run("status", "prod", "-o", "json"))
-    assert (item["reason"], item["message"]) == ("TrainJobResourcesCreationFailed", said)
+    assert (item["reason"], item["message"]) == ("TrainJobResourcesCreationFailed", message)
 
 
 @pytest.mark.parametrize("target", ["pytorchjob", "jobset"])
@@ -292,8 +292,8 @@ def test_a_job_says_what_its_new_pod_waits_for_and_what_ended_the_last_one(
         api.put(made)
     item = the(run("status", "prod", "-o", "json"))
     assert (item["cluster"], item["reason"], item["restarts"]) == ("restarting", "Unschedulable", 3)
-    said = f"rank 0 (and 1 more): {NO_NODE}; rank 1 ended with exit code 3"
-    assert item["message"] == said
+    message = f"rank 0 (and 1 more): {NO_NODE}; rank 1 ended with exit code 3"
+    assert item["message"] == message
 
 
 def test_pods_that_replace_others_are_known_where_the_runtime_is_the_clusters(
@@ -369,13 +369,13 @@ def test_suspended_and_queued_on_every_target(
     body = api.put(body)
     if queued:
         owner = {"uid": body["metadata"]["uid"], "controller": True}
-        said = {"type": "QuotaReserved", "status": "False", "reason": "Misconfigured",
+        message = {"type": "QuotaReserved", "status": "False", "reason": "Misconfigured",
                 "message": "LocalQueue team doesn't exist"}  # fmt: skip
         api.put(
             {
                 "apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload",
                 "metadata": {"name": "w", "ownerReferences": [owner]},
-                "status": {"conditions": [said]},
+                "status": {"conditions": [message]},
             }
         )  # fmt: skip
     item = the(run("status", "prod", "-o", "json"))

@@ -69,8 +69,8 @@ def test_it_waits_for_the_sync_and_says_each_change(
     ):
         done = run("wait", "prod/llm", "--timeout", "1m")
     assert done.exit_code == 0, done.output
-    said = [line.split(" is ", 1)[1] for line in done.stderr.splitlines()[1:]]
-    assert said == [
+    message = [line.split(" is ", 1)[1] for line in done.stderr.splitlines()[1:]]
+    assert message == [
         "not applied",
         "pending 0/2: PyTorchJobCreated: it is created",
         "running 0/2: PyTorchJobRunning: it is running",

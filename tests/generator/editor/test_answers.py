@@ -85,17 +85,19 @@ async def lines(editor: Editor, path: str, found: str, *, uses: bool = False) ->
 async def test_hover_says_the_value_who_set_it_and_what_that_overrode(written: Repository) -> None:
     async with editing(written) as editor:
         editor.open("dev/jobs/train.yaml")
-        said = await hover(editor, "dev/jobs/train.yaml", "po|ol: h100")
-        assert '**`pool`: `"h100"`**, set by job' in said
-        assert "environments/dev/jobs/train.yaml:11" in said
-        assert 'overrides `"cpu"` of environment, [environments/dev/environment.yaml:12](' in said
-        assert "The fast ones" in said
-        assert "pricePerGpuHour: 4" in said
-        assert "The pool of nodes to run on" in said
-        said = await hover(editor, "base/jobs/shared.yaml", "ret|ries: 5")
-        assert "overrides `2` of defaults" in said
-        said = await hover(editor, "dev/environment.yaml", "gpus|PerNode")
-        assert "How many one node has" in said
+        message = await hover(editor, "dev/jobs/train.yaml", "po|ol: h100")
+        assert '**`pool`: `"h100"`**, set by job' in message
+        assert "environments/dev/jobs/train.yaml:11" in message
+        assert (
+            'overrides `"cpu"` of environment, [environments/dev/environment.yaml:12](' in message
+        )
+        assert "The fast ones" in message
+        assert "pricePerGpuHour: 4" in message
+        assert "The pool of nodes to run on" in message
+        message = await hover(editor, "base/jobs/shared.yaml", "ret|ries: 5")
+        assert "overrides `2` of defaults" in message
+        message = await hover(editor, "dev/environment.yaml", "gpus|PerNode")
+        assert "How many one node has" in message
 
 
 async def test_hover_on_a_finding_says_what_its_rule_says(written: Repository) -> None:

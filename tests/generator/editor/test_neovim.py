@@ -28,10 +28,10 @@ def test_neovim_shows_findings_explains_completes_and_applies_a_remedy(
     text = path.read_text().replace("memory: 1Gi}", "memory: 1Gi, gpu: 4}")
     path.write_text(text)
     command = [sys.executable, "-m", "trainwright", "lsp"]
-    said = {"root": str(repository.root), "path": str(path), "command": command}
+    message = {"root": str(repository.root), "path": str(path), "command": command}
     set_up = "".join(
         f"_G.arg_{key} = vim.json.decode({json.dumps(json.dumps(value))})\n"
-        for key, value in said.items()
+        for key, value in message.items()
     )
     script = repository.root / "session.lua"
     script.write_text(set_up + SESSION.read_text())

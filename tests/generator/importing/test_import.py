@@ -77,8 +77,8 @@ def _report(case: str) -> str:
     lines += [f"error[{f.rule}] {f.place}: {f.message}" for f in found.findings]
     lines += [f"error: {problem}" for problem in (*found.problems, *problems)]
     lines += [f"beside: {left}" for left in found.beside]
-    said = "".join(f"{line}\n" for line in lines)
-    return re.sub(rf"[^\s:]*/?examples/{case}/", "", said)
+    message = "".join(f"{line}\n" for line in lines)
+    return re.sub(rf"[^\s:]*/?examples/{case}/", "", message)
 
 
 # One of each kind, and what is special about importing at all; the others are slow.
@@ -132,8 +132,8 @@ def test_it_is_the_same_run_or_says_where_it_is_not(case: str, index: int) -> No
     before = imported.source.run()
     after = _place(case, imported).run(imported.spec)
     assert isinstance(after, NormalForm)
-    told = frozenset(path for account in imported.accounts for path in account.changed)
-    assert equivalence.differences(before, after, told) == imported.added
+    reported = frozenset(path for account in imported.accounts for path in account.changed)
+    assert equivalence.differences(before, after, reported) == imported.added
     differing = {k for k in {**values(before), **values(after)} if values(before).get(k) != values(after).get(k)}  # fmt: skip
     for account in imported.accounts:
         assert set(account.changed) <= differing, account.pointer
@@ -403,7 +403,7 @@ def test_a_number_of_gpus_needs_no_pool(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (("--env", "dev"), 2, "name a FILE"),
         (("FILE", "--env", "nowhere"), 2, 'there is no environment "nowhere"'),
@@ -416,11 +416,11 @@ def test_a_number_of_gpus_needs_no_pool(repository: Repository) -> None:
     ],
 )
 def test_what_cannot_be_imported_is_one_line(
-    arguments: tuple[str, ...], code: int, said: str, repository: Repository, manifest: Path
+    arguments: tuple[str, ...], code: int, message: str, repository: Repository, manifest: Path
 ) -> None:
     done = repository.run("import", *(str(manifest) if a == "FILE" else a for a in arguments))
     assert done.exit_code == code, done.output
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.output
 
 
@@ -528,9 +528,9 @@ def test_pods_by_the_million_are_a_mistake_and_never_built(case: str, tmp_path: 
     found = ImportInput()
     found.files((str(path),))
     # A workload of another shape is refused before its pods are counted, and for that.
-    refused = [said for said in found.problems if "1000000000" in said]
+    refused = [message for message in found.problems if "1000000000" in message]
     done = _import(path, bodies)
-    assert not counts or refused or any(MANY in said for said in done.problems)
+    assert not counts or refused or any(MANY in message for message in done.problems)
 
 
 @pytest.mark.slow

@@ -238,7 +238,7 @@ def test_a_service_of_the_master_is_the_rendezvous(tmp_path: Path) -> None:
     found = ImportInput()
     found.files((str(path),))
     ((one, _),) = run(HERE, found, ImportOptions(environment="lab", write=False)).imported
-    said = "until nslookup ${{ rank0.address }}; do sleep 1; done"
-    assert one.spec["initContainers"]["wait"]["command"][2] == said
+    message = "until nslookup ${{ rank0.address }}; do sleep 1; done"
+    assert one.spec["initContainers"]["wait"]["command"][2] == message
     assert "llm-rdzv" not in str(one.spec)
     assert one.severity is not Loss.CANNOT_RUN

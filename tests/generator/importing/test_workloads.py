@@ -117,18 +117,18 @@ BEHAVIOUR = {
 def test_a_job_comes_through_or_is_refused_by_name(name: str, root: Path) -> None:
     case = name.removesuffix(".yaml")
     found, done = imported(root, SHARED / "workloads" / name)
-    said = "\n".join((*found.problems, *done.problems))
+    message = "\n".join((*found.problems, *done.problems))
     if case in NOTHING:
         assert done.imported == ()
-        assert found.findings or "no training workload" in said
+        assert found.findings or "no training workload" in message
         return
     expected = ROLES.get(case, "") or ASKED.get(case, "")
     if expected:
         assert done.imported == ()
-        assert expected in said
+        assert expected in message
         return
     ((one, _),) = done.imported
-    assert said == ""
+    assert message == ""
     left = [item for item in one.left if item.severity is not Loss.COSMETIC]
     broken = [item for item in left if item.severity is Loss.CANNOT_RUN]
     assert bool(done.broken) == (case in CANNOT_RUN)
@@ -202,13 +202,13 @@ def _unaccounted(found: ImportInput, done: ImportBatch, path: Path) -> Iterator[
                 fate = accounts[number, pointer]
                 if fate == "left" and not _is_named(part, pointer, named):
                     yield f"{part.place(pointer)}: {pointer}"
-    said = [*found.problems, *done.problems, *(str(left) for left in found.beside)]
-    said += [str(finding.place) for finding in found.findings]
+    message = [*found.problems, *done.problems, *(str(left) for left in found.beside)]
+    message += [str(finding.place) for finding in found.findings]
     for document in _documents(path):
         for item in reading.objects(document.data):
             place = str(document.place(item.prefix))
             inside = [part for part in parts if _is_in(part, document, item.prefix)]
-            refused = any(place.rpartition(":")[0].rpartition(":")[0] in line for line in said)
+            refused = any(place.rpartition(":")[0].rpartition(":")[0] in line for line in message)
             if not inside and not refused and item.body is not None:
                 yield place
 

@@ -105,9 +105,9 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "pointer", "said"), REFUSED)
-def test_what_cannot_be_edited_alone_is_refused(text: str, pointer: str, said: str) -> None:
-    with pytest.raises(EditError, match=said):
+@pytest.mark.parametrize(("text", "pointer", "message"), REFUSED)
+def test_what_cannot_be_edited_alone_is_refused(text: str, pointer: str, message: str) -> None:
+    with pytest.raises(EditError, match=message):
         put(text, pointer, 2)
 
 

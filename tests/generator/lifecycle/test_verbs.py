@@ -152,26 +152,26 @@ def test_what_is_cancelled_leaves_the_tree_and_comes_back_only_as_a_new_run(
 
 def test_a_selection_skips_what_the_verb_cannot_do(repository: Repository) -> None:
     fine(repository, "cancel", "prod/llm")
-    said = fine(repository, "suspend", "prod")
-    assert said.startswith("prod/llm is cancelled: nothing of it is left to suspend\n")
-    assert "prod/mnist suspended\n" in said
+    message = fine(repository, "suspend", "prod")
+    assert message.startswith("prod/llm is cancelled: nothing of it is left to suspend\n")
+    assert "prod/mnist suspended\n" in message
 
 
 def test_what_the_rules_refuse_is_not_written(repository: Repository) -> None:
     repository.environment("prod", "queueing: kueue\nqueues: {team: {}}\n")
     repository.job("prod/llm", "queue: team\n")
     assert repository.run("render").exit_code == 0
-    said = refused(repository, "suspend", "prod/llm")
-    assert "Kueue owns the field" in said
-    assert "spec.active: false in its Workload" in said
-    assert "suspended\n" not in said  # as if it were done
+    message = refused(repository, "suspend", "prod/llm")
+    assert "Kueue owns the field" in message
+    assert "spec.active: false in its Workload" in message
+    assert "suspended\n" not in message  # as if it were done
 
 
 def test_nothing_is_said_to_be_done_that_has_errors(repository: Repository) -> None:
     path = repository.job("prod/llm", "pool: gone\n")
-    said = refused(repository, "rerun", "prod/llm")
-    assert "runs again" not in said
-    assert str(path.relative_to(repository.root)) in said
+    message = refused(repository, "rerun", "prod/llm")
+    assert "runs again" not in message
+    assert str(path.relative_to(repository.root)) in message
 
 
 # --- what a GitOps engine does not end -----------------------------------------------------------
@@ -192,34 +192,34 @@ def _in(repository: Repository, environment: str, extra: str = "") -> str:
 
 def test_cancel_is_refused_where_flux_would_leave_a_run_running(repository: Repository) -> None:
     name = _in(repository, FLUX)
-    said = refused(repository, "cancel", "prod/llm")
-    assert f"{name} would go on" in said
-    assert "`trainwright suspend prod/llm`" in said
-    assert f"`kubectl --namespace training delete pytorchjob/{name}`" in said
-    assert "cancelled\n" not in said
+    message = refused(repository, "cancel", "prod/llm")
+    assert f"{name} would go on" in message
+    assert "`trainwright suspend prod/llm`" in message
+    assert f"`kubectl --namespace training delete pytorchjob/{name}`" in message
+    assert "cancelled\n" not in message
     fine(repository, "suspend", "prod/llm")
-    said = fine(repository, "cancel", "prod/llm")  # without pods it costs nothing
-    assert said.startswith("prod/llm cancelled\n")
-    assert f"{name} stays in the cluster until `kubectl" in said
+    message = fine(repository, "cancel", "prod/llm")  # without pods it costs nothing
+    assert message.startswith("prod/llm cancelled\n")
+    assert f"{name} stays in the cluster until `kubectl" in message
 
 
 def test_cancel_in_a_queue_under_flux_names_the_one_way_that_there_is(
     repository: Repository,
 ) -> None:
     name = _in(repository, FLUX + KUEUE)
-    said = refused(repository, "cancel", "prod/llm")
-    assert "trainwright suspend" not in said
-    assert "`trainwright cancel prod/llm --orphan`" in said
-    assert f"delete pytorchjob/{name}`" in said
-    said = fine(repository, "cancel", "prod/llm", "--orphan")
-    assert f"{name} stays in the cluster until `kubectl" in said
+    message = refused(repository, "cancel", "prod/llm")
+    assert "trainwright suspend" not in message
+    assert "`trainwright cancel prod/llm --orphan`" in message
+    assert f"delete pytorchjob/{name}`" in message
+    message = fine(repository, "cancel", "prod/llm", "--orphan")
+    assert f"{name} stays in the cluster until `kubectl" in message
     assert "state: cancelled" in spec(repository, "prod/llm").read_text()
 
 
 def test_a_release_of_flux_is_what_has_to_be_deleted(repository: Repository) -> None:
     name = _in(repository, "gitops: {engine: flux, mode: chart, chart: {path: chart}}\n")
-    said = refused(repository, "cancel", "prod/llm")
-    assert f"`kubectl --namespace flux-system delete helmrelease/training-prod-{name}`" in said
+    message = refused(repository, "cancel", "prod/llm")
+    assert f"`kubectl --namespace flux-system delete helmrelease/training-prod-{name}`" in message
 
 
 @pytest.mark.parametrize("queueing", ["", KUEUE], ids=["no queue", "Kueue"])
@@ -246,8 +246,8 @@ def test_what_somebody_has_to_do_is_said(
     verb: str, gitops: str, command: str, queueing: str, repository: Repository
 ) -> None:
     name = _in(repository, gitops + queueing)
-    said = fine(repository, verb, "prod/llm")
-    assert f"{name} stays in the cluster until `{command.replace('NAME', name)}`\n" in said
+    message = fine(repository, verb, "prod/llm")
+    assert f"{name} stays in the cluster until `{command.replace('NAME', name)}`\n" in message
 
 
 MOVED = {
@@ -283,19 +283,19 @@ def test_a_run_ends_as_it_was_rendered_and_where_it_is(
     name = _in(repository, gitops)
     path = repository.root / "environments/prod/environment.yaml"
     path.write_text(path.read_text(encoding="utf-8").replace(*edit), encoding="utf-8")
-    said = fine(repository, verb, "prod/llm")
+    message = fine(repository, verb, "prod/llm")
     if command:
-        assert f"{name} stays in the cluster until `{command.replace('NAME', name)}`\n" in said
+        assert f"{name} stays in the cluster until `{command.replace('NAME', name)}`\n" in message
     else:
-        assert "stays in the cluster" not in said
+        assert "stays in the cluster" not in message
 
 
 def test_a_pattern_leaves_out_what_would_go_on(repository: Repository) -> None:
     _in(repository, FLUX)
     fine(repository, "suspend", "prod/mnist")
-    said = fine(repository, "cancel", "prod")
-    assert "prod/llm is not cancelled: " in said
-    assert "prod/mnist cancelled\n" in said
+    message = fine(repository, "cancel", "prod")
+    assert "prod/llm is not cancelled: " in message
+    assert "prod/mnist cancelled\n" in message
     assert "state" not in spec(repository, "prod/llm").read_text()
 
 
@@ -306,10 +306,10 @@ def test_what_the_api_server_would_refuse_is_not_written(repository: Repository)
     path.write_text(text + targets)
     repository.job("prod/llm", "target: trainjob\n")
     assert repository.run("render").exit_code == 0
-    said = refused(repository, "extend", "prod/llm", "+1h")
-    assert "prod/llm cannot be changed while it runs: /spec/activeDeadlineSeconds" in said
-    assert "immutable" in said
-    assert "may run" not in said
+    message = refused(repository, "extend", "prod/llm", "+1h")
+    assert "prod/llm cannot be changed while it runs: /spec/activeDeadlineSeconds" in message
+    assert "immutable" in message
+    assert "may run" not in message
 
 
 EXTENDED_ELSEWHERE = [
@@ -330,9 +330,9 @@ def test_a_deadline_that_the_run_keeps_is_not_extended(
     path.write_text(f"{text}\ntargets: {{{target}: {options}}}\n")
     repository.job("prod/llm", f"target: {target}\nstate: {state}\n")
     assert repository.run("render").exit_code == 0
-    said = refused(repository, "extend", "prod/llm", "+6h")
-    assert f"prod/llm cannot be changed while it runs: {pointer}" in said
-    assert "may run" not in said
+    message = refused(repository, "extend", "prod/llm", "+6h")
+    assert f"prod/llm cannot be changed while it runs: {pointer}" in message
+    assert "may run" not in message
 
 
 @pytest.mark.parametrize("target", ["pytorchjob", "job"])
@@ -502,9 +502,9 @@ def test_a_run_of_a_job_that_is_gone_is_noted(repository: Repository) -> None:
 
 
 def test_no_credential_enters_the_ledger(repository: Repository) -> None:
-    said = refused(repository, "retire", "prod/llm", "--note", f"used hf_{'aB3' * 12}")
-    assert "looks like a credential" in said
-    assert "aB3" not in said
+    message = refused(repository, "retire", "prod/llm", "--note", f"used hf_{'aB3' * 12}")
+    assert "looks like a credential" in message
+    assert "aB3" not in message
 
 
 # --- commits, and what stays out of them ---------------------------------------------------------
@@ -541,9 +541,9 @@ def test_edits_of_somebody_else_are_never_committed(repository: Repository) -> N
     path = spec(repository, "prod/llm")
     path.write_text(path.read_text() + "retries: 1\n")
     assert repository.run("render").exit_code == 0
-    said = refused(repository, "suspend", "prod/llm", "--commit")
-    assert "uncommitted changes in environments/prod/jobs/llm.yaml and 3 more" in said
-    assert "suspended" not in said
+    message = refused(repository, "suspend", "prod/llm", "--commit")
+    assert "uncommitted changes in environments/prod/jobs/llm.yaml and 3 more" in message
+    assert "suspended" not in message
     git_repository.commit(repository.root)
     fine(repository, "suspend", "prod/llm", "--commit")
 
@@ -707,8 +707,8 @@ def test_verbs_at_once_take_turns_and_lose_no_edit(repository: Repository) -> No
         for verb in verbs:
             assert verb.stderr is not None
             assert "waiting for another trainwright" in verb.stderr.readline()
-    said = [verb.communicate()[1] for verb in verbs]
-    assert [verb.returncode for verb in verbs] == [0, 0, 0], said
+    message = [verb.communicate()[1] for verb in verbs]
+    assert [verb.returncode for verb in verbs] == [0, 0, 0], message
     for job in retiring:
         assert "already" in repository.run("retire", job).stderr
     assert repository.run("render", "--check").exit_code == 0

@@ -129,8 +129,8 @@ def test_nothing_is_said_of_what_we_render_beside_manifests(
     assert (rendered / "llm/values.yaml").exists()
     for folder, path in ((repository.root, "."), (rendered, "."), (rendered.parent, str(rendered))):
         monkeypatch.chdir(folder)
-        said = [f for f in check(path, need_schemas=True) if f.rule in {"TW005", "TW014"}]
-        assert [f.message for f in said if "JobSpec" not in f.message] == (
+        message = [f for f in check(path, need_schemas=True) if f.rule in {"TW005", "TW014"}]
+        assert [f.message for f in message if "JobSpec" not in f.message] == (
             ["skipped: no schema for Environment of trainwright.io/v1alpha1, 2 objects"]
             if folder == repository.root
             else []
@@ -246,8 +246,8 @@ def test_the_version_of_the_environment_and_that_of_the_option(repository: Repos
 def test_the_version_of_job_specs(repository: Repository) -> None:
     assert repository.run("check", "prod", "--kubernetes-version", "1.29").exit_code == 0
     job = repository.job("prod/other", "affinity: {podAffinity: {nonsense: []}}\n")
-    said = repository.run("check", "prod/other", "--kubernetes-version", "1.29").output
-    assert 'unknown key "nonsense"' in said
+    message = repository.run("check", "prod/other", "--kubernetes-version", "1.29").output
+    assert 'unknown key "nonsense"' in message
     job.unlink()
 
 

@@ -275,8 +275,8 @@ def test_markdown_keeps_its_shape(message: str, line: str, file: str, remedy: st
     text = FORMATS["markdown"].render(_about(message, line, file, remedy))
     page = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(text)
     tags = {tag: len(re.findall(rf"<{tag}\b", page)) for tag in ("tr", "td", "li", "details")}
-    said = 2 + bool(remedy)  # where from, how out, and the effect when there is one
-    assert tags == {"tr": 2, "td": 4, "li": said, "details": 1}
+    report = 2 + bool(remedy)  # where from, how out, and the effect when there is one
+    assert tags == {"tr": 2, "td": 4, "li": report, "details": 1}
     known = "h3|table|thead|tbody|tr|th|td|a|code|details|summary|pre|ul|li|em|p"
     assert not re.findall(rf"<(?!/?(?:{known})\b)", page)
     assert len(re.findall("href=", page)) == 1, "the only link is the rule's"

@@ -346,12 +346,12 @@ def test_an_edit_of_what_is_shared_names_its_line_and_reach(
     assert len(shared["jobs"]) == 3
     assert [cause["path"] for cause in shared["causes"]] == ["gracePeriod"] * (action == "held")
     text = cloned.run("plan", "--against", "main").output
-    said = (
+    message = (
         "holds back 2 runs, 0 start"
         if action == "held"
         else "reaches 3 jobs, 2 of them with a new run"
     )
-    assert said in text
+    assert message in text
 
 
 DEFAULTS = """\
@@ -621,10 +621,10 @@ def test_diffs_go_first_and_the_riskiest_stays_longest() -> None:
 
 @given(text=TEXTS, changes=st.integers(0, 12))
 def test_nothing_in_a_value_gets_out_of_its_cell(text: str, changes: int) -> None:
-    plain, said = (markdown.render(_review(changes, 2, t), STYLE) for t in ("", text))
+    plain, message = (markdown.render(_review(changes, 2, t), STYLE) for t in ("", text))
     for mark in ("<details>", "</details>", "<!--"):
-        assert said.count(mark) == plain.count(mark)
-    rows = [line for line in said.splitlines() if line.startswith("| ") and "job" in line]
+        assert message.count(mark) == plain.count(mark)
+    rows = [line for line in message.splitlines() if line.startswith("| ") and "job" in line]
     assert len(rows) >= changes
 
 

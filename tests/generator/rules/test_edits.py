@@ -332,24 +332,24 @@ def test_fields_that_a_definition_fixes(
         )
         environment = _environment(trainer)
 
-        def said(
+        def message(
             old: dict[str, Any], new: dict[str, Any], environment: Environment = environment
         ) -> set[Verdict]:
             found = judge(Manifest(body=old), Manifest(body=new), environment)
             return {judgement.verdict for judgement in found}
 
         assert [type(o) for o in cel.transition(known, one, two)] == [cel.Broken], at
-        assert said(one, two) == {R}, at
+        assert message(one, two) == {R}, at
         # A suspended object may be another matter to webhooks, not to the definition.
         for body in (one, two):
             body["spec"]["suspend"] = True
-        assert said(one, two) == {R}, at
+        assert message(one, two) == {R}, at
         without["spec"]["suspend"] = True
         # A TrainJob without a runtime is none.
         for old, new in ((without, one), (one, without)) if at[-1] != "runtimeRef" else ():
             webhook = kind == "JobSet" and at[1] not in ("failurePolicy", "volumeClaimPolicies")
             refused = bool(cel.transition(known, old, new))
-            assert (R in said(old, new)) is (refused or webhook), at
+            assert (R in message(old, new)) is (refused or webhook), at
 
 
 def test_the_rows_are_reported_by_rules_of_their_outcome() -> None:

@@ -44,7 +44,7 @@ def test_ranks_in_the_nodes_network(spec: str, replicas: int, wrong: bool) -> No
 
 
 @pytest.mark.parametrize(
-    ("gpus", "replicas", "port", "said"),
+    ("gpus", "replicas", "port", "text"),
     [
         (8, 4, 29500, ""),
         (4, 4, 29500, "2 of the pods fit on a node"),
@@ -54,13 +54,13 @@ def test_ranks_in_the_nodes_network(spec: str, replicas: int, wrong: bool) -> No
         (8, 1, 9100, "node-exporter's"),
     ],
 )
-def test_ports_of_the_node(gpus: int, replicas: int, port: int, said: str) -> None:
+def test_ports_of_the_node(gpus: int, replicas: int, port: int, text: str) -> None:
     asked = f"resources: {{limits: {{nvidia.com/gpu: {gpus}}}}}"
     container = f"{asked}, ports: [{{name: a, containerPort: {port}}}]"
     of = f"replicas: {replicas}, "
     found = _said("TW732", pod(container, ", hostNetwork: true", of), POOL)
-    assert bool(found) == bool(said)
-    assert all(said in message for message in found)
+    assert bool(found) == bool(text)
+    assert all(text in message for message in found)
     assert not _said("TW732", pod(container, "", of), POOL)
 
 
@@ -101,8 +101,8 @@ def test_what_the_server_takes_of_probes(container: str, wrong: int) -> None:
     ],
 )
 def test_how_long_a_liveness_probe_waits(probe: str, seconds: int | None) -> None:
-    said = _said("TW735", pod(f"livenessProbe: {{{probe}}}"))
-    assert said == ([] if seconds is None else [
+    message = _said("TW735", pod(f"livenessProbe: {{{probe}}}"))
+    assert message == ([] if seconds is None else [
         f"a training that answers no probe for its first {seconds} seconds is ended"
     ])  # fmt: skip
     beside = pod(f"livenessProbe: {{{probe}}}, startupProbe: {{exec: {{command: [a]}}}}")

@@ -66,7 +66,7 @@ def test_a_service_may_start_with_a_digit_since_1_36() -> None:
 )  # fmt: skip
 def test_namespaces_and_prefixes(metadata: str, message: str) -> None:
     hits = found("TW516", f"{{apiVersion: v1, kind: ConfigMap, metadata: {metadata}}}")
-    assert [said for _, said in hits] == ([message] if message else [])
+    assert [text for _, text in hits] == ([message] if message else [])
 
 
 CONTAINER = "spec: {{containers: [{{name: a, {}}}]}}"

@@ -63,7 +63,7 @@ ACCEPTED = [
 @pytest.mark.parametrize(("rule", "spec", "message"), REFUSED)
 def test_what_is_refused(workload: str, rule: str, spec: str, message: str) -> None:
     hits = found(rule, yaml.safe_load(WORKLOADS[workload].format(spec=spec)))
-    assert [said for _, said in hits] == [message]
+    assert [text for _, text in hits] == [message]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS)

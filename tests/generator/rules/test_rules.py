@@ -156,7 +156,7 @@ POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
 @pytest.mark.parametrize(
-    ("container", "pod", "said"),
+    ("container", "pod", "text"),
     [
         (SAFE, POD, []),
         ({**SAFE, **POD}, {}, []),
@@ -188,12 +188,12 @@ POD = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
     ],
 )
 def test_restricted_pod_security(
-    container: dict[str, Data], pod: dict[str, Data], said: list[str]
+    container: dict[str, Data], pod: dict[str, Data], text: list[str]
 ) -> None:
     subject = _pod({"securityContext": container}, securityContext=pod)
     messages = [hit.message for hit in RULES["TW707"].run(subject)]
-    assert len(messages) == len(said), messages
-    for message, expected in zip(messages, said, strict=True):
+    assert len(messages) == len(text), messages
+    for message, expected in zip(messages, text, strict=True):
         assert expected in message
 
 
@@ -470,8 +470,8 @@ _OF_SPECS = (
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=lambda rule: rule.id)
 def test_remedies_of_manifests_speak_of_manifests(rule: Rule) -> None:
-    said = rule.by_hand or rule.remedy
-    assert not [word for word in _OF_SPECS if word in said.split("environment.yaml")[0]]
+    message = rule.by_hand or rule.remedy
+    assert not [word for word in _OF_SPECS if word in message.split("environment.yaml")[0]]
 
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -501,13 +501,13 @@ def test_pods_that_are_alike_are_judged_alike() -> None:
     """Rules look at one of them first: what they say must be what they would say of all."""
     twins = _twins()
     assert any(subject.distinct is not subject for subject in twins)
-    said = set()
+    message = set()
     for subject in twins:
         found = [(rule.id, hit.pointer, hit.message) for rule, hit in rules.run(subject)]
         assert found == _plainly(subject)
-        said |= {(rule, role) for rule, at, _ in found for role in ROLES if f"/{role}/" in at}
+        message |= {(rule, role) for rule, at, _ in found for role in ROLES if f"/{role}/" in at}
     of_pods = {rule.id for rule in RULES.values() if rule.per_pod}
-    both = {rule for rule in of_pods if all((rule, role) in said for role in ROLES)}
+    both = {rule for rule in of_pods if all((rule, role) in message for role in ROLES)}
     assert len(both) > 15, of_pods - both  # the test sees them fail, and for each role
 
 

@@ -247,8 +247,10 @@ def test_another_chart_is_no_edit_of_an_earlier_object(
 def in_namespace(repository: Repository, name: str) -> None:
     """An environment with a namespace of its own."""
     file = repository.environment(name)
-    said = file.read_text(encoding="utf-8")
-    file.write_text(re.sub("(?m)^namespace: .*$", f"namespace: of-{name}", said), encoding="utf-8")
+    message = file.read_text(encoding="utf-8")
+    file.write_text(
+        re.sub("(?m)^namespace: .*$", f"namespace: of-{name}", message), encoding="utf-8"
+    )
 
 
 def test_a_copied_environment_begins_runs_of_its_own(tmp_path: Path) -> None:

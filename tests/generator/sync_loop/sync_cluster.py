@@ -107,27 +107,27 @@ class Cluster:
         identity = (str(body["kind"]), str(body["metadata"]["name"]))
         live = self.objects.get(identity)
         if live is None:
-            said = suspend_of(body)
+            message = suspend_of(body)
             # Kueue's webhook suspends what it queues, whatever was asked for.
-            self.objects[identity] = Live(body, suspended=bool(said))
+            self.objects[identity] = Live(body, suspended=bool(message))
             if self.objects[identity].queued:
                 self.objects[identity].suspended = True
             return
         if live.trains and _refuses(live.body, body):
             self.refused.append(identity)
             raise Refused(identity)
-        said = suspend_of(body)
+        message = suspend_of(body)
         live.body = body
-        if said is not None:
-            live.suspended = said
+        if message is not None:
+            live.suspended = message
 
     def differs(self, body: Body) -> bool:
         """Whether a field that git has is not in the store as git has it."""
         live = self.objects.get((str(body["kind"]), str(body["metadata"]["name"])))
         if live is None:
             return True
-        said = suspend_of(body)
-        return live.body != body or (said is not None and said != live.suspended)
+        message = suspend_of(body)
+        return live.body != body or (message is not None and message != live.suspended)
 
     def delete(self, identity: Identity) -> None:
         live = self.objects.pop(identity)

@@ -152,8 +152,10 @@ def _respelt(chance: Random, text: str) -> str:
         found = re.sub(r"epochs: (\d+)", r'epochs: "\1"', text)
         return found if found != text else re.sub(r'epochs: "(\d+)"', r"epochs: \1", text)
     if key == "maxDuration":
-        said = get(text, key)
-        return put(text, key, f"{int(said[:-1]) * 60}m") if said and said[-1] == "h" else text
+        message = get(text, key)
+        return (
+            put(text, key, f"{int(message[:-1]) * 60}m") if message and message[-1] == "h" else text
+        )
     if key == "resources":
         return put(text, key, '{cpu: "1000m", memory: 1Gi}')
     return put(text, key, {"backend": "auto", "description": "what it is for"}[key])

@@ -187,11 +187,11 @@ def test_a_comment_fits_whatever_is_in_it() -> None:
 def test_a_reason_of_several_lines_is_shown_as_lines(form: str) -> None:
     reason = "error[TW001]: first\nerror[TW002]: second \x1b[2J"
     found = upgrade(outcome(OLD), outcome(NEW, refused={"prod": reason}))
-    said = FORMATS[form](found, Style(command="trainwright upgrade"))
-    assert "x0a" not in said
-    (first,) = (line for line in said.splitlines() if "TW001" in line)
+    message = FORMATS[form](found, Style(command="trainwright upgrade"))
+    assert "x0a" not in message
+    (first,) = (line for line in message.splitlines() if "TW001" in line)
     assert "not rendered: " in first
-    (second,) = (part for part in re.split(r"\n|<br>", said) if "TW002" in part)
+    (second,) = (part for part in re.split(r"\n|<br>", message) if "TW002" in part)
     assert "TW001" not in second
     assert "x1b" in second
     assert "\x1b" not in second

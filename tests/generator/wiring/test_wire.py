@@ -219,17 +219,17 @@ def test_what_kueue_writes_into_is_applied_by_the_server(wired: Repository) -> N
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["pord"], 'there is no environment "pord"; did you mean prod?'),
         (["prod/llm"], 'there is no environment "prod/llm"'),
         (["dev"], "nothing applies dev: its gitops.engine is none"),
     ],
 )
-def test_inability_is_one_line(arguments: list[str], said: str, wired: Repository) -> None:
+def test_inability_is_one_line(arguments: list[str], message: str, wired: Repository) -> None:
     done = wired.run("wire", *arguments)
     assert done.exit_code == 2
-    assert done.stderr.startswith(f"trainwright: {said}")
+    assert done.stderr.startswith(f"trainwright: {message}")
     assert len(done.stderr.splitlines()) == 1
 
 

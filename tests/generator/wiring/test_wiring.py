@@ -51,15 +51,15 @@ def _wire(case: str, root: Path) -> tuple[dict[str, str], str]:
 
 
 def _expected(case: str) -> tuple[dict[str, str], str]:
-    folder, said = GOLDEN / case / "expected", GOLDEN / case / "findings.txt"
+    folder, message = GOLDEN / case / "expected", GOLDEN / case / "findings.txt"
     files = {path: (folder / path).read_text("utf-8") for path in filetree.listing(folder)}
-    return files, said.read_text("utf-8") if said.exists() else ""
+    return files, message.read_text("utf-8") if message.exists() else ""
 
 
-def _update(case: str, files: dict[str, str], said: str) -> None:
+def _update(case: str, files: dict[str, str], message: str) -> None:
     shutil.rmtree(GOLDEN / case / "expected", ignore_errors=True)
     texts = {f"expected/{path}": text for path, text in files.items()}
-    for path, text in {**texts, **({"findings.txt": said} if said else {})}.items():
+    for path, text in {**texts, **({"findings.txt": message} if message else {})}.items():
         (GOLDEN / case / path).parent.mkdir(parents=True, exist_ok=True)
         (GOLDEN / case / path).write_text(text, encoding="utf-8")
 
@@ -216,12 +216,14 @@ def test_the_two_kustomizations_share_out_all_kinds(case: str) -> None:
 
 @pytest.mark.parametrize("case", [case for case in WORKING if case.startswith("argocd")])
 def test_argocd_is_told_the_health_of_what_it_applies(case: str) -> None:
-    told = yaml.safe_load((GOLDEN / case / "expected/argocd-cm.yaml").read_bytes())["data"]
+    reported = yaml.safe_load((GOLDEN / case / "expected/argocd-cm.yaml").read_bytes())["data"]
     for body in _objects(case):
         if body["kind"] == "AppProject":
             for item in body["spec"]["namespaceResourceWhitelist"]:
                 if item["kind"] in {t.kind for t in TARGETS.values()}:
-                    assert f"resource.customizations.health.{item['group']}_{item['kind']}" in told
+                    assert (
+                        f"resource.customizations.health.{item['group']}_{item['kind']}" in reported
+                    )
 
 
 @pytest.mark.parametrize("body", OBJECTS)

@@ -61,7 +61,7 @@ class Reach:
     kubeconfig: Path | None
     context: str | None
     namespace: str | None
-    _said: set[str] = field(default_factory=set)  # once, however often it is asked
+    _announced: set[str] = field(default_factory=set)  # once, however often it is asked
 
     def __call__(self, environment: Environment, began_in: str = "") -> tuple[Cluster, str]:
         """The cluster and the namespace, which are named on stderr.
@@ -73,10 +73,10 @@ class Reach:
         context = self.context or environment.kube_context
         cluster = Cluster(Access(kubeconfig=str(self.kubeconfig or ""), context=context))
         namespace = self.namespace or began_in or environment.namespace
-        said = f"{environment.name}: namespace {namespace} of {cluster.where}"
-        if said not in self._said:
-            self._said.add(said)
-            click.echo(said, err=True)
+        line = f"{environment.name}: namespace {namespace} of {cluster.where}"
+        if line not in self._announced:
+            self._announced.add(line)
+            click.echo(line, err=True)
         return cluster, namespace
 
     def parts(self, places: Iterable[DesiredState]) -> Iterator[tuple[DesiredState, Cluster, str]]:
@@ -254,6 +254,6 @@ def wait(
             place.environment, desired.namespace
         )
         session = sessions.Session(cluster, place, desired, where)
-        reached, said = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
-        click.echo(said)
+        reached, message = session.wait(goal, timeout, lambda text: click.echo(text, err=True))
+        click.echo(message)
         sys.exit(OK if reached else FINDINGS)

@@ -49,5 +49,5 @@ def pull(kube_context: str, kubeconfig: Path | None, out: Path) -> None:
         changes = pulling.changes(out, cluster.all(resource, ""))
         filetree.apply(out, changes)
         counts = {"added": len(changes.added), "changed": len(changes.changed)}
-        said = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
-        click.echo(f"{out}: {said or 'up to date'}")
+        message = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+        click.echo(f"{out}: {message or 'up to date'}")

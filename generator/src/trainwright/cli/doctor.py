@@ -50,27 +50,27 @@ def _text(context: Context, found: tuple[Diagnosis, ...]) -> Iterator[str]:
 
     for d in found:
         state = context.paint(f"{d.state.value:<8}", _COLORS[d.state.value])
-        yield f"{state} {d.about:<13} {visible(d.said)}"
+        yield f"{state} {d.about:<13} {visible(d.message)}"
     for d in found:
         if d.remedy:
             yield ""
             title = context.paint(f"{d.state.value}[{d.about}]", _COLORS[d.state.value])
-            yield f"{title}: {visible(d.said)}"
+            yield f"{title}: {visible(d.message)}"
             if d.place:
                 yield f" --> {visible(str(d.place))}"
             if d.effect:
                 yield f"  = effect: {d.effect}"
             yield f"  = help: {visible(d.remedy)}"
     counts = [(sum(d.state == state for d in found), state) for state in ("error", "warning")]
-    said = ", ".join(plural(count, state) for count, state in counts if count)
-    yield f"\n{said or 'nothing is wrong'} in {plural(len(found), 'check')}"
+    message = ", ".join(plural(count, state) for count, state in counts if count)
+    yield f"\n{message or 'nothing is wrong'} in {plural(len(found), 'check')}"
 
 
 def _item(d: Diagnosis) -> dict[str, str | None]:
     return {
         "about": d.about,
         "state": d.state.value,
-        "said": d.said,
+        "message": d.message,
         "effect": d.effect,
         "remedy": d.remedy,
         "place": str(d.place) if d.place else None,

@@ -79,12 +79,12 @@ def carry_out(
         outcome = session.work_out(context.root, selected(context, selections), act)
         for file, step in outcome.steps:
             if step.refused and str(file) in selections:
-                raise SelectionError(f"{file} {step.said}")
+                raise SelectionError(f"{file} {step.message}")
         # Nothing is said to be done before it is known that it can be.
         environments = _rendered(context, outcome, options) if outcome.files else ()
         committing = _committing(context, outcome, environments, options)
         for file, step in outcome.steps:
-            for line in (f"{file} {step.said}", *(f"  {note}" for note in step.notes)):
+            for line in (f"{file} {step.message}", *(f"  {note}" for note in step.notes)):
                 click.echo(line, err=True)
         if not outcome.files:
             return

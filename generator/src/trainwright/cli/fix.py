@@ -31,11 +31,11 @@ def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
             click.echo(context.differing(line), nl=not line.endswith("\n"), color=context.color)
     rules = ", ".join(sorted({finding.rule for finding in found.findings}))
     count = len(found.findings)
-    said = f"{count} finding{'' if count == 1 else 's'} ({rules})"
+    message = f"{count} finding{'' if count == 1 else 's'} ({rules})"
     if not yes and not sys.stdin.isatty():
-        click.echo(f"{said}: nothing is written without --yes", err=True)
+        click.echo(f"{message}: nothing is written without --yes", err=True)
         return
-    if yes or click.confirm(f"Fix {said}?", err=True):
+    if yes or click.confirm(f"Fix {message}?", err=True):
         with context.held():
             filetree.write(context.root, ENVIRONMENTS, found.files, found.before)
-        click.echo(f"{said} fixed", err=True)
+        click.echo(f"{message} fixed", err=True)

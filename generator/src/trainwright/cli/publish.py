@@ -91,7 +91,7 @@ def publish(  # noqa: PLR0913 - an option each
         try:
             for done in publisher.publish(context.root, selections, options):
                 made = f"{done.commit[:12]}  " if done.commit else ""
-                click.echo(f"{done.branch}  {made}{done.said}")
+                click.echo(f"{done.branch}  {made}{done.message}")
         except Unsound as unsound:
             click.echo(report(context, unsound.plan, "text", selections), err=True)
             click.echo("Nothing was published, because of the errors.", err=True)

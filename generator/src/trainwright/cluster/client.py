@@ -249,10 +249,10 @@ class _Heard(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self.said: list[str] = []
+        self.message: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.said.append(record.getMessage())
+        self.message.append(record.getMessage())
 
 
 def _connect(access: Access) -> tuple[DynamicClient, str]:
@@ -277,9 +277,9 @@ def _connect(access: Access) -> tuple[DynamicClient, str]:
         raise ClusterError(f"cannot read {error.filename}: {error.strerror}") from None
     finally:
         logging.getLogger().removeHandler(heard)
-    if heard.said:
-        said = heard.said[0].splitlines()[0]
-        raise ClusterError(f"no credentials for the {context}: {said}")
+    if heard.message:
+        message = heard.message[0].splitlines()[0]
+        raise ClusterError(f"no credentials for the {context}: {message}")
     configuration.retries = urllib3.Retry(total=4, connect=1, read=2, backoff_factor=0.2)
     return DynamicClient(client.ApiClient(configuration), discoverer=_undiscovered), context
 

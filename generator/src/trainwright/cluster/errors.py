@@ -75,8 +75,8 @@ class Answer:
 
 def failed(answer: Answer, status: int, body: object, where: str) -> ClusterError:
     """An answer other than 200 as the error it means."""
-    said = _status(body)
-    message = redact(" ".join(str(said.get("message") or "").split()))
+    text = _status(body)
+    message = redact(" ".join(str(text.get("message") or "").split()))
     if status == 401:
         return ClusterError(f"{where} does not accept the credentials: sign in again (401)")
     if status == 403 and _by_rbac(message):
@@ -85,13 +85,13 @@ def failed(answer: Answer, status: int, body: object, where: str) -> ClusterErro
             f"not allowed to {answer}: {message}; "
             f"`trainwright status --print-rbac {role}` prints the role that allows it"
         )
-    if status == 404 and said.get("kind") != "Status":  # "404 page not found"
+    if status == 404 and text.get("kind") != "Status":  # "404 page not found"
         return NoKind(
             f"{where} knows no {answer.resource}: what makes it is not installed, "
             "or this is another cluster than the environment's"
         )
     if answer.judged and 400 <= status < 500 and status != 429:
-        causes = (said.get("details") or {}).get("causes") or ()
+        causes = (text.get("details") or {}).get("causes") or ()
         return Refused(message, tuple(c["field"] for c in causes if c.get("field")))
     if answer.resource == LOG and (status == 400 or status >= 500):
         return Waiting(message) if status == 400 else NoLog(f"the log cannot be read: {message}")
@@ -121,15 +121,15 @@ def _status(body: object) -> dict[str, Data]:
 
 def unreachable(where: str, reason: object) -> Unreachable:
     """No answer at all. The reason is the innermost words of a chain of exceptions."""
-    said = str(reason)
-    if "CERTIFICATE_VERIFY_FAILED" in said:
-        return Unreachable(f"{where} has a certificate that is not trusted here: {_last(said)}")
-    return Unreachable(f"cannot reach {where}: {_last(said)}")
+    text = str(reason)
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        return Unreachable(f"{where} has a certificate that is not trusted here: {_last(text)}")
+    return Unreachable(f"cannot reach {where}: {_last(text)}")
 
 
 _SOURCE = re.compile(r" \(_ssl\.c:\d+\).*")
 
 
-def _last(said: str) -> str:
+def _last(text: str) -> str:
     """`...: [Errno 111] Connection refused` without what leads up to it."""
-    return _SOURCE.sub("", said.rpartition("] ")[2] or said).rstrip(")'")
+    return _SOURCE.sub("", text.rpartition("] ")[2] or text).rstrip(")'")

@@ -49,22 +49,22 @@ def reason(
     if workload is None:
         return "NoWorkload", f"Kueue has taken no notice of it, in the queue {queue}"
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
-    said = _conditions(workload)
+    conditions = _conditions(workload)
 
     def holds(name: str) -> bool:
-        return bool(said.get(name, {}).get("status") == "True")
+        return bool(conditions.get(name, {}).get("status") == "True")
 
-    quota = said.get("QuotaReserved", {})
+    quota = conditions.get("QuotaReserved", {})
     if holds("Admitted") or holds("Finished"):
         found = "", ""
     elif spec.get("active") is False:
-        found = "Deactivated", _message(said, "Evicted") or "its Workload is not active"
+        found = "Deactivated", _message(conditions, "Evicted") or "its Workload is not active"
     elif holds("QuotaReserved"):
         found = "AdmissionChecks", _checks(status) or "quota is reserved, checks are not done"
     elif quota.get("message") and _BYPASSED not in quota["message"]:
         found = _word(quota), clean(quota["message"])
     elif holds("Evicted"):
-        found = said["Evicted"].get("reason") or "Evicted", _message(said, "Evicted")
+        found = conditions["Evicted"].get("reason") or "Evicted", _message(conditions, "Evicted")
     else:
         found = _of_its_like(workload, all_) or (_word(quota) if quota else "Queued", _UNSAID)
     return found
@@ -83,12 +83,12 @@ def _of_its_like(
     """Why a workload of the same shape in the same queue waits, which holds for this one too."""
     wanted = _shape(workload)
     for other in others:
-        said = _conditions(other).get("QuotaReserved", {})
-        message = said.get("message") or ""
-        told = said.get("status") == "False" and message and _BYPASSED not in message
-        if told and _shape(other) == wanted:
+        quota = _conditions(other).get("QuotaReserved", {})
+        message = quota.get("message") or ""
+        pending = quota.get("status") == "False" and message and _BYPASSED not in message
+        if pending and _shape(other) == wanted:
             name = other["metadata"]["name"]
-            return _word(said), clean(f"{message} (said of {name}, a workload of the same shape)")
+            return _word(quota), clean(f"{message} (said of {name}, a workload of the same shape)")
     return None
 
 
@@ -140,8 +140,8 @@ def _conditions(workload: Mapping[str, Data]) -> dict[str, Mapping[str, Data]]:
     return {c["type"]: c for c in (workload.get("status") or {}).get("conditions") or ()}
 
 
-def _message(said: Mapping[str, Mapping[str, Data]], name: str) -> str:
-    return clean(said.get(name, {}).get("message") or "")
+def _message(conditions: Mapping[str, Mapping[str, Data]], name: str) -> str:
+    return clean(conditions.get(name, {}).get("message") or "")
 
 
 def _checks(status: Mapping[str, Data]) -> str:

@@ -153,7 +153,7 @@ def _stream(
     cluster: Cluster, namespace: str, pod: LivePod, wanted: LogOptions, stop: threading.Event
 ) -> Iterator[LogLine]:
     """One container's log to its end."""
-    options, position, said = wanted.options(pod.container), _Position(), ""
+    options, position, last = wanted.options(pod.container), _Position(), ""
     while not stop.is_set():
         try:
             yield from _after(cluster, namespace, pod, options, position)
@@ -162,8 +162,8 @@ def _stream(
             return
         except (Waiting, NoLog) as error:
             words = pod.message if isinstance(error, Waiting) else str(error)
-            if words != said:
-                said = words
+            if words != last:
+                last = words
                 yield LogLine(pod, words, note=True)
             position.lost += isinstance(error, NoLog)
             if position.lost > (_PATIENCE if pod.ending is None else 0):

@@ -58,56 +58,56 @@ class Observation:
 
 def judge(kind: Kind, sight: Observation) -> State:
     """The state of a run: what its object says, made precise by its pods."""
-    told = kind.status.judge(sight.body)
-    told = replace(told, message=clean(told.message))
-    if told.phase is Phase.SUCCEEDED:
-        return told
-    if told.phase is Phase.FAILED:
-        return _with_the_failure(told, sight.pods)
+    state = kind.status.judge(sight.body)
+    state = replace(state, message=clean(state.message))
+    if state.phase is Phase.SUCCEEDED:
+        return state
+    if state.phase is Phase.FAILED:
+        return _with_the_failure(state, sight.pods)
     if sight.body["metadata"].get("deletionTimestamp"):
-        return replace(told, phase=Phase.DELETING, reason="", message="")
-    if told.phase is Phase.SUSPENDED:
-        return _queued(told, sight)
-    return _by_its_pods(told, sight)
+        return replace(state, phase=Phase.DELETING, reason="", message="")
+    if state.phase is Phase.SUSPENDED:
+        return _queued(state, sight)
+    return _by_its_pods(state, sight)
 
 
-def _queued(told: State, sight: Observation) -> State:
+def _queued(state: State, sight: Observation) -> State:
     """Whoever has a queue was suspended by Kueue, and goes on by itself."""
     queue = (sight.body["metadata"].get("labels") or {}).get(QUEUE_LABEL, "")
     if not queue:
-        return replace(told, ready=0)
+        return replace(state, ready=0)
     reason, message = kueue.reason(sight.workload, queue, sight.workloads)
-    waiting = replace(told, phase=Phase.QUEUED, ready=0)
+    waiting = replace(state, phase=Phase.QUEUED, ready=0)
     if not reason:
         return replace(waiting, reason="Admitted", message="Kueue lets it start")
     return replace(waiting, reason=reason, message=message)
 
 
-def _by_its_pods(told: State, sight: Observation) -> State:
+def _by_its_pods(state: State, sight: Observation) -> State:
     pods = current(sight.pods)
     if not pods:
-        return _without_pods(told, sight.notices)
-    attempts = max(told.restarts, *(pod.attempt for pod in pods))
+        return _without_pods(state, sight.notices)
+    attempts = max(state.restarts, *(pod.attempt for pod in pods))
     seen = replace(
-        told,
+        state,
         ready=sum(pod.ready for pod in pods),
-        total=max(len(pods), told.total or 0),
+        total=max(len(pods), state.total or 0),
         restarts=attempts + sum(pod.restarts for pod in pods),
     )
     broken = tuple(pod for pod in pods if pod.reason == "CrashLoopBackOff" or _down(pod))
-    again = told.phase is Phase.PENDING and any(pod.attempt for pod in pods)
-    if broken or again or told.phase is Phase.RESTARTING:
+    again = state.phase is Phase.PENDING and any(pod.attempt for pod in pods)
+    if broken or again or state.phase is Phase.RESTARTING:
         return _restarting(replace(seen, phase=Phase.RESTARTING), sight, broken)
     why = _delays(seen, sight)
     if not why:
-        return replace(seen, phase=Phase.RUNNING if seen.ready else told.phase)
+        return replace(seen, phase=Phase.RUNNING if seen.ready else state.phase)
     return _explained(replace(seen, phase=Phase.RUNNING if seen.ready else Phase.PENDING), why)
 
 
-def _without_pods(told: State, notices: Sequence[Notice]) -> State:
-    if not notices or told.phase not in (Phase.PENDING, Phase.RESTARTING):
-        return told
-    return replace(told, reason=notices[-1].reason, message=notices[-1].message)
+def _without_pods(state: State, notices: Sequence[Notice]) -> State:
+    if not notices or state.phase not in (Phase.PENDING, Phase.RESTARTING):
+        return state
+    return replace(state, reason=notices[-1].reason, message=notices[-1].message)
 
 
 def _restarting(seen: State, sight: Observation, broken: Sequence[LivePod]) -> State:
@@ -178,20 +178,20 @@ def _held_up(pods: Sequence[LivePod]) -> tuple[str, str]:
     """What the most telling of waiting pods waits for, and how many others wait."""
     first = pods[0]
     others = f" (and {len(pods) - 1} more)" if len(pods) > 1 else ""
-    said = first.message or first.reason
-    return first.reason, f"{first.label}{others}: {said}"
+    message = first.message or first.reason
+    return first.reason, f"{first.label}{others}: {message}"
 
 
 # --- failures ------------------------------------------------------------------------------------
 
 
-def _with_the_failure(told: State, pods: Sequence[LivePod]) -> State:
+def _with_the_failure(state: State, pods: Sequence[LivePod]) -> State:
     """The rank that failed says more than "1 Master replica(s) failed"."""
     failing = first_failure(pods)
     if failing is None:
-        return told
+        return state
     reason, message = failure(*failing)
-    return replace(told, reason=reason, message=f"{message}; {told.message}".rstrip("; "))
+    return replace(state, reason=reason, message=f"{message}; {state.message}".rstrip("; "))
 
 
 def first_failure(pods: Sequence[LivePod]) -> tuple[LivePod, Termination] | None:
@@ -219,5 +219,5 @@ def failure(pod: LivePod, ending: Termination) -> tuple[str, str]:
     word = "" if reason == "Error" else f" ({reason})"
     if ending.report is not None:  # it names the rank of several that the pod may hold
         return reason, f"{ending.report.message}{word}"
-    said = f": {ending.last_words}" if ending.last_words else ""
-    return reason, f"{pod.label} {how}{word}{said}"
+    message = f": {ending.last_words}" if ending.last_words else ""
+    return reason, f"{pod.label} {how}{word}{message}"

@@ -202,16 +202,16 @@ def _ending(state: Mapping[str, Data] | None, status: Mapping[str, Data]) -> Ter
             return None
         reason, message = status.get("reason") or "", status.get("message") or ""
         return Termination(code=-1, reason=reason, message=clean(message), at="")
-    said = ended.get("message") or (disrupted.get("message") if disrupted else "") or ""
+    text = ended.get("message") or (disrupted.get("message") if disrupted else "") or ""
     reason = ended.get("reason") or ""
     if disrupted and reason in ("", "Error"):
         reason = disrupted.get("reason") or reason
-    report = parse(said.strip())
+    report = parse(text.strip())
     return Termination(
         code=ended.get("exitCode", 0),
         reason=reason,
         report=report,
-        message=report.message if report else redact(said.strip()),
+        message=report.message if report else redact(text.strip()),
         at=ended.get("finishedAt") or "",
     )
 
@@ -270,8 +270,8 @@ def _held_up(init: Mapping[str, Data], waits: str) -> tuple[str, str] | None:
     if "running" in state:
         return "Init", f"init container {name} {waits}{again}"
     reason = waiting.get("reason") or "PodInitializing"
-    said = waiting.get("message") or ""
-    return f"Init:{reason}", f"init container {name}: {said or reason}{again}"
+    message = waiting.get("message") or ""
+    return f"Init:{reason}", f"init container {name}: {message or reason}{again}"
 
 
 def _is_sidecar(spec: Mapping[str, Data], name: str) -> bool:

@@ -46,8 +46,8 @@ class Session:
         run = self._run()
         why = logs.reports(run.pods) if run.state.phase in BROKEN else ()
         if not run.pods and not follow:
-            said = text.sentence(run.state) or "its pods are gone, or not there yet"
-            raise ClusterError(f"{run} is {run.state.phase} and has no pods: {visible(said)}")
+            message = text.sentence(run.state) or "its pods are gone, or not there yet"
+            raise ClusterError(f"{run} is {run.state.phase} and has no pods: {visible(message)}")
         if not follow:
             pods = logs.in_order(
                 _with(rank, run.pods), failed_first=run.state.phase is Phase.FAILED
@@ -85,7 +85,7 @@ class Session:
         """
         name, kind = self.name, self.intent.kind
         assert kind is not None, "every rendered kind has its states"
-        resource, said = status.resource_of(kind), ""
+        resource, last = status.resource_of(kind), ""
         run: RunStatus | None = None
         wanted = wait.GOALS[goal]
         for body in wait.objects(self.cluster, resource, self.namespace, name, timeout):
@@ -100,10 +100,10 @@ class Session:
                 words, reached = _words(run), wanted.reached(run.state)
                 if reached or run.state.over:
                     return reached, words
-            if words != said:
-                said = words
+            if words != last:
+                last = words
                 say(words)
-        raise ClusterError(f"timed out waiting until {wanted.summary}: {said}")
+        raise ClusterError(f"timed out waiting until {wanted.summary}: {last}")
 
 
 def _words(run: RunStatus) -> str:

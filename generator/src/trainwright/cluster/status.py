@@ -270,8 +270,8 @@ def _explained(
         known = about.get((object_.get("kind", ""), object_.get("name", "")))
         if known and _is_of(object_, known[0]):
             run = known[1]
-            said = clean(event.get("message") or "")
-            notice = Notice(object_["kind"], event.get("reason") or "Warning", said)
+            message = clean(event.get("message") or "")
+            notice = Notice(object_["kind"], event.get("reason") or "Warning", message)
             sights[run] = replace(sights[run], notices=(*sights[run].notices, notice))
     return sights
 
@@ -283,9 +283,9 @@ def _is_of(reference: Mapping[str, Data], kind: GroupKind) -> bool:
 
 
 def _is_unexplained(one: LiveObject, sight: Observation) -> bool:
-    told = one.kind.status.judge(one.body)
-    waits = told.phase in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING)
-    return waits and is_unexplained(told.total, current(sight.pods))
+    state = one.kind.status.judge(one.body)
+    waits = state.phase in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING)
+    return waits and is_unexplained(state.total, current(sight.pods))
 
 
 def _happened(event: Mapping[str, Data]) -> str:

@@ -67,13 +67,13 @@ def _pods(pods: Sequence[LivePod], *, color: bool) -> str:
 
 
 def _pod(pod: LivePod) -> str:
-    said = [": ".join(filter(None, (pod.reason, pod.message)))]
+    parts = [": ".join(filter(None, (pod.reason, pod.message)))]
     ending = pod.ending or pod.before
     if ending is not None and ending.failed:
         code = f"exit code {ending.code}" if ending.code >= 0 else ""
-        said.append(" ".join(filter(None, (code, ending.reason))))
-        said.append(ending.last_words)
-    return "; ".join(filter(None, said))
+        parts.append(" ".join(filter(None, (code, ending.reason))))
+        parts.append(ending.last_words)
+    return "; ".join(filter(None, parts))
 
 
 def _ready(state: State) -> str:
@@ -83,9 +83,9 @@ def _ready(state: State) -> str:
 
 
 def _why(run: RunStatus) -> Iterator[str]:
-    said = sentence(run.state)
-    if said:
-        yield said
+    message = sentence(run.state)
+    if message:
+        yield message
     if run.drift:
         more = f" and {len(run.drift) - 1} more" if len(run.drift) > 1 else ""
         yield f"differs from git at {run.drift[0]}{more}"

@@ -79,15 +79,15 @@ def _entry(session: Session, finding: Finding) -> Entry | None:
 def _removed(session: Session, finding: Finding) -> Iterator[Action]:
     """Without the key that decides nothing, or that the remedy says to remove."""
     path, entry = finding.place.file, _entry(session, finding)
-    told = finding.rule in _REMOVED or (_REMOVE.match(finding.remedy) and finding.path)
-    if entry is None or not told or entry.key is None:
+    removes = finding.rule in _REMOVED or (_REMOVE.match(finding.remedy) and finding.path)
+    if entry is None or not removes or entry.key is None:
         return
     if finding.rule not in _REMOVED and not _is_of(path, entry, finding):
         return
     with suppress(edit.EditError):
         files = {path: edit.drop(path, session.raw(path), _alone(session, path, entry.pointer))}
-        said = f"Remove {entry.pointer.dotted}"
-        yield Action(title=said, files=files, finding=finding, preferred=finding.rule in _REMOVED)
+        title = f"Remove {entry.pointer.dotted}"
+        yield Action(title=title, files=files, finding=finding, preferred=finding.rule in _REMOVED)
 
 
 def _alone(session: Session, path: str, pointer: Pointer) -> Pointer:
@@ -134,8 +134,8 @@ def _replaced(
     was = session.text(path).written(span)
     if entry.shape == "scalar" or on_key:
         raw = replaced(session, path, span, yamlio.inline(name))
-        said = f"Replace {was} by {name}"
-        yield Action(title=said, files={path: raw}, finding=finding, preferred=preferred)
+        title = f"Replace {was} by {name}"
+        yield Action(title=title, files={path: raw}, finding=finding, preferred=preferred)
 
 
 def _written(session: Session, finding: Finding) -> Iterator[Action]:
@@ -150,9 +150,9 @@ def _written(session: Session, finding: Finding) -> Iterator[Action]:
     for start, end in _words(line):
         if re.sub(r"[\s:-]", "", line[start:end]) == packed:
             span = Span(Position(number, start), Position(number, end))
-            said = f"Write {wanted}"
+            title = f"Write {wanted}"
             raw = replaced(session, path, span, wanted)
-            yield Action(title=said, files={path: raw}, finding=finding, preferred=True)
+            yield Action(title=title, files={path: raw}, finding=finding, preferred=True)
             return
 
 
@@ -187,8 +187,8 @@ def _name(session: Session, finding: Finding) -> Iterator[Action]:
     path = finding.place.file
     with suppress(edit.EditError):
         raw = edit.put(path, session.raw(path), "/name", job_of(path).name)
-        said = f"Set name: {job_of(path).name}"
-        yield Action(title=said, files={path: raw}, finding=finding, preferred=True)
+        title = f"Set name: {job_of(path).name}"
+        yield Action(title=title, files={path: raw}, finding=finding, preferred=True)
 
 
 _REMEDIES: tuple[Callable[[Session, Finding], Iterator[Action]], ...] = (
@@ -266,8 +266,8 @@ def _waiver(session: Session, finding: Finding, today: str) -> Iterator[Action]:
     with suppress(edit.EditError):
         at = Pointer.of("waivers", finding.rule)
         raw = edit.put(file.path, session.raw(file.path), at, waiver)
-        said = f"Waive {finding.rule} for {file} until {until}"
-        yield Action(title=said, files={file.path: raw}, finding=finding)
+        title = f"Waive {finding.rule} for {file} until {until}"
+        yield Action(title=title, files={file.path: raw}, finding=finding)
 
 
 def _job(session: Session, finding: Finding) -> JobFile | None:
@@ -300,7 +300,7 @@ def _verbs(session: Session, path: str, span: Span) -> Iterator[Action]:
         with suppress(TrainwrightError):
             step = verb(subject.load(session.workspace.tree, file, None))
             if step.files and not step.refused:
-                yield Action(title=f"{title} {file}: {step.said}", files=step.files)
+                yield Action(title=f"{title} {file}: {step.message}", files=step.files)
 
 
 _OF_VERBS = (Pointer("/name"), Pointer("/run"), Pointer("/state"))

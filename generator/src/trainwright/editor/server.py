@@ -51,7 +51,7 @@ class Server:
         self._working: asyncio.Task[None] | None = None
         self._edited = False
         self._looking: asyncio.Task[None] | None = None
-        self._said = ""
+        self._shown_problem = ""
         self.protocol = LanguageServer("trainwright", __version__)
         self._connection = Connection(self.protocol)
         for name, handler in self._notifications().items():
@@ -222,8 +222,8 @@ class Server:
             self._publish_file(session, path, always=path in answered)
         for path in answered:
             del self._awaited[session.root, path]
-        if session.problem and session.problem != self._said:
-            self._said = session.problem
+        if session.problem and session.problem != self._shown_problem:
+            self._shown_problem = session.problem
             message = types.LogMessageParams(types.MessageType.Warning, session.problem)
             self.protocol.window_log_message(message)
 

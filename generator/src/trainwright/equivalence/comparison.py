@@ -63,14 +63,14 @@ def _together(found: list[Difference], pods: int) -> Iterator[Difference]:
             _POD.sub("pods.*.", difference.path, count=1), difference.left, difference.right
         )
         alike[everywhere] = alike.get(everywhere, 0) + 1
-    said = set()
+    reported = set()
     for difference in found:
         everywhere = Difference(
             _POD.sub("pods.*.", difference.path, count=1), difference.left, difference.right
         )
         if pods > 1 and alike[everywhere] == pods and everywhere.path != difference.path:
-            if everywhere not in said:
-                said.add(everywhere)
+            if everywhere not in reported:
+                reported.add(everywhere)
                 yield everywhere
         else:
             yield difference

@@ -215,14 +215,14 @@ def rest(pod: Pod) -> dict[str, dict[str, Data]]:
 
 def beyond_defaults(written: Mapping[str, Data]) -> dict[str, Data]:
     """Fields without those that say what holds without them."""
-    return {k: _said(k, value) for k, value in written.items() if value not in _absent(k)}
+    return {k: _written_entry(k, value) for k, value in written.items() if value not in _absent(k)}
 
 
 def _absent(key: str) -> tuple[Data, ...]:
     return (None, *_DEFAULTS.get(key, (False,)))
 
 
-def _said(key: str, value: Data) -> Data:
+def _written_entry(key: str, value: Data) -> Data:
     """False as a word where it is not what holds without it; a probe without its own defaults."""
     if key.endswith("Probe") and isinstance(value, Mapping):
         return _probe(value)

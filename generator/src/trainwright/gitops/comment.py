@@ -113,9 +113,9 @@ def _call(access: Access, method: str, url: str, data: Mapping[str, str] | None 
             return json.load(answer)
     except HTTPError as error:
         with error:
-            said = _said(error)
+            message = _github_message(error)
         hint = f": {_REMEDIES[error.code]}" if error.code in _REMEDIES else ""
-        raise CommentError(f"GitHub answers {error.code} {said}{hint}") from error
+        raise CommentError(f"GitHub answers {error.code} {message}{hint}") from error
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         raise CommentError(f"{access.api} cannot be reached: {reason}") from error
@@ -123,7 +123,7 @@ def _call(access: Access, method: str, url: str, data: Mapping[str, str] | None 
         raise CommentError(f"{access.api} does not answer in JSON") from error
 
 
-def _said(error: HTTPError) -> str:
+def _github_message(error: HTTPError) -> str:
     """GitHub's own message; some proxies answer with a page instead."""
     try:
         return str(json.load(error)["message"])

@@ -46,8 +46,8 @@ class ImportInput:
             for line in lines(file, text):
                 reader = _reader(line.words)
                 if reader is None:
-                    said = f"{line.place}: {line.words[0]} is not a command that starts training"
-                    self.problems.append(said)
+                    message = f"{line.place}: {line.words[0]} is not a command that starts training"
+                    self.problems.append(message)
                 else:
                     self._run(reader, line)
         except ImportingError as error:

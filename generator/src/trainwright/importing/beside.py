@@ -202,7 +202,7 @@ def settled(
     return replace(
         run,
         pods=tuple(anonymous(_pod(one, pod, stores, alone=alone), names) for one, pod in known),
-        beside={**others, **dict(_said(manifests, manifest, pods, used))},
+        beside={**others, **dict(_as_spec_fields(manifests, manifest, pods, used))},
     )
 
 
@@ -227,7 +227,7 @@ def _pod(
     return replace(known, secrets=secrets, files=files, modes=modes, program=program)
 
 
-def _said(
+def _as_spec_fields(
     manifests: Sequence[Manifest],
     workload: Manifest,
     pods: Sequence[Pod],
@@ -237,18 +237,18 @@ def _said(
     found: dict[str, list[dict[str, Data]]] = {}
     for manifest in manifests:
         kind, body = manifest.identity[:2], manifest.body
-        said: dict[str, Data] = {}
+        rest: dict[str, Data] = {}
         if kind == _MONITOR:
-            said = monitors.remainder(body, pods, workload)
+            rest = monitors.remainder(body, pods, workload)
         elif kind == _FETCHED:
-            said = fetched.remainder(body, used)
+            rest = fetched.remainder(body, used)
         elif kind == _CONFIG and _is_script(manifest, pods[0]):
             mounts = [mount for pod in pods for mount in pod.mounts if is_of_script(mount, pod)]
             locked = all(mount.read_only for mount in mounts)
-            said = {"immutable": body.get("immutable"), "readOnly": locked}
-        if said:
-            said |= _described(body)
-            entry = {key: value for key, value in said.items() if value not in (None, "", {}, [])}
+            rest = {"immutable": body.get("immutable"), "readOnly": locked}
+        if rest:
+            rest |= _described(body)
+            entry = {key: value for key, value in rest.items() if value not in (None, "", {}, [])}
             found.setdefault(manifest.kind, []).append(entry)
     for name, (first, *others) in found.items():
         yield f"{name}/run", first

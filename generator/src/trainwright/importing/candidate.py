@@ -85,8 +85,8 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "lattice": dict(run.own),
     }
     order = (*_API, *JOB_FIELDS)
-    said = {key: found[key] for key in order if found.get(key) not in (None, "", {}, [])}
-    without: dict[str, Data] = _without_credentials(said)
+    stated = {key: found[key] for key in order if found.get(key) not in (None, "", {}, [])}
+    without: dict[str, Data] = _without_credentials(stated)
     return without
 
 
@@ -205,11 +205,11 @@ def _arguments(words: tuple[str, ...]) -> tuple[list[Data], dict[str, Data]]:
     """Arguments as words and flags in one style; all of them as words where forms differ."""
     found = parse_arguments(words)
     forms = {_flag_form(name) for name in found.flags}
-    said = {_plain_name(name): _flag(given) for name, given in found.flags.items()}
-    if len(forms) > 1 or None in said.values():
+    flags = {_plain_name(name): _flag(given) for name, given in found.flags.items()}
+    if len(forms) > 1 or None in flags.values():
         return [_typed(word) for word in words], {}
     style = "".join(forms - {"--k=v"})
-    return [_typed(word) for word in found.words], {"flags": said, "flagStyle": style}
+    return [_typed(word) for word in found.words], {"flags": flags, "flagStyle": style}
 
 
 def _flag_form(name: str) -> str:

@@ -69,7 +69,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     attempts = [_attempt(spec, place) for spec in specs]
     found = [attempt for attempt in attempts if isinstance(attempt, _Attempt)]
     if not found:
-        raise ImportingError(f"{source.place}: {source.title}: {_said(attempts[0])}")
+        raise ImportingError(f"{source.place}: {source.title}: {_why_unsupported(attempts[0])}")
     best = min(
         found, key=lambda made: (len(equivalence.differences(run, made.run)), len(made.refused))
     )
@@ -88,12 +88,12 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         namespace=place.environment.namespace,
     )
     named = tuple(_staying(source))
-    told = frozenset(path for account in accounts for path in account.changed)
+    changed = frozenset(path for account in accounts for path in account.changed)
     return Imported(
         source=source,
         spec=spec,
         left=(*source.left, *_others(explain.left(accounts), named), *named),
-        added=equivalence.differences(run, best.run, told),
+        added=equivalence.differences(run, best.run, changed),
         notes=tuple(_notes(source, spec)),
         accounts=accounts,
     )
@@ -172,7 +172,7 @@ def _dropped(spec: Mapping[str, Data], keys: Sequence[str]) -> dict[str, Data] |
     return None if inner is None else {**spec, key: inner}
 
 
-def _said(attempt: _Attempt | Unsupported) -> str:
+def _why_unsupported(attempt: _Attempt | Unsupported) -> str:
     assert isinstance(attempt, Unsupported)
     return f"{attempt.message}. {attempt.remedy}".strip(". ")
 

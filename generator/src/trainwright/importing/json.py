@@ -26,7 +26,7 @@ def render(found: ImportInput, batch: ImportBatch, environment: str, *, written:
             "environment": environment,
             "summary": _summary(batch),
             "imported": [_imported(one, path, written=written) for one, path in batch.imported],
-            "refused": [redact(said) for said in (*found.problems, *batch.problems)],
+            "refused": [redact(message) for message in (*found.problems, *batch.problems)],
             "findings": [finding_data(finding) for finding in found.findings],
             "beside": [
                 {"object": other.field, "place": place_of(other.place), "why": other.why}

@@ -77,8 +77,8 @@ def _require(place: ImportContext, target: Target) -> None:
 
 
 def _refused(file: JobFile, before: bytes, why: str, remedy: str) -> Migration:
-    said = f"{why}. {remedy}" if remedy else why
-    return Migration(file=file, before=before, after=before, refused=said)
+    message = f"{why}. {remedy}" if remedy else why
+    return Migration(file=file, before=before, after=before, refused=message)
 
 
 def _unforeseen(was: NormalForm, will: NormalForm, targets: tuple[Target, Target]) -> Iterator[str]:

@@ -73,23 +73,23 @@ def anonymous(pod: form.Pod, names: Names) -> form.Pod:
     def plain(text: str) -> str:
         return names.replaced(text, lambda number: f"(pod {number})")
 
-    def said(data: Data) -> Data:
+    def replaced(data: Data) -> Data:
         if isinstance(data, str):
             return plain(data)
         if isinstance(data, Mapping):
-            return {key: said(value) for key, value in data.items()}
+            return {key: replaced(value) for key, value in data.items()}
         if isinstance(data, list | tuple):
-            return type(data)(said(item) for item in data)
+            return type(data)(replaced(item) for item in data)
         return data
 
     def of_program(program: Program) -> Program:
-        return replace(program, flags=said(program.flags), words=said(program.words))
+        return replace(program, flags=replaced(program.flags), words=replaced(program.words))
 
     return replace(
         pod,
         program=of_program(pod.program),
-        env=said(pod.env),
-        files=said(pod.files),
-        init=said(pod.init),
-        sidecars=said(pod.sidecars),
+        env=replaced(pod.env),
+        files=replaced(pod.files),
+        init=replaced(pod.init),
+        sidecars=replaced(pod.sidecars),
     )

@@ -283,10 +283,10 @@ class Reasons:
             return _UNREAD
         path = changed[0]
         value = self.rendered.get(path)
-        said = "is not there" if value is None else f"is {shown(path.rpartition('.')[2], value)}"
+        state = "is not there" if value is None else f"is {shown(path.rpartition('.')[2], value)}"
         if value is None and "resources.limits" in path and "/" in path:
-            said += ": name a pool that has it with --pool"
-        return f"in the rendered run {re.sub(r'^pods.[0-9]+.', '', path)} {said}"
+            state += ": name a pool that has it with --pool"
+        return f"in the rendered run {re.sub(r'^pods.[0-9]+.', '', path)} {state}"
 
 
 # What a program needs to start and to train the same: everything else is how it is run.
@@ -352,9 +352,9 @@ def _name(body: Mapping[str, Data], at: Pointer) -> str:
 
 def _branches(left: Mapping[Pointer, Reason], everything: list[Pointer]) -> Iterator[Pointer]:
     """The highest pointers below which all values are left for one reason, in order."""
-    said: list[Pointer] = []
+    kept: list[Pointer] = []
     for pointer in left:
-        if any(pointer.within(above) for above in said):
+        if any(pointer.within(above) for above in kept):
             continue
         chosen = pointer
         above = pointer.parent
@@ -363,5 +363,5 @@ def _branches(left: Mapping[Pointer, Reason], everything: list[Pointer]) -> Iter
             if any(p not in left or left[p] != left[pointer] for p in inside):
                 break
             chosen, above = above, above.parent
-        said.append(chosen)
+        kept.append(chosen)
         yield chosen

@@ -16,11 +16,11 @@ from trainwright.pods.pod import Pod, Workload
 from trainwright.specs import schema
 
 
-def _said(data: Data) -> Data:
+def _without_nulls(data: Data) -> Data:
     """Data without nulls, which the API server takes for absent."""
     if isinstance(data, Mapping):
-        return {key: _said(value) for key, value in data.items() if value is not None}
-    return [_said(item) for item in data] if isinstance(data, list) else data
+        return {key: _without_nulls(value) for key, value in data.items() if value is not None}
+    return [_without_nulls(item) for item in data] if isinstance(data, list) else data
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ class Source:
             if part.beside or not manifest.identity[0]:  # a compose file
                 continue
             kind = manifest.kind.removeprefix("Cluster")  # a runtime of both is the same
-            body = {**_said(part.body), "kind": kind}
+            body = {**_without_nulls(part.body), "kind": kind}
             for violation in schema.kind(kind, kubernetes).explain(body):
                 if not violation.key and not violation.missing:
                     place = part.place(violation.pointer)
@@ -96,8 +96,8 @@ def malformed(title: str) -> Iterator[None]:
     except TrainwrightError as error:
         raise ImportingError(f"{title}: {error}") from error
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        said = f"{type(error).__name__}: {error}"
-        raise ImportingError(f"{title} is malformed ({said})") from error
+        message = f"{type(error).__name__}: {error}"
+        raise ImportingError(f"{title} is malformed ({message})") from error
 
 
 _COUNTS = frozenset(

@@ -258,12 +258,12 @@ def _told_of_others(subject: Subject) -> Iterator[Hit]:
             if not torchruns(container):
                 continue
             given = options(container).get("nnodes", "")
-            told = given or container.variables.get("PET_NNODES")
-            if told is None or "--standalone" in container.command_line:
+            nodes = given or container.variables.get("PET_NNODES")
+            if nodes is None or "--standalone" in container.command_line:
                 message = f"{template.replicas} pods start torchrun, and none knows of the others"
                 yield Hit(container.pointer, message)
-            elif told.isdigit() and int(told) != template.replicas:
-                message = f"torchrun expects {told} nodes, but there are {template.replicas} pods"
+            elif nodes.isdigit() and int(nodes) != template.replicas:
+                message = f"torchrun expects {nodes} nodes, but there are {template.replicas} pods"
                 yield Hit(container.pointer, message)
 
 

@@ -16,19 +16,19 @@ def extend(subject: Subject, by: str) -> Step:
     more = _seconds(by.removeprefix("+"))
     written = subject.value(_FIELD)
     if written is None:
-        return Step(said="has no maxDuration: it runs as long as it takes", refused=True)
+        return Step(message="has no maxDuration: it runs as long as it takes", refused=True)
     if subject.value("/state") == "cancelled" or subject.finished:
-        return Step(said="is over: nothing of it is left to extend", refused=True)
+        return Step(message="is over: nothing of it is left to extend", refused=True)
     if not by.startswith("+"):
         if more == seconds(written):
-            return Step(said=f"may run {written} already")
+            return Step(message=f"may run {written} already")
         if more < seconds(written):
-            said = f"may run {written}, which is more than {by}; shorten it in {subject.file.path}"
-            return Step(said=said, refused=True)
+            text = f"may run {written}, which is more than {by}; shorten it in {subject.file.path}"
+            return Step(message=text, refused=True)
     wanted = _text(seconds(written) + more, days="d" in written) if by[0] == "+" else by
     raw = editing.put(subject.file.path, subject.raw, _FIELD, wanted)
-    said = f"may run {wanted} instead of {written}"
-    return Step(said=said, files={subject.file.path: raw}, for_the_run=True)
+    text = f"may run {wanted} instead of {written}"
+    return Step(message=text, files={subject.file.path: raw}, for_the_run=True)
 
 
 def _seconds(duration: str) -> int:

@@ -94,7 +94,7 @@ def pin(subject: Subject, resolve: Resolve, *, update: bool, record: bool) -> St
             kept.append(image.digest)
             continue
         if not image.tag:
-            return Step(said=_untagged(image), refused=True)
+            return Step(message=_untagged(image), refused=True)
         found = resolve(image.repository, image.tag)
         if found == image.digest:
             kept.append(f"{image.tag} is still {image.digest}")
@@ -105,22 +105,22 @@ def pin(subject: Subject, resolve: Resolve, *, update: bool, record: bool) -> St
             lock = files.get(image_lock.LOCK) or _lock(subject)
             files[image_lock.LOCK] = _recorded(lock, image.named, found)
     if not pinned:
-        return Step(said=f"is pinned already: {', '.join(kept)}")
-    return Step(said=f"pinned: {', '.join(pinned)}", files={subject.file.path: raw, **files})
+        return Step(message=f"is pinned already: {', '.join(kept)}")
+    return Step(message=f"pinned: {', '.join(pinned)}", files={subject.file.path: raw, **files})
 
 
 def pin_given(subject: Subject, image: Given) -> Step:
     """Run an image that somebody names, where the job's own is of that repository."""
     repository = subject.value("/image/repository")
     if image.repository not in ("", repository):
-        return Step(said=f"runs {repository}, not {image.repository}")
+        return Step(message=f"runs {repository}, not {image.repository}")
     raw = subject.raw
     for key, value in (("tag", image.tag), ("digest", image.digest)):
         if value and subject.value(f"/image/{key}") != value:
             raw = editing.put(subject.file.path, raw, f"/image/{key}", value)
     if raw == subject.raw:
-        return Step(said=f"is pinned already: {image.digest}")
-    return Step(said=f"pinned: {repository} is {image.digest}", files={subject.file.path: raw})
+        return Step(message=f"is pinned already: {image.digest}")
+    return Step(message=f"pinned: {repository} is {image.digest}", files={subject.file.path: raw})
 
 
 def _untagged(image: _Image) -> str:

@@ -40,13 +40,13 @@ def promote(tree: Tree, file: JobFile, history: History, to: str, only: tuple[st
         raw = _moved(source, target.edited(raw), pointer, keys)
     done = target.edited(raw)
     if done.environment.require_digest and not done.value("/image/digest"):
-        said = f"needs a digest to run in {to}: `trainwright pin {file}` first"
-        return Step(said=said, refused=True)
+        message = f"needs a digest to run in {to}: `trainwright pin {file}` first"
+        return Step(message=message, refused=True)
     notes = tuple(_differences(source, done))
     if begun or raw != target.raw:
-        said = f"promoted to {to}"
-        return Step(said=said, files={about.path: raw}, notes=notes, about=about)
-    return Step(said=f"is in {to} as it is in {file.environment}", notes=notes)
+        message = f"promoted to {to}"
+        return Step(message=message, files={about.path: raw}, notes=notes, about=about)
+    return Step(message=f"is in {to} as it is in {file.environment}", notes=notes)
 
 
 def _begun(source: Subject, to: str) -> bytes:

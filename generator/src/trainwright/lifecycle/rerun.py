@@ -23,5 +23,5 @@ def rerun(subject: Subject) -> Step:
     notes = () if cancelled or subject.finished else removal.removal_of(subject).note(before)
     if again.value("/state") == "suspended":
         notes += (f"{subject.file} is suspended: `trainwright resume {subject.file}` lets it run",)
-    said = f"runs again: {again.object} instead of {before}"
-    return Step(said=said, files={path: again.raw}, notes=notes)
+    message = f"runs again: {again.object} instead of {before}"
+    return Step(message=message, files={path: again.raw}, notes=notes)

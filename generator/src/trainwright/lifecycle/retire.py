@@ -38,9 +38,9 @@ def retire(subject: Subject, ending: Ending) -> Step:
             raise TrainwrightError("the reason or the note holds what looks like a credential")
     name = subject.object
     if name in subject.ledger.runs:
-        return Step(said=f"is retired already: {name} {subject.ledger.runs[name].outcome}")
+        return Step(message=f"is retired already: {name} {subject.ledger.runs[name].outcome}")
     if subject.value("/state") == "cancelled":
-        return Step(said="is cancelled: it did not finish, and is not rendered", refused=True)
+        return Step(message="is cancelled: it did not finish, and is not rendered", refused=True)
     entry: dict[str, Data] = {
         "job": subject.file.name,
         "run": subject.sources.job.run,
@@ -57,4 +57,4 @@ def retire(subject: Subject, ending: Ending) -> Step:
     else:
         raw = f"{_HEAD}  {name}: {yamlio.inline(entry)}\n".encode()
     notes = removal.removal_of(subject).note(name)
-    return Step(said=f"retired: {name} {ending.outcome}", files={path: raw}, notes=notes)
+    return Step(message=f"retired: {name} {ending.outcome}", files={path: raw}, notes=notes)

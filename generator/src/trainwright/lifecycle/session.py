@@ -186,7 +186,7 @@ def message(verb: str, outcome: Outcome, subject: str) -> str:
     """What the commit says: what was done to which jobs, for people and, in trailers, for tools."""
     jobs = sorted(str(file) for file, step in outcome.steps if step.files)
     named = ", ".join(jobs) if len(jobs) <= 3 else f"{len(jobs)} jobs"
-    lines = [f"{file} {step.said}" for file, step in outcome.steps if step.files]
+    lines = [f"{file} {step.message}" for file, step in outcome.steps if step.files]
     trailers = [f"Trainwright-Verb: {verb}", *(f"Trainwright-Job: {job}" for job in jobs)]
     head = subject or f"{verb.capitalize()} {named}"
     return "\n\n".join((head, "\n".join(lines), "\n".join(trailers))) + "\n"

@@ -19,28 +19,30 @@ def suspend(subject: Subject) -> Step:
     """Hold the pods back; the object stays."""
     state = subject.value(_STATE)
     if state == "suspended":
-        return Step(said="is suspended already")
+        return Step(message="is suspended already")
     if state == "cancelled":
-        return Step(said="is cancelled: nothing of it is left to suspend", refused=True)
+        return Step(message="is cancelled: nothing of it is left to suspend", refused=True)
     if subject.finished:
-        return Step(said=f"has finished: {subject.object} is in the ledger", refused=True)
+        return Step(message=f"has finished: {subject.object} is in the ledger", refused=True)
     raw = in_state(subject, "suspended")
     held = subject.edited(raw)
     for refusal in unsupported(held.sources.job, held.environment) if held.valid else ():
         if refusal.path == _STATE:
-            return Step(said=f"is not suspended: {refusal.message}. {refusal.remedy}", refused=True)
-    return Step(said="suspended", files={subject.file.path: raw})
+            return Step(
+                message=f"is not suspended: {refusal.message}. {refusal.remedy}", refused=True
+            )
+    return Step(message="suspended", files={subject.file.path: raw})
 
 
 def resume(subject: Subject) -> Step:
     """Let a suspended job run."""
     state = subject.value(_STATE)
     if state == "active":
-        return Step(said="is not suspended")
+        return Step(message="is not suspended")
     if state == "cancelled":
         again = f"`trainwright rerun {subject.file}` starts a new run"
-        return Step(said=f"is cancelled and its object gone; {again}", refused=True)
-    return Step(said="resumed", files={subject.file.path: in_state(subject, "active")})
+        return Step(message=f"is cancelled and its object gone; {again}", refused=True)
+    return Step(message="resumed", files={subject.file.path: in_state(subject, "active")})
 
 
 def cancel(subject: Subject, *, orphan: bool = False) -> Step:
@@ -50,14 +52,14 @@ def cancel(subject: Subject, *, orphan: bool = False) -> Step:
     unless `orphan` says that it may.
     """
     if subject.value(_STATE) == "cancelled":
-        return Step(said="is cancelled already")
+        return Step(message="is cancelled already")
     if subject.finished:
-        return Step(said=f"has finished: {subject.object} is in the ledger", refused=True)
+        return Step(message=f"has finished: {subject.object} is in the ledger", refused=True)
     end, runs = removal.removal_of(subject), subject.value(_STATE) == "active"
     if runs and end.leaving is Departure.KEPT and not orphan:
-        return Step(said=f"is not cancelled: {_would_go_on(subject, end)}", refused=True)
+        return Step(message=f"is not cancelled: {_would_go_on(subject, end)}", refused=True)
     files = {subject.file.path: in_state(subject, "cancelled")}
-    return Step(said="cancelled", files=files, notes=end.note(subject.object))
+    return Step(message="cancelled", files=files, notes=end.note(subject.object))
 
 
 def _would_go_on(subject: Subject, end: Removal) -> str:

@@ -29,7 +29,7 @@ class Step:
     another one than was asked for. `for_the_run` when it is of no use unless it reaches what runs.
     """
 
-    said: str
+    message: str
     files: Mapping[str, bytes] = field(default_factory=dict)
     refused: bool = False
     notes: tuple[str, ...] = ()

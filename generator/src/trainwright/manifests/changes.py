@@ -28,9 +28,9 @@ class Refusal:
     message: str
     sure: bool
 
-    def finding(self, place: Location, said: str, remedy: str) -> Finding:
-        """The finding of it, `said` in words that hold the message."""
-        found = dx.CEL.at(place, said, remedy=remedy)
+    def finding(self, place: Location, message: str, remedy: str) -> Finding:
+        """The finding of it, `message` in words that hold the message."""
+        found = dx.CEL.at(place, message, remedy=remedy)
         return found if self.sure else webhooks.unless(found)
 
 

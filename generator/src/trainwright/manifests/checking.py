@@ -124,8 +124,8 @@ def _remarks(
     data: Data, index: int, chunk: Chunk, setting: CheckContext, looked: CheckedText
 ) -> Iterator[_Remark]:
     if chunk.found and isinstance(data, Mapping) and data.keys().isdisjoint(_ENVELOPE):
-        said = "not a manifest: it has neither apiVersion nor kind"
-        yield _Remark(replace(dx.SHAPE.at(_NOWHERE, said), severity=Severity.NOTE), "")
+        message = "not a manifest: it has neither apiVersion nor kind"
+        yield _Remark(replace(dx.SHAPE.at(_NOWHERE, message), severity=Severity.NOTE), "")
         return
     for item in reading.objects(data):
         yield from _about(item, ObjectLocation(index, item.prefix), setting, looked)
@@ -151,8 +151,10 @@ def _about(
         remarks = [*_against(manifest, known, at, looked)]
     ruled = [*_ruled(manifest, setting)]
     if known is not None:
-        said = (remark for remark in ruled if remark.finding.rule == REPEATED_NAME)
-        remarks += _repeated(manifest, known, {Pointer(remark.pointer).parent for remark in said})
+        repeated = (remark for remark in ruled if remark.finding.rule == REPEATED_NAME)
+        remarks += _repeated(
+            manifest, known, {Pointer(remark.pointer).parent for remark in repeated}
+        )
     for remark in (*remarks, *ruled):
         title = f"{manifest.kind}/{reading.name_of(body)}"
         finding = replace(remark.finding, manifest=title, pointer=remark.pointer)
@@ -221,10 +223,10 @@ def _against(
             looked.unknown.append(unknown)
 
 
-def _repeated(manifest: Manifest, known: KnownKind, said: set[str]) -> Iterator[_Remark]:
+def _repeated(manifest: Manifest, known: KnownKind, repeated: set[str]) -> Iterator[_Remark]:
     """Items that are in a list twice, unless a rule says so of the list."""
     for violation in known.repeated(manifest.body):
-        if violation.pointer.parent not in said:
+        if violation.pointer.parent not in repeated:
             yield _violation(manifest, violation)
 
 

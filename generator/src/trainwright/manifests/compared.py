@@ -36,9 +36,11 @@ def changed(
             continue
         found = tuple(_refused(pair, since, chunks, looked, setting)) if since.with_crds else ()
         yield from found
-        said = tuple(f"{finding.pointer}/" for finding in found)
+        refused = tuple(f"{finding.pointer}/" for finding in found)
         for judgement in transitions.judge(pair.before, pair.after, setting.environment):
-            known = f"{judgement.pointer}/".startswith(said)  # a definition refuses all around it
+            known = f"{judgement.pointer}/".startswith(
+                refused
+            )  # a definition refuses all around it
             if judgement.verdict is not Verdict.IN_PLACE and not known:
                 place = _place(pair, judgement.pointer, chunks)
                 yield _becomes(judgement, pair.after, place, since.revision)
@@ -54,9 +56,9 @@ def _refused(
     after = pair.after
     for outcome in changes.judge(setting.catalog, pair.before, after):
         if isinstance(outcome, changes.Refusal):
-            said = f"{outcome.message} (compared with {since.revision})"
+            message = f"{outcome.message} (compared with {since.revision})"
             place = _place(pair, outcome.pointer, chunks)
-            finding = outcome.finding(place, said, changes.REMEDY)
+            finding = outcome.finding(place, message, changes.REMEDY)
             yield replace(finding, manifest=after.title, pointer=outcome.pointer)
         else:
             rule = UnknownKind(after.api_version, after.kind, pair.at, outcome.rule, outcome.reason)

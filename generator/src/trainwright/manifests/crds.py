@@ -119,7 +119,7 @@ def _in(data: Data) -> Iterator[tuple[str, Mapping[str, Data]]]:
 
 
 def _versions(body: Mapping[str, Data], kubernetes: str) -> Iterator[Crd]:
-    spec = _said(body["spec"])
+    spec = _without_descriptions(body["spec"])
     for version in spec["versions"]:
         if version["served"]:
             root = version.get("schema", {}).get("openAPIV3Schema")
@@ -135,15 +135,15 @@ def _versions(body: Mapping[str, Data], kubernetes: str) -> Iterator[Crd]:
             )
 
 
-def _said(value: Data) -> Data:
+def _without_descriptions(value: Data) -> Data:
     """The same without nulls, which say nothing but where they are a default or a value."""
     if isinstance(value, Mapping):
         return {
-            key: field if key in _LITERAL else _said(field)
+            key: field if key in _LITERAL else _without_descriptions(field)
             for key, field in value.items()
             if field is not None or key in _LITERAL
         }
-    return [_said(item) for item in value] if isinstance(value, list) else value
+    return [_without_descriptions(item) for item in value] if isinstance(value, list) else value
 
 
 _LITERAL = ("default", "enum", "example")

@@ -129,5 +129,7 @@ def _open_end(text: str, lines: list[str]) -> bool:
     """Whether a block scalar ends with the text: readers differ about its last line break."""
     if not text.endswith("\n") and ("|" in text or ">" in text):
         return True
-    said = (line for line in reversed(lines) if line.strip() and not line.lstrip().startswith("#"))
-    return _HEADER.search(next(said, "")) is not None
+    lines_back = (
+        line for line in reversed(lines) if line.strip() and not line.lstrip().startswith("#")
+    )
+    return _HEADER.search(next(lines_back, "")) is not None

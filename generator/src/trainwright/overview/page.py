@@ -128,7 +128,7 @@ def _timeline(found: Overview) -> Data:
     """Runs that began and ended per week, as bars; up to the newest event, whatever day it is."""
     happened = [(_monday(date), kind) for date, kind in _happened(found)]
     if not happened:
-        return {"bars": [], "width": 0, "said": "", "count": 0}
+        return {"bars": [], "width": 0, "label": "", "count": 0}
     last = max(week for week, _ in happened)
     first = max(min(week for week, _ in happened), last - timedelta(weeks=_WEEKS - 1))
     counts = Counter(one for one in happened if one[0] >= first)
@@ -138,7 +138,7 @@ def _timeline(found: Overview) -> Data:
     return {
         "bars": list(_bars(weeks, counts, highest)),
         "width": max(len(weeks), 12) * _WIDTH,
-        "said": f"{began:,} runs began between {first} and {last + timedelta(days=6)}",
+        "label": f"{began:,} runs began between {first} and {last + timedelta(days=6)}",
         "count": len(found.events),
     }
 
@@ -157,7 +157,7 @@ def _bars(
                     "x": position * _WIDTH + 1,
                     "y": round(top, 2),
                     "height": round(height, 2),
-                    "said": f"week of {week}: {count:,} {kind}",
+                    "label": f"week of {week}: {count:,} {kind}",
                 }
 
 

@@ -132,10 +132,10 @@ class _Comparison:
     @cached_property
     def changes(self) -> tuple[JobChange, ...]:
         """What happens to each job to which anything happens."""
-        return self._told.changes
+        return self._crd_verdict.changes
 
     @cached_property
-    def _told(self) -> CrdVerdict:
+    def _crd_verdict(self) -> CrdVerdict:
         """The changes, with what the definitions that were given say about them."""
         found = map(self._change, self._files)
         changes = tuple(change for change in found if change.action is not Action.UNCHANGED)
@@ -151,8 +151,8 @@ class _Comparison:
         after = self.after.after(file, now, before) if now else None
         errors = self._errors[str(file)]
         if errors or (now is not None and not now.usable):
-            said = f"errors: {errors}" if errors else "its environment has errors"
-            action, why = Action.BROKEN, f"{said}; nothing is rendered"
+            message = f"errors: {errors}" if errors else "its environment has errors"
+            action, why = Action.BROKEN, f"{message}; nothing is rendered"
         else:
             environment = self.after.environments.get(file.environment)
             action, why = actions.judge(before, after, environment)
@@ -347,7 +347,7 @@ class _Comparison:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong with the jobs that the merge touches, after severities and waivers."""
-        found = (*self.after.survey.findings, *self._settled, *self._told.findings)
+        found = (*self.after.survey.findings, *self._settled, *self._crd_verdict.findings)
         return tuple(sorted(distinct(found), key=lambda finding: finding.order))
 
     @cached_property

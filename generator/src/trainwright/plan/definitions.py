@@ -29,7 +29,7 @@ def ask(folder: Path, found: Sequence[JobChange]) -> CrdVerdict:
     """
     known, findings = crds.load(folder, kubernetes_schemas.NEWEST)
     catalog = Catalog(kubernetes_schemas.NEWEST, known)
-    told: list[Finding] = list(findings)
+    reported: list[Finding] = list(findings)
     notes: dict[tuple[str, str, str], Finding] = {}
     after: list[JobChange] = []
     for change in found:
@@ -37,13 +37,13 @@ def ask(folder: Path, found: Sequence[JobChange]) -> CrdVerdict:
         for was, now in _kept(change):
             for outcome in changes.judge(catalog, was, now):
                 if isinstance(outcome, Refusal):
-                    told.append(_finding(change, was, now, outcome))
+                    reported.append(_finding(change, was, now, outcome))
                     refused += [outcome] if outcome.sure else []
                 else:
                     note = _note(change, now, outcome.rule, outcome.reason)
                     notes.setdefault((now.kind, outcome.rule, outcome.reason), note)
         after.append(_rejected(change, refused[0]) if refused else change)
-    return CrdVerdict(tuple(after), (*told, *notes.values()))
+    return CrdVerdict(tuple(after), (*reported, *notes.values()))
 
 
 def _rejected(change: JobChange, refusal: Refusal) -> JobChange:
@@ -67,15 +67,15 @@ def _kept(change: JobChange) -> Iterator[tuple[Manifest, Manifest]]:
 
 
 def _note(change: JobChange, manifest: Manifest, rule: str, reason: str) -> Finding:
-    said = f"{manifest.kind}: not evaluated: {' '.join(rule.split())}: {reason}"
-    return dx.CEL_SKIPPED.at(Location(change.file.path), said, subject=str(change.file))
+    message = f"{manifest.kind}: not evaluated: {' '.join(rule.split())}: {reason}"
+    return dx.CEL_SKIPPED.at(Location(change.file.path), message, subject=str(change.file))
 
 
 def _finding(change: JobChange, was: Manifest, now: Manifest, refusal: Refusal) -> Finding:
     title = f"{now.kind}/{now.name}"
-    said = ": ".join(filter(None, (title, Pointer(refusal.pointer).dotted, refusal.message)))
+    message = ": ".join(filter(None, (title, Pointer(refusal.pointer).dotted, refusal.message)))
     remedy = f"Leave it as it was, or begin a new run: `trainwright rerun {change.file}`."
-    finding = refusal.finding(_authored(change, was, now, refusal.pointer), said, remedy)
+    finding = refusal.finding(_authored(change, was, now, refusal.pointer), message, remedy)
     return replace(finding, subject=str(change.file), manifest=title, pointer=refusal.pointer)
 
 

@@ -75,7 +75,7 @@ def _environment(found: EnvironmentPlan) -> Data:
 
 def _object(change: ObjectChange) -> Data:
     return {
-        "said": f"{change.object} is {change.action}",
+        "label": f"{change.object} is {change.action}",
         "environment": change.environment,
         "place": str(change.place),
     }

@@ -51,7 +51,7 @@ def render(review: Plan, style: Style) -> str:
     room -= used
     listed, used = fitting(["\n", *findings] if findings else [], room)
     room -= used
-    said, used = fitting(facts, room)
+    shown, used = fitting(facts, room)
     room -= used
     # Diffs are made one by one: of thousands only the first ones fit.
     folded: list[str] = []
@@ -64,15 +64,17 @@ def render(review: Plan, style: Style) -> str:
     left = _left(
         (len(changes) - max(0, len(table) - 1), "row", "rows of the table"),
         (len(findings) - max(0, len(listed) - 1), "finding", "findings"),
-        (len(facts) - len(said), "paragraph", "paragraphs on capacity and shared files"),
+        (len(facts) - len(shown), "paragraph", "paragraphs on capacity and shared files"),
         (len(changes) - len(folded), "diff", "diffs"),
     )
-    return "".join((head, *table, *listed, *said, *folded, left, foot))
+    return "".join((head, *table, *listed, *shown, *folded, left, foot))
 
 
 def _left(*dropped: tuple[int, str, str]) -> str:
-    said = [f"{count:,} {one if count == 1 else many}" for count, one, many in dropped if count > 0]
-    return f"\n_Left out to fit a comment: {', '.join(said)}._\n" if said else ""
+    parts = [
+        f"{count:,} {one if count == 1 else many}" for count, one, many in dropped if count > 0
+    ]
+    return f"\n_Left out to fit a comment: {', '.join(parts)}._\n" if parts else ""
 
 
 def _row(change: JobChange, style: Style) -> str:

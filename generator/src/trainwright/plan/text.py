@@ -37,7 +37,7 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
             yield ""
             yield from _change(change, style)
     yield from _objects(review)
-    findings = [finding for finding in review.findings if _said(finding)]
+    findings = [finding for finding in review.findings if _is_shown(finding)]
     if findings:
         yield ""
     for finding in findings:
@@ -73,7 +73,7 @@ def _objects(review: Plan) -> Iterator[str]:
 _ASKED = (dx.CEL.id, dx.CEL_SKIPPED.id, dx.PLACED_BY_FLAVOR.id)
 
 
-def _said(finding: Finding) -> bool:
+def _is_shown(finding: Finding) -> bool:
     """Errors, what definitions say of a change, and what is left out of what is rendered."""
     return finding.severity is Severity.ERROR or finding.rule in _ASKED
 

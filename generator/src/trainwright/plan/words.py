@@ -48,7 +48,7 @@ def verdict(review: Plan) -> str:
             parts.append(f"{environment.name} {signed(environment.asked)}")
         if environment.changes:
             short = (shortage(fit) for fit in environment.fits if fit.short)
-            parts += [f"{environment.name} {said}" for said in short]
+            parts += [f"{environment.name} {message}" for message in short]
     parts += [objects(review)] if review.objects else []
     errors = sum(finding.severity is Severity.ERROR for finding in review.findings)
     parts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
@@ -58,8 +58,8 @@ def verdict(review: Plan) -> str:
 def objects(review: Plan) -> str:
     """How many objects of one's own come to what: "objects: 1 added, 2 changed"."""
     counts = Counter(change.action for change in review.objects)
-    said = (f"{counts[key]} {key}" for key in ("added", "changed", "removed") if counts[key])
-    return f"objects: {', '.join(said)}"
+    parts = (f"{counts[key]} {key}" for key in ("added", "changed", "removed") if counts[key])
+    return f"objects: {', '.join(parts)}"
 
 
 def _counted(action: Action, number: int) -> str:
@@ -121,12 +121,12 @@ def fitting(fit: CapacityCheck) -> str:
     """Need, what there is, and how they compare."""
     need = span(Range(fit.need, fit.most))
     unknown = f" and {fit.unknown} of unknown length" if fit.unknown else ""
-    said = f"{need} of {number(fit.has)} {fit.unit}{unknown}"
+    message = f"{need} of {number(fit.has)} {fit.unit}{unknown}"
     if fit.short:
-        return f"{said}: short by {number(fit.short)}"
+        return f"{message}: short by {number(fit.short)}"
     if fit.most > fit.has:
-        return f"{said}: elastic jobs get less than they could use"
-    return f"{said}: unknown whether that fits" if fit.unknown else f"{said}: fits"
+        return f"{message}: elastic jobs get less than they could use"
+    return f"{message}: unknown whether that fits" if fit.unknown else f"{message}: fits"
 
 
 def bar(fit: CapacityCheck) -> Data:
@@ -134,7 +134,7 @@ def bar(fit: CapacityCheck) -> Data:
     whole = max(fit.has, fit.most, fit.need) or 1
     return {
         "what": fit.what,
-        "said": fitting(fit),
+        "label": fitting(fit),
         "tone": "danger" if fit.short else "",
         "need": round(100 * fit.need / whole, 2),
         "most": round(100 * fit.most / whole, 2),

@@ -83,8 +83,8 @@ def alone(container: Container) -> str:
 def addresses(container: Container) -> list[str]:
     """Where the ranks of a container are told to meet, as far as it is written out."""
     given = options(container)
-    told = [given.get(name, "") for name in ("master-addr", "rdzv-endpoint")]
-    return [a for a in (*told, *map(container.variables.get, _ADDRESSES)) if a]
+    addresses_given = [given.get(name, "") for name in ("master-addr", "rdzv-endpoint")]
+    return [a for a in (*addresses_given, *map(container.variables.get, _ADDRESSES)) if a]
 
 
 def trains_together(template: PodTemplate) -> bool:

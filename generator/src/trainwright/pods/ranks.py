@@ -36,16 +36,16 @@ def predict(pods: tuple[Pod, ...]) -> tuple[Process, ...]:
 def _of_pod(pod: Pod, pods: int) -> tuple[Process, ...]:
     if pod.agent:
         return tuple(
-            _told(pod, {variable.name: variable.value for variable in variables}, pod.index)
+            _process(pod, {variable.name: variable.value for variable in variables}, pod.index)
             for variables in pod.agent
         )
     command = commands.parse(pod.argv)
     if command.launcher == "none":
-        return (_told(pod, dict(pod.env), None),)
+        return (_process(pod, dict(pod.env), None),)
     return _launched(pod, command, pods)
 
 
-def _told(pod: Pod, env: Mapping[str, str], node_rank: int | None) -> Process:
+def _process(pod: Pod, env: Mapping[str, str], node_rank: int | None) -> Process:
     """A process that reads its place from its env and starts no others."""
     return Process(
         pod=pod.name,

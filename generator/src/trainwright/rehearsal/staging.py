@@ -158,7 +158,7 @@ class _Staged:
         self._names = names
         self._volumes = volumes
         self._machine = machine
-        self._said: list[str] = []
+        self._notes: list[str] = []
         argv, self._env = pod.resolve(machine.given)
         if not argv:
             raise RehearsalError(
@@ -251,7 +251,7 @@ class _Staged:
         for candidate in self._candidates(script):
             if candidate.is_file():
                 if str(candidate) != script:
-                    self._said.append(f"code: {script} of the image is {candidate}")
+                    self._notes.append(f"code: {script} of the image is {candidate}")
                 return str(candidate)
         raise RehearsalError(self._missing(script))
 
@@ -305,7 +305,7 @@ class _Staged:
         pod = self._pod
         if pod.image:
             yield f"image: {pod.image} is not used, but {self._machine.python}"
-        yield from self._said
+        yield from self._notes
         yield from self._not_run()
         if pod.agent:
             yield "agent: the Lattice agent is not installed; its part is done here, once"

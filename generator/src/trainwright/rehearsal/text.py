@@ -58,8 +58,8 @@ def _ranks(processes: list[Process]) -> str:
         return "none: it trains nothing"
     known = [process.rank for process in processes if process.rank is not None]
     if len(known) < len(processes):
-        told = processes[0].world_size is not None
-        return f"{len(processes)} of the rendezvous" if told else "not told"
+        knows_world = processes[0].world_size is not None
+        return f"{len(processes)} of the rendezvous" if knows_world else "not told"
     return str(known[0]) if len(known) == 1 else f"{known[0]}-{known[-1]}"
 
 
@@ -88,14 +88,14 @@ def _restarts(restart: Restart) -> str:
 
 def conclusion(rehearsal: Rehearsal, outcome: Outcome, comparison: Comparison) -> str:
     """How it ended; the last line says with which code."""
-    lines = [f"\n{_said(comparison)}", *(f"  {line}" for line in comparison.differences)]
+    lines = [f"\n{_match(comparison)}", *(f"  {line}" for line in comparison.differences)]
     if not outcome.succeeded:
         ended = (f"{pod} {code}" for pod, code in outcome.codes.items())
         lines.append(f"exit codes, in the order in which pods ended: {', '.join(ended)}")
     return "\n".join((*lines, f"trainwright: {_verdict(rehearsal, outcome, comparison)}")) + "\n"
 
 
-def _said(comparison: Comparison) -> str:
+def _match(comparison: Comparison) -> str:
     if not comparison.reported:
         return f"ranks: {comparison.foreseen} foreseen, not reported by what was started"
     how = "not as foreseen" if comparison.differences else "all as foreseen"

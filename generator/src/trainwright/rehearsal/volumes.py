@@ -127,18 +127,18 @@ class Volumes:
 
     def notes(self) -> Iterator[str]:
         """Which folder stands for which path; code that spells such a path will not find it."""
-        said: dict[str, None] = {}
+        lines: dict[str, None] = {}
         for pod in self._pods:
             for mount in _mounts(pod):
                 if mount.volume in self._stand_ins:
-                    said[f"code: {mount.path} is {self._stand_ins[mount.volume]}"] = None
+                    lines[f"code: {mount.path} is {self._stand_ins[mount.volume]}"] = None
                     continue
                 own = "/<pod>" if "emptyDir" in mount.source else ""
                 here = f"{self._base / mount.volume}{own}"
                 what = "file" if self._is_file(mount) else "volume"
                 here = str(self._local(pod, mount)) if what == "file" else here
-                said[f"{what}: {mount.path} is {here} in argv and env, {_was(mount)}"] = None
-        yield from said
+                lines[f"{what}: {mount.path} is {here} in argv and env, {_was(mount)}"] = None
+        yield from lines
 
 
 def _any(paths: Mapping[str, Path]) -> str:

@@ -364,15 +364,15 @@ def _check(
 def _found(
     manifests: Sequence[Manifest], spec: Layered, job: Job, environment: Environment
 ) -> Iterator[tuple[Manifest, Finding]]:
-    said = set()  # masters, workers and what is beside them are rendered from the same line
+    reported = set()  # masters, workers and what is beside them are rendered from the same line
     for manifest in manifests:
         for finding in _against_schema(manifest, spec, environment):
             yield manifest, finding
         subject = subject_of(manifest, environment, job, manifests)
         for rule, hit in rules.run(subject):
             at = _in_container(hit, manifests, spec)
-            if (rule.id, at or hit.spec, hit.message) not in said:
-                said.add((rule.id, at or hit.spec, hit.message))
+            if (rule.id, at or hit.spec, hit.message) not in reported:
+                reported.add((rule.id, at or hit.spec, hit.message))
                 yield manifest, _finding(rule, hit, manifest, spec, at)
 
 
@@ -439,5 +439,5 @@ def _overridden(spec: Layered, pointer: Pointer) -> Iterator[Related]:
     written = list(spec.history(pointer))
     for index, (layer, value) in enumerate(written[:_MAX_OVERRIDDEN]):
         if index and layer.label != BUILT_IN:
-            said = f"{layer.label} sets {pointer.dotted}: {schema_errors.show(value)}"
-            yield Related("overrides", said, layer.place(pointer))
+            message = f"{layer.label} sets {pointer.dotted}: {schema_errors.show(value)}"
+            yield Related("overrides", message, layer.place(pointer))

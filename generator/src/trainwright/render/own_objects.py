@@ -116,8 +116,8 @@ def _of_schema(one: OwnObject, version: str) -> Iterator[Finding]:
             when = kubernetes_schemas.when_kind(api_version, kind, version)
             message = f"Kubernetes {version} has no {kind} of {api_version}"
             remedy = "Write an apiVersion that it serves."
-            said = f"{message}: {when}" if when else message
-            yield dx.RENDERED_SCHEMA.at(_at(one, Pointer("/apiVersion")), said, remedy=remedy)
+            text = f"{message}: {when}" if when else message
+            yield dx.RENDERED_SCHEMA.at(_at(one, Pointer("/apiVersion")), text, remedy=remedy)
         return
     repeated = ListMaps(known.root, version).repeated(manifest.body)
     for violation in (*known.explain(manifest.body), *repeated):

@@ -61,11 +61,11 @@ class Patched:
                 overruled.append(at)
                 yield dx.PATCH_OVERRULES.at(self.spec.origin(at), message, remedy=remedy, path=at)
             yield from self._not_allowed(old, new)
-        for at, said in _fields(self.job.pod_patch, self._container):
+        for at, name in _fields(self.job.pod_patch, self._container):
             if any(error.within(at) for error in overruled):
                 continue
-            message = f"{at.dotted} sets what {said} is for"
-            remedy = f"Write it under {said}."
+            message = f"{at.dotted} sets what {name} is for"
+            remedy = f"Write it under {name}."
             yield dx.PATCH_OF_FIELD.at(self.spec.key_origin(at), message, remedy=remedy, path=at)
 
     def at(self, manifest: Manifest, pointer: str) -> Pointer:

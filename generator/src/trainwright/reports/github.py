@@ -35,9 +35,9 @@ def _annotation(finding: Finding) -> str:
         "col": str(place.column),
         "title": f"{finding.rule} {finding.subject}".strip(),
     }
-    said = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    attributes = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
     text = f"{finding.message}. {finding.effect} {finding.remedy}".replace("  ", " ")
-    return f"::{_COMMANDS[finding.severity]} {said}::{_data(text)}"
+    return f"::{_COMMANDS[finding.severity]} {attributes}::{_data(text)}"
 
 
 def _data(text: str) -> str:

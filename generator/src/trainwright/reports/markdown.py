@@ -39,10 +39,10 @@ def _details(report: Report, finding: Finding) -> str:
     lines = [f"{r.label}: {r.text} {r.place or ''}".rstrip() for r in finding.related]
     lines += [f"effect: {finding.effect}"] if finding.effect else []
     lines += [f"help: {finding.remedy}"]
-    said = "".join(f"- {cell(text)}\n" for text in lines)
+    items = "".join(f"- {cell(text)}\n" for text in lines)
     source = f"\n<pre>{html(line.strip()[:200])}</pre>\n" if line else ""
     summary = f"{finding.rule} {html(finding.subject or finding.place.file)}"
-    return f"\n<details><summary>{summary}</summary>\n{source}\n{said}\n</details>\n"
+    return f"\n<details><summary>{summary}</summary>\n{source}\n{items}\n</details>\n"
 
 
 FORMAT = Format("markdown", "for pull requests: a verdict, a table, folded details", render)

@@ -49,8 +49,10 @@ class Report:
         """One line: "2 errors, 1 warning in 3 jobs", or that all is well."""
         jobs = f"{len(self.checked)} {self.noun}{'' if len(self.checked) == 1 else 's'}"
         counts = [(self.count(severity), severity.value) for severity in WEIGHT]
-        said = [f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts if number]
-        return f"{', '.join(said) or 'no findings'} in {jobs}"
+        parts = [
+            f"{number} {word}{'' if number == 1 else 's'}" for number, word in counts if number
+        ]
+        return f"{', '.join(parts) or 'no findings'} in {jobs}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -243,12 +243,12 @@ def _g07(subject: Subject) -> Iterator[Hit]:
     if subject.environment.gitops.engine == "flux" or _NEEDED.isdisjoint(subject.around.by_kind):
         return  # which Kustomization of Flux applies what is not in the objects
     own = _wave(subject.manifest)
-    said = set()
+    reported = set()
     for kind, name, pointer in _needed(subject):
         needed = subject.around.named(kind, name, subject.manifest.namespace) if name else None
-        if needed is None or (kind, name) in said:
+        if needed is None or (kind, name) in reported:
             continue
-        said.add((kind, name))
+        reported.add((kind, name))
         wave = _wave(needed)
         if wave > own or (wave == own and kind in _AFTER_ITSELF):
             yield Hit(pointer, f"{kind}/{name} is in wave {wave}, the job that needs it in {own}")

@@ -36,8 +36,8 @@ def _mismatch(container: Container, launcher: str, pods: int) -> str:
     nodes = str(len(known)) if known else given.get("nnodes", "")
     world = given.get("num-processes", "")
     if not nodes:
-        told = pods < 2 or any(name in given for name in _ELSEWHERE)
-        return "" if told else f"{pods} pods start {launcher}, and none knows of the others"
+        complete = pods < 2 or any(name in given for name in _ELSEWHERE)
+        return "" if complete else f"{pods} pods start {launcher}, and none knows of the others"
     if not nodes.isdigit():
         return ""
     if int(nodes) != pods and "hostfile" not in given:

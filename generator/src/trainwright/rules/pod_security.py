@@ -231,8 +231,8 @@ def _profiles(pod: _Pod, field: str, what: str) -> Iterator[Hit]:
     for context in (pod.own, *pod.contexts):
         profile = context.body.get(field)
         if isinstance(profile, dict) and profile.get("type") not in _PROFILES:
-            said = profile.get("type") or "without a type"
-            yield Hit(f"{context.pointer}/{field}", pod.refused(f"{what} {said}"))
+            message = profile.get("type") or "without a type"
+            yield Hit(f"{context.pointer}/{field}", pod.refused(f"{what} {message}"))
 
 
 def _annotation(pod: _Pod, key: str, what: str) -> Hit:
@@ -278,8 +278,8 @@ def _selinux(pod: _Pod) -> Iterator[Hit]:
         if text(options.get("type")) not in allowed:
             refused.append("type")
         for field in refused:
-            said = f"the SELinux {field} {options[field]}"
-            yield Hit(f"{context.pointer}/seLinuxOptions/{field}", pod.refused(said))
+            message = f"the SELinux {field} {options[field]}"
+            yield Hit(f"{context.pointer}/seLinuxOptions/{field}", pod.refused(message))
 
 
 _SYSCTLS = {

@@ -31,8 +31,8 @@ def _d10(subject: Subject) -> Iterator[Hit]:
         yield from _in_files(subject)
     yield from _in_metadata(subject)
     for container in subject.containers:
-        told = [text(entry.get(key)) for entry in container.env for key in ("name", "value")]
-        if suspicious("\n".join((*told, *container.command_line))):
+        texts = [text(entry.get(key)) for entry in container.env for key in ("name", "value")]
+        if suspicious("\n".join((*texts, *container.command_line))):
             yield from _in_variables(subject, container)
             yield from _in_words(subject, container.command_line, container.pointer)
 
@@ -61,9 +61,9 @@ def _in_metadata(subject: Subject) -> Iterator[Hit]:
             for key, value in mapping(holder.get(field)).items():
                 found = kind(text(value))
                 if found or _given_away(subject, str(key), text(value)):
-                    said = f"the {what} {key} holds {f'a {found}' if found else _BY_NAME}"
+                    message = f"the {what} {key} holds {f'a {found}' if found else _BY_NAME}"
                     pointer = Pointer(f"{above}/{field}") / str(key)
-                    yield Hit(pointer, said, spec=Pointer.of(field, key))
+                    yield Hit(pointer, message, spec=Pointer.of(field, key))
 
 
 def _given_away(subject: Subject, name: str, value: str) -> bool:

@@ -232,5 +232,5 @@ def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mappin
 def _stated(sources: Sources, pointer: Pointer) -> Location:
     """The line of environment.yaml that says so, or else that of defaults.yaml."""
     shared = [layer.document for layer in sources.spec.layers if layer.label == "defaults"]
-    said = (d for d in (sources.document, *shared) if pointer in d.places)
-    return next(said, sources.document).place(pointer)
+    writers = (d for d in (sources.document, *shared) if pointer in d.places)
+    return next(writers, sources.document).place(pointer)

@@ -80,9 +80,13 @@ def says_the_same(one: Spec, other: Spec) -> bool:
 
 def digest(own: Spec, run: int) -> str:
     """SHA-256, in hex, of what the job's own file says of a run, and of the run's number."""
-    said = {key: value for key, value in recorded(own).items() if key not in IN_PLACE}
-    data: dict[str, Data] = {"job": said, "run": run}
-    order = {key: list(said[key]) for key in ORDERED & said.keys() if _has_order((key,), said[key])}
+    written = {key: value for key, value in recorded(own).items() if key not in IN_PLACE}
+    data: dict[str, Data] = {"job": written, "run": run}
+    order = {
+        key: list(written[key])
+        for key in ORDERED & written.keys()
+        if _has_order((key,), written[key])
+    }
     if order:
         data["order"] = order
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))

@@ -292,8 +292,8 @@ def _says(file: str, raw: bytes, wanted: Data) -> bool:
     document = yamlio.parse(file, raw)
     if not isinstance(document, Document):
         return False
-    said, meant = (json.dumps(data, sort_keys=True) for data in (document.data, wanted))
-    return said == meant
+    present, meant = (json.dumps(data, sort_keys=True) for data in (document.data, wanted))
+    return present == meant
 
 
 def _with(data: Data, path: tuple[str, ...], value: Data) -> Data:

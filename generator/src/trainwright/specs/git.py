@@ -82,8 +82,8 @@ class Repository:
                 end_group(process)
                 raise
         if process.returncode:
-            said = complaint.decode(errors="replace").strip() or f"exit {process.returncode}"
-            raise GitError(f"git {arguments[0]}: {said}")
+            message = complaint.decode(errors="replace").strip() or f"exit {process.returncode}"
+            raise GitError(f"git {arguments[0]}: {message}")
         return out
 
     def line(self, *arguments: str, extra: Mapping[str, str] | None = None) -> str:

@@ -62,8 +62,8 @@ def ask(repository: str, tag: str, *, plain_http: bool) -> str:
         from oras.container import Container
         from oras.provider import Registry
     except ImportError as error:
-        said = "asking a registry needs oras: pip install 'trainwright[registry]'"
-        raise ImageError(f"{said}; --digest and --from-lock do without") from error
+        message = "asking a registry needs oras: pip install 'trainwright[registry]'"
+        raise ImageError(f"{message}; --digest and --from-lock do without") from error
     import requests
 
     logging.getLogger("oras.logger").disabled = True  # errors below say it once

@@ -89,11 +89,11 @@ def _same(node: _Node, data: Sequence[Data], path: _Path) -> list[Violation]:
         return []
     found, seen = [], dict[str, int]()
     for index, item in enumerate(data):
-        said = _keys(item, node) if node.sort == "map" else json.dumps(item, default=str)
-        first = seen.setdefault(said, index)
-        if said and first != index:
+        key = _keys(item, node) if node.sort == "map" else json.dumps(item, default=str)
+        first = seen.setdefault(key, index)
+        if key and first != index:
             at = Pointer.of(*path, index)
-            message = f"{at.dotted} repeats item {first} of the list: {said}"
+            message = f"{at.dotted} repeats item {first} of the list: {key}"
             found.append(Violation(at, message, _REMEDY))
     return found
 

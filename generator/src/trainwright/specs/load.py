@@ -559,8 +559,8 @@ def one_job(tree: Tree, name: str) -> Layered:
     found = discover(tree).jobs
     file = next((job for jobs in found.values() for job in jobs if str(job) == name), None)
     if file is None:
-        said = f'"{name}" is an environment' if name in found else f'there is no job "{name}"'
-        raise SelectionError(f"{said}; name one of its jobs, see `trainwright list jobs`")
+        message = f'"{name}" is an environment' if name in found else f'there is no job "{name}"'
+        raise SelectionError(f"{message}; name one of its jobs, see `trainwright list jobs`")
     reader = Reader(tree)
     environment = reader.environment(file.environment)
     findings: list[Finding] = list(environment.findings)

@@ -196,7 +196,7 @@ def unused(
     A value that several environments write alike is reported in the first of them.
     """
     found = {}
-    said: set[tuple[str, str, str]] = set()
+    reported: set[tuple[str, str, str]] = set()
     known: dict[str, tuple[tuple[Pointer, int], ...]] = {}  # most layers are of all environments
     for name in parts:
         for part in parts[name]:
@@ -212,9 +212,11 @@ def unused(
         found[name] = tuple(
             _shadowed_everywhere(document, root, pointer, times, name)
             for document, root, pointer, times in idle
-            if _written(document, root + pointer, name) not in said
+            if _written(document, root + pointer, name) not in reported
         )
-        said |= {_written(document, root + pointer, name) for document, root, pointer, _ in idle}
+        reported |= {
+            _written(document, root + pointer, name) for document, root, pointer, _ in idle
+        }
     return found
 
 
@@ -264,8 +266,8 @@ def _same(value: Data, inherited: Data) -> bool:
 
 def _from(one: _Written) -> tuple[Related, ...]:
     assert one.source is not None
-    said = f"{one.source.label} sets {one.pointer.dotted}"
-    return (Related("from", said, one.source.place(one.pointer)),)
+    message = f"{one.source.label} sets {one.pointer.dotted}"
+    return (Related("from", message, one.source.place(one.pointer)),)
 
 
 def _equal(one: _Written) -> Finding:

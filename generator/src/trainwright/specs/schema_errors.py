@@ -47,7 +47,7 @@ class _Failure:
     wanted: Any
     schema: Mapping[str, Data]
     instance: Data
-    said: str  # the validator's own words
+    message: str  # the validator's own words
     names: bool = False  # whether the value is the key of something
     branches: tuple[_Failure, ...] = ()
 
@@ -135,7 +135,7 @@ def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failur
         wanted=schema.get(keyword),
         schema=schema,
         instance=instance,
-        said=at.message,
+        message=at.message,
         names=inner is not None,
         branches=tuple(_failure(each, look) for failed in branches for each in failed),
     )
@@ -318,7 +318,7 @@ def _const(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _other(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
-    message = f"{_name(pointer)}: {credentials.redact(failure.said)[:200]}"
+    message = f"{_name(pointer)}: {credentials.redact(failure.message)[:200]}"
     yield Violation(pointer, message, _described(failure.schema) or "Correct the value.")
 
 

@@ -23,7 +23,7 @@ _CLOSED_BY = {"{": "}", "[": "]"}
 class Explanation:
     """What is wrong at which place, and what to write instead."""
 
-    said: str
+    message: str
     at: Place
     remedy: str
 
@@ -86,8 +86,8 @@ def _conflict(fault: Fault) -> Explanation | None:
     around = (fault.since or fault.at, fault.at)
     for number in sorted({place[0] for place in around}):
         if _CONFLICT.match(fault.line(number)):
-            said = "a merge conflict was left here"
-            return Explanation(said, (number, 0), "Keep one side and delete the marker lines.")
+            message = "a merge conflict was left here"
+            return Explanation(message, (number, 0), "Keep one side and delete the marker lines.")
     return None
 
 
@@ -124,9 +124,9 @@ def _dash(fault: Fault) -> Explanation | None:
     if "expected ':'" not in fault.problem or not found:
         return None
     word = _pair("", found[1], "")
-    said = f'"-{word}" has no space behind its dash'
+    message = f'"-{word}" has no space behind its dash'
     at = (number, len(line) - len(line.lstrip()))
-    return Explanation(said, at, f"Write `- {word}`.")
+    return Explanation(message, at, f"Write `- {word}`.")
 
 
 def _colon(fault: Fault) -> Explanation | None:
@@ -137,8 +137,8 @@ def _colon(fault: Fault) -> Explanation | None:
     if not found:
         return None
     key, value = found[1], found[2] or ""
-    said = f'"{_pair(key, value, " ").rstrip()}" has no colon behind its key'
-    return Explanation(said, fault.since, f"Write `{_pair(key, value).rstrip()}`.")
+    message = f'"{_pair(key, value, " ").rstrip()}" has no colon behind its key'
+    return Explanation(message, fault.since, f"Write `{_pair(key, value).rstrip()}`.")
 
 
 def _bracket(fault: Fault) -> Explanation | None:
@@ -152,8 +152,8 @@ def _bracket(fault: Fault) -> Explanation | None:
     closed = _CLOSED_BY[opened]
     found = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
     stop = f'"{found}"' if found in ("]", "}") else fault.name(fault.at)
-    said = f'"{opened}" is not closed before {stop}; {fault.problem}'
-    return Explanation(said, fault.since, f"Write `{closed}` where it ends, or a missing comma.")
+    message = f'"{opened}" is not closed before {stop}; {fault.problem}'
+    return Explanation(message, fault.since, f"Write `{closed}` where it ends, or a missing comma.")
 
 
 def _quote(fault: Fault) -> Explanation | None:
@@ -172,17 +172,17 @@ def _quote(fault: Fault) -> Explanation | None:
     for number in range(fault.at[0] - 1, max(fault.at[0] - 20, -1), -1):
         if fault.line(number).count(quote) % 2 and left.count(quote) % 2:
             at = (number, fault.line(number).rindex(quote))
-            said = f"the quote {quote} is not closed on its line, but by the one of "
+            message = f"the quote {quote} is not closed on its line, but by the one of "
             return Explanation(
-                f"{said}{fault.name((fault.at[0], len(left) - 1))}",
+                f"{message}{fault.name((fault.at[0], len(left) - 1))}",
                 at,
                 f"Write {quote} where the text ends.",
             )
-    said = f"text follows a string that {quote} has closed"
+    message = f"text follows a string that {quote} has closed"
     remedy = f"Quote the whole value, and write {quote} inside it twice."
     if quote == '"':
         remedy = 'Quote the whole value, and write " inside it as \\".'
-    return Explanation(said, fault.at, remedy)
+    return Explanation(message, fault.at, remedy)
 
 
 def _surplus(fault: Fault) -> Explanation | None:
@@ -201,29 +201,31 @@ def _indent(fault: Fault) -> Explanation | None:
     if "mapping values" in fault.problem:
         if line[: fault.at[1]].count(": ") or own <= other or not _KEY_AND_VALUE.fullmatch(above):
             return None
-        said = f"this line is indented by {own} spaces, below a line of {other} that has its value"
+        message = (
+            f"this line is indented by {own} spaces, below a line of {other} that has its value"
+        )
         remedy = f"Indent it by {other}, or move the value of line {_number(fault)} out of the way."
-        return Explanation(said, at, remedy)
+        return Explanation(message, at, remedy)
     if not re.search("expected key|expected '-'", fault.problem) or not fault.starts_line:
         return None
     if "expected '-'" in fault.problem and fault.since and own == fault.since[1]:
-        said = "a key is here, among the items of the list that begins on "
+        message = "a key is here, among the items of the list that begins on "
         remedy = "Begin the item with `- `, or indent the key as the key of the list is."
-        return Explanation(f"{said}line {fault.above + fault.since[0] + 1}", at, remedy)
+        return Explanation(f"{message}line {fault.above + fault.since[0] + 1}", at, remedy)
     levels = sorted(_levels(fault, own))
     if own in levels:
         return _item(fault, at)
-    said = f"this line is indented by {own} spaces, which no line above it is"
-    return Explanation(said, at, f"Indent it by {' or '.join(map(str, levels)) or '0'}.")
+    message = f"this line is indented by {own} spaces, which no line above it is"
+    return Explanation(message, at, f"Indent it by {' or '.join(map(str, levels)) or '0'}.")
 
 
 def _item(fault: Fault, at: Place) -> Explanation | None:
     """An item of a list where a key of a mapping is expected."""
     if not re.match("- |-$", fault.line(at[0])[at[1] :]) or fault.since is None:
         return None
-    said = "an item of a list is here, among the keys of the mapping that begins on "
+    message = "an item of a list is here, among the keys of the mapping that begins on "
     remedy = "Move it below the key of its list, or remove the dash."
-    return Explanation(f"{said}line {fault.above + fault.since[0] + 1}", at, remedy)
+    return Explanation(f"{message}line {fault.above + fault.since[0] + 1}", at, remedy)
 
 
 def _number(fault: Fault) -> int:
@@ -250,26 +252,26 @@ def _second_colon(fault: Fault) -> Explanation | None:
     key, colon, value = line.partition(": ")
     if "mapping values" not in fault.problem or not colon or len(key) >= fault.at[1]:
         return None
-    said = f"the value has a colon and a space in it; {fault.problem}"
+    message = f"the value has a colon and a space in it; {fault.problem}"
     name, text = key.strip().removeprefix("- "), value.strip().replace("'", "''")
     written = _pair(name, text).removeprefix(f"{name}: ")
-    return Explanation(said, fault.at, f"Quote it: `{name}: '{written}'`.")
+    return Explanation(message, fault.at, f"Quote it: `{name}: '{written}'`.")
 
 
 def _indicator(fault: Fault) -> Explanation | None:
     found = fault.line(fault.at[0])[fault.at[1] : fault.at[1] + 1]
     if "cannot start any token" not in fault.problem or not found.strip():
         return None
-    said = f"a value cannot begin with {found} unless it is quoted"
-    return Explanation(said, fault.at, "Put the value into quotes.")
+    message = f"a value cannot begin with {found} unless it is quoted"
+    return Explanation(message, fault.at, "Put the value into quotes.")
 
 
 def _escape(fault: Fault) -> Explanation | None:
     if "unknown escape" not in fault.problem:
         return None
-    said = f"a backslash between double quotes begins an escape; {fault.problem}"
+    message = f"a backslash between double quotes begins an escape; {fault.problem}"
     remedy = "Use single quotes, between which a backslash is itself, or write two."
-    return Explanation(said, fault.at, remedy)
+    return Explanation(message, fault.at, remedy)
 
 
 _READINGS: tuple[Callable[[Fault], Explanation | None], ...] = (

@@ -449,7 +449,7 @@ def _syntax_finding(file: str, error: yaml.MarkedYAMLError, raw: bytes, above: i
         )
         if found := explain(fault):
             place = Location(file, above + found.at[0] + 1, found.at[1] + 1)
-            return kind.at(place, found.said, remedy=found.remedy)
+            return kind.at(place, found.message, remedy=found.remedy)
     aliased = "undefined alias" in problem or "anchor" in problem
     remedy = "Anchors live within one file; use `extends` to share between files."
     return kind.at(place, problem, remedy=remedy if aliased else "")

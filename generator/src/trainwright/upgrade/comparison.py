@@ -178,8 +178,8 @@ def _findings(before: Iterable[Reported], after: Iterable[Reported]) -> list[Fin
 
 def _paired(old: list[Reported], new: list[Reported]) -> Iterator[FindingChange]:
     """Changes among findings of one rule at one place: those of the same words belong together."""
-    said = {finding.message for finding in new}
-    old = sorted(old, key=lambda finding: (finding.message not in said, finding.message))
+    new_messages = {finding.message for finding in new}
+    old = sorted(old, key=lambda finding: (finding.message not in new_messages, finding.message))
     words = [finding.message for finding in old]
     new = sorted(
         new,

@@ -41,11 +41,11 @@ def runs(upgrade: Upgrade) -> str:
         (len(found.started), "would start anew", "would start anew"),
         (len(found.pending), "has edits to render first", "have edits to render first"),
     )
-    said = [f"{n:,} {one if n == 1 else many}" for n, one, many in counted if n]
+    parts = [f"{n:,} {one if n == 1 else many}" for n, one, many in counted if n]
     if len(found.kept) == found.count > 1:
         return f"all {found.count:,} stay as they are"
-    said += [f"those of {name} could not be rendered" for name in sorted(found.refused)]
-    return ", ".join(said) or "there are none"
+    parts += [f"those of {name} could not be rendered" for name in sorted(found.refused)]
+    return ", ".join(parts) or "there are none"
 
 
 def touched(upgrade: Upgrade) -> Iterator[tuple[str, Sequence[str]]]:
@@ -71,15 +71,15 @@ def next_runs(upgrade: Upgrade) -> str:
         (len(upgrade.dropped), f"{len(upgrade.dropped):,} rendered only by {upgrade.before}"),
         (len(upgrade.gained), f"{len(upgrade.gained):,} rendered only by {upgrade.after}"),
     )
-    return ", ".join(said for count, said in counted if count) or "there are none"
+    return ", ".join(parts for count, parts in counted if count) or "there are none"
 
 
 def findings(upgrade: Upgrade) -> str:
     """One line about findings."""
     kinds = [change.kind for change in upgrade.findings]
     words = (("new", "new"), ("changed", "of another severity"), ("gone", "gone"))
-    said = [f"{kinds.count(kind):,} {word}" for kind, word in words if kind in kinds]
-    return ", ".join(said) or "no difference"
+    parts = [f"{kinds.count(kind):,} {word}" for kind, word in words if kind in kinds]
+    return ", ".join(parts) or "no difference"
 
 
 def severity(change: FindingChange) -> str:

@@ -38,8 +38,8 @@ def render(upgrade: Upgrade, style: Style) -> str:
 def _finding(change: FindingChange) -> str:
     finding = change.finding
     icon = "✅" if change.kind == "gone" else ICONS[finding.severity.value]
-    said = cell(f"{change.kind} {words.severity(change)} {finding.rule} {finding.place}")
-    return f"- {icon} {said}: {cell(finding.message)}\n"
+    text = cell(f"{change.kind} {words.severity(change)} {finding.rule} {finding.place}")
+    return f"- {icon} {text}: {cell(finding.message)}\n"
 
 
 def _details(difference: Difference) -> str:

@@ -36,13 +36,13 @@ def upgrade(root: Path, patterns: tuple[str, ...], options: UpgradeOptions) -> U
     jobs = {str(job) for selection in selected for job in selection.jobs}
     environments = tuple(selection.environment for selection in selected)
     with _scratch() as scratch:
-        told = staging.environment(scratch, options.today)
+        environ = staging.environment(scratch, options.today)
         old = (
-            versions.find(options.before, told, scratch)
+            versions.find(options.before, environ, scratch)
             if options.before
-            else versions.running(told, scratch)
+            else versions.running(environ, scratch)
         )
-        new = versions.find(options.after, told, scratch) if options.after else old
+        new = versions.find(options.after, environ, scratch) if options.after else old
         other = helm.OtherChart(options.chart) if options.chart else None
         present = staging.rendered_sums(root, environments)
         before = staging.outcome(old, root, selected, scratch / "before")

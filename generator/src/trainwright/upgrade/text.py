@@ -47,8 +47,8 @@ def _lines(upgrade: Upgrade, style: Style) -> Iterator[str]:
 
 def _named(jobs: Sequence[str]) -> str:
     more = len(jobs) - _SHOWN
-    said = ", ".join(jobs[:_SHOWN])
-    return visible(f"{said} and {more:,} more" if more > 0 else said)
+    names = ", ".join(jobs[:_SHOWN])
+    return visible(f"{names} and {more:,} more" if more > 0 else names)
 
 
 def _finding(change: FindingChange, style: Style) -> str:

@@ -65,17 +65,19 @@ class Installed:
                 out, complaint = process.communicate(timeout=timeout)
             except subprocess.TimeoutExpired as error:
                 end_group(process)
-                raise UpgradeError(f"{self._said(arguments)}: no end in {timeout:g} s") from error
+                raise UpgradeError(
+                    f"{self._command_line(arguments)}: no end in {timeout:g} s"
+                ) from error
             except BaseException:  # Ctrl-C reaches this process alone
                 end_group(process)
                 raise
         done = CommandResult(process.returncode, out.decode(errors="replace"), _excerpt(complaint))
         if done.code not in (0, 1):
-            said = done.complaint or "nothing was printed"
-            raise UpgradeError(f"{self._said(arguments)}: exit {done.code}: {said}")
+            message = done.complaint or "nothing was printed"
+            raise UpgradeError(f"{self._command_line(arguments)}: exit {done.code}: {message}")
         return done
 
-    def _said(self, arguments: tuple[str, ...]) -> str:
+    def _command_line(self, arguments: tuple[str, ...]) -> str:
         name = f"trainwright {self.version}" if self.version else " ".join(self.command)
         return f"{name} {arguments[0]}"
 
@@ -153,8 +155,8 @@ def _asked(found: Installed, name: str, scratch: Path) -> Installed:
         done = found.run(scratch, "version", timeout=_ASKED)
     except UpgradeError as error:
         raise UpgradeError(f"{name} does not run Trainwright: {error}") from error
-    said = _VERSION.search(done.out)
-    if done.code or not said:
+    match = _VERSION.search(done.out)
+    if done.code or not match:
         detail = done.complaint or done.out.strip()[:200] or "nothing was printed"
         raise UpgradeError(f"{name} does not run Trainwright: {detail}")
-    return Installed(found.command, said["version"], found.environment)
+    return Installed(found.command, match["version"], found.environment)

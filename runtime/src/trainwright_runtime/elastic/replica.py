@@ -102,7 +102,7 @@ class Replica:
         """Raises Unreachable when there is no coordinator for longer than the address says."""
         timeouts = self._address.timeouts
         began = answered = time.monotonic()
-        told = False
+        reported = False
         self._session.doing = WAITING
         while True:
             try:
@@ -120,10 +120,10 @@ class Replica:
                         f"no quorum at coordinator {self._address.coordinator} within "
                         f"{timeouts.coordinator:g} s: {_first_line(error)}"
                     ) from None
-                if not told:
+                if not reported:
                     late = f", waiting for {self._session.late}" if self._session.late else ""
                     log.warning("no quorum yet%s, asking on: %s", late, _first_line(error))
-                    told = True
+                    reported = True
                 self._disconnect()
             self._pause(patient=patient)
 

@@ -123,11 +123,11 @@ class Session:
             lines = self._lines or self._connect()
             now = time.monotonic()
             sure = now - self._heard < self._silence
-            said = {"do": do, "worker": self._worker, "phase": self.phase, "sure": sure, **more}
-            said["lineage"], said["doing"] = "", self.doing
+            request = {"do": do, "worker": self._worker, "phase": self.phase, "sure": sure, **more}
+            request["lineage"], request["doing"] = "", self.doing
             if self.phase not in (Phase.NEW, Phase.STALE):
-                said["lineage"] = self.lineage
-            lines.write(said)
+                request["lineage"] = self.lineage
+            lines.write(request)
             reply: dict[str, str] = lines.read()
         except (OSError, ValueError):
             self._disconnect()

@@ -43,9 +43,9 @@ class PublishOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """What became of one branch: `commit` is empty when none was made. `said` tells what or why."""
+    """The result for one branch: `commit` is empty when none was made, `message` says why."""
 
     branch: str
     environments: tuple[str, ...]
     commit: str = ""
-    said: str
+    message: str

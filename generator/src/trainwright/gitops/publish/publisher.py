@@ -242,11 +242,11 @@ class _Publisher:
                 self._refuse_removals(branch, name, holding, source)
             change.add(holding.change(self._rendered(source, name, holding)))
         if not change:
-            said = "up to date" if names else "holds what a later commit renders to"
-            return Published(branch=branch, environments=names, said=said)
-        said = f"{len(change.files)} written, {len(change.removed)} removed, from {source[:12]}"
+            message = "up to date" if names else "holds what a later commit renders to"
+            return Published(branch=branch, environments=names, message=message)
+        message = f"{len(change.files)} written, {len(change.removed)} removed, from {source[:12]}"
         if self._options.dry_run:
-            return Published(branch=branch, environments=names, said=f"not made: {said}")
+            return Published(branch=branch, environments=names, message=f"not made: {message}")
         trace = Source(self._repository, source)
         if not here:
             metadata = trace.metadata(names)
@@ -256,7 +256,7 @@ class _Publisher:
             }
         tree = self._repository.write_tree(tip, change.removed, change.files)
         commit = self._repository.commit_tree(tree, tip, trace.message(names))
-        return Published(branch=branch, environments=names, commit=commit, said=said)
+        return Published(branch=branch, environments=names, commit=commit, message=message)
 
     def _is_due(self, tip: str, environment: str, source: str) -> bool:
         """Whether a branch lacks what the source says, or something older is on it."""
@@ -292,8 +292,8 @@ class _Publisher:
             with self._repository.undone_unless_committed(changed):
                 self._repository.git(*put, *folders)
                 self._leave_out_again()
-                told = ("-m", "trainwright publish")
-                self._repository.git("update-ref", *told, "HEAD", done.commit, self._head)
+                reason = ("-m", "trainwright publish")
+                self._repository.git("update-ref", *reason, "HEAD", done.commit, self._head)
             return
         try:
             self._repository.git("merge", "--ff-only", "--quiet", done.commit)

@@ -27,7 +27,12 @@ class Source:
         raw = repository.git("show", "--no-patch", f"--format={form}", commit)
         shown = credentials.redact(raw.decode(errors="replace"))
         author, date, subject, body = shown.split("\0")
-        self._told = {"author": author, "date": date, "subject": subject, "body": body.strip()}
+        self._commit = {
+            "author": author,
+            "date": date,
+            "subject": subject,
+            "body": body.strip(),
+        }
         self._url = _url(repository)
 
     def metadata(self, environments: tuple[str, ...]) -> str:
@@ -36,32 +41,32 @@ class Source:
             "repoURL": self._url,
             "drySha": self.commit,
             "commands": [f"trainwright render {' '.join(environments)}"],
-            **self._told,
+            **self._commit,
         }
         known = {key: value for key, value in data.items() if value}
         return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
 
     def message(self, environments: tuple[str, ...]) -> str:
-        """The trailers are our own, and those that Argo CD reads of a commit that led to another.
+        """The facts are our own, and those that Argo CD reads of a commit that led to another.
 
         https://argo-cd.readthedocs.io/en/stable/user-guide/source-hydrator/#commit-tracing
         """
-        told = {"sha": self.commit, "repourl": self._url, **self._told}
-        if told["body"]:
-            told["body"] = json.dumps(told["body"], ensure_ascii=False)
+        facts = {"sha": self.commit, "repourl": self._url, **self._commit}
+        if facts["body"]:
+            facts["body"] = json.dumps(facts["body"], ensure_ascii=False)
         lines = [f"{_ENVIRONMENT}: {name}" for name in environments]
         lines += [f"{_SOURCE}: {self.commit}"]
         lines += [
-            f"Argocd-reference-commit-{key}: {told[key]}" for key in sorted(told) if told[key]
+            f"Argocd-reference-commit-{key}: {facts[key]}" for key in sorted(facts) if facts[key]
         ]
         head = f"Render {', '.join(environments)} of {self.commit[:12]}"
-        return f"{head}\n\n{self._told['subject']}\n\n" + "\n".join(lines) + "\n"
+        return f"{head}\n\n{self._commit['subject']}\n\n" + "\n".join(lines) + "\n"
 
 
 def source_of(repository: Repository, tip: str, environment: str) -> str:
     """The commit that a branch's newest rendering of an environment was made from, or nothing."""
     grep = ("--all-match", f"--grep=^{_SOURCE}: ", f"--grep=^{_ENVIRONMENT}: {environment}$")
-    form = f"--format=%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
+    form = f"--format=%(facts:key={_SOURCE},valueonly,separator=%x2C)"
     return repository.line("log", form, "--max-count=1", *grep, tip, "--")
 
 
@@ -69,7 +74,7 @@ def removals(repository: Repository, tip: str, paths: Collection[str]) -> Iterat
     """Each path that was last removed by a commit of somebody else's, with that commit."""
     if not (tip and paths):
         return
-    trailer = f"%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
+    trailer = f"%(facts:key={_SOURCE},valueonly,separator=%x2C)"
     how = (f"--format=%x00%H %x00{trailer}%x00", "--name-only", "--diff-filter=D", "--no-renames")
     raw = repository.git("log", *how, "-m", tip, "--", *sorted(paths))
     seen: set[str] = set()

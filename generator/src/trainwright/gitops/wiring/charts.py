@@ -49,8 +49,8 @@ def unfit(site: Site) -> Iterator[InvalidSetting]:
     """What is missing or contradicts itself."""
     chart = site.gitops.chart
     if bool(chart.oci) == bool(chart.path):
-        said = "the chart is in a registry and in a repository" if chart.oci else "there is none"
-        yield InvalidSetting(Pointer("/chart"), f"the engine renders a chart, and {said}", _EITHER)
+        why = "the chart is in a registry and in a repository" if chart.oci else "there is none"
+        yield InvalidSetting(Pointer("/chart"), f"the engine renders a chart, and {why}", _EITHER)
     elif chart.path and not site.gitops.chart_of_new_runs.pinned:
         revision = site.gitops.chart_of_new_runs.revision
         message = f"each commit of {revision} could change the chart under runs that train"

@@ -63,8 +63,8 @@ def _t01(subject: Subject) -> Iterator[Hit]:
                 message = f"{field} is a field of Trainer {known}, the cluster has 2.{installed}"
                 yield Hit(f"/spec/{field}", message)
     elif not minors(subject):
-        said = ", ".join(f"{field} ({_versions(_MINORS[field])})" for field in fields)
-        yield Hit(f"/spec/{fields[-1]}", f"no version of Trainer knows all of {said}")
+        names = ", ".join(f"{field} ({_versions(_MINORS[field])})" for field in fields)
+        yield Hit(f"/spec/{fields[-1]}", f"no version of Trainer knows all of {names}")
 
 
 T01 = Rule(

@@ -22,7 +22,9 @@ def chart_sources(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
         if environment.gitops.engine != "none" and environment.gitops.mode == "chart"
     }
     if not rendering:
-        yield Diagnosis(about="chart", state=State.OK, said="rendered here for every environment")
+        yield Diagnosis(
+            about="chart", state=State.OK, message="rendered here for every environment"
+        )
     for name, environment in rendering.items():
         yield _source(name, environment)
         yield from _earlier(workspace, name, environment)
@@ -32,22 +34,26 @@ def _source(name: str, environment: Environment) -> Diagnosis:
     chart = charts.of_new_runs(environment.gitops)
     if not chart.pinned:
         return Diagnosis(
-            about="chart", state=State.ERROR, place=environment.place,
-            said=f"{name} takes the chart from {chart.revision or 'nowhere'}, which pins nothing",
+            about="chart",
+            state=State.ERROR,
+            place=environment.place,
+            message=(
+                f"{name} takes the chart from {chart.revision or 'nowhere'}, which pins nothing"
+            ),
             effect="A commit there could change the chart under runs that train.",
             remedy="Set gitops.chart: oci and version, or revision: refs/tags/TAG or a commit.",
-        )  # fmt: skip
+        )
     own = helm.chart_version()
     if chart.oci and chart.version != own:
         return Diagnosis(
             about="chart", state=State.WARNING, place=environment.place,
-            said=f"{name} takes chart {chart.version}, and values are written for chart {own}",
+            message=f"{name} takes chart {chart.version}, and values are written for chart {own}",
             effect="The next runs are not rendered in the cluster as they were checked here.",
             remedy=f"Push chart {own} (`trainwright chart push`), and set gitops.chart.version. "
             "Runs that have begun keep theirs.",
         )  # fmt: skip
-    said = f"{name} takes chart {chart.version or chart.revision}"
-    return Diagnosis(about="chart", state=State.OK, said=said)
+    message = f"{name} takes chart {chart.version or chart.revision}"
+    return Diagnosis(about="chart", state=State.OK, message=message)
 
 
 def _earlier(workspace: Workspace, name: str, environment: Environment) -> Iterator[Diagnosis]:
@@ -57,4 +63,4 @@ def _earlier(workspace: Workspace, name: str, environment: Environment) -> Itera
     count = sum(chart != now for chart in found)
     if count:
         keep = "1 run keeps its" if count == 1 else f"{count} runs keep their"
-        yield Diagnosis(about="chart", state=State.OK, said=f"{name}: {keep} earlier chart")
+        yield Diagnosis(about="chart", state=State.OK, message=f"{name}: {keep} earlier chart")

@@ -26,7 +26,7 @@ class Diagnosis:
 
     about: str
     state: State
-    said: str
+    message: str
     effect: str = ""
     remedy: str = ""
     place: Location | None = None

@@ -32,5 +32,5 @@ def examine(root: Path, options: BuildOptions) -> tuple[Diagnosis, ...]:
         try:
             found += check(root, options)
         except TrainwrightError as error:
-            found.append(Diagnosis(about=about, state=State.ERROR, said=str(error)))
+            found.append(Diagnosis(about=about, state=State.ERROR, message=str(error)))
     return tuple(found)

@@ -18,19 +18,19 @@ _GIT = (2, 25)  # the oldest that knows every option of git.py
 
 def python(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Diagnosis(about="python", state=State.OK, said=version)
+    yield Diagnosis(about="python", state=State.OK, message=version)
 
 
 def git_command(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    said = git.Repository(Path()).line("version")
-    found = re.search(r"\d+\.\d+(\.\d+)?", said)
+    version_line = git.Repository(Path()).line("version")
+    found = re.search(r"\d+\.\d+(\.\d+)?", version_line)
     version = tuple(int(part) for part in found[0].split(".")) if found else ()
     if version >= _GIT:
-        yield Diagnosis(about="git", state=State.OK, said=found[0] if found else said)
+        yield Diagnosis(about="git", state=State.OK, message=found[0] if found else version_line)
         return
     wanted = ".".join(map(str, _GIT))
     yield Diagnosis(
-        about="git", state=State.ERROR, said=said,
+        about="git", state=State.ERROR, message=version_line,
         effect="plan and publish use options that it does not know.",
         remedy=f"Install git {wanted} or later.",
     )  # fmt: skip
@@ -38,14 +38,14 @@ def git_command(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 
 def helm_engine(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     version = helm.sdk().helm_sdk_version()
-    yield Diagnosis(about="helm", state=State.OK, said=f"{version}, in this process")
+    yield Diagnosis(about="helm", state=State.OK, message=f"{version}, in this process")
 
 
 def cluster(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     """Only the verbs that look at a cluster need one, and this is none of them."""
     configured = os.environ.get("KUBECONFIG", str(Path.home() / ".kube" / "config"))
     there = [path for path in configured.split(os.pathsep) if path and Path(path).is_file()]
-    said = (
+    message = (
         ", ".join(there) if there else "no kubeconfig: status, logs and wait cannot reach a cluster"
     )
-    yield Diagnosis(about="cluster", state=State.OK if there else State.SKIPPED, said=said)
+    yield Diagnosis(about="cluster", state=State.OK if there else State.SKIPPED, message=message)

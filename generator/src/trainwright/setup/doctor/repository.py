@@ -25,42 +25,42 @@ def environments(root: Path, options: BuildOptions) -> Iterator[Diagnosis]:
     jobs, names = len(made.jobs), ", ".join(e.name for e in made.environments)
     if errors:
         yield Diagnosis(
-            about="environments", state=State.ERROR, said=f"{plural(errors, 'error')} in specs",
+            about="environments", state=State.ERROR, message=f"{plural(errors, 'error')} in specs",
             effect="Nothing is rendered.",
             remedy="Run `trainwright check`, which shows each at its line.",
         )  # fmt: skip
         return
     if not names:
         yield Diagnosis(
-            about="environments", state=State.ERROR, said=f"no environment in {ENVIRONMENTS}/",
+            about="environments", state=State.ERROR, message=f"no environment in {ENVIRONMENTS}/",
             remedy=f"Write {ENVIRONMENTS}/<env>/environment.yaml, or let `trainwright init` do it.",
         )  # fmt: skip
         return
     yield Diagnosis(
-        about="environments", state=State.OK, said=f"{names}, with {plural(jobs, 'job')}"
+        about="environments", state=State.OK, message=f"{names}, with {plural(jobs, 'job')}"
     )
     stale = sum(len(c.written) + len(c.removed) for e in made.environments if (c := e.changes))
     if stale:
         yield Diagnosis(
             about="rendered", state=State.ERROR,
-            said=f"{plural(stale, 'file')} not as the specs render",
+            message=f"{plural(stale, 'file')} not as the specs render",
             effect="What is applied differs from the specs.",
             remedy="Run `trainwright render` and commit the result.",
         )  # fmt: skip
     else:
-        yield Diagnosis(about="rendered", state=State.OK, said="as the specs render")
+        yield Diagnosis(about="rendered", state=State.OK, message="as the specs render")
 
 
 def clone(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     repository, _ = git.find(root)
     if repository.line("rev-parse", "--is-shallow-repository") == "true":
         yield Diagnosis(
-            about="clone", state=State.WARNING, said="shallow: it has a part of the history only",
+            about="clone", state=State.WARNING, message="shallow: a part of the history only",
             effect="plan may not find the commit that a branch goes into.",
             remedy="Run `git fetch --unshallow`; in actions/checkout set `fetch-depth: 0`.",
         )  # fmt: skip
     else:
-        yield Diagnosis(about="clone", state=State.OK, said="with all of its history")
+        yield Diagnosis(about="clone", state=State.OK, message="with all of its history")
     yield from _ignored(root, repository)
     yield from _attributes(root)
 
@@ -82,7 +82,7 @@ def _ignored(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
     except git.GitError:  # it ends with 1 when nothing is
         return
     yield Diagnosis(
-        about="ignored", state=State.ERROR, said=f"{ignored[0]} is ignored by git",
+        about="ignored", state=State.ERROR, message=f"{ignored[0]} is ignored by git",
         effect="Rendered files are never committed, and nothing is applied.",
         remedy=f"Take it out of {repository.folder / '.gitignore'} or wherever "
         f"`git check-ignore --verbose {ignored[0]}` says.",
@@ -98,7 +98,7 @@ class _Attribute:
     name: str
     wanted: tuple[str, ...]
     written: str
-    said: str
+    message: str
     effect: str
 
 
@@ -136,12 +136,12 @@ def _attributes(root: Path) -> Iterator[Diagnosis]:
     wrong = [each for each in _ATTRIBUTES if not _has(root, folder, each)]
     for each in wrong:
         yield Diagnosis(
-            about="attributes", state=State.WARNING, said=each.said, effect=each.effect,
+            about="attributes", state=State.WARNING, message=each.message, effect=each.effect,
             remedy=f"Write `{ENVIRONMENTS}/*/{each.pattern} {each.written}` into .gitattributes.",
         )  # fmt: skip
     if not wrong:
-        said = "rendered files are marked, and lists merge by line"
-        yield Diagnosis(about="attributes", state=State.OK, said=said)
+        message = "rendered files are marked, and lists merge by line"
+        yield Diagnosis(about="attributes", state=State.OK, message=message)
 
 
 def _has(root: Path, folder: str, attribute: _Attribute) -> bool:
@@ -157,13 +157,13 @@ def hooks(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     config = repository.folder / HOOKS
     if not config.is_file():
         yield Diagnosis(
-            about="hooks", state=State.SKIPPED, said=f"no {HOOKS}: commits are not checked first"
+            about="hooks", state=State.SKIPPED, message=f"no {HOOKS}: commits are not checked first"
         )
     elif not hook.exists():
         yield Diagnosis(
-            about="hooks", state=State.WARNING, said=f"{HOOKS} is there, its hook is not",
+            about="hooks", state=State.WARNING, message=f"{HOOKS} is there, its hook is not",
             effect="Mistakes show in the pull request instead of at the commit.",
             remedy="Run `pip install pre-commit && pre-commit install`.",
         )  # fmt: skip
     else:
-        yield Diagnosis(about="hooks", state=State.OK, said="installed")
+        yield Diagnosis(about="hooks", state=State.OK, message="installed")

@@ -30,14 +30,14 @@ def workflows(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
     reviews = [use for use in uses if use.reviews]
     if not reviews:
         yield Diagnosis(
-            about="workflow", state=State.WARNING, said="no workflow reviews pull requests",
+            about="workflow", state=State.WARNING, message="no workflow reviews pull requests",
             effect="What merging does is nowhere to be read, and mistakes are merged.",
             remedy="Use the action trainwright/trainwright on pull_request: docs/ci.md.",
         )  # fmt: skip
     complaints = [complaint for use in uses for complaint in _complaints(use)]
     yield from complaints
     if reviews and not complaints:
-        yield Diagnosis(about="workflow", state=State.OK, said=reviews[0].file)
+        yield Diagnosis(about="workflow", state=State.OK, message=reviews[0].file)
 
 
 def _is_the_action(file: Path) -> bool:
@@ -102,7 +102,7 @@ def _complaints(use: _Use) -> Iterator[Diagnosis]:
     action = _ACTION.fullmatch(uses)
     if action and not _COMMIT.fullmatch(action["ref"]) and not _own_release(uses):
         yield Diagnosis(
-            about="workflow", state=State.WARNING, said=f"{uses} can be moved",
+            about="workflow", state=State.WARNING, message=f"{uses} can be moved",
             effect="Whoever can move the tag runs code with this workflow's token.",
             remedy=f"Write the commit instead: git ls-remote https://github.com/{action['name']} "
             f"{action['ref']}",
@@ -112,14 +112,14 @@ def _complaints(use: _Use) -> Iterator[Diagnosis]:
         return
     if not _fetches_enough(use):
         yield Diagnosis(
-            about="workflow", state=State.ERROR, said="the checkout is shallow",
+            about="workflow", state=State.ERROR, message="the checkout is shallow",
             effect="The plan finds no commit to compare with, and the job fails.",
             remedy="Give actions/checkout `fetch-depth: 0`.",
             place=use.document.place(use.job),
         )  # fmt: skip
     if str(use.given.get("comment")).lower() != "false" and not _may_comment(use.permissions):
         yield Diagnosis(
-            about="workflow", state=State.WARNING, said="the job may not comment",
+            about="workflow", state=State.WARNING, message="the job may not comment",
             effect="The plan is in the job summary alone.",
             remedy="Give the job `permissions: {contents: read, pull-requests: write, "
             "security-events: write}`.",

@@ -127,8 +127,10 @@ def _deadline(answers: Answers, environment: str) -> str:
     trial = environment in _TRIAL
     duration = "1h" if trial else "7d"
     mark = "# " if _off_cluster(answers.target) else ""
-    said = "jobs are only tried here" if trial else "ends a run that hangs; jobs may set their own"
-    return f"{mark}maxDuration: {duration} # {said}"
+    message = (
+        "jobs are only tried here" if trial else "ends a run that hangs; jobs may set their own"
+    )
+    return f"{mark}maxDuration: {duration} # {message}"
 
 
 def _security(target: str) -> str:
