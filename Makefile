@@ -47,6 +47,8 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/python scripts/edit_table.py --check
 	$(BIN)/python scripts/field_table.py --check
 	$(BIN)/python scripts/fabric_page.py --check
+	$(BIN)/python scripts/schema_page.py --check
+	$(BIN)/python scripts/verb_page.py --check
 	$(BIN)/trainwright render --check
 
 docs: $(VENV)/.dev ## build the documentation site in docs/_build; broken links fail

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, selections
+from trainwright.cli.common import (
+    FINDINGS,
+    OK,
+    Context,
+    answer_format,
+    complete,
+    errors,
+    selections,
+)
 from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
@@ -98,7 +106,7 @@ def _print_rbac(context: click.Context, _: click.Parameter, role: str | None) ->
 @click.command()
 @selections
 @reaching
-@click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
+@answer_format
 @click.option(
     "--print-rbac",
     type=Choice(ROLES),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from trainwright import __version__
+from trainwright.cli.suggestions import Choice
 from trainwright.errors import TrainwrightError
 
 if TYPE_CHECKING:
@@ -71,6 +72,14 @@ selections = click.argument(
     "selections", nargs=-1, metavar="[ENV|ENV/JOB]...", shell_complete=complete
 )
 no_cache = click.option("--no-cache", is_flag=True, help="Forget what the last run found out.")
+answer_format = click.option(
+    "-o",
+    "--output",
+    type=Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The format of the answer.",
+)
 helm_binary = click.option(
     "--helm", metavar="BINARY", help="Render with this helm binary instead of the embedded engine."
 )

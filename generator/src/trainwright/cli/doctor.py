@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors, planning
-from trainwright.cli.suggestions import Choice
+from trainwright.cli.common import FINDINGS, OK, Context, answer_format, errors, planning
 
 if TYPE_CHECKING:
     from trainwright.setup.doctor.diagnosis import Diagnosis
@@ -18,14 +17,7 @@ _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The format of the list.",
-)
+@answer_format
 @click.pass_obj
 def doctor(context: Context, output: str) -> None:
     """Show what is missing or wrong, and what to do about it. Exit 1 when something is.

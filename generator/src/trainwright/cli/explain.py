@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import OK, Context, complete, errors, no_cache
+from trainwright.cli.common import OK, Context, answer_format, complete, errors, no_cache
 from trainwright.cli.suggestions import Choice
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("job", metavar="ENV/JOB", shell_complete=complete)
 @click.argument("path", default="")
-@click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
+@answer_format
 @click.pass_obj
 def explain(context: Context, job: str, path: str, output: str) -> None:
     """Show a job's effective spec, or one PATH of it, and which file set each value.
@@ -41,7 +41,7 @@ LISTS = ("jobs", "environments", "objects", "targets", "fabrics", "rules", "form
 
 @click.command(name="list")
 @click.argument("what", type=Choice(LISTS), default="jobs")
-@click.option("-o", "--output", type=Choice(["text", "json"]), default="text")
+@answer_format
 @no_cache
 @click.pass_obj
 def list_(context: Context, what: str, output: str, no_cache: bool) -> None:

@@ -1,0 +1,84 @@
+"""The reference: it has every command, field and variable that there is, and none that is not."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from trainwright.cli import main
+from trainwright_runtime.timeouts import Timeouts
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+SOURCES = (
+    "generator/src/trainwright",
+    "runtime/src/trainwright_runtime",
+    "runtime/workloads",
+)
+# A whole name: neither a prefix, as in TRAINWRIGHT_CHECKPOINT_*, nor what a shell asks click by.
+VARIABLE = re.compile(r"(?<![A-Z_])TRAINWRIGHT(?:_[A-Z]+)+(?![A-Z_*])")
+
+
+def _used() -> set[str]:
+    found = {
+        name
+        for source in SOURCES
+        for path in (ROOT / source).rglob("*.py")
+        for name in VARIABLE.findall(path.read_text(encoding="utf-8"))
+    }
+    return found | {f"TRAINWRIGHT_{field.name.upper()}_TIMEOUT" for field in fields(Timeouts)}
+
+
+def _commands(command: click.Command, context: click.Context) -> Iterator[click.Context]:
+    yield context
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _commands(inner, click.Context(inner, info_name=name, parent=context))
+
+
+def _rows(page: str) -> set[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    cells = re.findall(r"^\| (.*?) \|", text, re.MULTILINE)
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_every_variable_has_a_row_and_every_row_a_variable() -> None:
+    rows = {name for name in _rows("variables.md") if name.startswith("TRAINWRIGHT_")}
+    assert rows == _used()
+
+
+def test_the_defaults_of_the_timeouts_are_as_the_page_says() -> None:
+    text = (DOCS / "variables.md").read_text(encoding="utf-8")
+    for field in fields(Timeouts):
+        row = next(line for line in text.splitlines() if f"_{field.name.upper()}_TIMEOUT`" in line)
+        assert f"; {field.default:g} |" in row
+
+
+def test_every_option_has_a_help_text() -> None:
+    silent = [
+        (context.command_path, option.name)
+        for context in _commands(main, click.Context(main, info_name="trainwright"))
+        for option in context.command.params
+        if isinstance(option, click.Option) and not option.help
+    ]
+    assert silent == []
+
+
+def test_an_option_can_come_from_its_variable() -> None:
+    done = CliRunner().invoke(main, ["list", "rules"], env={"TRAINWRIGHT_LIST_OUTPUT": "json"})
+    assert done.output.startswith("{")
+
+
+@pytest.mark.parametrize("script", ["verb_page", "schema_page"])
+def test_the_reference_is_fresh(script: str) -> None:
+    subprocess.run([sys.executable, ROOT / f"scripts/{script}.py", "--check"], check=True)
