@@ -47,7 +47,7 @@ class Source:
         return json.dumps(known, indent=2, ensure_ascii=False) + "\n"
 
     def message(self, environments: tuple[str, ...]) -> str:
-        """The facts are our own, and those that Argo CD reads of a commit that led to another.
+        """The trailers are our own, and those that Argo CD reads of a commit that led to another.
 
         https://argo-cd.readthedocs.io/en/stable/user-guide/source-hydrator/#commit-tracing
         """
@@ -66,7 +66,7 @@ class Source:
 def source_of(repository: Repository, tip: str, environment: str) -> str:
     """The commit that a branch's newest rendering of an environment was made from, or nothing."""
     grep = ("--all-match", f"--grep=^{_SOURCE}: ", f"--grep=^{_ENVIRONMENT}: {environment}$")
-    form = f"--format=%(facts:key={_SOURCE},valueonly,separator=%x2C)"
+    form = f"--format=%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
     return repository.line("log", form, "--max-count=1", *grep, tip, "--")
 
 
@@ -74,7 +74,7 @@ def removals(repository: Repository, tip: str, paths: Collection[str]) -> Iterat
     """Each path that was last removed by a commit of somebody else's, with that commit."""
     if not (tip and paths):
         return
-    trailer = f"%(facts:key={_SOURCE},valueonly,separator=%x2C)"
+    trailer = f"%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
     how = (f"--format=%x00%H %x00{trailer}%x00", "--name-only", "--diff-filter=D", "--no-renames")
     raw = repository.git("log", *how, "-m", tip, "--", *sorted(paths))
     seen: set[str] = set()
