@@ -15,7 +15,7 @@ SOURCES = (ROOT / "generator/src/trainwright", ROOT / "runtime/src/trainwright_r
 # What is refused, and what is written instead.
 REFUSED = {
     r"(?<!here )\b(?:is|are) no (?!longer|more\b)": '"is not a valid ..." (or "there is no ...")',
-    r"\b(?:[Nn]obody|[Ss]omebody|[Aa]nybody)\b": "who or what it is",
+    r"\b(?:[Nn]obody|[Ss]omebody|[Aa]nybody|[Ww]hoever)\b": "who or what it is",
     r"\b(?:GPUs|containers|jobs|nodes|pods|processes|ranks|steps|units?) an? "
     r"(?:GPU|container|job|month|node|pod|process|step)\b": '"per"',
     r"\bwhat becomes of\b": '"what happens to"',
@@ -41,6 +41,17 @@ def test_messages_are_written_in_one_style(pattern: str) -> None:
         for path in sorted(source.rglob("*.py"))
         for line, text in _texts(path)
         if re.search(pattern, text)
+    ]
+    assert found == []
+
+
+def test_docstrings_and_comments_name_who_acts() -> None:
+    vague = re.compile(r"\b(?:nobody|somebody|anybody|whoever)\b", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in sorted(SOURCES[0].rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if vague.search(line)
     ]
     assert found == []
 

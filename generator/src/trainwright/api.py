@@ -69,7 +69,7 @@ class Rendering:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An edit that nobody has made: its unified diff, and the findings with it.
+    """An edit that was not made: its unified diff, and the findings with it.
 
     `fixed` are findings that it would remove, `added` those that it would bring.
     """
@@ -173,7 +173,7 @@ class Repository:
         """What writing a file would do, without writing it.
 
         `path` is that of a file below environments/ from the root. Raises TrainwrightError for
-        another one, and for rendered files, which nobody writes.
+        another one, and for rendered files, which are not written by hand.
         """
         from trainwright.findings.redaction import unified_diff
         from trainwright.specs.load import ENVIRONMENTS, RENDERED

@@ -149,7 +149,7 @@ def sdk() -> ModuleType:
 
 
 def _load() -> None:
-    with suppress(EngineError):  # whoever renders will raise it again
+    with suppress(EngineError):  # rendering will raise it again
         sdk()
 
 

@@ -209,7 +209,7 @@ class TargetOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiver:
-    """A finding somebody accepted, why, and until when (ISO date, last day included)."""
+    """A finding that was accepted, why, and until when (ISO date, last day included)."""
 
     rule: str
     reason: str

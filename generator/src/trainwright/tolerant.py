@@ -1,4 +1,4 @@
-"""Reading objects that may be anybody's: wrong types become empty values, never exceptions."""
+"""Reading objects of any origin: wrong types become empty values, never exceptions."""
 
 from __future__ import annotations
 

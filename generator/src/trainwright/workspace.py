@@ -44,7 +44,7 @@ class ResolvedJob:
     """A job as far as it can be known without rendering it.
 
     `sources` is None for a broken one, and `findings` say why. `record` is that of the run it has,
-    `decision` what becomes of that; None where nobody has asked.
+    `decision` what becomes of that; None where it was not asked for.
     """
 
     loaded: LoadedJob
@@ -314,7 +314,7 @@ class Workspace:
     def recorded(self, file: JobFile) -> Recorded | None:
         """The run that a job has: as recorded here or before, else as its sources say.
 
-        Where nothing is rendered beside the specs, whoever renders them elsewhere has begun a run
+        Where nothing is rendered beside the specs, their renderer elsewhere has begun a run
         of what they say.
         """
         known = self.known(file)

@@ -1,4 +1,4 @@
-"""`check`: what is wrong with job specs, or with anybody's manifests, in six formats."""
+"""`check`: what is wrong with job specs, or with any manifests, in six formats."""
 
 from __future__ import annotations
 

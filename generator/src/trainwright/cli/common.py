@@ -136,7 +136,7 @@ class Context:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nobody else who asks for it changes the repository meanwhile."""
+        """Hold the lock of the repository: no other verb that takes it writes meanwhile."""
         from trainwright.specs import filetree
 
         def waiting() -> None:

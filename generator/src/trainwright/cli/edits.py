@@ -106,7 +106,7 @@ def _committing(
     environments: tuple[EnvironmentBuild, ...],
     options: Writing,
 ) -> Committing | None:
-    """The commit to make, once it is known that it takes in no edits of somebody else."""
+    """The commit to make, once it is known that it takes in no unrelated edits."""
     from trainwright.lifecycle import session
 
     if not outcome.files or not options.commit or options.dry_run:

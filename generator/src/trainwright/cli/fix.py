@@ -10,7 +10,7 @@ from trainwright.cli.common import Context, today
 
 
 def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
-    """Show the diff of every remedy that is beyond doubt, and write it once somebody agrees."""
+    """Show the diff of every remedy that is beyond doubt, and write it once that is confirmed."""
     from trainwright.cli.watch import chosen_by
     from trainwright.editor.fixing import fix as fixed
     from trainwright.editor.session import Session

@@ -69,7 +69,7 @@ def publish(  # noqa: PLR0913 - an option each
     """Commit what whole environments render to, from the specs that are committed.
 
     The working tree is left alone unless the current branch is published to. A branch only ever
-    moves forward; what somebody edited by hand there is not replaced.
+    moves forward; what was edited by hand there is not replaced.
     """
     from dataclasses import replace
 

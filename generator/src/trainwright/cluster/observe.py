@@ -72,7 +72,7 @@ def judge(kind: Kind, sight: Observation) -> State:
 
 
 def _queued(state: State, sight: Observation) -> State:
-    """Whoever has a queue was suspended by Kueue, and goes on by itself."""
+    """A workload with a queue was suspended by Kueue, which resumes it."""
     queue = (sight.body["metadata"].get("labels") or {}).get(QUEUE_LABEL, "")
     if not queue:
         return replace(state, ready=0)

@@ -25,7 +25,7 @@ _SUFFIX = re.compile(r"-[a-z0-9]{5}$")  # what the Job controller appends to a p
 class PodSlot:
     """A pod that the operator is expected to make, and the ranks of the processes in it.
 
-    `ranks` are empty where a rendezvous hands them out, or nobody can tell.
+    `ranks` are empty where a rendezvous assigns them, or they are unknown.
     """
 
     name: str

@@ -47,7 +47,7 @@ class Server:
         self._today = today
         self._root = root
         self._published: dict[str, tuple[types.Diagnostic, ...]] = {}
-        self._awaited: dict[tuple[Path, str], None] = {}  # files whose text nobody has answered yet
+        self._awaited: dict[tuple[Path, str], None] = {}  # files whose text has not been answered
         self._working: asyncio.Task[None] | None = None
         self._edited = False
         self._looking: asyncio.Task[None] | None = None
@@ -244,5 +244,5 @@ class Server:
 
 
 def _is_unexpected(record: logging.LogRecord) -> bool:
-    """Whether a record is not of a refusal, which the editor shows to whoever asked."""
+    """Whether a record is not of a refusal, which the editor shows itself."""
     return not (record.exc_info and isinstance(record.exc_info[1], JsonRpcInvalidParams))

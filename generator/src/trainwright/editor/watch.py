@@ -14,7 +14,7 @@ _Stamp = tuple[int, int, int]  # time of change, size, inode
 
 
 class Watch:
-    """What the files of a repository looked like when somebody last looked."""
+    """The states of a repository's files when they were last read."""
 
     def __init__(self, root: Path):
         self._root = root
@@ -25,7 +25,7 @@ class Watch:
         """The files that have changed since, came or went: below environments/, and `others`."""
         now = dict(self._stamps(others))
         was, self._seen = self._seen, now
-        if was is None:  # whoever read them meanwhile may have read what was there before
+        if was is None:  # a read meanwhile may have seen what was there before
             return {path for path, (changed, _, _) in now.items() if changed >= self._since}
         return {path for path in {*was, *now} if was.get(path) != now.get(path)}
 

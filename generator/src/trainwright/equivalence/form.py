@@ -127,7 +127,7 @@ _MEMBERSHIP = frozenset(
 def normal_form(manifests: tuple[Manifest, ...], name: str = "") -> NormalForm:
     """The normal form of a workload and of what belongs to it.
 
-    `name` is one that nobody else has, such as a rendered run's: it then stands for itself
+    `name` is a unique one, such as a rendered run's: it then stands for itself
     wherever it is part of a text. Raises ManifestError when no operator makes pods of it.
     """
     if name:

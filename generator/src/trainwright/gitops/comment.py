@@ -53,7 +53,7 @@ def comment(access: Access, number: int, body: str, author: str) -> Comment:
     """Post a body, in place of the author's earlier comment that starts with the same marker.
 
     The marker is the body's first line, a comment of HTML. Comments of others are left alone, even
-    with that marker: anybody may have put it there.
+    with that marker: another account may have put it there.
     """
     marker = body.partition("\n")[0].strip()
     if not _MARKER.fullmatch(marker):

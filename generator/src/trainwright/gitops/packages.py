@@ -148,7 +148,7 @@ def pull(reference: str, destination: Path, *, plain_http: bool) -> Archive:
 
 
 def verify(archive: Path, keyring: Path) -> tuple[str, ...]:
-    """Who signed an archive, by the public keys in a keyring. Raises ChartError for nobody."""
+    """Who signed an archive, by the public keys in a keyring. Raises ChartError if invalid."""
     with _helm_errors():
         signers: list[str] = sdk().verify(archive, keyring)["signed_by"]
     return tuple(signers)

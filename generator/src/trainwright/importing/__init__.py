@@ -22,7 +22,7 @@ from trainwright.specs.yamlio import Document
 
 COMMANDS: tuple[CommandReader, ...] = (docker.COMMAND, elasticdl.COMMAND)
 
-# What operators or targets make themselves, so that nobody misses it.
+# What operators or targets make themselves, so that it is not missed.
 _REPLACED = {
     SERVICE: "the operator or the target makes the services of a run",
     **dict.fromkeys(PODGROUPS, "the target makes it when the spec requests a gang"),

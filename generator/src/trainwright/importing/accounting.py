@@ -1,9 +1,9 @@
 """What became of every single value of what was imported.
 
-Nobody keeps a list of the fields that matter. Each value is taken away, and changed, and whether
+There is no list of the fields that matter. Each value is taken away, and changed, and whether
 the normal form changes with it says whether it means anything: then the rendered run has to agree
 in just those places. What changes nothing at all is something that no operator model reads, and so
-nobody can promise to have carried it.
+it cannot be promised to have been carried.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ _SWITCHES = """
 --detach,-d --disable-content-trust --init --interactive,-i --no-healthcheck --oom-kill-disable
 --publish-all,-P --quiet,-q --rm --sig-proxy --tty,-t
 """.split()
-# What only says how somebody sits in front of it.
+# Options of an interactive terminal.
 _INTERACTIVE = {"--detach", "--interactive", "--rm", "--tty", "--quiet", "--sig-proxy"}
 _WHY = {
     "--env-file": (

@@ -29,7 +29,7 @@ class Source:
 
     `kind` is what it is in people's words, `target` the one that is the same kind. `parts` are
     the object itself and whatever its operator reads with it. `left` is what was found to be out
-    of reach already while reading; `assumed` are objects that the cluster has and nobody showed.
+    of reach already while reading; `assumed` are objects of the cluster that were not given.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Variables that an operator sets in every container, and so nobody else."""
+"""Variables that an operator sets in every container, so that a spec must not."""
 
 from __future__ import annotations
 

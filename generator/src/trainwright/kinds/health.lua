@@ -1,4 +1,4 @@
--- The condition of a type when it holds; nil when it does not, or nobody has said so yet.
+-- The condition of a type when it holds; nil when it does not, or is not reported yet.
 local function holding(conditions, kind)
   for _, condition in ipairs(conditions or {}) do
     if condition.type == kind and condition.status == "True" then
@@ -16,7 +16,7 @@ local function health(status, condition, words)
   return {status = status, message = message}
 end
 
--- Somebody suspended it; but what has a queue is suspended by Kueue, and goes on by itself.
+-- Suspended on purpose; but what has a queue is suspended by Kueue, and goes on by itself.
 local function paused(condition)
   local queue = (obj.metadata.labels or {})["kueue.x-k8s.io/queue-name"]
   if queue then

@@ -97,7 +97,7 @@ def unplaceable(job: Job) -> Iterator[Unsupported]:
             )
 
 
-# What Kueue writes into the labels of pods; a value of somebody else's is a conflict.
+# What Kueue writes into the labels of pods; any other value is a conflict.
 # kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go
 _WRITTEN = tuple(
     f"kueue.x-k8s.io/{name}" for name in ("podset", "local-queue-name", "cluster-queue-name", "tas")

@@ -14,7 +14,7 @@ class Phase(enum.StrEnum):
     """Where a run is in its life."""
 
     ABSENT = "not applied"  # git has it, the cluster does not
-    SUSPENDED = "suspended"  # somebody said so
+    SUSPENDED = "suspended"  # on purpose
     QUEUED = "queued"  # a queue has not let it start
     PENDING = "pending"  # it may start, and its pods do not run yet
     RUNNING = "running"
@@ -27,7 +27,7 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A phase, why, and how many ranks of how many are ready; None where nobody has counted.
+    """A phase, why, and how many ranks of how many are ready; None where they are not counted.
 
     `reason` is one word as Kubernetes writes them, `message` a sentence of the cluster's own.
     `since` is when the phase began, in UTC as the cluster wrote it.

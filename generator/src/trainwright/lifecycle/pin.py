@@ -13,7 +13,7 @@ from trainwright.rules.images import split
 from trainwright.specs import edit as editing
 from trainwright.specs import image_lock, yamlio
 
-# Repository and tag to a digest. Raises ImageError when nobody says.
+# Repository and tag to a digest. Raises ImageError when it is unknown.
 Resolve = Callable[[str, str], str]
 
 _HEAD = """\
@@ -30,7 +30,7 @@ _GIVEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """An image that somebody names: `[repository[:tag]@]sha256:…`."""
+    """An image as it is given: `[repository[:tag]@]sha256:…`."""
 
     repository: str
     tag: str
@@ -38,7 +38,7 @@ class Given:
 
 
 def given(text: str) -> Given:
-    """Read what somebody names on the command line."""
+    """Parse an image given on the command line."""
     match = _GIVEN.fullmatch(text)
     if match is None:
         raise TrainwrightError(
@@ -110,7 +110,7 @@ def pin(subject: Subject, resolve: Resolve, *, update: bool, record: bool) -> St
 
 
 def pin_given(subject: Subject, image: Given) -> Step:
-    """Run an image that somebody names, where the job's own is of that repository."""
+    """Run a given image, where the job's own is of that repository."""
     repository = subject.value("/image/repository")
     if image.repository not in ("", repository):
         return Step(message=f"runs {repository}, not {image.repository}")

@@ -1,4 +1,4 @@
-"""How a run that leaves git ends: by its GitOps engine, or only when somebody does something."""
+"""How a run that leaves git ends: by its GitOps engine, or only by a command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Removal:
     command: str = ""
 
     def note(self, name: str) -> tuple[str, ...]:
-        """The line for whoever takes a run out of git; none where that is all."""
+        """The command to run once a run has left git; none where that is all."""
         return (f"{name} stays in the cluster until `{self.command}`",) if self.command else ()
 
 

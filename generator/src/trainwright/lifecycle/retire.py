@@ -23,7 +23,7 @@ runs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a run ended. The day is somebody's word: a clock would make the same edit differ."""
+    """How a run ended. The day is given by hand: a clock would make the same edit differ."""
 
     outcome: str
     reason: str = ""

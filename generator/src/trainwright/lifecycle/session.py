@@ -157,7 +157,7 @@ class Committing:
         return f"{self._inside}/{ENVIRONMENTS}" if self._inside else ENVIRONMENTS
 
     def refuse_mixing(self, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]) -> None:
-        """Raise an error when a file to commit has edits of somebody else in it."""
+        """Raise an error when a file to commit has unrelated edits in it."""
         ours = self._paths(outcome, environments)
         mixed = sorted(ours & self._repository.uncommitted(self._folder))
         if mixed:

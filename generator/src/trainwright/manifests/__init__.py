@@ -1,1 +1,1 @@
-"""Anybody's Kubernetes manifests, held against schemas, CEL and rules at their own lines."""
+"""Kubernetes manifests of any origin, checked against schemas, CEL and rules at their own lines."""

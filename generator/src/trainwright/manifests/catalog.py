@@ -25,7 +25,7 @@ _OWN = {
 
 @dataclass(frozen=True)
 class KnownKind:
-    """What is known of one kind. Our own schemas have no `status`, which nobody applies."""
+    """What is known of one kind. Our own schemas have no `status`, which is never applied."""
 
     schema: Schema
     kubernetes: str

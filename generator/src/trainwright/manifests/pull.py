@@ -38,7 +38,7 @@ def _path(body: Mapping[str, Data]) -> str:
 
 
 def _kept(body: Mapping[str, Data]) -> dict[str, Data]:
-    """What somebody wrote of a definition, in one order: nothing that time or the server add.
+    """The authored part of a definition, in one order: nothing that time or the server add.
 
     The certificate of a conversion webhook goes too: it is renewed, and says nothing of the schema.
     """

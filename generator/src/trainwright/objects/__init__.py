@@ -1,1 +1,1 @@
-"""Kubernetes objects as anybody may have written them, and the types of rules about them."""
+"""Kubernetes objects of any origin, and the types of rules about them."""

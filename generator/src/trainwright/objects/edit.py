@@ -20,7 +20,7 @@ class Basis(enum.StrEnum):
 
     OBSERVED = "observed"  # on a real API server with the controllers
     READ = "read"  # in the source, or in the rules of the definition
-    INFERRED = "inferred"  # it follows from what was read, and nobody has seen it
+    INFERRED = "inferred"  # it follows from what was read, and was not observed
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ class Event:
     """One thing that a commit did to one run: began, suspended, resumed, cancelled, ..."""
 
     commit: str
-    when: str  # ISO 8601, with the offset of whoever committed
+    when: str  # ISO 8601, with the committer's offset
     subject: str
     file: JobFile
     object: str

@@ -12,7 +12,7 @@ from trainwright.specs.demand import Demand, total
 def check_capacity(
     environment: Environment, demands: Sequence[tuple[Job, Demand]]
 ) -> Iterator[CapacityCheck]:
-    """One for each pool and queue that somebody asks for, and for each budget."""
+    """One for each pool and queue that is requested, and for each budget."""
     for pool in environment.pools.values():
         asked = total(d for job, d in demands if job.pool and job.pool.name == pool.name)
         if pool.capacity is not None and asked.nodes:

@@ -16,7 +16,7 @@ _STATIC = ("", "static")  # rendezvous backends under which a node knows its ran
 class Process:
     """One training process as it is foreseen.
 
-    None stands for what nobody knows beforehand: ranks that a rendezvous hands out, and anything
+    None stands for what is unknown beforehand: ranks that a rendezvous hands out, and anything
     of a process that is told neither rank nor world size.
     """
 
@@ -91,7 +91,7 @@ def _group_of_torchrun(pod: Pod, command: Command, pods: int) -> _Group:
     nodes = setting("nnodes") or (env.get("TRAINWRIGHT_NNODES") or str(pods) if own else "1")
     procs = _number(setting("nproc-per-node")) or _accelerators(pod) or 1
     node_rank: int | None = None
-    count = _number(nodes) or pods  # "1:4" is a range: whoever is there takes part
+    count = _number(nodes) or pods  # "1:4" is a range: all nodes that are there take part
     if nodes.isdigit() and setting("rdzv-backend") in _STATIC:
         node_rank = 0 if count == 1 else _node_rank(setting("node-rank"), env, own=own)
     return _Group(count, procs, node_rank)

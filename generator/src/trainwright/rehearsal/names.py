@@ -98,7 +98,7 @@ class Names:
         return self._ports[host, port]
 
     def notes(self) -> Iterator[str]:
-        """Which address stands for which, of those that somebody asked for."""
+        """Which address stands for which, of those that were requested."""
         for (host, port), local in sorted(self._ports.items()):
             yield f"address: {host}:{port} is {LOOPBACK}:{local}"
 

@@ -330,6 +330,6 @@ def _kill_marked(mark: str) -> None:
 def _marked(entry: bytes) -> Iterator[int]:
     """Processes that have this entry in their env."""
     for path in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):  # gone by now, or somebody else's
+        with suppress(OSError):  # gone by now, or another user's
             if entry in path.read_bytes().split(b"\0"):
                 yield int(path.parent.name)

@@ -27,7 +27,7 @@ Outcome: TypeAlias = tuple[render.Rendered, dict[str, str]]  # with the states o
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOptions:
     """How to render: `helm` names a binary to use instead of the embedded engine, and `new_runs`
-    lets runs begin in place of those of which nobody knows what they began with.
+    lets runs begin in place of those whose beginning is unknown.
     """
 
     helm: str | None = None

@@ -35,7 +35,7 @@ class BuildOptions:
 
     With `judge` the next run of every job is checked; without it only runs that begin are.
     With `recover` records that are missing are taken from git's history. `new_runs` lets runs begin
-    in place of those of which nobody knows what they began with. `writes` says that what is
+    in place of those whose beginning is unknown. `writes` says that what is
     built will be written: then a right list of manifests in the layout of earlier versions is
     replaced, too.
     """
@@ -55,7 +55,7 @@ class EnvironmentBuild:
     """One environment: what rendered/ should hold, how it differs, and what is wrong.
 
     `changes` is None when errors leave nothing to write. `edited` are files that differ from what
-    was rendered: somebody changed them by hand. `begun` are the jobs whose run is a new one.
+    was rendered: changed by hand. `begun` are the jobs whose run is a new one.
     """
 
     name: str
@@ -158,7 +158,7 @@ class _Work:
         self._options = options
         self._folder = workspace.folder(self.name)
         self._history = history
-        self._unknown: tuple[JobFile, ...] = ()  # jobs that may have a run that nobody knows
+        self._unknown: tuple[JobFile, ...] = ()  # jobs that may have an unknown run
         self._cache_path = memory.location(root, selection.environment)
         self._mark = memory.fingerprint(options.helm or memory.EMBEDDED)
         self.environment = workspace.sound(self.name)

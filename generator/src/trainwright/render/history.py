@@ -140,8 +140,8 @@ class History:
         """The run of the side of a merge whose file of the job was kept, and not its record.
 
         `run` is what is recorded. None where the file is of neither side, where no merge has
-        decided between them, and where a commit holds a record that cannot be read: somebody has
-        to say which it was.
+        decided between them, and where a commit holds a record that cannot be read: it has
+        to be decided by hand.
         """
         source = workspace.reader.source(file.path)
         if (run and run.record.source == source) or not (self.beside and (run or self._joined)):

@@ -78,7 +78,7 @@ class Rendered:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What a job is rendered in. `judge` asks for the findings of its next run, too, where the
-    present one stays; `new_runs` lets runs begin in place of those that nobody knows.
+    present one stays; `new_runs` lets runs begin in place of unknown ones.
     """
 
     engine: Engine
@@ -138,7 +138,7 @@ def job(
 def _begun(
     done: Rendered, judged: _Judged, present: Recorded | Unrecorded | None, context: Context
 ) -> Rendered:
-    """A new run, unless one is there of which nobody knows what it began with, or has finished."""
+    """A new run, unless one is there whose beginning is unknown, or has finished."""
     finding = None if context.new_runs else _unasked(done, present)
     if finding is not None:
         return replace(done, usable=False, findings=(*done.findings, finding))

@@ -25,7 +25,7 @@ from trainwright.workspace import Workspace
 class EnvironmentCheck:
     """The jobs of an environment that were checked, and the run that each of them has now.
 
-    `unknown` are jobs that may have a run that nobody knows. `whole` says whether all jobs of the
+    `unknown` are jobs that may have an unknown run. `whole` says whether all jobs of the
     environment were checked, `complete` whether all were selected.
     """
 

@@ -55,7 +55,7 @@ RULES: dict[str, Rule] = united(
 )
 
 
-@lru_cache(maxsize=256)  # kinds are anybody's text
+@lru_cache(maxsize=256)  # kinds come from manifests of any origin
 def _for(kind: GroupKind) -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES.values() if not rule.kinds or kind in rule.kinds)
 

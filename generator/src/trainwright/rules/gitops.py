@@ -77,7 +77,7 @@ class Departure(enum.StrEnum):
     """What becomes of an object in the cluster when it leaves git."""
 
     PRUNED = "pruned"
-    CONFIRMED = "confirmed"  # pruned once somebody has confirmed it in Argo CD
+    CONFIRMED = "confirmed"  # pruned once it is confirmed in Argo CD
     KEPT = "kept"
 
 

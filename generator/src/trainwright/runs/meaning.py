@@ -97,7 +97,7 @@ def attributed(record: Record, own: Spec, spec: Spec) -> tuple[dict[str, Data], 
     """`job` and `inherited` such that the same effective spec is told apart as it is written now.
 
     What moved between the job's file and its base belongs to where it is now: a later change of
-    the base is then somebody else's, and holds.
+    the base is then another job's, and is held.
     """
     job = recorded(own)
     inherited: Data = record.inherited

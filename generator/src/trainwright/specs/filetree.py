@@ -47,7 +47,7 @@ def digest(text: str) -> str:
 def digest_of(raw: bytes) -> str:
     """SHA-256 of a file's bytes with the line ends of a rendered text.
 
-    Git converts them to CRLF in a working tree (core.autocrlf), which nobody did by hand.
+    Git converts them to CRLF in a working tree (core.autocrlf), which is not an edit by hand.
     """
     return hashlib.sha256(raw.replace(b"\r\n", b"\n")).hexdigest()
 
@@ -84,7 +84,7 @@ def hashes(folder: Path, paths: tuple[str, ...]) -> dict[str, str]:
 def compare(wanted: Mapping[str, str], there: Mapping[str, str], keep: frozenset[str]) -> Changes:
     """What turns `there` (hashes by path) into `wanted` (texts by path).
 
-    Files in `keep` are left alone: they are known to be right, or nobody asked about them.
+    Files in `keep` are left alone: they are known to be right, or were not asked about.
     """
     added = {path: text for path, text in wanted.items() if path not in there}
     changed = {
@@ -133,7 +133,7 @@ def write(root: Path, inside: str, files: Mapping[str, bytes], before: Mapping[s
 
     They are named from the root and lie in one folder of it, `inside`, which the caller holds (see
     `exclusive`). `before` are those that there were when the new ones were thought out: when
-    somebody changed one since, nothing is written. Permissions stay. Killed anywhere, nothing is
+    one was changed since, nothing is written. Permissions stay. Killed anywhere, nothing is
     left among them: new contents are staged in a folder that git ignores and the next writer
     removes.
     """
@@ -214,7 +214,7 @@ def exclusive(folder: Path, waiting: Callable[[], object] = int) -> Iterator[Non
 
 @contextmanager
 def held(root: Path, waiting: Callable[[], object] = int) -> Iterator[None]:
-    """Nobody else who asks for it changes a repository meanwhile.
+    """Hold the lock of a repository: no other process that takes it writes meanwhile.
 
     But for what this process starts: a hook of the commit that it makes may render.
     """

@@ -35,7 +35,7 @@ _MANIFESTS = ", ".join(
 
 
 class ImageError(TrainwrightError):
-    """Nobody says what a tag stands for."""
+    """The digest of a tag is unknown."""
 
 
 def locked(tree: Tree) -> Mapping[str, str]:

@@ -37,7 +37,7 @@ class LedgerEntry:
 class Ledger:
     """Finished runs by the name of their object.
 
-    An environment whose ledger has errors must not be rendered: nobody knows what has finished.
+    An environment whose ledger has errors must not be rendered: what has finished is unknown.
     """
 
     runs: Mapping[str, LedgerEntry]

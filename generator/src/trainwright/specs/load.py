@@ -80,7 +80,7 @@ def discover(tree: Tree) -> Inventory:
     """Every environment and job file, sorted by name; specs are not read.
 
     A folder whose environment.yaml is missing is an environment too where nothing else explains
-    it, so that a misspelt file name is a finding and not an environment that nobody renders.
+    it, so that a misspelt file name is a finding and not an environment that is never rendered.
     """
     jobs: dict[str, tuple[JobFile, ...]] = {}
     findings = list(_misspelt(tree, ENVIRONMENTS, _SHARED_FILES))
@@ -314,7 +314,7 @@ class Reader:
         return self._raw[path]
 
     def known(self, path: str) -> bytes | Finding | None:
-        """What was read of a file; None where nobody has asked."""
+        """What was read of a file; None where it was not."""
         return self._raw.get(path)
 
     def _read(self, path: str) -> bytes | Finding:

@@ -87,7 +87,7 @@ def write(path: Path, text: str) -> None:
 class Observed:
     """Another tree, and every answer that it gave: while those stay, so does what followed.
 
-    `whole` says whether nobody else looked: another process looks for itself.
+    `whole` says whether the others are known too: another process reads them itself.
     """
 
     def __init__(self, below: Tree):

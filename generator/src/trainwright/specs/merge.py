@@ -113,7 +113,7 @@ class Layered:
         return layer.place(found)
 
     def authored(self, pointer: str) -> Location:
-        """The line people wrote that decides a value; the job's own first line where nobody did."""
+        """The line people wrote that decides a value; else the job's own first line."""
         if self.setter(pointer).label == BUILT_IN:
             return Location(self.layers[-1].document.file)
         return self.origin(pointer)

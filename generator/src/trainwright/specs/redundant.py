@@ -39,7 +39,7 @@ Idle = Mapping[str, tuple[str, ...]]
 class _Written:
     """A value that a layer writes, what it inherits there, and whether a layer above hides it.
 
-    `source` is None when nobody below says anything; `inherited` is then None too. A mapping that
+    `source` is None when no layer below has it; `inherited` is then None too. A mapping that
     is inherited stands for itself, whatever is in it.
     """
 
@@ -69,7 +69,7 @@ class WrittenLayers:
         """The values of each layer that decide nothing for this job: set again, or set alike."""
         found: dict[str, list[str]] = {}
         for one in self.written:
-            if one.layer.by:  # what nobody wrote decides nothing where somebody wrote something
+            if one.layer.by:  # what was not written decides nothing beside what was
                 continue
             unused = found.setdefault(f"{one.layer.document.file}#{one.layer.root}", [])
             if one.idle:
@@ -246,7 +246,7 @@ def _shadowed_everywhere(
 
 def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
     for key, value in layer.data.items():
-        if key == "files":  # digests are nobody's words
+        if key == "files":  # digests are not written by hand
             yield from (
                 (at, leaf) for at, leaf in leaves(value, Pointer.of(key)) if layer.wrote(at)
             )

@@ -76,6 +76,6 @@ def _nothing(pattern: str, available: Mapping[str, tuple[JobFile, ...]]) -> str:
 
 
 def _nearest(wanted: str, names: Sequence[str]) -> list[str]:
-    """The names that somebody may have meant, for a path of a job file too."""
+    """The names that may have been meant, for a path of a job file too."""
     short = re.sub(r"^(?:\./)?environments/|(?<=/)jobs/|\.ya?ml$", "", wanted)
     return get_close_matches(short, names, n=3, cutoff=0.6)

@@ -170,7 +170,7 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
 def read_regular(path: str | os.PathLike[str], *, follow: bool = True) -> bytes:
     """The bytes of a regular file; anything else is an OSError, and never waited for.
 
-    Opening a pipe that nobody writes to would block; `follow` says whether a link may be read.
+    Opening a pipe without a writer would block; `follow` says whether a link may be read.
     """
     named = ("O_BINARY", "O_NONBLOCK", "O_NOCTTY", *(() if follow else ("O_NOFOLLOW",)))
     flags = os.O_RDONLY

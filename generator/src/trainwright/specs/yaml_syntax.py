@@ -77,7 +77,7 @@ def missing_space(text: str) -> str:
 
 
 def _pair(key: str, value: str, sign: str = ": ") -> str:
-    """A key and its value as they are to be written, without what is nobody's business."""
+    """A key and its value as they are to be written, without what may be confidential."""
     secret = value and (named(key, value) or suspicious(value))
     return f"{key}{sign}{'…' if secret else value}"
 

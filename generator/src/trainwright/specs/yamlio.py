@@ -409,7 +409,7 @@ class _Builder:
 
 
 def _joined(key: Node, value: Node) -> Iterator[_Refusal]:
-    """`{gpu:8}` is a key without a value to YAML, and to nobody else."""
+    """`{gpu:8}` is a key without a value to YAML alone."""
     meant = missing_space(key.value) if isinstance(key, ScalarNode) and not key.style else ""
     if meant and not value.value:
         written = meant.replace(": ", ":", 1)  # without a credential's value

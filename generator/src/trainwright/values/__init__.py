@@ -169,7 +169,7 @@ _SYNC_OPTIONS = "argocd.argoproj.io/sync-options"
 def _annotations(job: Job, environment: Environment) -> dict[str, str]:
     """The job's own annotations, and what keeps its GitOps engine from harming the run.
 
-    A manifest that leaves git may belong to a run that trains: somebody has to say that it may
+    A manifest that leaves git may belong to a run that trains: it has to be confirmed that it may
     go. Argo CD asks; Flux cannot, and leaves it.
     https://argo-cd.readthedocs.io/en/stable/user-guide/sync-options/
     """

@@ -81,7 +81,7 @@ class Holding:
         return frozenset({*self._runs, *self._records})
 
     def edits(self) -> tuple[str, ...]:
-        """Files that are not what was rendered: somebody changed or added them by hand."""
+        """Files that are not what was rendered: changed or added by hand."""
         return tuple(self.full(path) for path, raw in self.files.items() if self._edited(path, raw))
 
     def _edited(self, path: str, raw: bytes) -> bool:
@@ -89,7 +89,7 @@ class Holding:
         if not self._is_ours(path) or path in _OWN or job == COPIES:
             return False
         if job in self._records and self._records[job] is None:
-            return name == RECORD_FILE  # nobody knows what the others were
+            return name == RECORD_FILE  # what the others were is unknown
         return name != RECORD_FILE and self._hashes.get(path) != filetree.digest_of(raw)
 
     def refuse_edits(self, branch: str) -> None:
@@ -101,7 +101,7 @@ class Holding:
             )
 
     def removed(self, specs: Mapping[str, str]) -> Iterator[str]:
-        """The records of jobs, given with the paths of their specs, that somebody took away here.
+        """The records of jobs, given with the paths of their specs, that a commit removed here.
 
         A job whose spec went with its record came again since: it is a new one.
         """

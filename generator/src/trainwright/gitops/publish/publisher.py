@@ -1,6 +1,6 @@
 """Commits of rendered files, built in the object store and only ever moving a branch forward.
 
-Whoever comes second renders again on top of what is there, so that nothing that anybody published
+The second of two publishers renders again on top of what is there, so that nothing published
 is lost. The working tree takes part only when the branch that is checked out is the target.
 """
 
@@ -202,7 +202,7 @@ class _Publisher:
             try:
                 self._repository.push(remote, done.commit, branch)
             except GitError as error:
-                # Somebody was faster, or is at it right now. Anything else would fail again.
+                # Another publisher was faster, or is pushing now. Anything else would fail again.
                 if self._remote_tip(branch) == tip and "lock" not in str(error):
                     raise
                 continue

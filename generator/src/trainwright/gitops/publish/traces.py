@@ -71,7 +71,7 @@ def source_of(repository: Repository, tip: str, environment: str) -> str:
 
 
 def removals(repository: Repository, tip: str, paths: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Each path that was last removed by a commit of somebody else's, with that commit."""
+    """Each path that was last removed by another author's commit, with that commit."""
     if not (tip and paths):
         return
     trailer = f"%(trailers:key={_SOURCE},valueonly,separator=%x2C)"
@@ -97,7 +97,7 @@ def is_newer(
     """
     if before in ("", source):
         return False
-    if not repository.has(before):  # somebody else published what this clone has not seen yet
+    if not repository.has(before):  # published elsewhere, and not fetched yet
         with contextlib.suppress(GitError):
             repository.fetch(remote, before)
     if repository.has(before):

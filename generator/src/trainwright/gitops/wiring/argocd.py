@@ -90,7 +90,7 @@ def application(
 def objects(site: Site, namespace: str) -> tuple[dict[str, Data], ...]:
     """An Application for the objects of one's own, where there are any: no run has them.
 
-    What leaves git stays in the cluster until somebody prunes it, unless prune: immediate is set.
+    What leaves git stays in the cluster until it is pruned by hand, unless prune: immediate is set.
     """
     if not site.objects:
         return ()

@@ -125,7 +125,7 @@ def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, .
 
 
 def _unreadable(folder: RenderedFolder, jobs: tuple[JobFile, ...]) -> Iterator[Finding]:
-    """Records that are there, and that nobody can understand."""
+    """Records that are there and cannot be read."""
     for job in jobs:
         if job.name not in folder.records and folder.is_unreadable(job.name):
             yield dx.UNRECORDED.at(
@@ -183,7 +183,7 @@ def _problems(site: Site, settings: Layered) -> Iterator[Finding]:
 
 
 def _elsewhere(site: Site, settings: Layered, jobs: int) -> Iterator[Finding]:
-    """Runs that are rendered on another branch: whoever lists releases would leave all out."""
+    """Runs that are rendered on another branch: a list of releases would leave all out."""
     if WIRINGS[site.gitops.engine, site.gitops.mode].reads_values:
         path = Pointer("/mode")
         yield dx.WIRING.at(

@@ -33,7 +33,7 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload
     services: Mapping[str, Data] = file.get("services") or {}
     if not services:
         raise ManifestError("the compose file has no services")
-    # With `replicas: 0` there is a service that nobody has started yet: one pod, once it is.
+    # With `replicas: 0` there is a service that is not started yet: one pod, once it is.
     pods = tuple(
         _pod(file, name, service, index)
         for name, service in services.items()

@@ -1,4 +1,4 @@
-"""The services of a Compose file as pod templates, as anybody may have written them."""
+"""The services of a Compose file as pod templates, in a manifest of any origin."""
 
 from __future__ import annotations
 

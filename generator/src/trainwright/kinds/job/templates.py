@@ -1,4 +1,4 @@
-"""Where a Job has its pod template, as anybody may have written it."""
+"""Where a Job has its pod template, in a manifest of any origin."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _KINDS = (KIND.group_kind,)
 _WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
 _TYPES = "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go"
 _POD = "spec.replicatedJobs.*.template.spec.template"
-# What Kueue writes into the pod templates of a suspended object, and so anybody may.
+# What Kueue writes into the pod templates of a suspended object, and so any client may.
 DIRECTIVES = (
     f"{_POD}.metadata.labels",
     f"{_POD}.metadata.annotations",

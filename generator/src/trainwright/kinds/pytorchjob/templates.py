@@ -1,4 +1,4 @@
-"""Where a PyTorchJob has its pod templates, as anybody may have written it."""
+"""Where a PyTorchJob has its pod templates, in a manifest of any origin."""
 
 from __future__ import annotations
 

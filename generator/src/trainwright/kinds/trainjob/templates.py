@@ -1,4 +1,4 @@
-"""Where a TrainJob and its runtime have their pod templates, as anybody may have written them."""
+"""Where a TrainJob and its runtime have their pod templates, in a manifest of any origin."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def _placed(kind: Kind) -> tuple[Edit, ...]:
 
 
 def _templates(kind: Kind) -> Iterator[str]:
-    """The pod templates of anybody's object, as dotted paths."""
+    """The pod templates of any object, as dotted paths."""
     for pointer in kind.placed:
         yield ".".join("*" if part.isdigit() else part for part in Pointer(pointer).parts)
 

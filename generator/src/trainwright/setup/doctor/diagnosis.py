@@ -12,7 +12,7 @@ from trainwright.render.build import BuildOptions
 
 
 class State(enum.StrEnum):
-    """How it is with one thing; `SKIPPED` could not be looked at, or is nobody's business here."""
+    """How it is with one thing; `SKIPPED` could not be examined, or does not apply here."""
 
     OK = "ok"
     WARNING = "warning"

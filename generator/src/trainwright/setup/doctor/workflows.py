@@ -92,7 +92,7 @@ def _uses(path: Path, own: bool) -> Iterator[_Use]:
 def _own_release(uses: str) -> bool:
     """Whether it is a release of who publishes this program, as `init` writes it.
 
-    Whoever can move that tag can publish other code under it as well.
+    An account that can move that tag can publish other code under it as well.
     """
     return bool(_RELEASE.fullmatch(uses.removeprefix(f"{SOURCE}@")))
 
@@ -103,7 +103,7 @@ def _complaints(use: _Use) -> Iterator[Diagnosis]:
     if action and not _COMMIT.fullmatch(action["ref"]) and not _own_release(uses):
         yield Diagnosis(
             about="workflow", state=State.WARNING, message=f"{uses} can be moved",
-            effect="Whoever can move the tag runs code with this workflow's token.",
+            effect="An account that can move the tag runs code with this workflow's token.",
             remedy=f"Write the commit instead: git ls-remote https://github.com/{action['name']} "
             f"{action['ref']}",
             place=use.document.place(f"{use.step}/uses"),

@@ -16,7 +16,7 @@ if reserved then
 end
 for _, condition in ipairs(status.conditions or {}) do
   if condition.type == "QuotaReserved" then
-    -- A queue that is stopped or not there needs somebody; one that is full needs time.
+    -- A queue that is stopped or missing needs an operator; one that is full needs time.
     local stopped = condition.reason == "Inadmissible"
     return health(stopped and "Suspended" or "Progressing", condition, "waiting for quota")
   end
