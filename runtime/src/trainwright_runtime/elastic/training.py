@@ -154,7 +154,7 @@ def _require_whole(model: torch.nn.Module) -> None:
     if isinstance(model, DistributedDataParallel):
         raise TypeError(
             "the model is wrapped in DistributedDataParallel, which is made for one world: pass "
-            "the model itself, whose gradients elastic.training() sums over whoever is there"
+            "the model itself, whose gradients elastic.training() sums over all workers present"
         )
     if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
         raise TypeError(
