@@ -100,6 +100,11 @@ FEATURES = (
         name="command of one's own", spec="entrypoint: {argv: [/bin/t]}", shows=('- "/bin/t"',)
     ),
     Feature(
+        name="what the image starts",
+        spec="entrypoint: {image: true, args: [fit]}",
+        shows=('- "fit"',),
+    ),
+    Feature(
         name="script in the spec", spec="entrypoint: {inline: print(42)}", shows=("print(42)",)
     ),
     Feature(

@@ -360,17 +360,24 @@ class Image:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entrypoint:
-    """What the container runs: exactly one of module, script, argv and inline is set.
+    """What the container runs: exactly one of module, script, argv, inline and image is set.
 
-    `inline` is the text of a Python script, which reaches the pods in a ConfigMap. `args` are
-    arguments that are no flags, which stand in front of these.
+    `inline` is the text of a Python script, which reaches the pods in a ConfigMap; `image` stands
+    for what the image starts by itself. `args` are arguments that are no flags, which stand in
+    front of these.
     """
 
     module: str = ""
     script: str = ""
     argv: tuple[str, ...] = ()
     inline: str = ""
+    image: bool | None = field(default=None, metadata=written(read=_true))
     args: tuple[str, ...] = field(default=(), metadata=written(read=_texts))
+
+    @property
+    def launched(self) -> bool:
+        """Whether a launcher starts it, and not the container itself."""
+        return not (self.argv or self.image)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

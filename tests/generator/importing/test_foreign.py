@@ -102,6 +102,24 @@ def test_restarts_have_a_limit(body: Any, retries: int, tmp_path: Path) -> None:
     assert one.spec["retries"] == retries
 
 
+@pytest.mark.parametrize(
+    ("spec", "gang"), [({}, 3), ({"minAvailable": 1}, None), ({"minAvailable": 2}, 2)]
+)
+def test_volcano_waits_for_all_pods_unless_told_otherwise(
+    spec: Any, gang: int | None, tmp_path: Path
+) -> None:
+    body = copy.deepcopy(VOLCANO)
+    body["spec"] |= {"schedulerName": "volcano", **spec}  # type: ignore[operator]
+    ((one, _),) = imported(tmp_path, body)[1].imported
+    assert values(one.source.run()).get("gang") == gang
+    assert one.spec["schedulerName"] == "volcano"
+    left = {item.field: item.severity for item in one.left if "restartPolicy" in item.field}
+    assert set(left.values()) <= {Loss.COSMETIC}
+    assert [item.severity for item in one.left if item.field.endswith("/minAvailable")] == (
+        [Loss.COSMETIC] if spec.get("minAvailable") == 1 else [Loss.BEHAVIOUR]
+    )
+
+
 def test_positions_are_those_of_the_wrapper(tmp_path: Path) -> None:
     body = copy.deepcopy(HYPERPOD)
     group = body["spec"]["replicaSpecs"][0]  # type: ignore[index]

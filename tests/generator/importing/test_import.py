@@ -412,7 +412,6 @@ def test_a_number_of_gpus_needs_no_pool(repository: Repository) -> None:
         (("--command", "rm -rf /", "--env", "dev"), 1, "rm is not a command that starts training"),
         (("--command", "docker run 'a", "--env", "dev"), 1, "no closing quotation"),
         (("--command", "docker run --nope a", "--env", "dev"), 1, "--nope"),
-        (("--command", "docker run a:1", "--env", "dev"), 1, "say it with --entrypoint"),
     ],
 )
 def test_what_cannot_be_imported_is_one_line(

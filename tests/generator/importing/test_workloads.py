@@ -96,11 +96,8 @@ ROLES = {
 # What a manifest does not show is asked for.
 ASKED = {
     "13-kf-01-multinode": "--image",
-    "37-fms-sft": "--entrypoint",
     "45-kf-megatron-1": "--image",
     "46-kf-kai-0": "--image",
-    "49-kf-v1-pytorch-0": "--entrypoint",
-    "51-volcano-pytorch-0": "--entrypoint",
 }
 # Neither YAML nor a workload.
 NOTHING = {"44-aks-dranet-0", "45-kf-megatron-0"}
@@ -109,6 +106,7 @@ CANNOT_RUN = {"42-aws-llama3-hpto": "hyperpodrun"}
 # What is lost, beyond what is cosmetic.
 BEHAVIOUR = {
     "16-kf-04-volcano": "gang",  # Kueue starts all pods together here
+    "51-volcano-pytorch-0": "workingDir",  # of the workers alone
     "53-gke-a3mega-llama70b": "tolerations",  # of its own, which Kueue's flavors have
 }
 

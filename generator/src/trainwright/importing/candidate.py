@@ -164,6 +164,9 @@ def _is_file(mount: Mount, source: Source) -> bool:
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:
     """Launcher, entrypoint and flags when a command can be taken apart, else the command whole."""
     program = run.pods[0].program
+    if program.launcher == "image":
+        given = {"args": [_typed(word) for word in words]} if words else {}
+        return {"entrypoint": {"image": True, **given}}
     command = commands.parse(words)
     launcher = {"none": "python"}.get(command.launcher, command.launcher)
     bare = program.interpreter in ((), ("python",))

@@ -56,11 +56,6 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
             f"{source.place}: {source.title} has no image: its runtime's, which is not among the "
             "files, or none at all. Name it with --image"
         )
-    if run.pods[0].program.launcher == "image":
-        raise ImportingError(
-            f"{source.place}: {source.title} starts what its image starts, and no manifest shows "
-            "what that is: say it with --entrypoint"
-        )
     with malformed(f"{source.place}: {source.title}"):
         ways = choices(place.environment, source.pod(), pool)
         # A command that is kept whole would look for its script where none is any more.

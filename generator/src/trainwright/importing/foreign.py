@@ -6,7 +6,7 @@ it, and not imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.groupkind import GroupKind
@@ -240,11 +240,7 @@ def _launched_by_operator(part: SourceObject) -> Iterator[NotImported]:
 
 _OF_VOLCANO = {
     "plugins": ("the operator of a PyTorchJob does what the plugin does", Loss.COSMETIC),
-    "minAvailable": (
-        "gang starts all pods together, in an environment that has it",
-        Loss.BEHAVIOUR,
-    ),
-    "schedulerName": ("gang names it, in an environment that queues by Volcano", Loss.BEHAVIOUR),
+    "minAvailable": ("one pod is enough to start, so that there is no gang", Loss.COSMETIC),
     "ttlSecondsAfterFinished": (
         "it deletes the object, which GitOps would make again, and train again",
         Loss.COSMETIC,
@@ -279,28 +275,58 @@ def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
             f"{part.place('')}: {_title(part)} is not read without the pytorch plugin, a master "
             f"and at most workers. It holds {described(roles({**part.body, 'kind': 'pods'}))}"
         )
-    replicas = {role: _task(mapping(known_tasks[at]), options) for role, at in known.items()}
+    scheduler = {key: spec[key] for key in ("schedulerName",) if key in spec}
+    replicas = {
+        role: _task(mapping(known_tasks[at]), options, scheduler) for role, at in known.items()
+    }
     policy: dict[str, Data] = {}
     if "maxRetry" in spec:
         policy["backoffLimit"] = spec["maxRetry"]
-    if "queue" in spec or "minAvailable" in spec:
-        keys = {key: spec[key] for key in ("queue", "minAvailable") if key in spec}
-        policy["schedulingPolicy"] = keys
-    carried = frozenset({"tasks", "maxRetry", "queue", "minAvailable"})
+    scheduling = {key: spec[key] for key in ("queue", "minAvailable") if key in spec}
+    if scheduling != {"minAvailable": 1}:
+        policy["schedulingPolicy"] = {"minAvailable": _pods(known_tasks), **scheduling}
+    carried = frozenset({"tasks", "maxRetry", "schedulerName", "queue"})
+    carried |= policy.get("schedulingPolicy", {}).keys()
     left = [*_left_of(part, "/spec", carried, _OF_VOLCANO)]
     for index in known.values():
         of_task = frozenset({"name", "replicas", "template"})
         left += _left_of(part, f"/spec/tasks/{index}", of_task, _OF_TASKS)
     moved = {
         **{f"{_REPLICAS}/{role}": f"/spec/tasks/{index}" for role, index in known.items()},
+        **dict(_moved_of_pods(known, scheduler)),
         "/spec/runPolicy/backoffLimit": "/spec/maxRetry",
-        "/spec/runPolicy/schedulingPolicy": "/spec",
+        "/spec/runPolicy": "/spec/minAvailable",  # whatever else is in it is moved by itself
+        "/spec/runPolicy/schedulingPolicy/minAvailable": "/spec/minAvailable",
+        "/spec/runPolicy/schedulingPolicy/queue": "/spec/queue",
+        "/spec/runPolicy/schedulingPolicy": "/spec/minAvailable",
     }
     made = {"runPolicy": policy, "pytorchReplicaSpecs": replicas}
     return (_pytorchjob(part, made, moved, tuple(left)),)
 
 
-def _task(task: Mapping[str, Data], options: Mapping[str, str]) -> dict[str, Data]:
+def _pods(tasks: Sequence[Data]) -> int:
+    """How many pods there are, which is how many Volcano waits for unless it is told otherwise.
+
+    https://volcano.sh/en/docs/vcjob/
+    """
+    counts = (mapping(task).get("replicas", 1) for task in tasks)
+    return sum(count for count in counts if isinstance(count, int))
+
+
+def _moved_of_pods(
+    known: Mapping[str, int], scheduler: Mapping[str, Data]
+) -> Iterator[tuple[str, str]]:
+    """Where the fields of pods are that a PyTorchJob has at its replicas, and the other way."""
+    for role, index in known.items():
+        pod = f"/spec/tasks/{index}/template/spec"
+        yield f"{_REPLICAS}/{role}/restartPolicy", f"{pod}/restartPolicy"
+        for key in scheduler:
+            yield f"{_REPLICAS}/{role}/template/spec/{key}", f"/spec/{key}"
+
+
+def _task(
+    task: Mapping[str, Data], options: Mapping[str, str], scheduler: Mapping[str, Data]
+) -> dict[str, Data]:
     """A replica of a PyTorchJob, whose operator looks for one name of its container and port."""
     template = mapping(task.get("template"))
     spec = mapping(template.get("spec"))
@@ -309,14 +335,14 @@ def _task(task: Mapping[str, Data], options: Mapping[str, str]) -> dict[str, Dat
     if containers:
         port = options.get("port", "")
         ports = containers[0].get("ports")
-        own = {"name": "pytorchjob-port", "containerPort": int(port) if port.isdigit() else 23456}
+        meets = {"name": "pytorchjob-port", "containerPort": int(port) if port.isdigit() else 23456}
         others = ports if isinstance(ports, list) else []
-        containers[0] |= {"name": PYTORCHJOB.container, "ports": [*others, own]}
-    restart = spec.get("restartPolicy", "OnFailure")
+        containers[0] |= {"name": PYTORCHJOB.container, "ports": [*others, meets]}
+    own = {key: value for key, value in spec.items() if key != "restartPolicy"}
     return {
         **({"replicas": task["replicas"]} if "replicas" in task else {}),
-        "restartPolicy": restart,
-        "template": {**template, "spec": {**spec, "containers": containers}},
+        "restartPolicy": spec.get("restartPolicy", "OnFailure"),
+        "template": {**template, "spec": {**scheduler, **own, "containers": containers}},
     }
 
 

@@ -31,6 +31,7 @@ _BY_POINTER = (
     Reason("/metadata/ownerReferences/**", "its owner writes it", Loss.COSMETIC),
     Reason("/metadata/finalizers/**", "a controller writes it", Loss.COSMETIC),
     Reason("**/metadata/selfLink", "the cluster writes it", Loss.COSMETIC),
+    Reason("**/metadata/clusterName", "no cluster reads it", Loss.COSMETIC),
     Reason("**/metadata/creationTimestamp", "the cluster writes it", Loss.COSMETIC),
     Reason("/metadata/labels/helm.sh~1chart", "Helm writes it", Loss.COSMETIC),
     Reason("**/metadata/labels/app.kubernetes.io~1*", "a rendered run has its own", Loss.COSMETIC),
@@ -247,8 +248,13 @@ class Reasons:
         """What it means that these parts of the normal form came out otherwise."""
         if changed and all(map(self._meets, changed)):
             return Loss.COSMETIC
-        needed = any(_NEEDED.match(path) for path in changed)
+        needed = any(_NEEDED.match(path) and not self._found(path) for path in changed)
         return Loss.CANNOT_RUN if needed else Loss.BEHAVIOUR
+
+    def _found(self, path: str) -> bool:
+        """Whether a path is the folder of what an image starts, which is in the image's own."""
+        program = path.replace(_FOLDER, "program.launcher")
+        return path.endswith(_FOLDER) and self.rendered.get(program) == "image"
 
     def _meets(self, path: str) -> bool:
         """Whether a path is where processes meet, which wherever it was is the same for them."""
@@ -289,6 +295,7 @@ class Reasons:
         return f"in the rendered run {re.sub(r'^pods.[0-9]+.', '', path)} {state}"
 
 
+_FOLDER = "rest.container.workingDir"
 # What a program needs to start and to train the same: everything else is how it is run.
 _NEEDED = re.compile(
     r"nodes$|elastic\.|pods\.\d+\.("

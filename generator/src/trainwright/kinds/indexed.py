@@ -46,7 +46,7 @@ def variables(job: Job, address: str) -> dict[str, Data]:
                 "TRAINWRIGHT_NNODES": str(job.nodes),
             }
         }
-    if job.launcher in ("torchrun", *NUMBERED) and not job.entrypoint.argv:
+    if job.launcher in ("torchrun", *NUMBERED) and job.entrypoint.launched:
         # In the command $(NAME) stands for variables that the manifest declares, and no others.
         return {"fieldEnv": {"JOB_COMPLETION_INDEX": _INDEX}}
     return {
@@ -54,9 +54,12 @@ def variables(job: Job, address: str) -> dict[str, Data]:
             "MASTER_ADDR": address,
             "MASTER_PORT": str(PORT),
             "WORLD_SIZE": str(job.nodes * job.procs_per_node),
-            **(_for_any_command(job, address) if job.entrypoint.argv else {}),
+            **({} if job.entrypoint.launched else _for_any_command(job, address)),
         },
-        "fieldEnv": {"RANK": _INDEX, **({"PET_NODE_RANK": _INDEX} if job.entrypoint.argv else {})},
+        "fieldEnv": {
+            "RANK": _INDEX,
+            **({} if job.entrypoint.launched else {"PET_NODE_RANK": _INDEX}),
+        },
     }
 
 

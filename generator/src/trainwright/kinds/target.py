@@ -48,7 +48,7 @@ class Deviation:
 
 def one_process(job: Job) -> Iterator[Unsupported]:
     """Refuses several processes a node where nothing would start them."""
-    if job.launcher == "python" and job.procs_per_node > 1 and not job.entrypoint.argv:
+    if job.launcher == "python" and job.procs_per_node > 1 and job.entrypoint.launched:
         yield Unsupported(
             Pointer("/launcher"),
             f"python starts one process per node, but {job.procs_per_node} are asked for",
@@ -66,7 +66,7 @@ def own_rendezvous(job: Job, why: str) -> Iterator[Unsupported]:
 
 def fixed_nodes(job: Job) -> Iterator[Unsupported]:
     """Refuses launchers that have to know all nodes where these come and go."""
-    if job.elastic and job.launcher in ("accelerate", "deepspeed") and not job.entrypoint.argv:
+    if job.elastic and job.launcher in ("accelerate", "deepspeed") and job.entrypoint.launched:
         yield Unsupported(
             Pointer("/launcher"),
             f"{job.launcher} starts a fixed number of nodes, and those of an elastic job change",

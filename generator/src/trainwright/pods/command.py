@@ -69,7 +69,7 @@ def command_line(
     launchers that read nothing of what an operator sets.
     """
     entry = job.entrypoint
-    if entry.argv:
+    if not entry.launched:
         return list(entry.argv)
     script = SCRIPT_PATH if entry.inline else entry.script
     program = [script] if script else ["-m", entry.module]
@@ -181,7 +181,7 @@ def _is_number(text: str) -> bool:
 
 def starts_runtime(job: Job) -> bool:
     """Whether our own entrypoint runs in the container, and so knows every way to be started."""
-    return job.launcher == "trainwright" and not job.entrypoint.argv
+    return job.launcher == "trainwright" and job.entrypoint.launched
 
 
 def restart_policy(job: Job) -> str:

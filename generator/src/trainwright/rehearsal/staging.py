@@ -160,10 +160,10 @@ class _Staged:
         self._machine = machine
         self._notes: list[str] = []
         argv, self._env = pod.resolve(machine.given)
-        if not argv:
+        if pod.starts_image:
             raise RehearsalError(
-                f"{pod.name} has no command, so the image decides what runs, and images are not "
-                "run here; set entrypoint in the spec"
+                f"{pod.name} starts what its image starts (entrypoint.image), and images are not "
+                "run here; name the program instead: entrypoint.script, module or argv"
             )
         self._command = commands.parse(argv)
         self._argv = self._localised((*argv, *extra))

@@ -352,16 +352,16 @@ def _grace(job: Job, spec: Layered) -> Iterator[Finding]:
 
 
 def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
-    if job.preflight and (job.launcher != "trainwright" or job.entrypoint.argv):
+    if job.preflight and (job.launcher != "trainwright" or not job.entrypoint.launched):
         message = "preflight is the entrypoint's, and this job does not start it"
-        remedy = "Use launcher: trainwright without entrypoint.argv, or remove preflight."
+        remedy = f"Use launcher: trainwright without entrypoint.{_kind(job)}, or remove preflight."
         yield _at(dx.CONTRADICTION, spec, Pointer("/preflight"), message, remedy=remedy)
 
 
 def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
     launcher = LAUNCHERS[job.launcher]
-    if job.launcher_options and (job.entrypoint.argv or not launcher.options):
-        what = "entrypoint.argv starts" if job.entrypoint.argv else "plain python has"
+    if job.launcher_options and (not job.entrypoint.launched or not launcher.options):
+        what = "plain python has" if job.entrypoint.launched else f"entrypoint.{_kind(job)} starts"
         message = f"launcherOptions are those of a launcher, and {what} none"
         remedy = "Write them into entrypoint.argv, or choose a launcher."
         yield _at(dx.CONTRADICTION, spec, Pointer("/launcherOptions"), message, remedy=remedy)
@@ -371,6 +371,11 @@ def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
         if message:
             at = Pointer.of("launcherOptions", name)
             yield dx.CONTRADICTION.at(spec.key_origin(at), message, remedy=remedy, path=at)
+
+
+def _kind(job: Job) -> str:
+    """The word of the entrypoint that a launcher has no part in."""
+    return "image" if job.entrypoint.image else "argv"
 
 
 def _flags(job: Job, spec: Layered) -> Iterator[Finding]:

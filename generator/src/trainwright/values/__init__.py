@@ -239,7 +239,7 @@ def _image(job: Job) -> dict[str, Data]:
 
 def _variables(job: Job, name: str) -> dict[str, str]:
     found = {**dict(_of_the_runtime(job, name)), **_of_trackers(job, name)}
-    if job.launcher == "accelerate" and not job.resources.gpu and not job.entrypoint.argv:
+    if job.launcher == "accelerate" and not job.resources.gpu and job.entrypoint.launched:
         found["ACCELERATE_USE_CPU"] = "true"  # or each process believes that it is alone
     return found
 

@@ -39,7 +39,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         "runPolicy": {"backoffLimit": job.retries, "suspend": job.state == "suspended"},
         "resources": _resources(job),
     }
-    if job.launcher == "python" or job.entrypoint.argv:
+    if job.launcher == "python" or not job.entrypoint.launched:
         values["env"] = indexed.single_pod_env(job)
     return values
 

@@ -102,7 +102,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield from own_rendezvous(job, "elasticPolicy has the rendezvous of an elastic job")
     if _split(job):
         yield from queueing.ungroupable(job, environment)
-    if job.elastic and job.launcher == "python" and not job.entrypoint.argv:
+    if job.elastic and job.launcher == "python" and job.entrypoint.launched:
         yield Unsupported(
             Pointer("/launcher"),
             "nodes come and go through torch's elastic agent, which python does not start",
@@ -112,7 +112,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         yield Unsupported(
             Pointer("/elastic/recovery"),
             "live recovery is the entrypoint's, and this job does not start it",
-            "Use launcher: trainwright without entrypoint.argv, or recovery: restart.",
+            "Use launcher: trainwright with a script or a module, or recovery: restart.",
         )
 
 

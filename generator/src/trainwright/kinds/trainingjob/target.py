@@ -47,14 +47,14 @@ def injects(job: Job) -> bool:
     """Whether Lattice starts its agent: without it no rendezvous environment is set at all."""
     if job.lattice.inject is not None:
         return job.lattice.inject
-    own_launcher = job.launcher in _LAUNCHERS and not job.entrypoint.argv
+    own_launcher = job.launcher in _LAUNCHERS and job.entrypoint.launched
     return not own_launcher and (_sizes(job)[1] > 1 or job.procs_per_node > 1)
 
 
 def _rendezvous(job: Job, environment: Environment) -> dict[str, str]:
     """Where the nodes of torchrun meet without the agent, if the environment says."""
     options = environment.targets[job.target]
-    alone = job.launcher == "torchrun" and not job.entrypoint.argv and not injects(job)
+    alone = job.launcher == "torchrun" and job.entrypoint.launched and not injects(job)
     if not (alone and options.rendezvous_endpoint):
         return {}
     return {"backend": options.rendezvous_backend, "endpoint": options.rendezvous_endpoint}
@@ -83,9 +83,9 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         several = {"LATTICE_NPROC_PER_NODE": str(job.procs_per_node)}
         values["env"] = {
             **(several if job.procs_per_node > 1 else {}),
-            **(indexed.UNBUFFERED if job.entrypoint.argv else {}),
+            **({} if job.entrypoint.launched else indexed.UNBUFFERED),
         }
-    elif job.launcher == "python" or job.entrypoint.argv:
+    elif job.launcher == "python" or not job.entrypoint.launched:
         values["env"] = indexed.single_pod_env(job)
     elif meeting:
         values["command"] = command.command_line(
@@ -175,7 +175,7 @@ def _apart(job: Job, rendezvous: str) -> Iterator[Unsupported]:
             "torchrun needs a rendezvous endpoint, and a TrainingJob without the agent has none",
             "Set targets.trainingjob.rendezvous in environment.yaml, or lattice.inject: true.",
         )
-    numbered = job.launcher in indexed.NUMBERED and not job.entrypoint.argv
+    numbered = job.launcher in indexed.NUMBERED and job.entrypoint.launched
     if numbered and (many or injects(job)):
         yield Unsupported(
             Pointer("/launcher"),
@@ -185,9 +185,15 @@ def _apart(job: Job, rendezvous: str) -> Iterator[Unsupported]:
         )
     elif injects(job):
         yield from _unquotable(job)
+        if job.entrypoint.image:
+            yield Unsupported(
+                Pointer("/entrypoint/image"),
+                "Lattice's agent starts a command, and does not know what the image starts",
+                "Write that command as entrypoint.argv, or use target pytorchjob.",
+            )
     else:
         yield from one_process(job)
-        if many and (job.launcher != "torchrun" or job.entrypoint.argv):
+        if many and (job.launcher != "torchrun" or not job.entrypoint.launched):
             yield Unsupported(
                 Pointer("/lattice/inject"),
                 "without the agent the pods cannot find each other",
@@ -241,7 +247,7 @@ TARGET = Target(
             "node and has to start the processes.",
             fields=("pods.*.processes.*",),
             when=lambda job, _: (
-                injects(job) and bool(job.entrypoint.argv) and job.procs_per_node > 1
+                injects(job) and not job.entrypoint.launched and job.procs_per_node > 1
             ),
         ),
         Deviation(

@@ -48,7 +48,7 @@ def _lent(job: Job, environment: Environment) -> bool:
 def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     options = environment.targets[job.target]
     variables: dict[str, Data] = {}
-    if job.launcher in ("python", *indexed.NUMBERED) or job.entrypoint.argv:
+    if job.launcher in ("python", *indexed.NUMBERED) or not job.entrypoint.launched:
         variables = indexed.variables(job, indexed.first_pod(name))
         # Trainer gives the container all of torchrun's variables itself, and refuses them here.
         for part in ("env", "fieldEnv"):
@@ -86,6 +86,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
 def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator[Unsupported]:
     """What a job cannot say about the pods of a runtime that is not its own."""
     asked: dict[Pointer, object] = {
+        Pointer("/entrypoint/image"): job.entrypoint.image,
         Pointer("/retries"): job.retries,
         Pointer("/gang" if job.gang else "/queue"): queueing.gang_scheduler(job, environment),
         **{Pointer.of(spelled(field)): getattr(job, field) for field in GIVEN},
