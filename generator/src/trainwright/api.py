@@ -14,12 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.errors import SelectionError, TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.model import Finding, Location, Severity
 
 if TYPE_CHECKING:

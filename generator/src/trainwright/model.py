@@ -7,10 +7,11 @@ import enum
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from trainwright.duration import seconds
+from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.pointer import Pointer
 
@@ -62,7 +63,7 @@ class Finding:
     message: str
     remedy: str
     subject: str = ""
-    path: Pointer = Pointer()  # noqa: RUF009 - it is a string
+    path: Pointer = Pointer()
     note: str = ""  # said under the caret: "8 processes, but resources.gpu is 4"
     effect: str = ""
     related: tuple[Related, ...] = ()

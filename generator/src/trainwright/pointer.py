@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from trainwright.frozen import dataclass
 
 _MALFORMED = re.compile(r"~(?![01])")
 # A key that reads as one step between dots. Anything else is quoted, as jq quotes it.

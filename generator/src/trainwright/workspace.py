@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 
 from trainwright.errors import SelectionError
+from trainwright.frozen import dataclass
 from trainwright.kinds import attempts
 from trainwright.model import Data, Environment, Finding, Job, file_digest
 from trainwright.runs import adjust, identity, meaning

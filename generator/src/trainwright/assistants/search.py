@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trainwright.editor.fields import Field, field
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.reports.report import help_uri

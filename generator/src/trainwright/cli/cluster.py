@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from trainwright.cli.common import (
     selections,
 )
 from trainwright.cli.suggestions import Choice
+from trainwright.frozen import dataclass
 
 if TYPE_CHECKING:
     from trainwright.cluster.client import Cluster

@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from trainwright.cli.common import FINDINGS, Context, errors, helm_binary, planning, report
+from trainwright.frozen import dataclass
 
 if TYPE_CHECKING:
     from trainwright.lifecycle.session import Act, Committing, Outcome

@@ -11,7 +11,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainwright.cluster.errors import (
@@ -25,6 +24,7 @@ from trainwright.cluster.errors import (
     failed,
     unreachable,
 )
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
 from trainwright.errors import TrainwrightError
 from trainwright.findings.credentials import redact
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 
 LOG = "pods/log"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright.errors import SelectionError, SourceError
+from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED, TARGETS
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.predicted import OPERATORS

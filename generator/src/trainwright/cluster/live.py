@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright.cluster.client import Cluster
@@ -11,6 +11,7 @@ from trainwright.cluster.errors import NoKind, Refused
 from trainwright.findings.credentials import HIDDEN
 from trainwright.findings.diagnostics import REFUSED
 from trainwright.findings.redaction import unified_diff
+from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
 from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.pointer import Pointer, typed

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trainwright.cluster import kueue
 from trainwright.cluster.pods import UNSCHEDULED, LivePod, Termination, clean
+from trainwright.frozen import dataclass
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State
 from trainwright.model import Data

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trainwright.cluster.termination import RankFailure, parse
 from trainwright.findings.credentials import redact
+from trainwright.frozen import dataclass
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.predicted import workload
 from trainwright.model import Data, Manifest

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
 from trainwright.cluster import logs, status, text, wait
@@ -13,6 +12,7 @@ from trainwright.cluster.intent import DesiredRun, DesiredState
 from trainwright.cluster.logs import LogLine, LogOptions
 from trainwright.cluster.pods import LivePod
 from trainwright.cluster.status import BROKEN, LiveObject, RunStatus
+from trainwright.frozen import dataclass
 from trainwright.kinds.state import Phase
 from trainwright.reports.report import visible
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trainwright.cluster import kueue, observe
 from trainwright.cluster.client import EVENTS, PODS, Cluster, Resource
@@ -14,6 +14,7 @@ from trainwright.cluster.logs import GONE
 from trainwright.cluster.observe import POD_GROUP, Notice, Observation, current, is_unexplained
 from trainwright.cluster.pods import RUN_LABEL, LivePod, assign_slots, clean, pod_slots, read
 from trainwright.findings.credentials import redact
+from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.state import Phase, State

@@ -7,9 +7,9 @@ may write the file: what does not fit is text.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from trainwright.findings.credentials import redact
+from trainwright.frozen import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

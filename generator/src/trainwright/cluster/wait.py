@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from trainwright.cluster.client import Cluster, Resource
 from trainwright.cluster.errors import Expired, Unreachable
+from trainwright.frozen import dataclass
 from trainwright.kinds.state import Phase, State
 from trainwright.model import Data
 

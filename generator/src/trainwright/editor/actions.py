@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date, timedelta
 from difflib import get_close_matches
 
@@ -18,6 +18,7 @@ from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Entry, Position, Span
 from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding
 from trainwright.pointer import Pointer
 from trainwright.reports.report import rule

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import Literal
 
@@ -12,6 +11,7 @@ from trainwright.editor import names
 from trainwright.editor.fields import Field, field
 from trainwright.editor.place import Place, job_at, kind_of, spec_root
 from trainwright.editor.text import Position, Span, read
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import yamlio

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from trainwright.editor import names
 from trainwright.editor.place import Place, job_at
 from trainwright.editor.text import Position, Span
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding
 from trainwright.pointer import Pointer
 from trainwright.reports.report import help_uri, rule, visible

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trainwright.editor.navigation import uses
 from trainwright.editor.place import Place, environment_of, kind_of
 from trainwright.editor.session import Session, job_of
 from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.pointer import Pointer
 from trainwright.runs.decision import Decision, Step
 from trainwright.specs.demand import Demand, Range

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from trainwright.editor.place import Place, Target, environment_document, layered, target, value_at
 from trainwright.editor.session import Session, job_of
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
 from trainwright.model import Data
 from trainwright.objects.rule import Rule
@@ -40,7 +40,7 @@ class Name:
     text: str
     about: str = ""
     path: str = ""
-    pointer: Pointer = Pointer()  # noqa: RUF009 - it is a string
+    pointer: Pointer = Pointer()
 
     def target(self, session: Session) -> Target | None:
         """Where it is declared."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 
 from trainwright.editor.fields import Field, field
 from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Entry, Position, Span, Text
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs.load import (

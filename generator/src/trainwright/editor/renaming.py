@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from trainwright.editor import navigation
 from trainwright.editor.place import Place, Target, layered, target
 from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Span
 from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import yamlio

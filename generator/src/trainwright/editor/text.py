@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from math import inf
 from typing import Literal
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
+from trainwright.frozen import dataclass
 from trainwright.model import Finding
 from trainwright.pointer import Pointer
 from trainwright.specs import yamlio

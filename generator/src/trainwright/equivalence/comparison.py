@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 
 from trainwright.equivalence.form import NormalForm
 from trainwright.findings.credentials import HIDDEN, kind, named, redact
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 
 _POD = re.compile(r"pods\.\d+\.")

@@ -8,11 +8,12 @@ environment, resources and files, and are started again under the same condition
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from trainwright.equivalence import containers, others, programs
 from trainwright.equivalence.programs import Process, Program
+from trainwright.frozen import dataclass
 from trainwright.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
 from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest

@@ -5,8 +5,7 @@ Rules about rendered objects live in `rules/`; these cannot be, since there is n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from trainwright.frozen import dataclass
 from trainwright.model import Finding, Location, Related, Severity
 from trainwright.pointer import Pointer
 

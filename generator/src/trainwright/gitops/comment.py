@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from http.client import HTTPException
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.reports.comment import LIMIT
 

@@ -9,12 +9,12 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.helm import sdk
 from trainwright.model import Data, Finding, Related
 from trainwright.pointer import Pointer

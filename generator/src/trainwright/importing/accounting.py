@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from trainwright.equivalence import form
 from trainwright.equivalence.comparison import values
+from trainwright.frozen import dataclass
 from trainwright.importing.source import Source, read
 from trainwright.kinds.reading import ImportingError
 from trainwright.model import Data, Manifest

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright.errors import OutputError
+from trainwright.frozen import dataclass
 from trainwright.groupkind import RUNTIMES
 from trainwright.importing import ImportInput, text
 from trainwright.importing.convert import Imported, convert, job_name

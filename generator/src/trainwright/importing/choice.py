@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.kinds.reading import ImportingError
 from trainwright.model import Environment, Pool
 from trainwright.pods.pod import Pod

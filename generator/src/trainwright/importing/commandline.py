@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 
 import click
 
+from trainwright.frozen import dataclass
 from trainwright.importing.source import Source
 from trainwright.kinds.reading import ImportingError, Loss, NotImported, shown
 from trainwright.model import Data, Location

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from trainwright import equivalence
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values
+from trainwright.frozen import dataclass
 from trainwright.importing import accounting, beside, candidate, reasons, shortest
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from trainwright.duration import seconds
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.tolerant import mapping, mappings, text
 

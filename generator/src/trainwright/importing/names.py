@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from os.path import commonprefix
 
 from trainwright.equivalence import form
 from trainwright.equivalence.programs import Program
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pods.pod import Workload
 

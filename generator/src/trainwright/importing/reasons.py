@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
+from trainwright.frozen import dataclass
 from trainwright.groupkind import CONFIGMAP
 from trainwright.importing.accounting import Account
 from trainwright.importing.generated import is_generated

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from trainwright.frozen import dataclass
 from trainwright.groupkind import SERVICE
 from trainwright.importing.accounting import leaves, with_value
 from trainwright.importing.staying import is_text

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from trainwright.equivalence import NormalForm, form
 from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.importing import beside
 from trainwright.kinds import predicted
 from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject

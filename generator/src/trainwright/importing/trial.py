@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 from trainwright import equivalence, helm
 from trainwright.equivalence import NormalForm
+from trainwright.frozen import dataclass
 from trainwright.importing import beside
 from trainwright.kinds import predicted
 from trainwright.kinds.target import Unsupported

@@ -6,8 +6,9 @@ and lattice-io/lattice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from trainwright.frozen import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,8 @@ A rule about several kinds has a part in each of them, which says how its Jobs a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.indexed_templates import replicated
 from trainwright.model import Data, Severity

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Manifest
 

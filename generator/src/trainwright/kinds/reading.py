@@ -6,12 +6,12 @@ Positions and names are those that people wrote.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Location, Manifest
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.kinds.reading import mapping, shown
 from trainwright.model import Data
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data
 

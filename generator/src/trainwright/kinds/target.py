@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.kind import Kind
 from trainwright.model import Data, Environment, Job

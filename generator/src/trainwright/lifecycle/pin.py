@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.pointer import Pointer
 from trainwright.rules.images import split

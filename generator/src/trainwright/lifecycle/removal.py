@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 from trainwright import values
+from trainwright.frozen import dataclass
 from trainwright.gitops.wiring import fluxcd
 from trainwright.gitops.wiring.wiring import Site
 from trainwright.kinds import TARGETS

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
+from trainwright.frozen import dataclass
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.model import Data

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from trainwright.errors import OutputError, TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step
 from trainwright.model import Environment, Manifest
 from trainwright.objects.transition import Verdict

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from trainwright.errors import SourceError
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment
 from trainwright.render.history import History
 from trainwright.runs.decision import Decision, Sources, asks, decide

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
+from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
 from trainwright.manifests import structural
 from trainwright.manifests.crds import Crd

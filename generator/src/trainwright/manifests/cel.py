@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias
 
+from trainwright.frozen import dataclass
 from trainwright.manifests import celfunctions, celvalues
 from trainwright.manifests.crds import Crd
 from trainwright.manifests.structural import Structural

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from trainwright.findings import diagnostics as dx
 from trainwright.findings.credentials import redact
+from trainwright.frozen import dataclass
 from trainwright.manifests import cel, webhooks
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.cel import Broken, Skipped

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 from trainwright import rules
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests import reading, webhooks
 from trainwright.manifests.catalog import Catalog, KnownKind

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from trainwright.frozen import dataclass
 from trainwright.manifests import changes, checking, earlier
 from trainwright.manifests.checking import CheckContext, CheckedText, UnknownKind
 from trainwright.manifests.earlier import Pair

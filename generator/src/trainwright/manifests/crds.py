@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from trainwright.errors import SourceError
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.manifests import reading, structural
 from trainwright.manifests.reading import Chunk
 from trainwright.manifests.structural import Structural

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.manifests import reading
 from trainwright.manifests.checking import ObjectLocation
 from trainwright.manifests.reading import Chunk, Source

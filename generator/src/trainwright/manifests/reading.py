@@ -7,10 +7,11 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright.errors import SourceError
+from trainwright.frozen import dataclass
 from trainwright.manifests import fast
 from trainwright.model import Data, Finding
 from trainwright.specs import yamlio

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright import rules
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
 from trainwright.manifests import checking, crds, excerpts, reading
 from trainwright.manifests.catalog import Catalog

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Manifest
 from trainwright.tolerant import mapping, text
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data
 from trainwright.objects.transition import Change, Path, Verdict

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Severity
 from trainwright.objects.subject import Hit, Subject
@@ -43,7 +44,7 @@ class Rule:
     remedy: str
     by_hand: str = ""
     kinds: tuple[GroupKind, ...] = ()
-    spec: Pointer = Pointer()  # noqa: RUF009 - it is a string
+    spec: Pointer = Pointer()
     source: str = ""  # where the fact was read, a URL or repository path
     per_pod: bool = False
     run: Callable[[Subject], Iterable[Hit]]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Environment, Job, Manifest
 from trainwright.objects.bundle import Bundle
@@ -26,7 +27,7 @@ class Hit:
 
     pointer: str
     message: str
-    spec: Pointer = Pointer()  # noqa: RUF009 - it is a string
+    spec: Pointer = Pointer()
     note: str = ""
     also: tuple[Pointer, ...] = ()
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment, Manifest, Severity
 from trainwright.tolerant import mapping
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs import git
 from trainwright.specs.git import GitError

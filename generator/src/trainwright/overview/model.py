@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from trainwright.cluster.status import RunStatus
+from trainwright.frozen import dataclass
 from trainwright.model import Finding, Job
 from trainwright.overview.history import Event
 from trainwright.plan.model import CapacityCheck

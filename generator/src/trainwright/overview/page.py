@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Severity
 from trainwright.overview.collect import outcomes
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview

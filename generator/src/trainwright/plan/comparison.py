@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.model import Finding, Job, Location, Severity
 from trainwright.plan import actions, affected, capacity, causes, own_objects
 from trainwright.plan.earlier import Earlier

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.runs import record as records
 from trainwright.specs.git import Repository
 from trainwright.specs.load import JobFile

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.plan.model import Plan
 
 

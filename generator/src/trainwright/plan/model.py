@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location, Severity
 from trainwright.pointer import Pointer
 from trainwright.specs.demand import NOTHING, Demand

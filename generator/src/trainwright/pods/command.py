@@ -6,9 +6,10 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Job
 from trainwright.pods.launchers import LAUNCHERS, SWITCH, own_options, plain
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeAlias
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, FlagStyle
 
 DASHED = ("--k=v", "--k v", "-k=v", "-k v")

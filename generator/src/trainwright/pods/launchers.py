@@ -8,9 +8,10 @@ parsers themselves.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Job
 
 SWITCH, TEXT, INTEGER, NUMBER = "a switch", "text", "a whole number", "a number"

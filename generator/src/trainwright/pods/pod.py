@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal, TypeAlias
 
 from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Manifest
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+from trainwright.frozen import dataclass
 
 # What can be referred to, and what it stands for. Facts that a spec has are called as their fields.
 REFERENCES: Mapping[str, str] = {

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pods.lazy import cached_property
 from trainwright.tolerant import (

@@ -8,12 +8,13 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import IO, Protocol
 
+from trainwright.frozen import dataclass
 from trainwright.pods.pod import Restart, Workload
 from trainwright.rehearsal import RehearsalError
 from trainwright.rehearsal.staging import MARK, LocalProcess

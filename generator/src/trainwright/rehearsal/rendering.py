@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from trainwright import helm
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Job, Manifest
 from trainwright.rehearsal import RehearsalError
 from trainwright.render import objects

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pods.pod import Pod
 from trainwright.pods.ranks import Process

@@ -11,9 +11,10 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.kinds import predicted
 from trainwright.model import Job
 from trainwright.pods import ranks

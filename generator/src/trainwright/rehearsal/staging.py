@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeVar
 
 from trainwright.findings.credentials import named
+from trainwright.frozen import dataclass
 from trainwright.pods import command as commands
 from trainwright.pods import ranks
 from trainwright.pods.code import NAME as CODE

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pods.pod import Configs, Mount, Pod
 from trainwright.rehearsal import RehearsalError

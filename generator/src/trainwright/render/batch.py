@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from trainwright import helm
+from trainwright.frozen import dataclass
 from trainwright.render import job as render
 from trainwright.render.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.runs import record as records

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright.frozen import dataclass
 from trainwright.model import Finding, Severity
 from trainwright.render import batch, cache
 from trainwright.render import job as render

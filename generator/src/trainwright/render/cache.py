@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location, Related, Severity, Waiver
 from trainwright.pointer import Pointer
 from trainwright.specs import memory

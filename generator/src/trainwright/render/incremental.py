@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright import helm
+from trainwright.frozen import dataclass
 from trainwright.model import Finding
 from trainwright.render import cache
 from trainwright.render import job as render

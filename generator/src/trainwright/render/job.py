@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from trainwright import rules
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.helm import ChartRefusal, Engine
 from trainwright.kinds import TARGETS, placed_by_kueue
 from trainwright.kinds.subjects import subject_of

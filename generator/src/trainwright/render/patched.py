@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from decimal import Decimal
 from functools import cached_property
 
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS, placed_by_kueue
 from trainwright.kinds.subjects import pod_templates
 from trainwright.model import (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.model import Finding, Location
 from trainwright.render import own_objects
 from trainwright.render.cache import Remembered

@@ -13,12 +13,12 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from trainwright.findings.redaction import redact_lines
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location
 from trainwright.reports.report import help_uri, rule, visible
 

@@ -6,10 +6,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location, Severity
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.groupkind import SERVICE, GroupKind
 from trainwright.kinds import KINDS
 from trainwright.model import Data, Severity

@@ -7,9 +7,10 @@ https://github.com/kubernetes/pod-security-admission/tree/8f84a87/policy
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.objects.subject import Hit
 from trainwright.pods.template import Container, PodTemplate

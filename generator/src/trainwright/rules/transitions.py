@@ -7,8 +7,8 @@ never looked at, or reach only the pods that are made later. Nothing here asks a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
 from trainwright.model import Environment, Manifest
 from trainwright.objects.transition import Change, Transition, Verdict

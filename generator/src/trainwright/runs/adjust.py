@@ -7,9 +7,10 @@ base and one side are rendered from what the record says, and whose other side i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment, GitOps, Job, Pool, TargetOptions
 from trainwright.pointer import Pointer
 from trainwright.runs import meaning, threeway

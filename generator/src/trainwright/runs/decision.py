@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment, Job, Location
 from trainwright.pointer import Pointer
 from trainwright.runs import identity, meaning

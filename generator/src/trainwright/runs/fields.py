@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL
 from trainwright.model import JOB_FIELDS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 
 from trainwright.errors import OutputError
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.runs import identity
 from trainwright.runs import record as records

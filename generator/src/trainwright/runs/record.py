@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
+from trainwright.frozen import dataclass
 from trainwright.model import ORDERED, Data, Manifest
 from trainwright.specs import schema
 from trainwright.specs.load import ENVIRONMENTS, RENDERED

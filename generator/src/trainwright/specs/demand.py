@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
+from trainwright.frozen import dataclass
 from trainwright.model import Job
 
 _HOUR = 3600  # seconds

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from yaml.nodes import MappingNode, Node, SequenceNode
 
 from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import yamlio

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from trainwright.errors import SelectionError
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer, Step, typed
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, leaves, lookup

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from math import prod
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.model import NOT_WRITTEN, Pool
 from trainwright.pointer import Pointer
 from trainwright.specs import convert

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.model import Data, File, Finding, Location, file_digest
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import Layer, Layered, lookup, merge, stack

@@ -8,10 +8,10 @@ import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.errors import OutputError
+from trainwright.frozen import dataclass
 from trainwright.specs.tree import SCRATCH, read_regular
 
 try:

@@ -12,12 +12,12 @@ import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trainwright.errors import SourceError
+from trainwright.frozen import dataclass
 from trainwright.specs.tree import Entry, Kind
 
 _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.model import Finding, Location
 from trainwright.specs import schema
 from trainwright.specs.load import ENVIRONMENTS, Reader, violations

@@ -6,13 +6,14 @@ import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
 from trainwright.errors import SelectionError, SourceError
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer
 from trainwright.specs import files, schema

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Location
 from trainwright.pointer import Pointer
 from trainwright.specs.yamlio import Document
@@ -69,7 +70,7 @@ class Layer:
 
     label: str  # "built-in", "defaults", "environment", "pool <name>", "base", "job"
     document: Document
-    root: Pointer = Pointer()  # noqa: RUF009 - "/defaults" in files that wrap the spec
+    root: Pointer = Pointer()
     by: tuple[Document, Pointer] | None = None
 
     @property

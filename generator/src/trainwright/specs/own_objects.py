@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import reduce
 
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.model import DERIVED, Data, Environment, Finding, Job, Related
 from trainwright.pointer import Pointer
 from trainwright.specs import resolve, schema

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -12,6 +12,7 @@ from typing import TypeAlias
 import jsonschema_rs
 
 from trainwright.errors import SourceError
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas

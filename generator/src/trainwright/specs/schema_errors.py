@@ -6,12 +6,13 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import jsonschema_rs
 
 from trainwright.findings import credentials
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from trainwright.errors import OutputError
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.specs.schema import FOLDER
 

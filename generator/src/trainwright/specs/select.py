@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from trainwright.errors import SelectionError
+from trainwright.frozen import dataclass
 from trainwright.specs.load import ENVIRONMENT_FILE, ENVIRONMENTS, JobFile
 
 NO_ENVIRONMENT = (

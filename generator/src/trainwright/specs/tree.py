@@ -6,11 +6,11 @@ import errno
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
 from trainwright.errors import SourceError
+from trainwright.frozen import dataclass
 
 # special: a pipe, a socket or a device, which are never opened. Empty: nothing there, or nothing
 # that can be read.

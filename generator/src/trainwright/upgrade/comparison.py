@@ -6,9 +6,9 @@ import difflib
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from trainwright.findings.redaction import unified_diff
+from trainwright.frozen import dataclass
 from trainwright.runs.record import VALUES_FILE
 from trainwright.upgrade.model import (
     Difference,

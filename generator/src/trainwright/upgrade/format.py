@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
+from trainwright.frozen import dataclass
 from trainwright.reports.terminal import plural
 from trainwright.upgrade.model import FindingChange, Upgrade
 

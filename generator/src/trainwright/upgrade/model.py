@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from trainwright.frozen import dataclass
 from trainwright.model import Location, Severity
 from trainwright.reports.report import WEIGHT
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from trainwright import helm
+from trainwright.frozen import dataclass
 from trainwright.specs.select import select
 from trainwright.specs.tree import Folder
 from trainwright.upgrade import chart, comparison, staging, versions

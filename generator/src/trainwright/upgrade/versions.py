@@ -8,11 +8,12 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import trainwright
 from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.specs.git import end_group
 
 _TIMEOUT = 3600.0  # seconds for one verb; thousands of jobs take some ten

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import PurePosixPath
 
+from trainwright.frozen import dataclass
 from trainwright.gitops.publish import traces
 from trainwright.gitops.publish.model import PublishError
 from trainwright.gitops.publish.traces import METADATA

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from trainwright.errors import SelectionError
 from trainwright.findings import diagnostics as dx
+from trainwright.frozen import dataclass
 from trainwright.gitops.wiring import WIRINGS, charts
 from trainwright.gitops.wiring.wiring import Site, WiredRun
 from trainwright.model import Data, Environment, Finding, Location, Related, Severity

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from posixpath import join
 
+from trainwright.frozen import dataclass
 from trainwright.gitops.wiring.naming import bounded
 from trainwright.groupkind import GroupKind
 from trainwright.model import ChartSource, Data, Environment, GitOps

@@ -7,8 +7,9 @@ and pytorch_defaults.go; the tests hold them against pods that a real operator m
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from trainwright.frozen import dataclass
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Data, Manifest
 from trainwright.pods import build

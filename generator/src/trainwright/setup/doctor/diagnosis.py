@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.model import Location
 from trainwright.render.build import BuildOptions
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.model import Severity
 from trainwright.render import build as plan
 from trainwright.render.build import BuildOptions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State

@@ -6,12 +6,12 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from string import Template
 
 from trainwright import __version__
 from trainwright.errors import OutputError, TrainwrightError
+from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
 from trainwright.specs import schema
 from trainwright.specs.load import environment_path

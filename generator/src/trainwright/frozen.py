@@ -1,0 +1,65 @@
+"""`dataclass` for frozen values, of which a command defines some hundred before it begins.
+
+The standard library compiles six methods of each class, half a millisecond of it: a fifth of a
+short command. Here it compiles `__init__` alone, and the other methods are the same for all. That
+no field is assigned later is held by mypy, which sees the decorator of the standard library, and
+not at run time: that would make each construction several times slower.
+https://docs.python.org/3/library/dataclasses.html#frozen-instances
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["dataclass"]
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass
+else:
+
+    def dataclass(*, frozen: bool = False, order: bool = False, **options: bool):
+        """What `dataclasses.dataclass` does, in a fraction of the time for frozen classes."""
+        if order or not frozen:
+            return dataclasses.dataclass(frozen=frozen, order=order, **options)
+
+        def decorated(cls: type) -> type:
+            written = vars(cls)
+            made = dataclasses.dataclass(repr=False, eq=False, **options)(cls)
+            for name, method in _methods(made):
+                if name not in written:
+                    setattr(made, name, method)
+            return made
+
+        return decorated
+
+
+def _methods(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
+    """The methods of a value that are not its own, as the standard library defines them."""
+    fields = dataclasses.fields(cls)
+    # With the class first, the key of a single field is a tuple as well.
+    compared = attrgetter("__class__", *(it.name for it in fields if it.compare))
+    hashed = attrgetter("__class__", *(it.name for it in fields if _is_hashed(it)))
+    shown = [it.name for it in fields if it.repr]
+
+    def equals(self: object, other: object) -> Any:
+        if other.__class__ is not self.__class__:
+            return NotImplemented
+        return compared(self) == compared(other)
+
+    def digest(self: object) -> int:
+        return hash(hashed(self))
+
+    def text(self: object) -> str:
+        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return f"{self.__class__.__qualname__}({values})"
+
+    yield "__eq__", equals
+    yield "__hash__", digest
+    yield "__repr__", text
+
+
+def _is_hashed(field: dataclasses.Field[Any]) -> bool:
+    return field.compare if field.hash is None else field.hash

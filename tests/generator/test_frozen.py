@@ -1,0 +1,111 @@
+"""`trainwright.frozen` makes what the standard library makes, in less time."""
+
+import dataclasses
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from trainwright import frozen
+
+Decorator = Callable[..., Callable[[type], type]]
+BOTH: list[Decorator] = [dataclasses.dataclass, frozen.dataclass]
+
+
+def point(decorator: Decorator, **options: bool) -> Any:
+    @decorator(frozen=True, **options)
+    class Point:
+        x: int
+        y: int = 0
+        secret: str = dataclasses.field(default="", repr=False)
+        note: str = dataclasses.field(default="", compare=False)
+        waits: list[int] = dataclasses.field(default_factory=list, hash=False)
+
+    return Point
+
+
+@dataclasses.dataclass(frozen=True)
+class _Standard:
+    name: str
+    found: float
+
+
+@frozen.dataclass(frozen=True, slots=True)
+class _Ours:
+    name: str
+    found: float = 1.0
+
+
+@pytest.mark.parametrize("options", [{}, {"slots": True}, {"slots": True, "kw_only": True}])
+def test_a_value_equals_hashes_and_reads_as_one_of_the_standard_library(options):
+    standard, ours = (point(decorator, **options) for decorator in BOTH)
+    for kind in (standard, ours):
+        assert kind(x=1) == kind(x=1, note="of no consequence")
+        assert kind(x=1) != kind(x=1, secret="other")
+        assert kind(x=1) != kind(x=1, waits=[1])
+        assert hash(kind(x=1)) == hash(kind(x=1, note="other", waits=[1]))
+        assert hash(kind(x=1)) != hash(kind(x=2))
+    assert standard(x=1) != ours(x=1)
+    assert ours(x=1) != (1, 0, "", "", [])
+    assert repr(ours(x=1, secret="hidden")) == repr(standard(x=1, secret="hidden"))
+    assert dataclasses.asdict(ours(x=1)) == dataclasses.asdict(standard(x=1))
+    assert dataclasses.replace(ours(x=1), y=2) == ours(x=1, y=2)
+    assert [it.name for it in dataclasses.fields(ours)] == [
+        it.name for it in dataclasses.fields(standard)
+    ]
+
+
+@pytest.mark.parametrize("decorator", BOTH)
+def test_a_value_without_fields_equals_any_other(decorator):
+    @decorator(frozen=True, slots=True)
+    class Nothing:
+        pass
+
+    assert Nothing() == Nothing()
+    assert len({Nothing(), Nothing()}) == 1
+
+
+def test_what_is_no_number_equals_itself_in_a_value():
+    nan = float("nan")
+    assert _Ours("a", nan) == _Ours("a", nan)
+    assert _Standard("a", nan) == _Standard("a", nan)
+
+
+def test_methods_of_its_own_stay():
+    @frozen.dataclass(frozen=True, slots=True)
+    class Name:
+        text: str
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Name) and self.text.lower() == other.text.lower()
+
+        def __hash__(self) -> int:
+            return hash(self.text.lower())
+
+        def __repr__(self) -> str:
+            return self.text
+
+    assert Name("A") == Name("a")
+    assert {Name("A")} == {Name("a")}
+    assert repr(Name("A")) == "A"
+
+
+def test_a_value_travels_between_processes():
+    value = _Ours("a", 2.0)
+    assert pickle.loads(pickle.dumps(value)) == value
+
+
+def test_values_with_an_order_and_those_that_change_are_of_the_standard_library():
+    @frozen.dataclass(frozen=True, order=True)
+    class Version:
+        number: int
+
+    @frozen.dataclass(slots=True)
+    class Counter:
+        count: int = 0
+
+    assert Version(1) < Version(2)
+    counter = Counter()
+    counter.count += 1
+    assert counter == Counter(1)
