@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+import documentation
 import git_repository as git
 import github_lint
 from trainwright import __version__
@@ -101,11 +102,10 @@ def test_its_example_trains(tmp_path: Path, only_torch: str) -> None:
 
 @pytest.mark.slow
 def test_the_page_about_it_works_as_it_is_written(tmp_path: Path) -> None:
-    """Every command of its first session but pip's, in the order of the page."""
+    """Every command of its first session but pip's, the training as well."""
     pytest.importorskip("torch")
-    page = (ROOT / "docs/getting-started.md").read_text(encoding="utf-8")
-    session = page.split("```console\n")[1].split("```")[0]
-    commands = [line.removeprefix("$ ") for line in session.splitlines() if "pip" not in line]
+    session = list(documentation.blocks(ROOT / "docs/getting-started.md"))[1:3]
+    commands = [step.command for block in session for step in documentation.steps(block)]
     assert any(command.startswith("trainwright run ") for command in commands)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
