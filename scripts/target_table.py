@@ -192,6 +192,11 @@ FEATURES = (
         shows=('"cpu": "9"', 'cpus: "9"'),
     ),
     Feature(
+        name="memory request without a limit",
+        spec="resources: {memory: null, requests: {memory: 6Gi}}",
+        shows=('"memory": "6Gi"', 'memory: "6g"'),
+    ),
+    Feature(
         name="local disk", spec="resources: {ephemeralStorage: 3Gi}", shows=('"ephemeral-storage"',)
     ),
     Feature(

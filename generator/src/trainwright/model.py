@@ -406,7 +406,11 @@ class Elastic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What one pod asks for, as Kubernetes quantities; limits default to the requests where set."""
+    """What one pod asks for, as Kubernetes quantities.
+
+    `memory` and `ephemeral_storage` are request and limit in one, `cpu` is a request alone; the
+    `request_` and `limit_` of each are that half of it, whatever is said of both.
+    """
 
     cpu: str = ""
     memory: str = ""
@@ -414,8 +418,32 @@ class Resources:
     gpu: int = 0
     extended: Mapping[str, int] = field(default_factory=dict)
     hugepages: Mapping[str, str] = field(default_factory=dict)  # amounts by size of a page
+    request_cpu: str = field(default="", metadata=written("requests", "cpu"))
+    request_memory: str = field(default="", metadata=written("requests", "memory"))
+    request_ephemeral_storage: str = field(
+        default="", metadata=written("requests", "ephemeralStorage")
+    )
     limit_cpu: str = field(default="", metadata=written("limits", "cpu"))
     limit_memory: str = field(default="", metadata=written("limits", "memory"))
+    limit_ephemeral_storage: str = field(default="", metadata=written("limits", "ephemeralStorage"))
+
+    @property
+    def requests(self) -> dict[str, str]:
+        """What is requested of everything that a node has, by its name in Kubernetes."""
+        return {
+            "cpu": self.request_cpu or self.cpu,
+            "memory": self.request_memory or self.memory,
+            "ephemeral-storage": self.request_ephemeral_storage or self.ephemeral_storage,
+        }
+
+    @property
+    def limits(self) -> dict[str, str]:
+        """The most of it; empty where there is no limit."""
+        return {
+            "cpu": self.limit_cpu,
+            "memory": self.limit_memory or self.memory,
+            "ephemeral-storage": self.limit_ephemeral_storage or self.ephemeral_storage,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -139,13 +139,13 @@ def test_a_job_comes_through_or_is_refused_by_name(name: str, root: Path) -> Non
 
 
 # What a rendered run has otherwise by design: hardened containers, no token unasked, ranks that are
-# known beforehand, an unbuffered Python, limits for restarts, memory and accelerators, and more time
-# to stop where nobody chose it.
+# known beforehand, an unbuffered Python, limits for restarts and accelerators, and more time to stop
+# where nobody chose it.
 BY_DESIGN = re.compile(
     r"pods\.(\d+|\*)\.("
     r"(init\.\d+\.|sidecars\.[^.]+\.)?security\.|token$|program\.unbuffered$"
     r"|program\.options\.max-restarts$|processes\.|restart\.|labels\.|annotations\."
-    r"|grace_period$|resources\.limits\.(memory|nvidia\.com/gpu)$"
+    r"|grace_period$|resources\.limits\.nvidia\.com/gpu$"
     r")"
 )
 

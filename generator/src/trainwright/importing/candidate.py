@@ -267,9 +267,9 @@ def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
     asked = {**limits, **pod.resources.get("requests", {})}
     found: dict[str, Data] = {
         "cpu": asked.get("cpu"),
-        "memory": asked.get("memory"),
-        "ephemeralStorage": asked.get("ephemeral-storage"),
-        "limits": {key: limits[key] for key in ("cpu", "memory") if key in limits},
+        **{_SPELLED[name]: asked.get(name) for name in _LIMITED if name in limits},
+        "requests": {_SPELLED[n]: asked[n] for n in _LIMITED if n in asked and n not in limits},
+        "limits": {field: limits[name] for name, field in _SPELLED.items() if name in limits},
     }
     extended = {name: count for name, count in asked.items() if "/" in name}
     if pool and pool.resource in extended:
@@ -285,6 +285,8 @@ def _resources(pod: Pod, pool: Pool | None) -> dict[str, Data]:
 
 
 _HUGEPAGES = "hugepages-"
+_SPELLED = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "ephemeralStorage"}
+_LIMITED = ("memory", "ephemeral-storage")  # by what is asked for, unless it is a request alone
 
 
 def _device_claims(pod: Pod) -> dict[str, Data]:

@@ -64,7 +64,8 @@ def _d28(subject: Subject) -> Iterator[Hit]:
         for name in sorted(set.intersection(*map(set, short))) if short else ():
             field = (_FIELDS[name],) if name in _FIELDS else ("extended", name)
             spec, note = Pointer.of("resources", *field), _parts(template, name)
-            yield Hit(f"{template.pointer}/spec", short[0][name], spec, note)
+            also = (Pointer.of("resources", "requests", *field),)
+            yield Hit(f"{template.pointer}/spec", short[0][name], spec, note, also=also)
 
 
 def _parts(template: PodTemplate, resource: str) -> str:

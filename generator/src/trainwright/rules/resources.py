@@ -228,7 +228,10 @@ def _d24(subject: Subject) -> Iterator[Hit]:
                     pointer,
                     f"{name}: request {amount}, limit {limit}",
                     Pointer.of("resources", "limits", spec),
-                    also=(Pointer.of("resources", spec),),
+                    also=(
+                        Pointer.of("resources", "requests", spec),
+                        Pointer.of("resources", spec),
+                    ),
                 )
 
 

@@ -289,7 +289,8 @@ def _of_trackers(job: Job, name: str) -> dict[str, str]:
 
 
 def _resources(job: Job) -> dict[str, Data]:
-    """Accelerators need requests equal to limits; memory is limited so that a leak hurts only us.
+    """Accelerators need requests equal to limits; memory is limited so that a leak hurts only us,
+    unless the spec has it among the requests alone.
 
     The CPU has a limit only when the spec gives one: throttling a data loader starves the GPU.
     """
@@ -298,21 +299,9 @@ def _resources(job: Job) -> dict[str, Data]:
     exact |= {f"hugepages-{page}": amount for page, amount in sorted(asked.hugepages.items())}
     if asked.gpu and job.pool:
         exact[job.pool.resource] = str(asked.gpu)
-    requests = {
-        "cpu": asked.cpu,
-        "memory": asked.memory,
-        "ephemeral-storage": asked.ephemeral_storage,
-        **exact,
-    }
-    limits = {
-        "cpu": asked.limit_cpu,
-        "memory": asked.limit_memory or asked.memory,
-        "ephemeral-storage": asked.ephemeral_storage,
-        **exact,
-    }
     filled = {
-        kind: {key: value for key, value in amounts.items() if value}
-        for kind, amounts in (("requests", requests), ("limits", limits))
+        kind: {key: value for key, value in {**amounts, **exact}.items() if value}
+        for kind, amounts in (("requests", asked.requests), ("limits", asked.limits))
     }
     used = [
         {"name": claim.name, **({"request": claim.request} if claim.request else {})}
@@ -341,7 +330,7 @@ def _shm(job: Job) -> str:
         return ""
     if job.shm != "auto":
         return job.shm
-    memory = job.resources.limit_memory or job.resources.memory
+    memory = job.resources.limits["memory"] or job.resources.requests["memory"]
     if not memory:
         return _DEFAULT_SHM
     return quantity.format_binary(max(1, int(quantity.parse(memory)) // 2))

@@ -46,7 +46,8 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
 
 def _resources(job: Job) -> dict[str, Data]:
     """Docker counts whole and broken cores, not thousandths."""
-    amounts = {"requests": job.resources.cpu, "limits": job.resources.limit_cpu}
+    asked = job.resources
+    amounts = {"requests": asked.requests["cpu"], "limits": asked.limits["cpu"]}
     cores = {kind: quantity.parse(cpu).normalize() for kind, cpu in amounts.items() if cpu}
     return {kind: {"cpu": f"{count:f}"} for kind, count in cores.items()}
 
@@ -87,6 +88,8 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         Pointer("/resources/hugepages"): job.resources.hugepages,
         Pointer("/resourceClaims"): job.resource_claims,
         Pointer("/resources/ephemeralStorage"): job.resources.ephemeral_storage,
+        Pointer("/resources/requests/ephemeralStorage"): job.resources.request_ephemeral_storage,
+        Pointer("/resources/limits/ephemeralStorage"): job.resources.limit_ephemeral_storage,
     }
     for path in (path for path, value in cluster.items() if value):
         yield Unsupported(path, f"Docker has nothing like {path.dotted}", _REMEDY)
@@ -218,6 +221,7 @@ def _units(job: Job) -> Iterator[Unsupported]:
     """64G is 64Gi to Docker."""
     sizes = {
         Pointer("/resources/memory"): job.resources.memory,
+        Pointer("/resources/requests/memory"): job.resources.request_memory,
         Pointer("/resources/limits/memory"): job.resources.limit_memory,
         Pointer("/shm"): job.shm,
     }
