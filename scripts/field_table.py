@@ -28,7 +28,7 @@ own file asks for another. A field stands for all that is below it.
 | no effect | the run stays as it is, and so will its next one |
 | refused | the field cannot be written there |
 
-Comments, the order of keys, defaults that are spelled out, other spellings of the same amount, and
+Comments, the order of keys, defaults that are written out, other spellings of the same value, and
 values that move to a base as they are have no effect.
 """
 _JOB = """\

@@ -145,9 +145,21 @@ def _own(change: Callable[[Random, str], str]) -> Edit:
     return edit
 
 
+# What changes nothing: defaults, in their spellings, and words for people.
+_DEFAULTS: dict[str, tuple[str | None, ...]] = {
+    "backend": ("auto", None),
+    "gracePeriod": ("60s", "1m", None),
+    "shm": ("auto", "512Mi", None),
+    "terminationMessagePolicy": ("FallbackToLogsOnError", None),
+    "preflight": ("{shm: true, names: false}", None),
+    "security": ("{privileged: false}", None),
+    "description": ("what it is for",),
+}
+
+
 def _respelt(chance: Random, text: str) -> str:
     """The same in other words."""
-    key = chance.choice(("flags", "maxDuration", "backend", "resources", "description"))
+    key = chance.choice(("flags", "maxDuration", "resources", *_DEFAULTS))
     if key == "flags":
         found = re.sub(r"epochs: (\d+)", r'epochs: "\1"', text)
         return found if found != text else re.sub(r'epochs: "(\d+)"', r"epochs: \1", text)
@@ -158,7 +170,7 @@ def _respelt(chance: Random, text: str) -> str:
         )
     if key == "resources":
         return put(text, key, '{cpu: "1000m", memory: 1Gi}')
-    return put(text, key, {"backend": "auto", "description": "what it is for"}[key])
+    return put(text, key, chance.choice(_DEFAULTS[key]))
 
 
 _HAND: dict[str, tuple[str | None, ...]] = {

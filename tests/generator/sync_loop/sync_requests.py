@@ -27,8 +27,18 @@ _ABOUT_THE_FILE = frozenset({"apiVersion", "kind", "name", "description", "waive
 _IN_PLACE = frozenset({"state", "maxDuration"})
 _APART = _ABOUT_THE_FILE | _IN_PLACE | {"extends"}
 _STATE = ("state",)
-_SAME = {"1000m": "1", "120m": "2h"}  # other spellings
-_BUILT_IN = {"run": 1, "state": "active", "gracePeriod": "60s", "retries": 0, "backend": "auto"}
+_SAME = {"1000m": "1", "120m": "2h", "1m": "60s", "512Mi": "auto"}  # other spellings
+_BUILT_IN = {
+    "run": 1,
+    "state": "active",
+    "gracePeriod": "60s",
+    "retries": 0,
+    "backend": "auto",
+    "shm": "auto",  # half of the memory that they all have
+    "terminationMessagePolicy": "FallbackToLogsOnError",
+    "preflight": {"shm": True, "names": False},
+    "security": {"privileged": False},
+}
 
 
 def jobs(tree: Tree) -> frozenset[str]:
@@ -47,7 +57,10 @@ def spec(tree: Tree, job: str) -> Mapping[str, Any]:
     data = dict(_BUILT_IN)
     for path in (DEFAULTS, ENVIRONMENT):
         data = _merged(data, _data(tree.get(path, b"")).get("defaults") or {})
-    return _merged(_merged(data, _base(tree, job)), _data(tree[own_path(job)]))
+    data = _merged(_merged(data, _base(tree, job)), _data(tree[own_path(job)]))
+    if data.get("queue") and data["target"] in ("jobset", "job"):
+        data.pop("pool", None)  # a ResourceFlavor places their pods
+    return data
 
 
 def _base(tree: Tree, job: str) -> dict[str, Any]:
@@ -116,6 +129,7 @@ class Requests:
             self.own, self.over, self.gone = {}, True, self.count
             return False
         written, data = _data(tree[own_path(job)]), spec(tree, job)
+        written = {key: value for key, value in written.items() if key != "pool" or key in data}
         own, whole, known = _leaves(written), _leaves(data), retired(tree, job)
         other = self._is_other(own, whole, _leaves(_base(tree, job)))
         revived = self.cancelled and self._revives(own, whole)

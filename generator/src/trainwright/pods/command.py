@@ -19,7 +19,7 @@ LauncherName: TypeAlias = Literal[
 RUNTIME = ("python", "-m", "trainwright_runtime")
 # The entrypoint's checks before training, and which of them it does unasked.
 CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
-_UNASKED: Mapping[str, bool] = {"shm": True, "disk": True, "checkpoint": True}
+UNASKED_CHECKS: Mapping[str, bool] = {"shm": True, "disk": True, "checkpoint": True}
 SCRIPT_PATH = "/opt/trainwright/main.py"  # where a script that the spec holds is mounted
 
 _PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
@@ -152,7 +152,7 @@ def read_world_info(option: str) -> Mapping[str, Data]:
 
 def _preflight(asked: Mapping[str, Data]) -> Iterator[str]:
     if asked:
-        wanted = {**_UNASKED, **asked}
+        wanted = {**UNASKED_CHECKS, **asked}
         words = [_check(name, wanted.get(name, False)) for name in CHECKS]
         yield f"--preflight={','.join(filter(None, words)) or 'none'}"
 
@@ -167,7 +167,7 @@ def read_preflight(option: str) -> dict[str, Data]:
     """What a job says of its checks that gets such an option; nothing for one that is not ours."""
     if not option:
         return {}
-    found: dict[str, Data] = dict.fromkeys(_UNASKED, False)
+    found: dict[str, Data] = dict.fromkeys(UNASKED_CHECKS, False)
     for word in option.split(",") if option != "none" else ():
         name, equals, value = word.partition("=")
         if name not in CHECKS or (name == "collective" and equals and not _is_number(value)):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment, Job, Location
 from trainwright.pointer import Pointer
 from trainwright.runs import identity, meaning
 from trainwright.runs.adjust import CannotAdjust, began_in, recorded_job
+from trainwright.runs.equality import Surroundings
 from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
-from trainwright.specs import files, pools, resolve, schema
+from trainwright.specs import files, pools
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import Layered, stack
 from trainwright.specs.yamlio import Document
@@ -165,22 +165,9 @@ def asks(sources: Sources, record: Record) -> bool:
 
 
 def _same(sources: Sources, record: Record) -> meaning.Same:
-    """Compares two effective specs as jobs, in which 1h is 60m; as data where one is no job."""
+    """Compares two effective specs in the environment that a run began in."""
     environment = began_in(record, sources.environment)
-    about = {key: sources.spec.data[key] for key in ("apiVersion", "kind", "name")}
-
-    def same(one: meaning.Spec, other: meaning.Spec) -> bool:
-        specs = [{**spec, **about} for spec in (one, other)]
-        if not all(schema.effective_job().accepts(spec) for spec in specs):
-            return False
-        jobs = [
-            resolve.typed(replace(sources.spec, data=spec), environment, sources.job.source)
-            for spec in specs
-        ]
-        one_means, other_means = (identity.trained(job, environment) for job in jobs)
-        return one_means == other_means
-
-    return same
+    return Surroundings(sources.spec, environment, sources.job.source).same
 
 
 def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:

@@ -12,7 +12,8 @@ from trainwright import quantity
 from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL, Fact
 from trainwright.model import NOT_IDENTITY, ChartSource, Data, Environment, Job
-from trainwright.pods.flags import by_value, flag_arguments
+from trainwright.pods.flags import flag_arguments
+from trainwright.values.normal import normal
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
 
@@ -50,6 +51,7 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
 
     Empty values are left out, so that a field added to the spec later leaves existing names alone.
     """
+    job = normal(job)
     found = _canonical(job, NOT_IDENTITY | {"pool", "flags", "flag_style", "files"})
     if job.files:  # wherever their bytes are written
         found["files"] = {file.name: [file.digest, file.mode] for file in job.files}
@@ -58,14 +60,8 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     if job.pool:  # what it leads to, by whatever name
         found["pool"] = _decisive(job, environment)["pools"][job.pool.name]
     if "resources" in found:
-        found["resources"] = {key: _amount(item) for key, item in found["resources"].items()}
+        found["resources"] = {key: amount(item) for key, item in found["resources"].items()}
     return found
-
-
-def trained(job: Job, environment: Environment) -> dict[str, Data]:
-    """What a job means to a run that there is: a number in another spelling is the same."""
-    found = meaning(job, environment)
-    return found | ({"flags": by_value(found["flags"])} if "flags" in found else {})
 
 
 def facts(job: Job, environment: Environment, without: Collection[Fact] = ()) -> dict[str, Data]:
@@ -175,7 +171,7 @@ def _plain(value: object) -> Data:
     return _canonical(value, frozenset())
 
 
-def _amount(value: Data) -> Data:
+def amount(value: Data) -> Data:
     """A quantity as a number: 1000m CPUs are 1."""
     amount = quantity.read(value) if isinstance(value, str) else None
     return value if amount is None else f"{amount.normalize():f}"

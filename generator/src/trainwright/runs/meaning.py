@@ -154,7 +154,9 @@ def _plain(value: Data) -> Data:
 
 
 def _with(data: Data, path: Path, value: Data) -> Data:
-    """The data with a value at a path, or without it where the value is absent."""
+    """The data with a value at a path, or without it where the value is absent, and without what is
+    empty then: a container without an image is none.
+    """
     if value is _ABSENT and path[-1] == _ORDER:
         return data
     key, rest = path[0], path[1:]
@@ -163,6 +165,8 @@ def _with(data: Data, path: Path, value: Data) -> Data:
         return {name: below[name] for name in value if name in below} | below
     if rest:
         below[key] = _with(below.get(key, {}), rest, value)
+        if value is _ABSENT and not below[key]:
+            del below[key]
     elif value is _ABSENT:
         below.pop(key, None)
     else:

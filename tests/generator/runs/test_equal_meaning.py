@@ -1,0 +1,428 @@
+"""What means the same is the same run: a default that is written out, and any other spelling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+import yaml
+
+from repository import Repository
+from trainwright import values
+from trainwright.kinds import TARGETS, unsupported
+from trainwright.runs import identity
+from trainwright.runs.decision import Sources, Step
+from trainwright.specs import schema
+from trainwright.specs.load import JobFile
+from trainwright.specs.merge import merge
+from trainwright.specs.tree import Folder
+from trainwright.workspace import Workspace
+
+Spec: TypeAlias = dict[str, Any]
+Pair: TypeAlias = tuple[Spec, Spec]  # what a job says, and what is laid over it
+
+PLACE: Spec = {
+    "apiVersion": "trainwright.io/v1alpha1",
+    "kind": "Environment",
+    "namespace": "training",
+    "kubernetes": {"version": "1.35"},
+    "podSecurity": "privileged",
+    "allow": ["hostNetwork", "hostIPC", "hostPID", "serviceAccountToken", "podPatch"],
+    "pools": {"p": {"resource": "nvidia.com/gpu", "nodeSelector": {"a": "b"}}},
+    "targets": {
+        "pytorchjob": {"version": "1.9", "restrictedInitContainer": True},
+        "trainingjob": {},
+        "trainjob": {"version": "2.3"},
+        "jobset": {},
+        "job": {},
+        "compose": {},
+    },
+}
+JOB: Spec = {
+    "apiVersion": "trainwright.io/v1alpha1",
+    "kind": "JobSpec",
+    "image": {"repository": "registry.example.com/ml/train", "tag": "1.0"},
+    "entrypoint": {"script": "train.py"},
+    "resources": {"cpu": "8", "memory": "64Gi"},
+    "volumes": {"v": {"claim": "c", "mountPath": "/v"}},
+}
+CODE: Spec = {"code": {"image": f"registry.example.com/code@sha256:{'5' * 64}"}}
+BESIDE = "registry.example.com/beside:1"
+TORCHRUN: Spec = {"launcher": "torchrun"}
+
+
+def _over(path: str, value: Any) -> Spec:
+    """A value at a path of a spec."""
+    first, _, rest = path.partition("/")
+    return {first: _over(rest, value) if rest else value}
+
+
+def _volume(source: Spec) -> Spec:
+    return {"volumes": {"s": {**source, "mountPath": "/s"}}}
+
+
+def _beside(field: str, more: Spec) -> Spec:
+    return {field: {"beside": {"image": BESIDE, **more}}}
+
+
+def _security(field: str, name: str) -> Pair:
+    return _beside(field, {"security": {"runAsUser": 1}}), _beside(
+        field, {"security": {name: False}}
+    )
+
+
+KEY = {"name": "s", "key": "k"}
+EXTERNAL = {"store": "vault", "key": "a"}
+SWITCHES = ("privileged", "allowPrivilegeEscalation", "readOnlyRootFilesystem")
+CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
+# For each default of the schema what must be there, and the default written out.
+OF_JOBS: dict[str, Pair] = {
+    "mountPropagation": ({}, _over("volumes/v/mountPropagation", "None")),
+    "mount/readOnly": (
+        _beside("initContainers", {"mounts": {"v": {"mountPath": "/v"}}}),
+        _over("initContainers/beside/mounts/v/readOnly", False),
+    ),
+    "variable/divisor": (
+        _over("env/A", {"resource": "limits.memory"}),
+        _over("env/A/divisor", "1"),
+    ),
+    "variable/optional": (
+        _over("env/A", {"configMap": "c", "key": "k"}),
+        _over("env/A/optional", False),
+    ),
+    "environmentSource/optional": (
+        {"envFrom": [{"configMap": "c"}]},
+        {"envFrom": [{"configMap": "c", "optional": False}]},
+    ),
+    "volume/configMap/optional": (
+        _volume({"configMap": {"name": "c"}}),
+        _over("volumes/s/configMap/optional", False),
+    ),
+    "volume/secret/optional": (
+        _volume({"secret": {"secretName": "c"}}),
+        _over("volumes/s/secret/optional", False),
+    ),
+    "volume/nfs/readOnly": (
+        _volume({"nfs": {"server": "s", "path": "/"}}),
+        _over("volumes/s/nfs/readOnly", False),
+    ),
+    "volume/persistentVolumeClaim/readOnly": (
+        _volume({"persistentVolumeClaim": {"claimName": "d"}}),
+        _over("volumes/s/persistentVolumeClaim/readOnly", False),
+    ),
+    "volume/readOnly": ({}, _over("volumes/v/readOnly", False)),
+    "mountOfVolume/readOnly": (
+        {"volumes": {"v": {"mounts": [{"mountPath": "/w"}]}}},
+        {"volumes": {"v": {"mounts": [{"mountPath": "/w", "readOnly": False}]}}},
+    ),
+    **{
+        f"{kind}/secrets/*/optional": (
+            _beside(field, {"secrets": {"A": KEY}}),
+            _over(f"{field}/beside/secrets/A/optional", False),
+        )
+        for kind, field in (("initContainer", "initContainers"), ("sidecar", "sidecars"))
+    },
+    **{
+        f"{kind}/security/{name}": _security(field, name)
+        for kind, field in (("initContainer", "initContainers"), ("sidecar", "sidecars"))
+        for name in SWITCHES
+    },
+    "fields/target": ({}, {"target": "pytorchjob"}),
+    "fields/image/pullPolicy": ({}, _over("image/pullPolicy", "IfNotPresent")),
+    "fields/launcher": ({}, {"launcher": "trainwright"}),
+    "fields/procsPerNode": ({}, {"procsPerNode": "auto"}),
+    "fields/backend": ({}, {"backend": "auto"}),
+    "fields/resources/gpu": ({}, _over("resources/gpu", 0)),
+    "fields/shm": ({}, {"shm": "auto"}),
+    "fields/secrets/*/optional": ({"secrets": {"A": KEY}}, _over("secrets/A/optional", False)),
+    "fields/secrets/*/external/kind": (
+        {"secrets": {"A": {"external": EXTERNAL}}},
+        _over("secrets/A/external/kind", "SecretStore"),
+    ),
+    "fields/code/mountPath": (CODE, _over("code/mountPath", "/code")),
+    "fields/gang": ({}, {"gang": False}),
+    "fields/retries": ({}, {"retries": 0}),
+    "fields/gracePeriod": ({}, {"gracePeriod": "60s"}),
+    "fields/run": ({}, {"run": 1}),
+    "fields/state": ({}, {"state": "active"}),
+    "fields/createServiceAccount": ({}, {"createServiceAccount": False}),
+    "fields/serviceAccountToken": ({}, {"serviceAccountToken": False}),
+    "fields/network": ({}, {"network": "open"}),
+    "fields/hostNetwork": ({}, {"hostNetwork": False}),
+    "fields/hostIPC": ({}, {"hostIPC": False}),
+    "fields/hostPID": ({}, {"hostPID": False}),
+    "fields/terminationMessagePolicy": (
+        {},
+        {"terminationMessagePolicy": "FallbackToLogsOnError"},
+    ),
+    **{
+        f"fields/preflight/{name}": (
+            {},
+            _over(f"preflight/{name}", name in CHECKS[0::2][:2] + CHECKS[5:6]),
+        )
+        for name in CHECKS
+    },
+    **{f"fields/security/{name}": ({}, _over(f"security/{name}", False)) for name in SWITCHES},
+    "fields/lattice/framework": ({}, _over("lattice/framework", "pytorch")),
+    "fields/lattice/priority": ({}, _over("lattice/priority", 0)),
+}
+# Other words for the same, with one name and the same bytes.
+SPELLINGS: dict[str, Pair] = {
+    "the mode that files have": (
+        _over("files", {"/etc/a": {"content": "b"}}),
+        {"files": {"/etc/a": {"mode": "0644"}}},
+    ),
+    "where code is": (CODE, {"workingDir": "/code"}),
+    "where code is mounted": (
+        {"code": {**CODE["code"], "mountPath": "/src"}},
+        {"workingDir": "/src"},
+    ),
+    "an option with underscores": (
+        {**TORCHRUN, "launcherOptions": {"max-restarts": 3}},
+        {"launcherOptions": {"max-restarts": None, "max_restarts": 3}},
+    ),
+    "an option as text": (
+        {**TORCHRUN, "launcherOptions": {"max-restarts": 3, "monitor-interval": 0.5}},
+        {"launcherOptions": {"max-restarts": "3", "monitor-interval": "0.5"}},
+    ),
+    "an option as a number": (
+        {**TORCHRUN, "launcherOptions": {"tee": "3"}},
+        {"launcherOptions": {"tee": 3}},
+    ),
+    "a switch that is off": (TORCHRUN, {"launcherOptions": {"run-path": False}}),
+    "a list of one mount": (
+        {"volumes": {"v": {"claim": "c", "mountPath": None, "mounts": [{"mountPath": "/v"}]}}},
+        {"volumes": {"v": {"mountPath": "/v", "mounts": None}}},
+    ),
+    "the first of several mounts": (
+        _over("volumes/v/mounts", [{"mountPath": "/w"}]),
+        {
+            "volumes": {
+                "v": {"mountPath": None, "mounts": [{"mountPath": "/v"}, {"mountPath": "/w"}]}
+            }
+        },
+    ),
+    "a mount by its path": (
+        _beside("initContainers", {"mounts": {"v": "/v"}}),
+        _over("initContainers/beside/mounts/v", [{"mountPath": "/v", "mountPropagation": "None"}]),
+    ),
+    "an init container that goes on": (
+        _beside("sidecars", {}),
+        {
+            "sidecars": None,
+            "initContainers": {"beside": {"image": BESIDE, "restartPolicy": "Always"}},
+        },
+    ),
+    "init containers of which the last goes on": (
+        {"initContainers": {"first": {"image": BESIDE}}, **_beside("sidecars", {})},
+        {
+            "sidecars": None,
+            "initContainers": {"beside": {"image": BESIDE, "restartPolicy": "Always"}},
+        },
+    ),
+    "a number as text in flags": ({"flags": {"epochs": 3}}, {"flags": {"epochs": "3"}}),
+    "a form of flags": (
+        {"flags": {"a": True}},
+        {"flagStyle": {"form": "--k=v", "booleans": "switch"}},
+    ),
+    "recovery of an elastic job": (
+        {"elastic": {"minNodes": 1, "maxNodes": 2}},
+        _over("elastic/recovery", "restart"),
+    ),
+    "the nodes of an elastic job": ({"elastic": {"minNodes": 1, "maxNodes": 2}}, {"nodes": 2}),
+    "one node": ({}, {"nodes": 1}),
+    "minutes": ({"gracePeriod": "120s"}, {"gracePeriod": "2m"}),
+    "thousandths": ({}, _over("resources/cpu", "8000m")),
+    "checks that are made anyway": (
+        {"preflight": {"ports": True}},
+        {"preflight": {"shm": True, "names": False}},
+    ),
+}
+# What comes to the same only with the rest of the job: the run stays, another job is called so.
+DERIVED: dict[str, Pair] = {
+    "half of the memory": ({}, {"shm": "32Gi"}),
+    "an amount of shared memory": ({"shm": "8Gi"}, {"shm": "8192Mi"}),
+    "the limit that memory has": ({}, _over("resources/limits/memory", "64Gi")),
+    "the size of a claim": (
+        {"volumes": {"n": {"create": {"size": "1Ti"}, "mountPath": "/n"}}},
+        _over("volumes/n/create/size", "1024Gi"),
+    ),
+    "how a claim of one node is mounted": (
+        {"volumes": {"n": {"create": {"size": "1Ti"}, "mountPath": "/n"}}},
+        _over("volumes/n/create/accessModes", ["ReadWriteOnce"]),
+    ),
+    "an amount beside": (
+        _beside("initContainers", {"resources": {"requests": {"cpu": "100m"}}}),
+        _over("initContainers/beside/resources/requests/cpu", "0.1"),
+    ),
+    "the commit of the code": (
+        {
+            "code": {"git": {"url": "https://git.example.com/a", "commit": "5" * 40}},
+            "tracking": {"project": "llm"},
+        },
+        _over("tracking/commit", "5" * 40),
+    ),
+    "the name servers of a host's network": (
+        {"hostNetwork": True},
+        {"dnsPolicy": "ClusterFirstWithHostNet"},
+    ),
+    "two at once": ({}, {"shm": "32Gi", "resources": {"cpu": "8000m"}, "nodes": 1}),
+}
+CASES = {**OF_JOBS, **SPELLINGS, **DERIVED}
+
+
+def _defaults(of: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Where a schema says what is meant where nothing is written."""
+    if not isinstance(of, Mapping):
+        return
+    if "default" in of:
+        yield "/".join(path)
+    for name, part in of.get("properties", {}).items():
+        yield from _defaults(part, (*path, name))
+    yield from _defaults(of.get("additionalProperties"), (*path, "*"))
+    for word in ("oneOf", "anyOf", "allOf"):
+        for part in of.get(word, ()):
+            yield from _defaults(part, path)
+
+
+def _schema(name: str) -> Mapping[str, Any]:
+    read: Mapping[str, Any] = json.loads((schema.FOLDER / f"{name}.schema.json").read_text())
+    return read
+
+
+# What must be in environment.yaml for each of its defaults, and the default written out.
+OF_ENVIRONMENTS: dict[str, Spec] = {
+    "targets/pytorchjob/restrictedInitContainer": _over(
+        "targets/pytorchjob/restrictedInitContainer", False
+    ),
+    "gitops/engine": _over("gitops/engine", "argocd"),
+    "gitops/mode": _over("gitops/mode", "rendered"),
+    "gitops/prune": _over("gitops/prune", "confirm"),
+    "gitops/repository/revision": _over("gitops/repository/revision", "main"),
+    "gitops/applications": _over("gitops/applications", "job"),
+    "images/requireDigest": _over("images/requireDigest", False),
+    "pools/*/spot": _over("pools/p/spot", False),
+    "queueing": {"queueing": "none"},
+    "podSecurity": {"podSecurity": "restricted"},
+    "serviceMesh": {"serviceMesh": "none"},
+    "sharedChanges": {"sharedChanges": "hold"},
+}
+
+
+def test_each_default_of_a_job_is_here() -> None:
+    parts = _schema("job")["$defs"]
+    assert {path for name, part in parts.items() for path in _defaults(part, (name,))} == set(
+        OF_JOBS
+    )
+
+
+def test_each_default_of_an_environment_is_here() -> None:
+    assert set(_defaults(_schema("environment"))) == set(OF_ENVIRONMENTS)
+
+
+def _name(number: int, target: str) -> str:
+    return f"{target}-{number}"
+
+
+def _is_refused(found: Sources) -> bool:
+    return any(True for _ in unsupported(found.job, found.environment))
+
+
+def _sources(workspace: Workspace, name: str) -> Sources | None:
+    return workspace.job(JobFile("prod", name)).sources
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, Workspace]:
+    """Every case for every target that can render it: as it was rendered, and as edited since."""
+    root = tmp_path_factory.mktemp("cases")
+    repository = Repository(root)
+    repository.write("prod/environment.yaml", yaml.safe_dump(PLACE))
+    after = {}
+    for (number, (before, over)), target in product(enumerate(CASES.values()), TARGETS):
+        job = merge({**JOB, "target": target, "name": _name(number, target)}, before)
+        path = repository.write(
+            f"prod/jobs/{_name(number, target)}.yaml", yaml.safe_dump(job, sort_keys=False)
+        )
+        after[path] = merge(job, over)
+    first = Workspace(Folder(root))
+    for file in first.survey.jobs["prod"]:
+        found = _sources(first, file.name)
+        if found is None or _is_refused(found):
+            path = root / file.path
+            path.unlink()
+            after.pop(path)
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    before_them = Workspace(Folder(root))
+    for file in before_them.survey.jobs["prod"]:
+        assert before_them.job(file).sources is not None
+    for path, spec in after.items():
+        path.write_text(yaml.safe_dump(spec, sort_keys=False))
+    return before_them, Workspace(Folder(root))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_means_the_same_begins_no_run(
+    case: str, recorded: tuple[Workspace, Workspace]
+) -> None:
+    before, after = recorded
+    names = [_name(list(CASES).index(case), target) for target in TARGETS]
+    rendered = [name for name in names if before.has(JobFile("prod", name))]
+    assert rendered
+    for name in rendered:
+        was, found = _sources(before, name), after.job(JobFile("prod", name))
+        assert was is not None
+        assert found.sources is not None, found.findings
+        assert found.decision is not None
+        if _is_refused(found.sources) or (case == "fields/target" and "pytorchjob" not in name):
+            continue
+        assert (name, found.decision.step) == (name, Step.KEEP)
+        assert found.decision.held == ()
+        if case not in DERIVED:
+            jobs = [(one.job, one.environment) for one in (was, found.sources)]
+            assert len({identity.spec_hash(*job) for job in jobs}) == 1
+            if case != "thousandths":
+                first, second = (values.build(*job, "run") for job in jobs)
+                assert first == second
+
+
+# --- shared files ---------------------------------------------------------------------------------
+
+RESTRICTED = {
+    **PLACE,
+    "podSecurity": None,
+    "targets": {**PLACE["targets"], "pytorchjob": {"version": "1.10"}},
+}
+
+
+@pytest.mark.parametrize("start", [False, True], ids=["hold", "start"])
+def test_a_default_in_a_shared_file_is_behind_nothing(tmp_path: Path, start: bool) -> None:
+    """Neither of environment.yaml itself, nor of the jobs below it."""
+    place: Spec = {**RESTRICTED, **({"sharedChanges": "start"} if start else {})}
+    repository = Repository(tmp_path)
+    repository.write("prod/environment.yaml", yaml.safe_dump(place))
+    for target in TARGETS:
+        job = {**JOB, "target": target, "name": target, "security": {"runAsUser": 1}}
+        repository.write(f"prod/jobs/{target}.yaml", yaml.safe_dump(job))
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    alone = {name for name, (before, _) in OF_JOBS.items() if not before} - {"fields/target"}
+    of_jobs: Spec = {}
+    for name in alone:
+        over = OF_JOBS[name][1]
+        of_jobs = merge(of_jobs, {"defaults": over})
+    for over in [*OF_ENVIRONMENTS.values(), of_jobs]:
+        if start and "sharedChanges" in over:
+            continue
+        repository.write("prod/environment.yaml", yaml.safe_dump(merge(place, over)))
+        workspace = Workspace(Folder(tmp_path))
+        for file in workspace.survey.jobs["prod"]:
+            found = workspace.job(file)
+            assert found.decision is not None, found.findings
+            assert (file, over, found.decision.step) == (file, over, Step.KEEP)
+            assert found.decision.held == ()
