@@ -79,7 +79,7 @@ def test_pods_are_those_that_a_real_training_operator_made(
         assert [(p.name, p.number) for p in pod.ports] == [
             (port["name"], port["containerPort"]) for port in container["ports"]
         ]
-        assert [(c.name, c.image, list(c.command)) for c in pod.init] == [
+        assert [(c.name, c.image, list(c.command_line)) for c in (*pod.before, *pod.added)] == [
             (c["name"], c["image"], c["command"]) for c in spec.get("initContainers", ())
         ]
 

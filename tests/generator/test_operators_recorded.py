@@ -321,7 +321,7 @@ def _foreseen(recording: Recording, pod: Pod, real: Data) -> Data:
         "resources": pod.resources,
         "pull_policy": pod.pull_policy or "IfNotPresent",  # the default where an image has a tag
         "security": pod.security,
-        "init": [(c.name, c.image, list(c.command)) for c in pod.init],
+        "init": [(c.name, c.image, list(c.command_line)) for c in (*pod.before, *pod.added)],
         "grace_period": pod.grace_period,
         "pull_secrets": list(pod.pull_secrets),
         "placement": dict(pod.placement),

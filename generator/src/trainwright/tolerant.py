@@ -32,6 +32,11 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def texts(value: Any) -> dict[str, str]:
+    """A mapping of texts, as labels are, with other scalars as their text and no nulls."""
+    return {str(key): str(item) for key, item in mapping(value).items() if item is not None}
+
+
 def dig(value: Any, *keys: str) -> Any:
     """The value under nested mapping keys, or None when any of them is absent."""
     for key in keys:

@@ -12,8 +12,10 @@ from trainwright.frozen import dataclass
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.predicted import workload
 from trainwright.model import Data, Manifest
-from trainwright.pods import pod as operator
 from trainwright.pods import ranks
+from trainwright.pods.pod import ManifestError
+from trainwright.pods.template import PodTemplate
+from trainwright.tolerant import amount, dig, mapping, mappings, text, texts
 
 RUN_LABEL = "app.kubernetes.io/instance"  # of pods: the object they belong to
 _INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
@@ -127,7 +129,7 @@ def pod_slots(
     try:
         pods = workload((own, *others), kind.status.size(body)).pods
         foreseen = ranks.predict(pods)
-    except (operator.ManifestError, KeyError, TypeError, ValueError, IndexError):
+    except ManifestError:
         return ()
     held: dict[str, list[int | None]] = {}
     for process in foreseen:
@@ -156,32 +158,43 @@ def assign_slots(pods: Sequence[LivePod], places: Sequence[PodSlot]) -> tuple[Li
 
 def read(body: Mapping[str, Data], kind: Kind) -> LivePod:
     """A pod as the API server gives it."""
-    metadata, spec = body["metadata"], body.get("spec") or {}
-    status: Mapping[str, Data] = body.get("status") or {}
-    labels, notes = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    containers = [c["name"] for c in spec.get("containers") or ()]
-    name = notes.get(_MAIN_CONTAINER) or (kind.container if kind.container in containers else "")
-    name = name or (containers[0] if containers else "")
-    found = {c["name"]: c for c in status.get("containerStatuses") or ()}
-    container: Mapping[str, Data] = found.get(name, {})
-    reason, message = _waiting(metadata, spec, status, container, kind)
+    pod, status = PodTemplate("", body), mapping(body.get("status"))
+    labels = texts(pod.labels)
+    name = _main_container(pod, kind)
+    container = _named(status.get("containerStatuses"), name)
+    reason, message = _waiting(pod, status, container, kind)
     return LivePod(
-        name=metadata["name"],
+        name=text(pod.metadata.get("name")),
         run=labels.get(RUN_LABEL) or labels.get(kind.carrier) or "",
-        created=metadata.get("creationTimestamp") or "",
-        node=spec.get("nodeName") or "",
+        created=text(pod.metadata.get("creationTimestamp")),
+        node=text(pod.spec.get("nodeName")),
         container=name,
-        phase=status.get("phase") or "Pending",
-        ready=bool(container.get("ready")) and not metadata.get("deletionTimestamp"),
-        restarts=container.get("restartCount", 0),
+        phase=text(status.get("phase")) or "Pending",
+        ready=bool(container.get("ready")) and not pod.metadata.get("deletionTimestamp"),
+        restarts=amount(container.get("restartCount"), 0),
         reason=reason,
         message=clean(message),
-        ending=_ending(container.get("state"), status),
-        before=_ending(container.get("lastState"), {}),
+        ending=_ending(mapping(container.get("state")), status),
+        before=_ending(mapping(container.get("lastState")), {}),
         index=_count(labels, _INDEX_LABEL),
         attempt=_count(labels, kind.attempt_label),
-        origin=metadata.get("generateName", "").rstrip("-") if _INDEX_LABEL in labels else "",
+        origin=_origin(pod) if _INDEX_LABEL in labels else "",
     )
+
+
+def _main_container(pod: PodTemplate, kind: Kind) -> str:
+    """The container that trains: the one that is marked, the kind's, or the first."""
+    marked = text(pod.annotations.get(_MAIN_CONTAINER))
+    names = [container.name for container in pod.trains]
+    return marked or (kind.container if kind.container in names else next(iter(names), ""))
+
+
+def _named(statuses: Data, name: str) -> Mapping[str, Data]:
+    return next((found for found in mappings(statuses) if found.get("name") == name), {})
+
+
+def _origin(pod: PodTemplate) -> str:
+    return text(pod.metadata.get("generateName")).rstrip("-")
 
 
 def _count(labels: Mapping[str, str], name: str) -> int:
@@ -194,67 +207,65 @@ def clean(text: str) -> str:
     return redact(" ".join(text.split()))
 
 
-def _ending(state: Mapping[str, Data] | None, status: Mapping[str, Data]) -> Termination | None:
+def _ending(state: Mapping[str, Data], status: Mapping[str, Data]) -> Termination | None:
     """How a container ended; of a pod that was evicted before it started one, that."""
-    ended = (state or {}).get("terminated")
     disrupted = _condition(status, "DisruptionTarget")
-    if ended is None:
+    if state.get("terminated") is None:
         if status.get("phase") != "Failed":
             return None
-        reason, message = status.get("reason") or "", status.get("message") or ""
+        reason, message = text(status.get("reason")), text(status.get("message"))
         return Termination(code=-1, reason=reason, message=clean(message), at="")
-    text = ended.get("message") or (disrupted.get("message") if disrupted else "") or ""
-    reason = ended.get("reason") or ""
+    ended = mapping(state["terminated"])
+    reported = text(ended.get("message")) or text(disrupted.get("message"))
+    reason = text(ended.get("reason"))
     if disrupted and reason in ("", "Error"):
-        reason = disrupted.get("reason") or reason
-    report = parse(text.strip())
+        reason = text(disrupted.get("reason")) or reason
+    report = parse(reported.strip())
     return Termination(
-        code=ended.get("exitCode", 0),
+        code=amount(ended.get("exitCode"), 0),
         reason=reason,
         report=report,
-        message=report.message if report else redact(text.strip()),
-        at=ended.get("finishedAt") or "",
+        message=report.message if report else redact(reported.strip()),
+        at=text(ended.get("finishedAt")),
     )
 
 
 def _condition(status: Mapping[str, Data], name: str, holds: str = "True") -> Mapping[str, Data]:
-    for condition in status.get("conditions") or ():
+    for condition in mappings(status.get("conditions")):
         if condition.get("type") == name and condition.get("status") == holds:
-            found: Mapping[str, Data] = condition
-            return found
+            return condition
     return {}
 
 
 def _waiting(
-    metadata: Mapping[str, Data],
-    spec: Mapping[str, Data],
-    status: Mapping[str, Data],
-    container: Mapping[str, Data],
-    kind: Kind,
+    pod: PodTemplate, status: Mapping[str, Data], container: Mapping[str, Data], kind: Kind
 ) -> tuple[str, str]:
     """What a pod that is not done waits for: a word, and words."""
     if status.get("phase") in ("Succeeded", "Failed"):
         return "", ""
-    if metadata.get("deletionTimestamp"):
+    if pod.metadata.get("deletionTimestamp"):
         return "Terminating", ""
     unscheduled = _condition(status, "PodScheduled", "False")
     if unscheduled:
-        return unscheduled.get("reason") or "Unschedulable", unscheduled.get("message") or ""
-    if not (spec.get("nodeName") or status.get("conditions") or container):
-        scheduler = spec.get("schedulerName") or "default-scheduler"
+        reason = text(unscheduled.get("reason")) or "Unschedulable"
+        return reason, text(unscheduled.get("message"))
+    if not (pod.spec.get("nodeName") or status.get("conditions") or container):
+        scheduler = text(pod.spec.get("schedulerName")) or "default-scheduler"
         return UNSCHEDULED, f"the scheduler {scheduler} has not considered it"
-    for init in status.get("initContainerStatuses") or ():
-        held = _held_up(init, kind.status.waits.get(init["name"], "has not ended"))
-        if held and not _is_sidecar(spec, init["name"]):
+    sidecars = {container.name for container in pod.containers if container.sidecar}
+    for init in mappings(status.get("initContainerStatuses")):
+        name = text(init.get("name"))
+        held = _held_up(init, kind.status.waits.get(name, "has not ended"))
+        if held and name not in sidecars:
             return held
     return _not_ready(container)
 
 
 def _not_ready(container: Mapping[str, Data]) -> tuple[str, str]:
     """What the training container waits for, of a pod that nothing else holds up."""
-    waiting = (container.get("state") or {}).get("waiting")
+    waiting = mapping(dig(container, "state", "waiting"))
     if waiting:
-        return waiting.get("reason") or "Waiting", waiting.get("message") or ""
+        return text(waiting.get("reason")) or "Waiting", text(waiting.get("message"))
     if not container:
         return "Pending", ""
     return ("", "") if container.get("ready") else ("NotReady", "")
@@ -262,22 +273,14 @@ def _not_ready(container: Mapping[str, Data]) -> tuple[str, str]:
 
 def _held_up(init: Mapping[str, Data], waits: str) -> tuple[str, str] | None:
     """Why an init container still holds up a pod; None once it has ended well."""
-    state: Mapping[str, Data] = init.get("state") or {}
-    name, ended, waiting = init["name"], state.get("terminated"), state.get("waiting") or {}
+    state, name = mapping(init.get("state")), text(init.get("name"))
+    ended, waiting = mapping(state.get("terminated")), mapping(state.get("waiting"))
     if ended:
-        code = ended.get("exitCode", 0)
+        code = amount(ended.get("exitCode"), 0)
         return ("Init:Error", f"init container {name} ended with {code}") if code else None
     again = f", started {init['restartCount']} times again" if init.get("restartCount") else ""
     if "running" in state:
         return "Init", f"init container {name} {waits}{again}"
-    reason = waiting.get("reason") or "PodInitializing"
-    message = waiting.get("message") or ""
-    return f"Init:{reason}", f"init container {name}: {message or reason}{again}"
-
-
-def _is_sidecar(spec: Mapping[str, Data], name: str) -> bool:
-    """Whether an init container is meant to go on running."""
-    return any(
-        c["name"] == name and c.get("restartPolicy") == "Always"
-        for c in spec.get("initContainers") or ()
-    )
+    reason = text(waiting.get("reason")) or "PodInitializing"
+    reported = text(waiting.get("message"))
+    return f"Init:{reason}", f"init container {name}: {reported or reason}{again}"

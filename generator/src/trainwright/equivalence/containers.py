@@ -11,6 +11,8 @@ from trainwright.equivalence.programs import UNBUFFERED
 from trainwright.model import Data, file_digest
 from trainwright.pods import command
 from trainwright.pods.pod import Configs, EnvVar, Mount, Pod
+from trainwright.pods.template import Container
+from trainwright.tolerant import dig, mapping, mappings, text
 
 # Variables by which operators and launchers place a process; `programs` says what comes of them.
 _PLACING = frozenset(
@@ -79,8 +81,8 @@ def amount(written: Data) -> str:
 
 def resources(asked: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
     """Requests, which limits fill in, and limits."""
-    limits = asked.get("limits") or {}
-    both = {"requests": {**limits, **(asked.get("requests") or {})}, "limits": limits}
+    limits = asked.get("limits", {})
+    both = {"requests": {**limits, **asked.get("requests", {})}, "limits": limits}
     return {
         kind: {name: amount(value) for name, value in sorted(amounts.items())}
         for kind, amounts in both.items()
@@ -114,15 +116,15 @@ def shared(pod: Pod, volume: str, place: str) -> tuple[str, ...]:
         return ()
     places = {str(PurePosixPath(mount.path)) for mount in pod.mounts if mount.volume == volume}
     for container in (*pod.before, *pod.beside):
-        for mount in container.get("volumeMounts") or ():
-            if mount["name"] == volume:
-                places.add(place_in(container, mount["mountPath"]))
+        for mount in container.mounts:
+            if mount.get("name") == volume:
+                places.add(place_in(container, text(mount.get("mountPath"))))
     return tuple(sorted(places - {place}))
 
 
-def place_in(container: Mapping[str, Data], path: str) -> str:
+def place_in(container: Container, path: str) -> str:
     """A path in a container beside the one that trains."""
-    return f"{container.get('name', '')}:{PurePosixPath(path)}"
+    return f"{container.name}:{PurePosixPath(path)}"
 
 
 def _source(mount: Mount) -> dict[str, Data]:
@@ -132,9 +134,9 @@ def _source(mount: Mount) -> dict[str, Data]:
 def source_of(written: Mapping[str, Data], sub_path: str) -> dict[str, Data]:
     """A volume's source, with sizes in bytes."""
     kind = next(iter(written), "")
-    source: Mapping[str, Data] = written.get(kind) or {}
+    source = mapping(written.get(kind))
     if kind == "hostPath":
-        path = PurePosixPath(source.get("path", "/")) / sub_path
+        path = PurePosixPath(text(source.get("path")) or "/") / sub_path
         return {kind: {"path": str(path), "type": source.get("type", "")}}
     if kind == "emptyDir" and "sizeLimit" in source:
         return {kind: {**source, "sizeLimit": amount(source["sizeLimit"])}}
@@ -148,7 +150,7 @@ def _usual(kind: str, key: str, value: Data) -> bool:
 
 
 def _config(mount: Mount) -> str:
-    return str((mount.source.get("configMap") or {}).get("name", ""))
+    return text(dig(mount.source, "configMap", "name"))
 
 
 def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
@@ -171,13 +173,14 @@ def _mounted(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes, Dat
     """Each file of the configs by path, with its permissions as they are written."""
     for mount in pod.mounts:
         data = configs.get(_config(mount), {})
-        source = mount.source.get("configMap") or {}
-        items = source.get("items") or [{"key": key, "path": key} for key in data]
+        source = mapping(mount.source.get("configMap"))
+        items = mappings(source.get("items")) or [{"key": key, "path": key} for key in data]
         for item in items:
-            if mount.sub_path in ("", item["path"]) and item["key"] in data:
-                inside = "" if mount.sub_path else item["path"]
+            key, path = text(item.get("key")), text(item.get("path"))
+            if mount.sub_path in ("", path) and key in data:
+                inside = "" if mount.sub_path else path
                 mode = item.get("mode", source.get("defaultMode"))
-                yield str(PurePosixPath(mount.path) / inside), data[item["key"]], mode
+                yield str(PurePosixPath(mount.path) / inside), data[key], mode
 
 
 def security(own: Mapping[str, Data], theirs: Mapping[str, Data]) -> dict[str, Data]:

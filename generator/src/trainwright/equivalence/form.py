@@ -21,6 +21,7 @@ from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods.pod import Configs, Workload
 from trainwright.pods.pod import Pod as OperatedPod
 from trainwright.pods.pod import Restart as OperatedRestart
+from trainwright.tolerant import dig, mapping, text, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,9 +149,9 @@ def of_workload(
     shown = tuple(workload.pods[at] for at in (sample(workload) if sampled else every(workload)))
     places = programs.processes(workload)
     pods = tuple(_pod(pod, places.get(pod.name, ()), configs) for pod in shown)
-    metadata: Mapping[str, Data] = manifest.body.get("metadata") or {}
+    metadata = mapping(manifest.body.get("metadata"))
     # A service of a compose file is both the object and the pod.
-    labels: Mapping[str, str] = metadata.get("labels") or pods[0].labels
+    labels = texts(metadata.get("labels")) or pods[0].labels
     deadline, gang = workload.deadline, workload.gang
     return NormalForm(
         nodes=len(workload.pods),
@@ -165,7 +166,7 @@ def of_workload(
         gang=gang.members if gang else None,
         isolated=workload.isolated or any(m.group_kind == NETWORKPOLICY for m in manifests),
         labels={k: value for k, value in labels.items() if k not in (QUEUE_LABEL, PRIORITY_LABEL)},
-        annotations=metadata.get("annotations") or {},
+        annotations=texts(metadata.get("annotations")),
         beside=dict(_beside(manifest, manifests, shown[0])),
         own=workload.own,
     )
@@ -271,7 +272,7 @@ def _success(workload: Workload) -> Literal["all", "any", "rank 0", "some"]:
 def _beside(
     manifest: Manifest, manifests: tuple[Manifest, ...], pod: OperatedPod
 ) -> Iterator[tuple[str, Data]]:
-    mounted = {(m.source.get("configMap") or {}).get("name") for m in pod.mounts}
+    mounted = {text(dig(m.source, "configMap", "name")) for m in pod.mounts}
     for other in manifests:
         shown = other.group_kind == CONFIGMAP and other.name in mounted
         if other is not manifest and other.group_kind not in _PART_OF_THE_WORKLOAD and not shown:

@@ -19,7 +19,7 @@ from trainwright.kinds import predicted
 from trainwright.model import Data, Manifest
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.pod import Mount, Pod, Workload
-from trainwright.tolerant import mapping
+from trainwright.tolerant import dig, mapping, text
 
 SCRIPT = SCRIPT_PATH  # where a script that the spec holds is rendered to
 _MOST = 131_072  # characters of such a script
@@ -51,7 +51,7 @@ def _makes_variables(body: Mapping[str, Data], pod: Pod) -> bool:
     """
     secret = fetched.secret_of(body)
     keys = {v.secret for v in pod.declared if v.secret and v.secret[0] == secret}
-    mounted = {str((mount.source.get("secret") or {}).get("secretName")) for mount in pod.mounts}
+    mounted = {text(dig(mount.source, "secret", "secretName")) for mount in pod.mounts}
     elsewhere = secret in mounted or secret in pod.pull_secrets
     plain = {key.secret for key in fetched.fetched(body) if key.store and key.key}
     return bool(keys) and keys <= plain and not elsewhere and not fetched.is_templated(body)
@@ -76,17 +76,17 @@ def _is_files(config: Manifest, pod: Pod) -> bool:
 
 def config_of(mount: Mount) -> str:
     """The ConfigMap that a mount is of, if it is of one."""
-    return str(mapping(mount.source.get("configMap")).get("name", ""))
+    return text(dig(mount.source, "configMap", "name"))
 
 
 def _named(pod: Pod) -> frozenset[str]:
     """The ConfigMaps that are needed by more than mounts of the container that trains."""
     others = (*pod.before, *pod.beside)
     origins = [variable.origin for variable in pod.declared]
-    origins += [mapping(e.get("valueFrom")) for c in others for e in c.get("env") or ()]
-    whole = [*pod.env_from, *(entry for c in others for entry in c.get("envFrom") or ())]
-    mounts = (mount for c in others for mount in c.get("volumeMounts") or ())
-    volumes = [pod.volumes.get(str(mount.get("name")), {}) for mount in mounts]
+    origins += [mapping(entry.get("valueFrom")) for c in others for entry in c.env]
+    whole = [*pod.env_from, *(entry for c in others for entry in c.env_from)]
+    mounts = (mount for c in others for mount in c.mounts)
+    volumes = [pod.volumes.get(text(mount.get("name")), {}) for mount in mounts]
     found = [mapping(origin.get("configMapKeyRef")) for origin in origins]
     found += [mapping(entry.get("configMapRef")) for entry in whole]
     found += [mapping(source.get("configMap")) for source in volumes]
@@ -154,14 +154,14 @@ def secrets(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
         if variable.secret in stores:
             found[variable.name] = {"external": stores[variable.secret].spec}
         elif variable.secret:
-            found[variable.name] = secret(variable.origin["secretKeyRef"])
+            found[variable.name] = secret(mapping(variable.origin.get("secretKeyRef")))
     return found
 
 
 def secret(reference: Mapping[str, Data]) -> dict[str, Data]:
     """A key of a Secret."""
     optional = {"optional": True} if reference.get("optional") else {}
-    return {"name": reference["name"], "key": reference["key"], **optional}
+    return {"name": reference.get("name"), "key": reference.get("key"), **optional}
 
 
 def _external(manifests: Sequence[Manifest]) -> dict[tuple[str, str] | None, Fetched]:

@@ -30,6 +30,7 @@ from trainwright.pods.launchers import LAUNCHERS, SWITCH, Launcher
 from trainwright.pods.pod import Mount, Pod
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
+from trainwright.tolerant import dig, mappings, sequence, text
 
 _API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
 _SHM = "/dev/shm"  # noqa: S108 - the path of it everywhere
@@ -291,16 +292,18 @@ _LIMITED = ("memory", "ephemeral-storage")  # by what is asked for, unless it is
 
 def _device_claims(pod: Pod) -> dict[str, Data]:
     """What drivers allocate to the pod, by name, with the request that its container uses."""
-    used = {claim["name"]: claim for claim in pod.rest.get("container", {}).get("claims") or ()}
+    of_container = mappings(pod.rest.get("container", {}).get("claims"))
+    used = {text(claim.get("name")): claim for claim in of_container}
     found = {}
-    for claim in pod.rest.get("pod", {}).get("resourceClaims") or ():
+    for claim in mappings(pod.rest.get("pod", {}).get("resourceClaims")):
+        name = text(claim.get("name"))
         written = {
             "template": claim.get("resourceClaimTemplateName"),
             "claim": claim.get("resourceClaimName"),
-            "request": used.get(claim["name"], {}).get("request"),
+            "request": used.get(name, {}).get("request"),
         }
-        if claim["name"] in used:
-            found[claim["name"]] = {key: value for key, value in written.items() if value}
+        if name in used:
+            found[name] = {key: value for key, value in written.items() if value}
     return found
 
 
@@ -365,15 +368,15 @@ def duration(seconds: int | None) -> str | None:
 
 def _placement(pod: Pod, pool: Pool | None) -> dict[str, Data]:
     """What the pod asks for beyond its pool."""
-    selector = dict(pod.placement.get("nodeSelector") or {})
-    tolerations = list(pod.placement.get("tolerations") or ())
+    selector = pod.placement.get("nodeSelector", {})
+    tolerations = pod.placement.get("tolerations", [])
     if pool:
         selector = {k: v for k, v in selector.items() if pool.node_selector.get(k) != v}
         tolerations = [t for t in tolerations if t not in pool.tolerations]
     return {
         "nodeSelector": selector,
         "tolerations": tolerations,
-        "affinity": dict(pod.placement.get("affinity") or {}),
+        "affinity": pod.placement.get("affinity", {}),
     }
 
 
@@ -441,8 +444,8 @@ _SWITCHES = ("privileged", "allowPrivilegeEscalation", "readOnlyRootFilesystem")
 def _security(run: NormalForm, pod: Pod) -> dict[str, Data]:
     context = run.pods[0].security
     found = {key: context.get(key) for key in ("runAsUser", "runAsGroup", "fsGroup")}
-    added = (context.get("capabilities") or {}).get("add")
-    found["capabilities"] = [name.removeprefix("CAP_") for name in added] if added else None
+    added = sequence(dig(context, "capabilities", "add"))
+    found["capabilities"] = [text(name).removeprefix("CAP_") for name in added] or None
     # Only what is written: some of it is there otherwise too, and a spec has its own defaults.
     written = {**pod.security.get("pod", {}), **pod.security.get("container", {})}
     found |= {key: True for key in _SWITCHES if written.get(key) is True}

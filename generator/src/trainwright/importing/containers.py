@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeAlias
 
 from trainwright.equivalence.containers import places
-from trainwright.equivalence.others import is_sidecar
 from trainwright.importing import beside
 from trainwright.model import Data
-from trainwright.pods.pod import EnvVar, Mount, Pod
+from trainwright.pods import build
+from trainwright.pods.pod import Mount, Pod
+from trainwright.pods.template import Container
+from trainwright.tolerant import dig, mapping, sequence, text
 
 SHM = "/dev/shm"  # noqa: S108 - the path of it everywhere
 Literal: TypeAlias = Callable[[str], str]  # a text as a spec has to write it
@@ -33,16 +35,17 @@ def variables(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
 
 def _origin(origin: Mapping[str, Data]) -> dict[str, Data]:
     """Where the cluster takes a value; nothing for what a spec cannot say."""
-    for kind, source in origin.items():
+    for kind, written in origin.items():
+        source = mapping(written)
         if kind == "fieldRef":
-            return {"field": source["fieldPath"]}
+            return {"field": source.get("fieldPath")}
         if kind == "resourceFieldRef" and "containerName" not in source:
             divisor = str(source.get("divisor") or "1")
             by = {"divisor": divisor} if divisor not in ("0", "1") else {}
-            return {"resource": source["resource"], **by}
+            return {"resource": source.get("resource"), **by}
         if kind == "configMapKeyRef":
             optional = {"optional": True} if source.get("optional") else {}
-            return {"configMap": source["name"], "key": source["key"], **optional}
+            return {"configMap": source.get("name"), "key": source.get("key"), **optional}
     return {}
 
 
@@ -53,7 +56,7 @@ def sources(written: Collection[Mapping[str, Data]]) -> list[Data]:
 
 def _whole(entry: Mapping[str, Data]) -> Iterator[dict[str, Data]]:
     for key, named in (("configMapRef", "configMap"), ("secretRef", "secret")):
-        reference = entry.get(key) or {}
+        reference = mapping(entry.get(key))
         if "name" in reference:
             prefix = {"prefix": entry["prefix"]} if entry.get("prefix") else {}
             optional = {"optional": True} if reference.get("optional") else {}
@@ -73,7 +76,7 @@ _TAKEN = {"dshm": "shm", "trainwright-files": "files"}  # names that the targets
 def shared_memory(pod: Pod) -> str:
     """The size of /dev/shm, where it is a volume of memory that nothing else mounts."""
     for mount in pod.mounts:
-        source = mount.source.get("emptyDir") or {}
+        source = mapping(mount.source.get("emptyDir"))
         alone = not _elsewhere(pod, mount.volume) and not mount.sub_path
         if mount.path == SHM and source.get("medium") == "Memory" and alone:
             return str(source.get("sizeLimit", "none"))
@@ -110,14 +113,14 @@ def _name(name: str, known: Collection[str]) -> str:
 
 def _elsewhere(pod: Pod, volume: str) -> bool:
     """Whether a container beside the one that trains mounts a volume."""
-    mounts = (mount for c in (*pod.before, *pod.beside) for mount in c.get("volumeMounts") or ())
+    mounts = (mount for c in (*pod.before, *pod.beside) for mount in c.mounts)
     return any(mount.get("name") == volume for mount in mounts)
 
 
 def _source(source: Mapping[str, Data]) -> dict[str, Data]:
     """A volume's source in its short form where it has one, else as Kubernetes has it."""
     kind = next(iter(source))
-    written = {k: v for k, v in (source[kind] or {}).items() if v not in (None, "")}
+    written = {k: v for k, v in mapping(source[kind]).items() if v not in (None, "")}
     if kind in _SHORT:
         short, only = _SHORT[kind]
         if set(written) == {only}:
@@ -143,45 +146,36 @@ _NOT_AS_IT_IS = frozenset(
 
 def init(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
     """What runs before the training, in order, with sidecars that others of them may need."""
-    for container in pod.before[: _ends(pod)]:
-        always = {"restartPolicy": "Always"} if is_sidecar(container) else {}
-        yield container["name"], {**_container(container, pod, literal), **always}
+    for container in pod.init:
+        always = {"restartPolicy": "Always"} if container.sidecar else {}
+        yield container.name, {**_container(container, pod, literal), **always}
 
 
 def sidecars(pod: Pod, literal: Literal) -> Iterator[tuple[str, Data]]:
     """What runs alongside the training, and ends with it."""
-    for container in (*pod.before[_ends(pod) :], *pod.beside):
-        yield container["name"], _container(container, pod, literal)
+    for container in pod.sidecars:
+        yield container.name, _container(container, pod, literal)
 
 
-def _ends(pod: Pod) -> int:
-    """After how many of the init containers only sidecars follow."""
-    return max((at for at, c in enumerate(pod.before, 1) if not is_sidecar(c)), default=0)
-
-
-def _container(written: Mapping[str, Data], pod: Pod, literal: Literal) -> dict[str, Data]:
-    entries = [
-        EnvVar(entry["name"], str(entry.get("value") or ""), origin=entry.get("valueFrom") or {})
-        for entry in written.get("env") or ()
-    ]
-    secret = {v.name: v.origin["secretKeyRef"] for v in entries if "secretKeyRef" in v.origin}
+def _container(written: Container, pod: Pod, literal: Literal) -> dict[str, Data]:
+    entries = build.variables(written, {})
+    secret = {v.name: mapping(v.origin["secretKeyRef"]) for v in entries if v.secret}
     found: dict[str, Data] = {
-        **{k: v for k, v in written.items() if k not in _NOT_AS_IT_IS},
+        **{k: v for k, v in written.body.items() if k not in _NOT_AS_IT_IS},
         **{
-            key: [literal(str(word)) for word in written[key]]
+            key: [literal(str(word)) for word in sequence(written.body.get(key))]
             for key in ("command", "args")
-            if written.get(key)
         },
-        "resources": _resources(written.get("resources") or {}),
+        "resources": _resources(mapping(written.body.get("resources"))),
         "env": {
             v.name: _origin(v.origin) if v.origin else literal(v.value)
             for v in entries
             if v.name not in secret
         },
-        "envFrom": sources(written.get("envFrom") or ()),
+        "envFrom": sources(written.env_from),
         "secrets": {name: beside.secret(reference) for name, reference in secret.items()},
         "mounts": dict(_mounts_of(written, pod)),
-        "security": security(written.get("securityContext") or {}),
+        "security": security(written.security),
     }
     return {key: value for key, value in found.items() if value not in (None, "", {}, [])}
 
@@ -196,11 +190,11 @@ def _resources(written: Mapping[str, Data]) -> dict[str, Data]:
     }
 
 
-def _mounts_of(written: Mapping[str, Data], pod: Pod) -> Iterator[tuple[str, Data]]:
+def _mounts_of(written: Container, pod: Pod) -> Iterator[tuple[str, Data]]:
     found: dict[str, list[dict[str, Data]]] = {}
-    for mount in written.get("volumeMounts") or ():
+    for mount in written.mounts:
         more = {k: v for k, v in mount.items() if k != "name" and v not in (False, "", "None")}
-        found.setdefault(_name(mount["name"], pod.volumes), []).append(more)
+        found.setdefault(_name(text(mount.get("name")), pod.volumes), []).append(more)
     for name, mounts in found.items():
         plain = len(mounts) == 1 and set(mounts[0]) == {"mountPath"}
         yield name, mounts[0]["mountPath"] if plain else mounts[0] if len(mounts) == 1 else mounts
@@ -208,7 +202,7 @@ def _mounts_of(written: Mapping[str, Data], pod: Pod) -> Iterator[tuple[str, Dat
 
 def security(context: Mapping[str, Data]) -> dict[str, Data]:
     """A container's security context: what it adds, since a rendered one has nothing unasked."""
-    added = (context.get("capabilities") or {}).get("add")
+    added = sequence(dig(context, "capabilities", "add"))
     found = {
         key: value
         for key, value in context.items()

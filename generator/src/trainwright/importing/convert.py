@@ -12,7 +12,7 @@ from trainwright.frozen import dataclass
 from trainwright.importing import accounting, beside, candidate, reasons, shortest
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
-from trainwright.importing.source import Source, malformed
+from trainwright.importing.source import Source, naming
 from trainwright.importing.staying import staying
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
@@ -56,7 +56,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
             f"{source.place}: {source.title} has no image: its runtime's, which is not among the "
             "files, or none at all. Name it with --image"
         )
-    with malformed(f"{source.place}: {source.title}"):
+    with naming(f"{source.place}: {source.title}"):
         ways = choices(place.environment, source.pod(), pool)
         # A command that is kept whole would look for its script where none is any more.
         whole = not beside.script(run)

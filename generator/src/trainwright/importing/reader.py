@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trainwright.importing import beside, services
-from trainwright.importing.source import Source, malformed
+from trainwright.importing.source import Source, naming
 from trainwright.kinds import TARGETS, predicted
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, SourceObject
@@ -54,7 +54,7 @@ def _filled(source: Source, field: str, value: Data) -> Source:
 def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
     """The workload with the objects that are there for it, as far as a spec can ask for them."""
     try:
-        with malformed(source.title):
+        with naming(source.title):
             _, workload = predicted.find(source.manifests())
             pod = source.pod()
             found = [part for part in others if beside.belongs(part.body, workload, pod)]

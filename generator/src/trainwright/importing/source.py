@@ -86,18 +86,12 @@ class Source:
 
 
 @contextmanager
-def malformed(title: str) -> Iterator[None]:
-    """Where objects are read that no API server has looked at: what is wrong is their fault.
-
-    A field of a wrong type shows as one of Python's own errors.
-    """
+def naming(title: str) -> Iterator[None]:
+    """Errors about a workload, with what it is called."""
     try:
         yield
     except TrainwrightError as error:
         raise ImportingError(f"{title}: {error}") from error
-    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        message = f"{type(error).__name__}: {error}"
-        raise ImportingError(f"{title} is malformed ({message})") from error
 
 
 _COUNTS = frozenset(
@@ -126,7 +120,7 @@ def _refuse_many(data: Data, title: str) -> None:
 def read(manifests: tuple[Manifest, ...], title: str, *, sampled: bool = False) -> NormalForm:
     """The normal form of objects that may be malformed in any way, or of a sample of its pods."""
     _refuse_millions(manifests, title)
-    with malformed(title):
+    with naming(title):
         workload = predicted.workload(manifests)
         run = form.of_workload(workload, manifests, sampled=sampled)
         return beside.settled(run, workload, manifests)

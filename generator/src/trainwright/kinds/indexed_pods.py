@@ -10,27 +10,38 @@ from dataclasses import replace
 
 from trainwright.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
 from trainwright.kinds import labels
+from trainwright.kinds.indexed_templates import (
+    BACKOFF_LIMIT,
+    ReplicatedJob,
+    completions,
+    replicated_jobs,
+)
 from trainwright.model import Data, Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import Deadline, EnvVar, Gang, Pod, Restart, Workload
+from trainwright.pods.template import Container, PodTemplate
+from trainwright.tolerant import amount, dig, mapping, mappings, sequence, text
 
 _INDEX = f"{labels.DOMAIN}job-completion-index"
-_BACKOFF_LIMIT = 6  # the API server's default
 
 
 def job_pods(
-    name: str, spec: Mapping[str, Data], *, role: str, restart: Restart, subdomain: str = ""
+    name: str,
+    spec: Mapping[str, Data],
+    template: PodTemplate,
+    *,
+    role: str,
+    restart: Restart,
+    subdomain: str = "",
 ) -> tuple[Pod, ...]:
     """A Job's pods, each by the name without the random letters that end it."""
-    completions = spec.get("completions") or spec.get("parallelism") or 1
     indexed = spec.get("completionMode") == "Indexed"
-    pod_spec = spec["template"]["spec"]
-    domain = subdomain or pod_spec.get("subdomain", "")
-    container = build.main_container(pod_spec)
+    domain = subdomain or text(template.spec.get("subdomain"))
+    container = build.main_container(template)
     return tuple(
         replace(
             build.pod(
-                spec["template"],
+                template,
                 container,
                 name=f"{name}-{index}",
                 role=role,
@@ -45,7 +56,7 @@ def job_pods(
                 **({_INDEX: str(index)} if indexed else {}),
             },
         )
-        for index in range(completions)
+        for index in range(completions(spec))
     )
 
 
@@ -53,56 +64,51 @@ def _fields(index: int) -> dict[str, str]:
     return {f"metadata.{where}['{_INDEX}']": str(index) for where in ("annotations", "labels")}
 
 
-def _completion_index(container: Mapping[str, Data], index: int) -> tuple[EnvVar, ...]:
+def _completion_index(container: Container, index: int) -> tuple[EnvVar, ...]:
     """Appended unless the container has an entry of that name, which then stays as it is."""
-    own = {entry["name"] for entry in container.get("env") or ()}
-    return () if "JOB_COMPLETION_INDEX" in own else (EnvVar("JOB_COMPLETION_INDEX", str(index)),)
+    own = "JOB_COMPLETION_INDEX" in container.variables
+    return () if own else (EnvVar("JOB_COMPLETION_INDEX", str(index)),)
 
 
 def job_restart(spec: Mapping[str, Data]) -> Restart:
     """A Job starts single pods again, unless its failure policy calls the exit code final."""
-    return Restart(
-        limit=spec.get("backoffLimit", _BACKOFF_LIMIT), permanent=frozenset(_final_codes(spec))
-    )
+    limit = amount(spec.get("backoffLimit"), BACKOFF_LIMIT)
+    return Restart(limit=limit, permanent=frozenset(_final_codes(spec)))
 
 
 def _final_codes(spec: Mapping[str, Data]) -> Iterator[int]:
     """Of the rules that speak of exit codes the first one that matches decides."""
     undecided = set(range(1, 256))
-    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+    for rule in mappings(dig(spec, "podFailurePolicy", "rules")):
         if "onExitCodes" not in rule:
             continue
-        values = set(rule["onExitCodes"]["values"])
-        inside = rule["onExitCodes"]["operator"] == "In"
-        matching = undecided & values if inside else undecided - values
-        if rule["action"] == "FailJob":
+        codes = mapping(rule["onExitCodes"])
+        values = {code for code in sequence(codes.get("values")) if isinstance(code, int)}
+        matching = undecided & values if codes.get("operator") == "In" else undecided - values
+        if rule.get("action") == "FailJob":
             yield from sorted(matching)
         undecided -= matching
 
 
 def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
     """A JobSet's pods: those of each of its Jobs, in the order of the JobSet."""
-    subdomain = (spec.get("network") or {}).get("subdomain") or name
-    groups = {
-        group["name"]: tuple(_group(name, spec, group, subdomain))
-        for group in spec["replicatedJobs"]
-    }
-    policy = spec.get("successPolicy") or {}
-    targets = policy.get("targetReplicatedJobs") or list(groups)
+    subdomain = text(dig(spec, "network", "subdomain")) or name
+    jobs = tuple(replicated_jobs(spec, "/spec"))
+    groups = {job.name: tuple(_group(name, spec, job, subdomain)) for job in jobs}
+    policy = mapping(spec.get("successPolicy"))
+    targets = sequence(policy.get("targetReplicatedJobs")) or tuple(groups)
     return Workload(
         pods=tuple(pod for pods in groups.values() for pod in pods),
-        deciding=tuple(pod.name for target in targets for pod in groups[target]),
+        deciding=tuple(pod.name for target in targets for pod in groups.get(text(target), ())),
         needs="any" if policy.get("operator") == "Any" else "all",
-        deadline=_attempt(spec),
-        suspended=spec.get("suspend", False),
+        deadline=_attempt(jobs),
+        suspended=spec.get("suspend") is True,
     )
 
 
-def _attempt(spec: Mapping[str, Data]) -> Deadline | None:
+def _attempt(jobs: Sequence[ReplicatedJob]) -> Deadline | None:
     """The JobSet makes its Jobs anew, and with them their deadlines."""
-    found = [
-        build.deadline(group["template"]["spec"], attempt=True) for group in spec["replicatedJobs"]
-    ]
+    found = [build.deadline(job.spec, attempt=True) for job in jobs]
     ends = [deadline for deadline in found if deadline is not None]
     return min(ends, key=lambda deadline: deadline.seconds, default=None)
 
@@ -113,36 +119,36 @@ POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"  # label of scheduler-plugins
 
 def pod_group(pods: tuple[Pod, ...], together: Sequence[Manifest]) -> Gang | None:
     """The PodGroup that the pods say they belong to, if it is among the manifests."""
-    first = pods[0]
     named = {
-        PODGROUP_OF_VOLCANO: first.annotations.get(GROUP_ANNOTATION),
-        PODGROUP_OF_PLUGINS: first.labels.get(POD_GROUP_LABEL),
+        PODGROUP_OF_VOLCANO: [pod.annotations.get(GROUP_ANNOTATION) for pod in pods[:1]],
+        PODGROUP_OF_PLUGINS: [pod.labels.get(POD_GROUP_LABEL) for pod in pods[:1]],
     }
     for other in together:
-        if other.name and other.name == named.get(other.group_kind):
-            spec = other.body["spec"]
-            return Gang(spec["minMember"], spec.get("queue", ""))
+        if other.name and other.name in named.get(other.group_kind, ()):
+            spec = mapping(other.body.get("spec"))
+            return Gang(amount(spec.get("minMember")), text(spec.get("queue")))
     return None
 
 
 def _group(
-    name: str, spec: Mapping[str, Data], group: Mapping[str, Data], subdomain: str
+    name: str, spec: Mapping[str, Data], group: ReplicatedJob, subdomain: str
 ) -> Iterator[Pod]:
     # The webhook makes every Job of a JobSet an Indexed one.
-    job = {"completionMode": "Indexed", **group["template"]["spec"]}
+    job = {"completionMode": "Indexed", **group.spec}
     restart = _gang(spec, job_restart(job))
-    for replica in range(group.get("replicas", 1)):
+    for replica in range(group.replicas):
         pods = job_pods(
-            f"{name}-{group['name']}-{replica}",
+            f"{name}-{group.name}-{replica}",
             job,
-            role=group["name"],
+            group.template,
+            role=group.name,
             restart=restart,
             subdomain=subdomain,
         )
         given = {
             labels.SET_NAME: name,
-            f"{labels.SET_DOMAIN}replicatedjob-name": group["name"],
-            f"{labels.SET_DOMAIN}replicatedjob-replicas": str(group.get("replicas", 1)),
+            f"{labels.SET_DOMAIN}replicatedjob-name": group.name,
+            f"{labels.SET_DOMAIN}replicatedjob-replicas": str(group.replicas),
             f"{labels.SET_DOMAIN}job-index": str(replica),
         }
         for pod in pods:
@@ -153,16 +159,18 @@ def _gang(spec: Mapping[str, Data], job: Restart) -> Restart:
     """Once a Job has failed for good, the JobSet starts all of them again."""
     if job.limit != 0:
         return job
-    restarts = (spec.get("failurePolicy") or {}).get("maxRestarts", 0)
+    restarts = amount(dig(spec, "failurePolicy", "maxRestarts"), 0)
     final = _never_restarted(spec)
     return Restart(limit=restarts, gang=True, permanent=job.permanent if final else frozenset())
 
 
+_ANY_FAILURE = ("PodFailurePolicy",)  # included by a rule that gives no reasons
+
+
 def _never_restarted(spec: Mapping[str, Data]) -> bool:
     """Whether a Job that its own pod failure policy ended fails the whole JobSet."""
-    rules = (spec.get("failurePolicy") or {}).get("rules") or ()
     return any(
         rule.get("action") == "FailJobSet"
-        and "PodFailurePolicy" in (rule.get("onJobFailureReasons") or ("PodFailurePolicy",))
-        for rule in rules
+        and "PodFailurePolicy" in (sequence(rule.get("onJobFailureReasons")) or _ANY_FAILURE)
+        for rule in mappings(dig(spec, "failurePolicy", "rules"))
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
-from trainwright.kinds.indexed_templates import replicated
+from trainwright.kinds.indexed_templates import replicated_jobs
 from trainwright.model import Data, Severity
 from trainwright.objects import dns
 from trainwright.objects.rule import Rule, Sample
@@ -51,17 +51,8 @@ Sets = Callable[[Subject], Iterable[tuple[Mapping[str, Data], str]]]  # and poin
 
 def jobs_of(job_set: Mapping[str, Data], above: str, owner: str) -> Iterator[BatchJob]:
     """The Jobs that are made of the specification of a set."""
-    groups = mappings(job_set.get("replicatedJobs"))
-    for group, template in zip(groups, replicated(job_set, above), strict=True):
-        replicas = integer(group.get("replicas"))
-        yield BatchJob(
-            template.pointer.removesuffix("/template"),
-            template.role,
-            mapping(dig(group, "template", "spec")),
-            template,
-            owner,
-            1 if replicas is None else replicas,
-        )
+    for job in replicated_jobs(job_set, above):
+        yield BatchJob(job.pointer, job.name, job.spec, job.template, owner, job.replicas)
 
 
 def about_jobs(kinds: Kinds, jobs: Jobs, sets: Sets = lambda _: ()) -> tuple[Rule, ...]:

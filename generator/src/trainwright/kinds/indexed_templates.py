@@ -4,26 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pods.template import PodTemplate, claim_names
-from trainwright.tolerant import amount, dig, mapping, mappings, text
+from trainwright.tolerant import amount, dig, integer, mapping, mappings, text
 
 BACKOFF_LIMIT = 6  # the default of batch/v1
 
 
-def replicated(job_set: Mapping[str, Data], pointer: str) -> Iterator[PodTemplate]:
-    """The pods of a JobSet's specification, which a TrainingRuntime contains too."""
+def completions(job: Mapping[str, Data]) -> int:
+    """How many pods a Job has at a time, by its specification."""
+    return integer(job.get("completions")) or integer(job.get("parallelism")) or 1
+
+
+@dataclass(frozen=True)
+class ReplicatedJob:
+    """A Job that a set makes `replicas` of; the replicas of its template are pods of all of them.
+
+    `group` is what the set says of it, `spec` the specification of the Job.
+    """
+
+    pointer: str  # of the specification
+    group: Mapping[str, Data]
+    template: PodTemplate
+
+    @property
+    def name(self) -> str:
+        return self.template.role
+
+    @property
+    def replicas(self) -> int:
+        return amount(self.group.get("replicas"))
+
+    @property
+    def spec(self) -> Mapping[str, Data]:
+        return mapping(dig(self.group, "template", "spec"))
+
+
+def replicated_jobs(job_set: Mapping[str, Data], pointer: str) -> Iterator[ReplicatedJob]:
+    """The Jobs of a JobSet's specification, which a TrainingRuntime contains too."""
     restarts = amount(dig(job_set, "failurePolicy", "maxRestarts"), 0)
     policies = mappings(job_set.get("volumeClaimPolicies"))
     claims = [claim for policy in policies for claim in mappings(policy.get("templates"))]
     claimed = claim_names(claims)
     for index, group in enumerate(mappings(job_set.get("replicatedJobs"))):
+        at = f"{pointer}/replicatedJobs/{index}/template/spec"
         job = mapping(dig(group, "template", "spec"))
-        yield PodTemplate(
-            f"{pointer}/replicatedJobs/{index}/template/spec/template",
+        template = PodTemplate(
+            f"{at}/template",
             mapping(job.get("template")),
             text(group.get("name")),
             amount(group.get("replicas")) * amount(job.get("parallelism")),
             retried=restarts > 0 or amount(job.get("backoffLimit"), BACKOFF_LIMIT) != 0,
             claimed=claimed,
         )
+        yield ReplicatedJob(at, group, template)
+
+
+def replicated(job_set: Mapping[str, Data], pointer: str) -> Iterator[PodTemplate]:
+    """Their pods."""
+    return (job.template for job in replicated_jobs(job_set, pointer))

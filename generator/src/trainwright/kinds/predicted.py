@@ -8,8 +8,9 @@ from dataclasses import replace
 
 from trainwright.groupkind import CONFIGMAP, SERVICEACCOUNT
 from trainwright.kinds import KINDS
-from trainwright.model import Data, Manifest
+from trainwright.model import Manifest
 from trainwright.pods.pod import Configs, ManifestError, Operator, Pod, Workload
+from trainwright.tolerant import texts
 
 OPERATORS: dict[tuple[str, str], Operator] = {
     known: kind.operator for kind in KINDS.values() for known in (*kind.aliases, kind.group_kind)
@@ -42,6 +43,8 @@ def workload(manifests: tuple[Manifest, ...], size: int | None = None) -> Worklo
     """
     operator, manifest = find(manifests)
     made = operator.pods(manifest, manifests, size)
+    if not made.pods:
+        raise ManifestError(f"{manifest.kind} {manifest.name} has no pods: nothing is started")
     return replace(made, pods=tuple(_with_token(pod, manifests) for pod in made.pods))
 
 
@@ -71,13 +74,13 @@ def configs(manifests: tuple[Manifest, ...]) -> Configs:
 
 
 def _files(config: Manifest) -> dict[str, str | bytes]:
-    texts, others = (config.body.get(field) or {} for field in ("data", "binaryData"))
-    return {**texts, **{key: _decoded(value) for key, value in others.items()}}
+    own, others = (texts(config.body.get(field)) for field in ("data", "binaryData"))
+    return {**own, **{key: _decoded(value) for key, value in others.items()}}
 
 
-def _decoded(value: Data) -> bytes:
+def _decoded(value: str) -> bytes:
     """The bytes of a key; as they are written where that is not base64."""
     try:
-        return base64.b64decode(str(value))
+        return base64.b64decode(value)
     except ValueError:
-        return str(value).encode()
+        return value.encode()

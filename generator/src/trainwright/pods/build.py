@@ -1,36 +1,31 @@
-"""A pod template, and what an operator adds to it, into a `Pod`."""
+"""The pod that an operator builds of a template: what is written, and what is added to it.
+
+Templates may be malformed in any way; what has another type than it should is not there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from trainwright.model import Data
-from trainwright.pods.pod import (
-    Deadline,
-    EnvVar,
-    InitContainer,
-    ManifestError,
-    Mount,
-    Pod,
-    Port,
-    Restart,
-)
+from trainwright.pods.pod import Deadline, EnvVar, ManifestError, Mount, Pod, Port, Restart
+from trainwright.pods.template import Container, PodTemplate
+from trainwright.tolerant import amount, count, integer, mapping, mappings, text, texts
 
 
-def main_container(spec: Mapping[str, Data], name: str = "") -> Mapping[str, Data]:
+def main_container(template: PodTemplate, name: str = "") -> Container:
     """The container of that name; without a name the first. Raises ManifestError without one."""
-    containers: list[Mapping[str, Data]] = spec.get("containers") or []
-    found = [c for c in containers if not name or c.get("name") == name]
-    if not found:
+    found = next((c for c in template.trains if not name or c.name == name), None)
+    if found is None:
         wanted = f'container "{name}"' if name else "container"
         raise ManifestError(f"a pod template has no {wanted}: the operator starts nothing")
-    return found[0]
+    return found
 
 
 def pod(
-    written: Mapping[str, Data],
-    container: Mapping[str, Data],
+    template: PodTemplate,
+    container: Container,
     *,
     name: str,
     role: str,
@@ -41,59 +36,51 @@ def pod(
 ) -> Pod:
     """The pod of a template, reached by its name and without what its operator adds to it.
 
-    `written` is the template with its metadata, `fields` are values of the downward API that are
-    known beforehand; `injected` follows the container's own env.
+    `fields` are values of the downward API that are known beforehand; `injected` follows the
+    container's own env.
     """
-    spec: Mapping[str, Data] = written["spec"]
-    metadata: Mapping[str, Data] = written.get("metadata") or {}
-    own = tuple(_variable(entry, fields) for entry in container.get("env") or ())
+    spec = template.spec
+    security = {"pod": mapping(spec.get("securityContext")), "container": container.security}
+    token = spec.get("automountServiceAccountToken")
     return Pod(
         name=name,
         hostname=name,
         role=role,
         index=index,
-        image=container.get("image", ""),
-        command=words(container),
-        declared=(*own, *injected),
+        image=container.image,
+        command=container.command_line,
+        declared=(*variables(container, fields), *injected),
         restart=restart,
-        ports=container_ports(container),
-        mounts=tuple(_mounts(spec, container)),
-        resources=_resources(container.get("resources") or {}),
-        security={
-            where: context
-            for where, context in (
-                ("pod", spec.get("securityContext")),
-                ("container", container.get("securityContext")),
-            )
-            if context
-        },
-        init=tuple(_init(c) for c in spec.get("initContainers") or ()),
-        grace_period=spec.get("terminationGracePeriodSeconds", 30),
-        labels=metadata.get("labels") or {},
-        annotations=metadata.get("annotations") or {},
-        pull_policy=container.get("imagePullPolicy", ""),
-        pull_secrets=tuple(s["name"] for s in spec.get("imagePullSecrets") or ()),
-        placement={
-            field: spec[field]
-            for field in _PLACEMENT
-            if spec.get(field) and spec[field] != _OWN_SCHEDULER
-        },
-        service_account=spec.get("serviceAccountName") or spec.get("serviceAccount") or "",
-        token=spec.get("automountServiceAccountToken"),
-        starts_image=not container.get("command"),
+        ports=ports(container),
+        mounts=tuple(_mounts(template, container)),
+        resources=_resources(container),
+        security={where: context for where, context in security.items() if context},
+        grace_period=amount(spec.get("terminationGracePeriodSeconds"), 30),
+        labels=texts(template.labels),
+        annotations=texts(template.annotations),
+        pull_policy=text(container.body.get("imagePullPolicy")),
+        pull_secrets=tuple(text(s.get("name")) for s in mappings(spec.get("imagePullSecrets"))),
+        placement=dict(_placement(spec)),
+        service_account=text(spec.get("serviceAccountName")) or text(spec.get("serviceAccount")),
+        token=token if isinstance(token, bool) else None,
+        starts_image=not container.body.get("command"),
         rest=_rest(spec, container),
-        volumes=_volumes(spec),
-        beside=tuple(c for c in spec.get("containers") or () if c is not container),
-        before=tuple(spec.get("initContainers") or ()),
-        env_from=tuple(container.get("envFrom") or ()),
+        volumes=_volumes(template),
+        beside=tuple(c for c in template.trains if c is not container),
+        before=tuple(c for c in template.containers if c.init),
+        env_from=container.env_from,
     )
 
 
 _OWN_SCHEDULER = "default-scheduler"  # as the API server writes it where nothing is said
-_PLACEMENT = (
-    *("nodeSelector", "tolerations", "affinity"),
-    *("priorityClassName", "runtimeClassName", "schedulerName"),
-)
+_PLACEMENT: Mapping[str, Callable[[Data], Data]] = {
+    "nodeSelector": texts,
+    "tolerations": mappings,
+    "affinity": mapping,
+    "priorityClassName": text,
+    "runtimeClassName": text,
+    "schedulerName": text,
+}
 # What the other fields of a `Pod` say, by where it stands; the rest is kept as it is written.
 _SAID_OF_PODS = frozenset(
     {
@@ -131,114 +118,115 @@ _SAID_OF_CONTAINERS = frozenset(
 )
 
 
-def _rest(spec: Mapping[str, Data], container: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
+def _placement(spec: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
+    for field, read in _PLACEMENT.items():
+        found = read(spec.get(field))
+        if found and found != _OWN_SCHEDULER:
+            yield field, found
+
+
+def _rest(spec: Mapping[str, Data], container: Container) -> dict[str, dict[str, Data]]:
     """The fields that nothing else here reads, so that no field of a template means nothing."""
     found = {
         "pod": {key: value for key, value in spec.items() if key not in _SAID_OF_PODS},
         "container": {
-            **{k: v for k, v in container.items() if k not in _SAID_OF_CONTAINERS},
+            **{k: v for k, v in container.body.items() if k not in _SAID_OF_CONTAINERS},
             **dict(_beyond_numbers(container)),
         },
     }
     return {where: fields for where, fields in found.items() if fields}
 
 
-def _beyond_numbers(container: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
+def _beyond_numbers(container: Container) -> Iterator[tuple[str, Data]]:
     """What resources say beyond amounts, and ports beyond those of the pod."""
-    claims = (container.get("resources") or {}).get("claims")
+    claims = mappings(mapping(container.body.get("resources")).get("claims"))
     if claims:
         yield "claims", claims
-    taken = [port for port in container.get("ports") or () if port.get("hostPort")]
+    taken = [port for port in container.ports if port.get("hostPort")]
     if taken:
         yield "hostPorts", taken
 
 
 def deadline(policy: Mapping[str, Data], *, attempt: bool = False) -> Deadline | None:
     """The deadline of a spec or a run policy, which all operators call alike."""
-    seconds = policy.get("activeDeadlineSeconds")
+    seconds = integer(policy.get("activeDeadlineSeconds"))
     return None if seconds is None else Deadline(seconds=seconds, attempt=attempt)
 
 
-def words(container: Mapping[str, Data]) -> tuple[str, ...]:
-    """Command and arguments, which the kubelet starts as one argv."""
-    return (*(container.get("command") or ()), *(container.get("args") or ()))
+def ports(container: Container) -> tuple[Port, ...]:
+    numbers = [(port, count(port.get("containerPort"))) for port in container.ports]
+    return tuple(Port(text(port.get("name")), n) for port, n in numbers if n is not None)
 
 
-def container_ports(container: Mapping[str, Data]) -> tuple[Port, ...]:
-    return tuple(
-        Port(port.get("name", ""), int(port["containerPort"]))
-        for port in container.get("ports") or ()
-    )
+def variables(container: Container, fields: Mapping[str, str]) -> tuple[EnvVar, ...]:
+    """The entries of a container's env; `fields` of the downward API are known."""
+    return tuple(_variable(entry, fields) for entry in container.env)
 
 
 def _variable(entry: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
-    origin = entry.get("valueFrom")
+    name, origin = text(entry.get("name")), mapping(entry.get("valueFrom"))
     if not origin:
-        return EnvVar(entry["name"], str(entry.get("value") or ""))
-    return replace(_from_elsewhere(entry["name"], origin, fields), origin=origin)
+        return EnvVar(name, str(entry.get("value") or ""))
+    return replace(_from_elsewhere(name, origin, fields), origin=origin)
 
 
 def _from_elsewhere(name: str, origin: Mapping[str, Data], fields: Mapping[str, str]) -> EnvVar:
-    kind, reference = next(iter(origin.items()))
+    kind = next(iter(origin))
+    reference = mapping(origin[kind])
     if kind == "fieldRef":
-        path = reference["fieldPath"]
+        path = text(reference.get("fieldPath"))
         if path in fields:
             # The value is final: a $ in it is no reference.
             return EnvVar(name, fields[path].replace("$", "$$"))
         return EnvVar(name, source=f"field {path} of the pod")
     if kind == "secretKeyRef":
-        secret = (reference["name"], reference["key"])
+        secret = (text(reference.get("name")), text(reference.get("key")))
         key = f"key {secret[1]} of Secret {secret[0]}{_if_there(reference)}"
         return EnvVar(name, source=key, secret=secret)
     if kind == "configMapKeyRef":
-        key = f"key {reference['key']} of ConfigMap {reference['name']}{_if_there(reference)}"
-        return EnvVar(name, source=key)
+        config, key = text(reference.get("name")), text(reference.get("key"))
+        return EnvVar(name, source=f"key {key} of ConfigMap {config}{_if_there(reference)}")
     if kind == "resourceFieldRef":
-        divisor = str(reference.get("divisor") or "1")
-        of = f" of container {reference['containerName']}" if "containerName" in reference else ""
-        source = f"{reference['resource']}{of} by {'1' if divisor == '0' else divisor}"
-        return EnvVar(name, source=source)
+        return EnvVar(name, source=_amount_of(reference))
     return EnvVar(name, source=f"{kind} of the pod")
+
+
+def _amount_of(reference: Mapping[str, Data]) -> str:
+    divisor = str(reference.get("divisor") or "1")
+    of = f" of container {reference['containerName']}" if "containerName" in reference else ""
+    return f"{text(reference.get('resource'))}{of} by {'1' if divisor == '0' else divisor}"
 
 
 def _if_there(reference: Mapping[str, Data]) -> str:
     return ", if it is there" if reference.get("optional") else ""
 
 
-def _volumes(spec: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
+def _volumes(template: PodTemplate) -> dict[str, dict[str, Data]]:
     return {
-        volume["name"]: {key: value for key, value in volume.items() if key != "name"}
-        for volume in spec.get("volumes") or ()
+        text(volume.get("name")): {key: value for key, value in volume.items() if key != "name"}
+        for _, volume in template.volumes
     }
 
 
 _OF_MOUNTS = frozenset({"name", "mountPath", "subPath", "readOnly"})
 
 
-def _mounts(spec: Mapping[str, Data], container: Mapping[str, Data]) -> list[Mount]:
-    sources = _volumes(spec)
-    return [
-        Mount(
-            path=mount["mountPath"],
-            volume=mount["name"],
-            source=sources.get(mount["name"], {}),
-            sub_path=mount.get("subPath", ""),
-            read_only=mount.get("readOnly", False),
+def _mounts(template: PodTemplate, container: Container) -> Iterator[Mount]:
+    sources = _volumes(template)
+    for mount in container.mounts:
+        volume = text(mount.get("name"))
+        yield Mount(
+            path=text(mount.get("mountPath")),
+            volume=volume,
+            source=sources.get(volume, {}),
+            sub_path=text(mount.get("subPath")),
+            read_only=mount.get("readOnly") is True,
             more={k: v for k, v in mount.items() if k not in _OF_MOUNTS and v != "None"},
         )
-        for mount in container.get("volumeMounts") or ()
-    ]
 
 
-def _resources(resources: Mapping[str, Data]) -> dict[str, dict[str, str]]:
+def _resources(container: Container) -> dict[str, dict[str, str]]:
     """Requests and limits; the API server fills requests in from limits."""
-    limits, requests = (
-        {key: str(value) for key, value in (resources.get(kind) or {}).items() if value is not None}
-        for kind in ("limits", "requests")
-    )
+    limits, requests = texts(container.limits), texts(container.requests)
     both = {"requests": {**limits, **requests}, "limits": limits}
     return {kind: amounts for kind, amounts in both.items() if amounts}
-
-
-def _init(container: Mapping[str, Data]) -> InitContainer:
-    return InitContainer(container["name"], container.get("image", ""), words(container))

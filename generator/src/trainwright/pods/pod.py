@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from trainwright.errors import TrainwrightError
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Manifest
+from trainwright.pods.template import Container
 
 
 class ManifestError(TrainwrightError):
@@ -59,15 +60,6 @@ class Mount:
     more: Mapping[str, Data] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class InitContainer:
-    """A container that has to end before the training container starts."""
-
-    name: str
-    image: str
-    command: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restart:
     """What happens when a pod fails.
@@ -113,7 +105,6 @@ class Pod:
     mounts: tuple[Mount, ...] = ()
     resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     security: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # of pod, container
-    init: tuple[InitContainer, ...] = ()
     grace_period: int = 30  # seconds, the API server's default
     labels: Mapping[str, str] = field(default_factory=dict)
     controller_labels: Mapping[str, str] = field(default_factory=dict)  # that its controllers add
@@ -126,9 +117,21 @@ class Pod:
     starts_image: bool = False  # what the image itself starts, with `command` as its arguments
     rest: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # of pod, container
     volumes: Mapping[str, Mapping[str, Data]] = field(default_factory=dict)  # sources by name
-    beside: tuple[Mapping[str, Data], ...] = ()  # the other containers, as written
-    before: tuple[Mapping[str, Data], ...] = ()  # init containers and sidecars, as written
+    beside: tuple[Container, ...] = ()  # the other containers
+    before: tuple[Container, ...] = ()  # init containers and sidecars
+    added: tuple[Container, ...] = ()  # init containers that the operator adds behind those
     env_from: tuple[Mapping[str, Data], ...] = ()
+
+    @property
+    def init(self) -> tuple[Container, ...]:
+        """What runs before, in order, with the sidecars that something after them may need."""
+        ends = max((at for at, c in enumerate(self.before, 1) if not c.sidecar), default=0)
+        return self.before[:ends]
+
+    @property
+    def sidecars(self) -> tuple[Container, ...]:
+        """What runs alongside and starts last, as the pod's other containers do."""
+        return (*self.before[len(self.init) :], *self.beside)
 
     @property
     def env(self) -> tuple[tuple[str, str], ...]:

@@ -27,7 +27,7 @@ def pod_requests(template: PodTemplate) -> dict[str, Decimal]:
     peak: Amounts = {}
     for container in template.containers:
         own = requests(container.body)
-        if container.init and container.body.get("restartPolicy") == "Always":
+        if container.sidecar:
             running = _sum(running, own)
         elif container.init:
             peak = _most(peak, _sum(running, own))

@@ -1,4 +1,4 @@
-"""Pod templates and their containers, as rules look at them."""
+"""Pod templates and their containers as anybody may have written them: reading never raises."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from trainwright.tolerant import (
     extended,
     is_accelerator,
     mapping,
+    mappings,
     sequence,
     text,
 )
@@ -36,6 +37,15 @@ class Container:
     def name(self) -> str:
         return text(self.body.get("name"))
 
+    @property
+    def image(self) -> str:
+        return text(self.body.get("image"))
+
+    @property
+    def sidecar(self) -> bool:
+        """Whether an init container keeps running alongside the others."""
+        return self.init and self.body.get("restartPolicy") == "Always"
+
     @cached_property
     def command_line(self) -> tuple[str, ...]:
         """Command and args, in the order the kubelet joins them."""
@@ -44,7 +54,23 @@ class Container:
 
     @cached_property
     def env(self) -> tuple[Mapping[str, Data], ...]:
-        return tuple(mapping(entry) for entry in sequence(self.body.get("env")))
+        return tuple(mappings(self.body.get("env")))
+
+    @cached_property
+    def env_from(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mappings(self.body.get("envFrom")))
+
+    @cached_property
+    def ports(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mappings(self.body.get("ports")))
+
+    @cached_property
+    def mounts(self) -> tuple[Mapping[str, Data], ...]:
+        return tuple(mappings(self.body.get("volumeMounts")))
+
+    @property
+    def security(self) -> Mapping[str, Data]:
+        return mapping(self.body.get("securityContext"))
 
     @cached_property
     def variables(self) -> Mapping[str, str]:
@@ -164,7 +190,7 @@ class PodTemplate:
         names = {
             text(mount.get("name"))
             for container in self.trains
-            for mount in map(mapping, sequence(container.body.get("volumeMounts")))
+            for mount in container.mounts
             if text(mount.get("mountPath")).rstrip("/") == "/dev/shm"  # noqa: S108
         }
         return next(((p, v) for p, v in self.volumes if text(v.get("name")) in names), None)

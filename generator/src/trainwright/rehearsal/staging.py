@@ -322,13 +322,12 @@ class _Staged:
 
     def _not_run(self) -> Iterator[str]:
         pod = self._pod
-        running = {c.get("name") for c in pod.before if c.get("restartPolicy") == "Always"}
-        for container in pod.init:
+        for container in (*pod.before, *pod.added):
             if container.name != CODE or not self._machine.mounted_code:
-                what = "sidecar" if container.name in running else "init container"
+                what = "sidecar" if container.sidecar else "init container"
                 yield f"{what}: {container.name} ({container.image}) is not run"
         for other in pod.beside:
-            yield f"container: {other.get('name')} ({other.get('image')}) is not run"
+            yield f"container: {other.name} ({other.image}) is not run"
 
     def _unresolved(self, variable: EnvVar) -> Iterator[str]:
         if variable.name in self._machine.given:

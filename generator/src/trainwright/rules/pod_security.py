@@ -134,7 +134,7 @@ def _holder(container: Container) -> Pointer:
     """Where a job spec has a container: the one that trains is the spec itself."""
     if not container.init:
         return Pointer()
-    native = container.body.get("restartPolicy") == "Always"
+    native = container.sidecar
     return Pointer.of("sidecars" if native else "initContainers", container.name)
 
 

@@ -21,6 +21,7 @@ from trainwright.pods.pod import (
     Restart,
     Workload,
 )
+from trainwright.tolerant import amount, dig, mapping, mappings, sequence, text
 
 _GRACE = 10  # seconds, the default of stop_grace_period
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -29,8 +30,9 @@ _INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}]*\})")
 
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload:
-    file: Mapping[str, Data] = manifest.body.get("spec", manifest.body)
-    services: Mapping[str, Data] = file.get("services") or {}
+    file = _file(manifest)
+    written = mapping(file.get("services"))
+    services = {str(name): mapping(service) for name, service in written.items()}
     if not services:
         raise ManifestError("the compose file has no services")
     # With `replicas: 0` there is a service that is not started yet: one pod, once it is.
@@ -47,31 +49,33 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload
     )
 
 
+def _file(manifest: Manifest) -> Mapping[str, Data]:
+    return mapping(manifest.body.get("spec", manifest.body))
+
+
 def _replicas(service: Mapping[str, Data]) -> int:
-    deploy: Mapping[str, Data] = service.get("deploy") or {}
-    count: int = deploy.get("replicas", service.get("scale", 1))
-    return count
+    return amount(dig(service, "deploy", "replicas"), amount(service.get("scale")))
 
 
 def _pod(file: Mapping[str, Data], name: str, service: Mapping[str, Data], index: int) -> Pod:
     prefix = f"{file['name']}-" if file.get("name") else ""
     return Pod(
-        name=service.get("container_name") or f"{prefix}{name}-{index + 1}",
-        hostname=service.get("hostname") or name,
+        name=text(service.get("container_name")) or f"{prefix}{name}-{index + 1}",
+        hostname=text(service.get("hostname")) or name,
         role=name,
         index=index,
-        image=service.get("image", ""),
+        image=text(service.get("image")),
         command=(*_words(service.get("entrypoint")), *_words(service.get("command"))),
-        declared=tuple(_env(service.get("environment") or {})),
+        declared=tuple(_env(service.get("environment"))),
         restart=_restart(service),
-        ports=tuple(_ports(service.get("ports") or ())),
+        ports=tuple(_ports(service.get("ports"))),
         mounts=tuple(_mounts(file, service)),
-        resources=_resources((service.get("deploy") or {}).get("resources") or {}),
+        resources=_resources(mapping(dig(service, "deploy", "resources"))),
         grace_period=_seconds(str(service.get("stop_grace_period", f"{_GRACE}s"))),
         security=_security(service),
-        labels=_pairs(service.get("labels") or {}),
-        annotations=_pairs(service.get("annotations") or {}),
-        pull_policy=_PULL_POLICIES.get(service.get("pull_policy", ""), ""),
+        labels=_pairs(service.get("labels")),
+        annotations=_pairs(service.get("annotations")),
+        pull_policy=_PULL_POLICIES.get(text(service.get("pull_policy")), ""),
         rest={"container": _container(service), "pod": _host(service)},
         token=False,  # there is no cluster that it would be for
         starts_image=not service.get("entrypoint") and not service.get("command"),
@@ -82,7 +86,7 @@ def _host(service: Mapping[str, Data]) -> dict[str, Data]:
     """The namespaces of the machine that a service shares, but for that of /dev/shm: `shm` is."""
     keys = (("network_mode", "hostNetwork"), ("pid", "hostPID"))
     shared: dict[str, Data] = {f: True for key, f in keys if service.get(key) == "host"}
-    aliases = _host_aliases(service.get("extra_hosts") or ())
+    aliases = _host_aliases(service.get("extra_hosts"))
     return {**shared, "hostAliases": aliases} if aliases else shared
 
 
@@ -91,7 +95,7 @@ def _host_aliases(written: Data) -> list[Data]:
     if isinstance(written, Mapping):
         pairs = list(written.items())
     else:
-        parts = (re.split("[=:]", _plain(str(item)), maxsplit=1) for item in written)
+        parts = (re.split("[=:]", _plain(str(item)), maxsplit=1) for item in sequence(written))
         pairs = [(part[0], part[-1].strip("[]")) for part in parts]
     names: dict[str, list[str]] = {}
     for name, address in pairs:
@@ -111,15 +115,16 @@ _PULL_POLICIES = {"always": "Always", "missing": "IfNotPresent", "never": "Never
 def _pairs(written: Data) -> dict[str, str]:
     """A mapping, or a list of NAME=VALUE, as labels have both."""
     if isinstance(written, Mapping):
-        return {name: _plain(_word(value)) for name, value in written.items()}
-    return {name: _plain(value) for name, _, value in (str(i).partition("=") for i in written)}
+        return {str(name): _plain(_word(value)) for name, value in written.items()}
+    items = (str(item).partition("=") for item in sequence(written))
+    return {name: _plain(value) for name, _, value in items}
 
 
 def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
     """The security contexts that come nearest. Docker's own seccomp profile is its default."""
     user, _, group = str(service.get("user", "")).partition(":")
-    groups = service.get("group_add") or ()
-    options = [str(option).replace("=", ":") for option in service.get("security_opt") or ()]
+    groups = sequence(service.get("group_add"))
+    options = [str(option).replace("=", ":") for option in sequence(service.get("security_opt"))]
     pod: dict[str, Data] = {
         field: int(value)
         for field, value in (("runAsUser", user), ("runAsGroup", group))
@@ -129,9 +134,8 @@ def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
         pod["fsGroup"] = int(groups[0])
     unconfined = "seccomp:unconfined" in options
     pod["seccompProfile"] = {"type": "Unconfined" if unconfined else "RuntimeDefault"}
-    capabilities = {
-        kind: list(service[f"cap_{kind}"]) for kind in ("add", "drop") if service.get(f"cap_{kind}")
-    }
+    named = {kind: list(sequence(service.get(f"cap_{kind}"))) for kind in ("add", "drop")}
+    capabilities = {kind: names for kind, names in named.items() if names}
     container: dict[str, Data] = {"capabilities": capabilities} if capabilities else {}
     if {"no-new-privileges:true", "no-new-privileges"} & set(options):
         container["allowPrivilegeEscalation"] = False
@@ -153,16 +157,24 @@ def _literal(text: str) -> str:
 
 
 def _words(written: Data) -> tuple[str, ...]:
-    words = shlex.split(written) if isinstance(written, str) else written or ()
+    words = _split(written) if isinstance(written, str) else sequence(written)
     return tuple(_literal(str(word)) for word in words)
+
+
+def _split(written: str) -> list[str]:
+    """The words of a command line; one with a quote that is not closed is one word."""
+    try:
+        return shlex.split(written)
+    except ValueError:
+        return [written]
 
 
 def _env(written: Data) -> Iterator[EnvVar]:
     """A mapping, or a list of NAME=VALUE; without a value it comes from the shell."""
     if not isinstance(written, Mapping):
-        pairs = [str(item).partition("=") for item in written]
+        pairs = [str(item).partition("=") for item in sequence(written)]
         written = {name: value if equals else None for name, equals, value in pairs}
-    for name, value in written.items():
+    for name, value in ((str(key), value) for key, value in written.items()):
         asked = name if value is None else _asked(str(value))
         if asked:
             yield EnvVar(name, source=f"variable {asked} of the shell")
@@ -181,31 +193,31 @@ def _word(value: Data) -> str:
 
 
 def _ports(written: Data) -> Iterator[Port]:
-    for port in written:
-        if isinstance(port, Mapping):
-            yield Port(port.get("name", ""), int(port["target"]))
-        else:
-            number = str(port).rpartition(":")[2].partition("/")[0].partition("-")[0]
-            yield Port("", int(number))
+    for port in sequence(written):
+        long = mapping(port)
+        short = str(port).rpartition(":")[2].partition("/")[0].partition("-")[0]
+        number = str(long.get("target")) if long else short
+        if number.isdecimal():
+            yield Port(text(long.get("name")), int(number))
 
 
 def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[Mount]:
-    for written in service.get("volumes") or ():
+    for written in sequence(service.get("volumes")):
         volume = written if isinstance(written, Mapping) else _long(str(written))
         source = _plain(str(volume.get("source", "")))
         yield Mount(
-            path=_plain(volume["target"]),
-            volume=source.strip("./~").replace("/", "-") or volume.get("type", "volume"),
+            path=_plain(text(volume.get("target"))),
+            volume=source.strip("./~").replace("/", "-") or text(volume.get("type")) or "volume",
             source=_source(file, volume, source),
-            sub_path=_plain((volume.get("volume") or {}).get("subpath", "")),
-            read_only=volume.get("read_only", False),
+            sub_path=_plain(text(dig(volume, "volume", "subpath"))),
+            read_only=volume.get("read_only") is True,
         )
     if "shm_size" in service:
         memory = {"medium": "Memory", "sizeLimit": _bytes(service["shm_size"])}
         yield Mount(path="/dev/shm", volume="dshm", source={"emptyDir": memory})  # noqa: S108
 
-    for config in service.get("configs") or ():
-        name, target = config["source"], PurePosixPath(config["target"])
+    for config in mappings(service.get("configs")):
+        name, target = text(config.get("source")), PurePosixPath(text(config.get("target")))
         items = [{"key": "content", "path": target.name, **_mode(config.get("mode"))}]
         yield Mount(
             path=str(target),
@@ -225,11 +237,10 @@ def _mode(written: Data) -> dict[str, int]:
 
 def _configs(manifest: Manifest) -> dict[str, dict[str, str]]:
     """Configs whose content the file itself holds."""
-    file: Mapping[str, Data] = manifest.body.get("spec", manifest.body)
     return {
-        name: {"content": _plain(config["content"])}
-        for name, config in (file.get("configs") or {}).items()
-        if "content" in config
+        str(name): {"content": _plain(text(config["content"]))}
+        for name, config in mapping(_file(manifest).get("configs")).items()
+        if "content" in mapping(config)
     }
 
 
@@ -252,15 +263,15 @@ def _source(file: Mapping[str, Data], volume: Mapping[str, Data], source: str) -
     """The Kubernetes volume source that comes nearest."""
     kind = volume.get("type", "volume")
     if kind == "bind":
-        made = (volume.get("bind") or {}).get("create_host_path", True)
+        made = dig(volume, "bind", "create_host_path") is not False
         return {"hostPath": {"path": source, **({"type": "DirectoryOrCreate"} if made else {})}}
     if kind == "tmpfs":
-        size = (volume.get("tmpfs") or {}).get("size")
+        size = dig(volume, "tmpfs", "size")
         limit = {} if size is None else {"sizeLimit": _bytes(size)}
         return {"emptyDir": {"medium": "Memory", **limit}}
     if not source:
         return {"emptyDir": {}}
-    options = ((file.get("volumes") or {}).get(source) or {}).get("driver_opts") or {}
+    options = mapping(dig(file, "volumes", source, "driver_opts"))
     server = re.search(r"(?:^|,)addr=([^,]+)", str(options.get("o", "")))
     if options.get("type") == "nfs" and server:
         return {"nfs": {"server": server[1], "path": str(options.get("device", ""))[1:]}}
@@ -269,7 +280,10 @@ def _source(file: Mapping[str, Data], volume: Mapping[str, Data], source: str) -
 
 def _bytes(written: Data) -> str:
     """A size as a Kubernetes quantity: Docker counts in powers of 1024."""
-    number, unit = re.fullmatch(r"\s*([\d.]*)\s*([a-z]*)\s*", str(written).lower()).groups()  # type: ignore[union-attr]
+    match = re.fullmatch(r"\s*([\d.]*)\s*([a-z]*)\s*", str(written).lower())
+    if match is None:
+        return str(written)
+    number, unit = match.groups()
     prefix = unit.removesuffix("b").removesuffix("i").upper()
     return f"{number}{prefix}i" if prefix else number
 
@@ -277,7 +291,7 @@ def _bytes(written: Data) -> str:
 def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for key, kind in (("reservations", "requests"), ("limits", "limits")):
-        amounts = written.get(key) or {}
+        amounts = mapping(written.get(key))
         names = (("cpus", "cpu"), ("memory", "memory"))
         plain = {
             ours: _bytes(amounts[theirs]) if ours == "memory" else str(amounts[theirs])
@@ -286,9 +300,9 @@ def _resources(written: Mapping[str, Data]) -> dict[str, dict[str, str]]:
         }
         if plain:
             found[kind] = plain
-    for device in (written.get("reservations") or {}).get("devices") or ():
-        if "gpu" in (device.get("capabilities") or ()):
-            count = str(device.get("count", len(device.get("device_ids") or ()) or "all"))
+    for device in mappings(dig(written, "reservations", "devices")):
+        if "gpu" in sequence(device.get("capabilities")):
+            count = str(device.get("count", len(sequence(device.get("device_ids"))) or "all"))
             resource = f"{device.get('driver', 'nvidia')}.com/gpu"
             found.setdefault("requests", {})[resource] = count
             found.setdefault("limits", {})[resource] = count
@@ -300,7 +314,7 @@ def _restart(service: Mapping[str, Data]) -> Restart:
     # An unquoted `no` is a YAML boolean.
     if policy in ("no", "False"):
         return Restart(limit=0)
-    return Restart(limit=int(limit) if limit else None)
+    return Restart(limit=int(limit) if limit.isdecimal() else None)
 
 
 def _seconds(written: str) -> int:

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainwright.kinds import indexed_pods
+from trainwright.kinds.job.templates import pod_template
 from trainwright.model import Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import Operator, Workload
+from trainwright.tolerant import mapping
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
-    spec = manifest.body["spec"]
+    spec = mapping(manifest.body.get("spec"))
     restart = indexed_pods.job_restart(spec)
-    pods = indexed_pods.job_pods(manifest.name, spec, role="node", restart=restart)
+    template = pod_template(manifest)
+    pods = indexed_pods.job_pods(manifest.name, spec, template, role="node", restart=restart)
     return Workload(
         pods=pods,
         deciding=tuple(pod.name for pod in pods),
         deadline=build.deadline(spec),
-        suspended=spec.get("suspend", False),
+        suspended=spec.get("suspend") is True,
         gang=indexed_pods.pod_group(pods, together),
     )
 

@@ -12,15 +12,19 @@ from trainwright.pods.template import PodTemplate
 from trainwright.tolerant import amount, mapping
 
 
-def _job(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+def pod_template(manifest: Manifest) -> PodTemplate:
     spec = mapping(manifest.body.get("spec"))
-    yield PodTemplate(
+    return PodTemplate(
         "/spec/template",
         mapping(spec.get("template")),
         "Worker",
         amount(spec.get("parallelism")),
         retried=amount(spec.get("backoffLimit"), BACKOFF_LIMIT) != 0,
     )
+
+
+def _job(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+    yield pod_template(manifest)
 
 
 TEMPLATES = {KIND.group_kind: _job}

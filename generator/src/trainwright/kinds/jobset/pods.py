@@ -8,10 +8,12 @@ from dataclasses import replace
 from trainwright.kinds import indexed_pods
 from trainwright.model import Manifest
 from trainwright.pods.pod import Operator, Workload
+from trainwright.tolerant import mapping
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
-    workload = indexed_pods.replicated_workload(manifest.name, manifest.body["spec"])
+    spec = mapping(manifest.body.get("spec"))
+    workload = indexed_pods.replicated_workload(manifest.name, spec)
     return replace(workload, gang=indexed_pods.pod_group(workload.pods, together))
 
 

@@ -6,23 +6,25 @@ pkg/controllers/jobset_controller.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from trainwright.groupkind import GroupKind
 from trainwright.kinds import indexed_status
+from trainwright.kinds.indexed_templates import ReplicatedJob, completions, replicated_jobs
 from trainwright.kinds.state import Phase, State, Status, holding, status_of
 from trainwright.model import Data
+from trainwright.tolerant import mapping
 
 _JOB = GroupKind("batch", "Job")
 
 
 def _judge(body: Mapping[str, Data]) -> State:
-    spec, status = body.get("spec") or {}, status_of(body)
+    status = status_of(body)
     jobs = status.get("replicatedJobsStatus")
     counted = replace(
         indexed_status.of_jobs(jobs, restarts=status.get("restarts", 0)),
-        total=sum(_pods(group) for group in spec.get("replicatedJobs") or ()),
+        total=sum(job.replicas * completions(job.spec) for job in _replicated(body)),
     )
     waits = "JobSet has not made its Jobs yet" if jobs is None else ""
     if counted.phase is Phase.RESTARTING:
@@ -35,16 +37,14 @@ def _jobs(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
     """The Jobs that make its pods."""
     name = body["metadata"]["name"]
     return tuple(
-        (_JOB, f"{name}-{group['name']}-{index}")
-        for group in (body.get("spec") or {}).get("replicatedJobs") or ()
-        for index in range(group.get("replicas", 1))
+        (_JOB, f"{name}-{job.name}-{index}")
+        for job in _replicated(body)
+        for index in range(job.replicas)
     )
 
 
-def _pods(group: Mapping[str, Data]) -> int:
-    job = group["template"]["spec"]
-    pods: int = job.get("completions") or job.get("parallelism") or 1
-    return pods * int(group.get("replicas", 1))
+def _replicated(body: Mapping[str, Data]) -> Iterator[ReplicatedJob]:
+    return replicated_jobs(mapping(body.get("spec")), "/spec")
 
 
 STATUS = Status(judge=_judge, makes=_jobs)

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from trainwright.frozen import dataclass
 from trainwright.kinds.pytorchjob import KIND
+from trainwright.kinds.pytorchjob.templates import pod_templates
 from trainwright.model import Data, Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import (
     PERMANENT,
     EnvVar,
     Gang,
-    InitContainer,
     ManifestError,
     Operator,
     Pod,
@@ -25,6 +25,8 @@ from trainwright.pods.pod import (
     Restart,
     Workload,
 )
+from trainwright.pods.template import Container, PodTemplate
+from trainwright.tolerant import dig, integer, mapping, mappings, text, texts
 
 PORT = Port("pytorchjob-port", 23456, meets=True)
 _INIT_IMAGE = "alpine:3.10"  # the operator's flag --pytorch-init-container-image
@@ -38,21 +40,19 @@ class _Job:
 
     name: str
     spec: Mapping[str, Data]
+    templates: Mapping[str, PodTemplate]  # by role
     replicas: Mapping[str, int]  # by role, Master first
 
     @property
     def elastic(self) -> Mapping[str, Data] | None:
-        return self.spec.get("elasticPolicy")
+        written = self.spec.get("elasticPolicy")
+        return written if isinstance(written, dict) else None
 
-    def replica(self, role: str) -> Mapping[str, Data]:
-        found: Mapping[str, Data] = self.spec["pytorchReplicaSpecs"][role]
-        return found
-
-    def container(self, role: str) -> Mapping[str, Data]:
-        return build.main_container(self.replica(role)["template"]["spec"], KIND.container)
+    def container(self, role: str) -> Container:
+        return build.main_container(self.templates[role], KIND.container)
 
     def ports(self, role: str) -> tuple[Port, ...]:
-        written = build.container_ports(self.container(role))
+        written = build.ports(self.container(role))
         ports = tuple(replace(port, meets=port.name == PORT.name) for port in written)
         return ports if any(port.name == PORT.name for port in ports) else (*ports, PORT)
 
@@ -62,13 +62,13 @@ class _Job:
     @property
     def procs(self) -> str | None:
         """spec.nprocPerNode with its default, which the deprecated elastic field suppresses."""
-        written: str | None = self.spec.get("nprocPerNode")
+        written = texts(self.spec).get("nprocPerNode")
         deprecated = self.elastic is not None and "nProcPerNode" in self.elastic
         return written or (None if deprecated else "auto")
 
     @property
     def policy(self) -> Mapping[str, Data]:
-        return self.spec.get("runPolicy") or {}
+        return mapping(self.spec.get("runPolicy"))
 
     @property
     def sizes(self) -> tuple[int, int] | None:
@@ -76,9 +76,10 @@ class _Job:
         if self.elastic is None:
             return None
         workers = self.replicas.get(_WORKER, 0)
-        low = self.elastic.get("minReplicas", self.elastic.get("maxReplicas", workers))
-        high = self.elastic.get("maxReplicas", self.elastic.get("minReplicas", workers))
-        return low, high
+        low = integer(self.elastic.get("minReplicas"))
+        high = integer(self.elastic.get("maxReplicas"))
+        known = next((size for size in (low, high) if size is not None), workers)
+        return known if low is None else low, known if high is None else high
 
     @property
     def world_size(self) -> int:
@@ -88,16 +89,14 @@ class _Job:
 
 
 def _job(manifest: Manifest, size: int | None) -> _Job:
-    spec: Mapping[str, Data] = manifest.body["spec"]
-    specs = spec.get("pytorchReplicaSpecs") or {}
-    replicas = {
-        role: specs[role].get("replicas", 1) for role in (_MASTER, _WORKER) if role in specs
-    }
+    spec = mapping(manifest.body.get("spec"))
+    templates = {template.role: template for template in pod_templates(manifest)}
+    replicas = {role: templates[role].replicas for role in (_MASTER, _WORKER) if role in templates}
     if not replicas:
         raise ManifestError(f"PyTorchJob {manifest.name} has neither Master nor Worker")
     if size is not None and spec.get("elasticPolicy") and _WORKER in replicas:
         replicas[_WORKER] = size
-    return _Job(manifest.name, spec, replicas)
+    return _Job(manifest.name, spec, templates, replicas)
 
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Workload:
@@ -112,25 +111,25 @@ def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Worklo
         needs="any" if job.elastic and not masters else "all",
         sizes=job.sizes,
         deadline=build.deadline(job.policy),
-        suspended=job.policy.get("suspend", False),
+        suspended=job.policy.get("suspend") is True,
         gang=_gang(job),
     )
 
 
 def _gang(job: _Job) -> Gang | None:
     """The group that the operator makes when it runs with a gang scheduler."""
-    asked = job.policy.get("schedulingPolicy")
+    asked = mapping(job.policy.get("schedulingPolicy"))
     if not asked:
         return None
-    members = asked.get("minAvailable") or sum(job.replicas.values())
-    return Gang(members, asked.get("queue", ""))
+    members = integer(asked.get("minAvailable")) or sum(job.replicas.values())
+    return Gang(members, text(asked.get("queue")))
 
 
 def _pod(job: _Job, role: str, index: int) -> Pod:
     name = f"{job.name}-{role.lower()}-{index}"
     waits = role == _WORKER and _MASTER in job.replicas
     pod = build.pod(
-        job.replica(role)["template"],
+        job.templates[role],
         job.container(role),
         name=name,
         role=role.lower(),
@@ -139,9 +138,9 @@ def _pod(job: _Job, role: str, index: int) -> Pod:
         fields={"metadata.name": name},
         injected=tuple(_injected(job, role, index)),
     )
-    init = (*pod.init, _wait_for_master(job)) if waits else pod.init
+    added = (_wait_for_master(job),) if waits else ()
     labels = dict(_labels(job, role, index))
-    return replace(pod, ports=job.ports(role), init=init, controller_labels=labels)
+    return replace(pod, ports=job.ports(role), added=added, controller_labels=labels)
 
 
 def _labels(job: _Job, role: str, index: int) -> Iterator[tuple[str, str]]:
@@ -187,33 +186,35 @@ def _of_elastic(job: _Job, policy: Mapping[str, Data]) -> Iterator[EnvVar]:
     low, high = job.sizes
     host = policy.get("rdzvHost") or f"{job.name}-worker-0"
     yield EnvVar("PET_RDZV_ENDPOINT", f"{host}:{policy.get('rdzvPort') or job.port(_WORKER)}")
-    yield EnvVar("PET_RDZV_BACKEND", policy.get("rdzvBackend") or "c10d")
+    yield EnvVar("PET_RDZV_BACKEND", text(policy.get("rdzvBackend")) or "c10d")
     yield EnvVar("PET_NNODES", f"{low}:{high}")
     if "maxRestarts" in policy:
         yield EnvVar("PET_MAX_RESTARTS", str(policy["maxRestarts"]))
     if "nProcPerNode" in policy:
         yield EnvVar("PET_NPROC_PER_NODE", str(policy["nProcPerNode"]))
     if "rdzvId" in policy:
-        yield EnvVar("PET_RDZV_ID", policy["rdzvId"])
+        yield EnvVar("PET_RDZV_ID", str(policy["rdzvId"]))
     if policy.get("rdzvConf"):
-        pairs = (f"{item['key']}={item['value']}" for item in policy["rdzvConf"])
-        yield EnvVar("PET_RDZV_CONF", ",".join(pairs))
+        pairs = mappings(policy["rdzvConf"])
+        conf = ",".join(f"{pair.get('key')}={pair.get('value')}" for pair in pairs)
+        yield EnvVar("PET_RDZV_CONF", conf)
     if policy.get("standalone"):
         yield EnvVar("PET_STANDALONE")
 
 
-def _wait_for_master(job: _Job) -> InitContainer:
+def _wait_for_master(job: _Job) -> Container:
     """Workers look the master's name up, 100 times in 200 seconds, and fail without it."""
     script = (
         f"err=1;for i in $(seq 100); do if nslookup {job.name}-master-0; then err=0 && break; fi;"
         "echo waiting for master; sleep 2; done; exit $err"
     )
-    return InitContainer("init-pytorch", _INIT_IMAGE, ("sh", "-c", script))
+    body = {"name": "init-pytorch", "image": _INIT_IMAGE, "command": ["sh", "-c", script]}
+    return Container("", body, init=True)
 
 
 def _restart(job: _Job, role: str) -> Restart:
-    policy = job.replica(role).get("restartPolicy") or "OnFailure"
-    limit = job.policy.get("backoffLimit")
+    policy = dig(job.spec, "pytorchReplicaSpecs", role, "restartPolicy") or "OnFailure"
+    limit = integer(job.policy.get("backoffLimit"))
     if policy == "Never":
         return Restart(limit=0)
     return Restart(limit=limit, permanent=PERMANENT if policy == "ExitCode" else frozenset())

@@ -12,7 +12,7 @@ from trainwright.pointer import Pointer
 from trainwright.tolerant import amount, dig, mapping
 
 
-def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
     spec = mapping(manifest.body.get("spec"))
     limit = dig(spec, "runPolicy", "backoffLimit")
     for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
@@ -24,6 +24,10 @@ def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
                 amount(replica.get("replicas")),
                 retried=limit != 0 and replica.get("restartPolicy") != "Never",
             )
+
+
+def _pytorchjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+    return pod_templates(manifest)
 
 
 TEMPLATES = {KIND.group_kind: _pytorchjob}

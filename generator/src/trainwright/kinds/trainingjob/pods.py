@@ -9,31 +9,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trainwright.kinds.trainingjob.templates import pod_template
 from trainwright.model import Data, Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import PERMANENT, EnvVar, ManifestError, Operator, Pod, Restart, Workload
+from trainwright.pods.template import Container, PodTemplate
+from trainwright.tolerant import dig, integer, mapping
 
 # The agents agree on a free port at each rendezvous; no manifest shows it.
 _AGENT_PORT = 29500
 
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Workload:
-    spec: Mapping[str, Data] = manifest.body["spec"]
-    low, high = spec.get("minSize"), spec.get("maxSize")
+    spec = mapping(manifest.body.get("spec"))
+    low, high = integer(spec.get("minSize")), integer(spec.get("maxSize"))
     if low is None or high is None or not 1 <= low <= high:
         raise ManifestError(
-            f"TrainingJob {manifest.name}: minSize {low} and maxSize {high} must be numbers with "
-            "1 <= minSize <= maxSize, or Lattice never schedules it (WrongConfiguration)"
+            f"TrainingJob {manifest.name}: minSize {spec.get('minSize')} and maxSize "
+            f"{spec.get('maxSize')} must be numbers with 1 <= minSize <= maxSize, or "
+            "Lattice never schedules it (WrongConfiguration)"
         )
     chosen = high if size is None else size
     if not low <= chosen <= high:
         raise ManifestError(f"TrainingJob {manifest.name} runs on {low} to {high} pods, not {size}")
-    pods = tuple(_pod(manifest.name, spec, index, chosen) for index in range(chosen))
+    template = pod_template(manifest)
+    pods = tuple(_pod(manifest.name, spec, template, index, chosen) for index in range(chosen))
     return Workload(
         pods=pods,
         deciding=tuple(pod.name for pod in pods),
         sizes=None if low == high else (low, high),
-        deadline=build.deadline(spec.get("runPolicy") or {}),
+        deadline=build.deadline(mapping(spec.get("runPolicy"))),
         own={
             field: spec[field]
             for field, default in _OWN.items()
@@ -46,16 +51,15 @@ _MOST_DIGITS = 6  # of a number of processes; more are a mistake
 _OWN = {"framework": "pytorch", "priority": 0}
 
 
-def _pod(job: str, spec: Mapping[str, Data], index: int, size: int) -> Pod:
-    replica: Mapping[str, Data] = spec["replicaSpecs"]
+def _pod(job: str, spec: Mapping[str, Data], template: PodTemplate, index: int, size: int) -> Pod:
     # The operator touches containers[0] only.
-    container = build.main_container(replica["template"]["spec"])
+    container = build.main_container(template)
     injects = bool(spec.get("injectLattice"))
-    if injects and not container.get("command"):
+    if injects and not container.body.get("command"):
         raise ManifestError(f"TrainingJob {job}: injectLattice needs an explicit command")
     name = f"{job}-worker-{index}"
     pod = build.pod(
-        replica["template"],
+        template,
         container,
         name=name,
         role="worker",
@@ -70,11 +74,11 @@ def _pod(job: str, spec: Mapping[str, Data], index: int, size: int) -> Pod:
 def _for_the_agent(spec: Mapping[str, Data]) -> tuple[EnvVar, ...]:
     """Appended to the container's own entries. The rendezvous is the operator's own setting."""
     operator = "setting of the Lattice operator"
-    framework = spec.get("framework", "pytorch")
+    framework = str(spec.get("framework", "pytorch"))
     return (
         EnvVar("LATTICE_JFROG_USER", source=operator),
         EnvVar("LATTICE_JFROG_KEY", source=operator),
-        EnvVar("LATTICE_NNODES", f"{spec['minSize']}:{spec['maxSize']}"),
+        EnvVar("LATTICE_NNODES", f"{spec.get('minSize')}:{spec.get('maxSize')}"),
         EnvVar("LATTICE_RDZV_ID", source="field metadata.uid of the TrainingJob"),
         EnvVar("LATTICE_FRAMEWORK", framework),
         EnvVar("LATTICE_RDZV_BACKEND", source=operator),
@@ -87,10 +91,10 @@ def _for_the_agent(spec: Mapping[str, Data]) -> tuple[EnvVar, ...]:
 
 
 def _by_the_agent(
-    job: str, container: Mapping[str, Data], index: int, size: int
+    job: str, container: Container, index: int, size: int
 ) -> tuple[tuple[EnvVar, ...], ...]:
     """What `python -m lattice.run` sets for each process, when the pods join in their order."""
-    own = {entry["name"]: str(entry.get("value", "")) for entry in container.get("env") or ()}
+    own = container.variables
     written = own.get("LATTICE_NPROC_PER_NODE", "1")
     procs = int(written) if written.isdigit() and len(written) <= _MOST_DIGITS else 1
     threads = {"OMP_NUM_THREADS": "1"} if procs > 1 and "OMP_NUM_THREADS" not in own else {}
@@ -114,10 +118,10 @@ def _by_the_agent(
 
 def _restart(spec: Mapping[str, Data], injects: bool) -> Restart:
     # Lattice forces Never with its agent, which is also the default without.
-    policy = "Never" if injects else spec["replicaSpecs"].get("restartPolicy", "Never")
+    policy = "Never" if injects else dig(spec, "replicaSpecs", "restartPolicy") or "Never"
     if policy == "Never":
         return Restart(limit=0)
-    limit = spec["runPolicy"].get("backoffLimit")
+    limit = integer(dig(spec, "runPolicy", "backoffLimit"))
     return Restart(limit=limit, permanent=PERMANENT if policy == "ExitCode" else frozenset())
 
 

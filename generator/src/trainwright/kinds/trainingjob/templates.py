@@ -11,20 +11,23 @@ from trainwright.pods.template import PodTemplate
 from trainwright.tolerant import amount, dig, mapping
 
 
-def _trainingjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+def pod_template(manifest: Manifest) -> PodTemplate:
     spec = mapping(manifest.body.get("spec"))
-    replica = spec.get("replicaSpecs")
-    if isinstance(replica, dict):
-        # Lattice takes pods away and starts others whenever it resizes a job.
-        resized = spec.get("minSize") != spec.get("maxSize")
-        limit = dig(spec, "runPolicy", "backoffLimit")
-        yield PodTemplate(
-            "/spec/replicaSpecs/template",
-            mapping(replica.get("template")),
-            "Worker",
-            amount(spec.get("maxSize")),
-            retried=resized or bool(limit),
-        )
+    # Lattice takes pods away and starts others whenever it resizes a job.
+    resized = spec.get("minSize") != spec.get("maxSize")
+    limit = dig(spec, "runPolicy", "backoffLimit")
+    return PodTemplate(
+        "/spec/replicaSpecs/template",
+        mapping(dig(spec, "replicaSpecs", "template")),
+        "Worker",
+        amount(spec.get("maxSize")),
+        retried=resized or bool(limit),
+    )
+
+
+def _trainingjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+    if isinstance(dig(manifest.body, "spec", "replicaSpecs"), dict):
+        yield pod_template(manifest)
 
 
 TEMPLATES = {KIND.group_kind: _trainingjob}

@@ -33,9 +33,9 @@ def patches(trainjob: Mapping[str, Data]) -> Iterator[tuple[str, str, Mapping[st
     for field, is_template in (("podSpecOverrides", False), ("podTemplateOverrides", True)):
         for index, override in enumerate(mappings(trainjob.get(field))):
             pointer = f"/spec/{field}/{index}"
-            pod = override if is_template else {"spec": override}
-            for name in _targets(override):
-                yield pointer, name, pod
+            pod: Mapping[str, Data] = {k: v for k, v in override.items() if k != "targetJobs"}
+            pod = pod if is_template else {"spec": pod}
+            yield from ((pointer, name, pod) for name in _targets(override))
     for index, patch in enumerate(mappings(trainjob.get("runtimePatches"))):
         jobs = dig(patch, "trainingRuntimeSpec", "template", "spec", "replicatedJobs")
         for at, group in enumerate(mappings(jobs)):

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.toy import KIND
+from trainwright.kinds.toy.templates import pod_template
 from trainwright.model import Manifest
 from trainwright.pods.pod import Operator, Restart, Workload
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
-    spec = manifest.body["spec"]
-    job = {"completions": spec["size"], "completionMode": "Indexed", "template": spec["template"]}
-    pods = indexed_pods.job_pods(manifest.name, job, role=KIND.container, restart=Restart(limit=0))
+    job = {"completions": manifest.body["spec"]["size"], "completionMode": "Indexed"}
+    template = pod_template(manifest)
+    restart = Restart(limit=0)
+    pods = indexed_pods.job_pods(manifest.name, job, template, role=KIND.container, restart=restart)
     return Workload(pods=pods, deciding=tuple(pod.name for pod in pods))
 
 

@@ -9,10 +9,14 @@ from trainwright.pods.template import PodTemplate
 from trainwright.tolerant import amount, mapping
 
 
-def _toy(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+def pod_template(manifest: Manifest) -> PodTemplate:
     spec = mapping(manifest.body.get("spec"))
     pod = mapping(spec.get("template"))
-    yield PodTemplate("/spec/template", pod, "Toy", amount(spec.get("size")))
+    return PodTemplate("/spec/template", pod, "Toy", amount(spec.get("size")))
+
+
+def _toy(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
+    yield pod_template(manifest)
 
 
 TEMPLATES = {KIND.group_kind: _toy}

@@ -1,0 +1,108 @@
+"""The pods of a runtime, and what a TrainJob lays over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from trainwright.kinds.indexed_templates import ReplicatedJob, replicated_jobs
+from trainwright.kinds.trainjob.runtime import patches
+from trainwright.model import Data, Manifest
+from trainwright.tolerant import amount, dig, mapping, mappings, sequence, text
+
+
+def job_set(runtime: Mapping[str, Data]) -> Mapping[str, Data]:
+    """The specification of the JobSet that a runtime's own makes."""
+    return mapping(dig(runtime, "template", "spec"))
+
+
+def runtime_jobs(runtime: Manifest, pointer: str) -> Iterator[ReplicatedJob]:
+    """The replicated Jobs of a runtime."""
+    return replicated_jobs(job_set(mapping(runtime.body.get("spec"))), pointer)
+
+
+def nodes_of(trainjob: Mapping[str, Data], runtime: Mapping[str, Data]) -> int:
+    """How many nodes train, by the specifications of both."""
+    return amount(dig(trainjob, "trainer", "numNodes"), 0) or amount(
+        dig(runtime, "mlPolicy", "numNodes")
+    )
+
+
+# What identifies the items of a pod's lists, for a strategic merge.
+_KEYS = {
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "volumeMounts": "mountPath",
+    "imagePullSecrets": "name",
+    "schedulingGates": "name",
+}
+
+
+def patched(
+    template: Mapping[str, Data], trainjob: Mapping[str, Data], job: str
+) -> Mapping[str, Data]:
+    """The pod template of a replicated job with a TrainJob's patches of it."""
+    for _, name, patch in patches(trainjob):
+        if name in ("", job):
+            template = _merged(template, patch)
+    return template
+
+
+def _merged(below: Mapping[str, Data], above: Mapping[str, Data]) -> dict[str, Data]:
+    """A strategic merge of two pod templates."""
+    merged = dict(below)
+    for key, value in above.items():
+        if key in _KEYS and isinstance(value, list):
+            merged[key] = _merged_list(below.get(key), value, _KEYS[key])
+        elif isinstance(value, dict) and isinstance(below.get(key), dict):
+            merged[key] = _merged(below[key], value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _merged_list(below: Data, above: Data, identity: str) -> list[Data]:
+    items = {text(item.get(identity)): item for item in mappings(below)}
+    for item in mappings(above):
+        name = text(item.get(identity))
+        items[name] = _merged(items.get(name, {}), item)
+    return list(items.values())
+
+
+def trained(container: Mapping[str, Data], trainjob: Mapping[str, Data]) -> dict[str, Data]:
+    """A container of the runtime with what a TrainJob's trainer says of it."""
+    trainer = mapping(trainjob.get("trainer"))
+    found = dict(container)
+    found |= {key: trainer[key] for key in ("image", "command", "args") if key in trainer}
+    asked = mapping(trainer.get("resourcesPerNode"))
+    if asked:
+        below = mapping(found.get("resources"))
+        found["resources"] = asked if _is_old(trainjob) else _by_name(below, asked)
+    if "env" in trainer:
+        found["env"] = upserted(sequence(found.get("env")), mappings(trainer["env"]))
+    return found
+
+
+def upserted(entries: Iterable[Data], more: Iterable[Mapping[str, Data]]) -> list[Data]:
+    """Entries of the same name replaced where they stand, others appended."""
+    by_name = {text(entry.get("name")): entry for entry in mappings(list(entries))}
+    by_name |= {text(entry.get("name")): entry for entry in more}
+    return list(by_name.values())
+
+
+def _is_old(trainjob: Mapping[str, Data]) -> bool:
+    """Whether it is of a Trainer before 2.2, by how it changes its pods."""
+    return any(field in trainjob for field in ("podSpecOverrides", "podTemplateOverrides"))
+
+
+def _by_name(below: Mapping[str, Data], above: Mapping[str, Data]) -> dict[str, Data]:
+    """Resources of a TrainJob over those of its runtime: since 2.3 name by name.
+
+    2.2 replaces them as its predecessors do, and is written like 2.3.
+    """
+    amounts = {k: {**mapping(below.get(k)), **mapping(above.get(k))} for k in _AMOUNTS}
+    return {**below, **above, **amounts}
+
+
+_AMOUNTS = ("requests", "limits")
