@@ -370,6 +370,27 @@ def test_two_things_at_one_path_are_refused(repository: Repository) -> None:
     assert 'volumes.data and files["/data"] are both mounted at /data' in _refused(repository)
 
 
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ("/a: {content: a}, /a/b/c: {content: b}", 'files["/a/b/c"] is below files["/a"]'),
+        ("/proc/a: {content: a}", 'files["/proc/a"] is in /proc'),
+        ("/sys/fs/a: {content: a}", 'files["/sys/fs/a"] is in /sys'),
+        ("/dev/a: {content: a}", 'files["/dev/a"] is in /dev'),
+    ],
+)
+@pytest.mark.parametrize("target", ["job", "compose"])
+def test_files_where_nothing_can_be_mounted(
+    files: str, message: str, target: str, repository: Repository
+) -> None:
+    path = repository.environment("dev")
+    path.write_text(f"{path.read_text().rpartition('targets')[0]}targets: {{{target}: {{}}}}\n")
+    job = repository.job("dev/mnist", f"target: {target}\nfiles: {{{files}}}\n")
+    output = _refused(repository)
+    assert f"error[TW022]: {message}" in output
+    assert f"environments/dev/jobs/mnist.yaml:{len(job.read_text().splitlines())}:" in output
+
+
 def test_one_of_content_and_from(repository: Repository) -> None:
     _put(repository, "ds.yaml", TEXT)
     repository.job("dev/mnist", "files: {/a: {content: a, from: ds.yaml}, /b: {mode: '0644'}}\n")

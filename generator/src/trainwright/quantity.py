@@ -30,7 +30,7 @@ def parse(text: str) -> Decimal:
 
 def read(value: object) -> Decimal | None:
     """A quantity wherever one may stand in an object, or None when there is none."""
-    if isinstance(value, bool) or not isinstance(value, str | int):
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
         return parse(str(value))

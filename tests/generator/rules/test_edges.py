@@ -213,6 +213,21 @@ def sets_of(first: str, second: str) -> str:
     return f"kind: JobSet\nspec: {{replicatedJobs: [{{name: a{first}}}, {{name: b{second}}}]}}"
 
 
+BUCKET = (
+    "kind: Pod\nspec: {containers: [{name: a}], "
+    "volumes: [{name: d, csi: {driver: gcsfuse.csi.storage.gke.io}}]}\nmetadata: {name: a"
+)
+
+
+def mounted(outer: str, inner: str) -> str:
+    """A pod that mounts a ConfigMap at /etc/a, and a folder."""
+    mounts = f"{{name: c, mountPath: /etc/a/b, {outer}}}, {{name: d, mountPath: {inner}}}"
+    return (
+        f"kind: Pod\nspec: {{containers: [{{name: a, volumeMounts: [{mounts}]}}], "
+        "volumes: [{name: c, configMap: {name: c}}, {name: d, emptyDir: {}}]}"
+    )
+
+
 JOBS = [
     ("TW301", job_of(TWO), "", 0),
     ("TW301", job_of("parallelism: 2, completions: 2, "), "", 1),
@@ -291,6 +306,27 @@ JOBS = [
     ("TW307", job_of("", "command: [bash, -c, 'echo $(hostname)']"), "", 0),
     ("TW307", job_of("", "command: [bash, -ec, 'echo $(hostname)', '$(RANK)']"), "", 1),
     ("TW307", job_of("", "command: [a, '$(DB_SERVICE_HOST):$(DB_SERVICE_PORT)']"), "", 0),
+    ("TW307", job_of("", "env: [{name: A, value: b}, {name: B, value: '$(A)'}]"), "", 0),
+    ("TW307", job_of("", "env: [{name: B, value: '$(A)'}, {name: A, value: b}]"), "", 1),
+    ("TW307", job_of("", "env: [{name: A, value: '$(A):/x'}]"), "", 1),
+    ("TW307", job_of("", "env: [{name: A, value: '$(NOPE) $(NOPE)'}]"), "", 1),
+    ("TW307", job_of("", "env: [{name: A, value: '$$(NOPE)'}]"), "", 0),
+    ("TW307", job_of("", "env: [{name: A, value: '$(NOPE)'}], envFrom: [{secretRef: {name: a}}]"), "", 0),
+    ("TW307", "kind: Pod\nspec: {containers: [{name: a, args: [$(NOPE)]}]}", "", 1),
+    ("TW740", job_of("", "volumeMounts: [{name: d, subPathExpr: $(POD)/a}]"), "", 1),
+    ("TW740", job_of("", "volumeMounts: [{name: d, subPathExpr: $(JOB_COMPLETION_INDEX)}]"), "", 0),
+    ("TW740", job_of("", "volumeMounts: [{name: d, subPathExpr: $(POD)}], envFrom: [{secretRef: {name: a}}]"), "", 0),
+    ("TW741", mounted("subPath: a", "/etc/a/b/c"), "", 1),
+    ("TW741", mounted("subPath: a", "/etc/ab"), "", 0),
+    ("TW741", mounted("readOnly: true", "/etc/a/b/c"), "", 0),
+    ("TW741", mounted("readOnly: true", "/proc/b"), "", 1),
+    ("TW741", mounted("readOnly: true", "/sys"), "", 1),
+    ("TW741", mounted("readOnly: true", "/dev/shm"), "", 0),
+    ("TW742", mounted("readOnly: true", "/etc/a/b/c"), "", 1),
+    ("TW742", mounted("subPath: a", "/etc/a/b/c"), "", 0),  # TW741 says it
+    ("TW742", mounted("readOnly: true", "/etc/a"), "", 0),
+    ("TW743", f"{BUCKET}, annotations: {{gke-gcsfuse/volumes: 'false'}}}}", "", 1),
+    ("TW743", f"{BUCKET}, annotations: {{gke-gcsfuse/volumes: 'true'}}}}", "", 0),
     ("TW308", sets_of("", ", dependsOn: [{name: a, status: Ready}]"), "", 0),
     ("TW308", sets_of(", dependsOn: [{name: b, status: Ready}]", ""), "", 1),
     ("TW308", jobset_of("", "startupPolicy: {startupPolicyOrder: InOrder}, "), "", 0),

@@ -69,7 +69,19 @@ def test_ports_of_the_node(gpus: int, replicas: int, port: int, text: str) -> No
     [
         ("readinessProbe: {tcpSocket: {port: 80}}", 0),
         ("readinessProbe: {grpc: {port: 80}}", 0),
-        ("readinessProbe: {httpGet: {port: http}}", 0),
+        ("readinessProbe: {httpGet: {port: http}}, ports: [{name: http, containerPort: 80}]", 0),
+        ("readinessProbe: {httpGet: {port: http}}, ports: [{name: web, containerPort: 80}]", 1),
+        ("readinessProbe: {httpGet: {port: http}}", 1),
+        ("readinessProbe: {httpGet: {port: 'HTTP_1'}}", 1),
+        ("readinessProbe: {httpGet: {port: '80'}}", 1),
+        ("readinessProbe: {httpGet: {port: 0}}", 1),
+        ("readinessProbe: {exec: {command: []}}", 1),
+        ("readinessProbe: {exec: {command: [a]}, periodSeconds: -1}", 1),
+        ("readinessProbe: {exec: {command: [a]}, failureThreshold: -1, timeoutSeconds: -1}", 2),
+        ("livenessProbe: {exec: {command: [a]}, terminationGracePeriodSeconds: 0}", 1),
+        ("livenessProbe: {exec: {command: [a]}, successThreshold: 0}", 0),  # the server makes it 1
+        ("lifecycle: {preStop: {sleep: {seconds: -1}}}", 1),
+        ("lifecycle: {preStop: {sleep: {seconds: 31}}}", 1),  # the pod has 30 seconds to stop
         ("readinessProbe: {periodSeconds: 5}", 1),
         ("readinessProbe: {httpGet: {path: /}}", 1),
         ("readinessProbe: {tcpSocket: {port: 70000}}", 1),
@@ -86,6 +98,12 @@ def test_ports_of_the_node(gpus: int, replicas: int, port: int, text: str) -> No
 )
 def test_what_the_server_takes_of_probes(container: str, wrong: int) -> None:
     assert len(_said("TW734", pod(container))) == wrong
+
+
+@pytest.mark.parametrize(("policy", "wrong"), [("", 1), (", restartPolicy: Always", 0)])
+def test_probes_are_for_containers_that_stay(policy: str, wrong: int) -> None:
+    init = f", initContainers: [{{name: i, livenessProbe: {{exec: {{command: [a]}}}}{policy}}}]"
+    assert len(_said("TW734", pod("image: a", init))) == wrong
 
 
 @pytest.mark.parametrize(

@@ -34,8 +34,15 @@ SERVED: Mapping[tuple[str, str], Kind] = {
     known: kind for known, kind in KINDS.items() if kind.plural
 }
 TRAINING: tuple[GroupKind, ...] = tuple(kind.group_kind for kind in SERVED.values())
+# Those whose containers no cluster runs.
+_ELSEWHERE = KINDS.keys() - SERVED.keys()
 recognize(TRAINING)
 TARGETS: Mapping[str, Target] = {kind.name: kind.target for kind in KINDS.values()}
+
+
+def is_for_clusters(kind: GroupKind) -> bool:
+    """Whether an API server sees an object, and admits its pods."""
+    return kind not in _ELSEWHERE
 
 
 def placed_by_kueue(job: Job, environment: Environment) -> bool:

@@ -17,6 +17,7 @@ from trainwright.rules import (
     images,
     kueue,
     launchers,
+    mounts,
     names,
     network,
     nodes,
@@ -26,6 +27,7 @@ from trainwright.rules import (
     resources,
     secrets,
     security,
+    validation,
     variables,
     volumes,
 )
@@ -48,6 +50,8 @@ _GENERAL = (
     network.RULES,
     probes.RULES,
     devices.RULES,
+    validation.RULES,
+    mounts.RULES,
     launchers.RULES,
 )
 RULES: dict[str, Rule] = united(

@@ -5,14 +5,13 @@ https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.frozen import dataclass
 from trainwright.groupkind import SERVICE, GroupKind
 from trainwright.kinds import KINDS
 from trainwright.model import Data, Severity
-from trainwright.objects import dns
+from trainwright.objects import forms
+from trainwright.objects.forms import Form
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import PodTemplate
@@ -23,57 +22,10 @@ from trainwright.tolerant import dig, mappings, text
 _NAMES = "https://kubernetes.io/docs/concepts/overview/working-with-objects/names/"
 _LABELS = "https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/"
 
-
-# What Helm or envsubst fill in before it is applied.
-_PLACEHOLDER = re.compile(r"\{\{.*\}\}|\$(?:[A-Z_][A-Z0-9_]*|\{\w+\})")
-
-
-@dataclass(frozen=True, slots=True)
-class Form:
-    """What names of one sort look like: what it is called, its characters, its length."""
-
-    called: str
-    pattern: re.Pattern[str]
-    longest: int
-
-    def problem(self, name: str) -> str:
-        """Why a text is not of this form; empty when it is."""
-        if _PLACEHOLDER.search(name):
-            return ""
-        if len(name) > self.longest:
-            return f"has {len(name)} characters, {len(name) - self.longest} over {self.longest}"
-        return "" if self.pattern.fullmatch(name) else f"is not {self.called}"
-
-
-_QUALIFIED = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-_SUBDOMAIN = Form(
-    "a DNS subdomain: lower case letters, digits, . and -",
-    dns.SUBDOMAIN,
-    253,
-)
-_LABEL = Form("a DNS label: lower case letters, digits and -", dns.LABEL, 63)
-_LETTER_FIRST = Form(
-    "a DNS label that starts with a letter: lower case letters, digits and -",
-    dns.LABEL_1035,
-    63,
-)
-_SEGMENT = Form("a path segment: no / and no %", re.compile(r"(?!\.{1,2}\Z)[^/%]+"), 10**6)
-_PORT = Form(
-    "a name of a port: lower case letters, at least one, digits and single -",
-    re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?"),
-    15,
-)
-_KEY = Form("a qualified name: letters, digits, ., _ and -", re.compile(_QUALIFIED), 63)
-_VALUE = Form(
-    "the value of a label: letters, digits, ., _ and -, first and last a letter or digit",
-    re.compile(f"({_QUALIFIED})?"),
-    63,
-)
-
 _NAMED: Mapping[GroupKind, Form] = {
-    GroupKind("", "Namespace"): _LABEL,
+    GroupKind("", "Namespace"): forms.LABEL,
     # The CronJob adds eleven characters to the names of its Jobs.
-    GroupKind("batch", "CronJob"): Form(_SUBDOMAIN.called, _SUBDOMAIN.pattern, 52),
+    GroupKind("batch", "CronJob"): Form(forms.SUBDOMAIN.called, forms.SUBDOMAIN.pattern, 52),
 }
 _FREE = (
     *("rbac.authorization.k8s.io", "flowcontrol.apiserver.k8s.io"),
@@ -93,8 +45,8 @@ def _form(subject: Subject) -> Form:
         return _NAMED[subject.kind]
     if subject.kind == SERVICE:
         minor = int(subject.environment.kubernetes_version.split(".")[1])
-        return _LABEL if minor >= _DIGIT_FIRST else _LETTER_FIRST
-    return _SEGMENT if subject.kind.group in _FREE else _SUBDOMAIN
+        return forms.LABEL if minor >= _DIGIT_FIRST else forms.LETTER_FIRST
+    return forms.SEGMENT if subject.kind.group in _FREE else forms.SUBDOMAIN
 
 
 def _named(form: Form, value: Data, at: str, what: str, spec: Pointer) -> Iterator[Hit]:
@@ -114,7 +66,7 @@ def _g16(subject: Subject) -> Iterator[Hit]:
         if not metadata.get("name"):
             yield from _named(form, prefix, "/metadata/generateName", "the prefix", _NAME)
     space = metadata.get("namespace")
-    yield from _named(_LABEL, space, "/metadata/namespace", "the namespace", _NAME)
+    yield from _named(forms.LABEL, space, "/metadata/namespace", "the namespace", _NAME)
     yield from _plural_and_group(subject)
     for template in subject.pod_templates:
         yield from _in_pod(template)
@@ -132,11 +84,11 @@ def _plural_and_group(subject: Subject) -> Iterator[Hit]:
 
 
 _IN_POD: Mapping[str, Form] = {
-    "serviceAccountName": _SUBDOMAIN,
-    "priorityClassName": _SUBDOMAIN,
-    "runtimeClassName": _SUBDOMAIN,
-    "hostname": _LABEL,
-    "subdomain": _LABEL,
+    "serviceAccountName": forms.SUBDOMAIN,
+    "priorityClassName": forms.SUBDOMAIN,
+    "runtimeClassName": forms.SUBDOMAIN,
+    "hostname": forms.LABEL,
+    "subdomain": forms.LABEL,
 }
 _IN_SPEC = {
     "serviceAccountName": Pointer("/serviceAccount"),
@@ -153,13 +105,13 @@ def _in_pod(template: PodTemplate) -> Iterator[Hit]:
     for pointer, volume in template.volumes:
         name = volume.get("name")
         spec = Pointer.of("volumes", text(name))
-        yield from _named(_LABEL, name, f"{pointer}/name", "the volume", spec)
+        yield from _named(forms.LABEL, name, f"{pointer}/name", "the volume", spec)
     for container in (*template.containers, *template.ephemeral):
         at = f"{container.pointer}/name"
-        yield from _named(_LABEL, container.body.get("name"), at, "the container", _NAME)
+        yield from _named(forms.LABEL, container.body.get("name"), at, "the container", _NAME)
         for index, port in enumerate(mappings(container.body.get("ports"))):
             at = f"{container.pointer}/ports/{index}/name"
-            yield from _named(_PORT, port.get("name"), at, "the port", _NAME)
+            yield from _named(forms.PORT, port.get("name"), at, "the port", _NAME)
 
 
 G16 = Rule(
@@ -205,16 +157,14 @@ def _labelled(body: Mapping[str, Data], pointer: str, field: str) -> Iterator[Hi
     for key, value in labels.items() if isinstance(labels, dict) else ():
         yield from _keyed(str(key), str(key), pointer, field)
         at = Pointer(pointer) / field / str(key)
-        problem = _VALUE.problem(text(value))
+        problem = forms.VALUE.problem(text(value))
         if problem:
             spec = Pointer.of(field, str(key))
             yield Hit(at, f'the value "{value}" of {key} {problem}', spec)
 
 
 def _keyed(read: str, key: str, pointer: str, field: str) -> Iterator[Hit]:
-    """What is wrong with a key: a name, after a domain and a slash if there is one."""
-    domain, slash, name = read.rpartition("/")
-    problem = _KEY.problem(name) or (_SUBDOMAIN.problem(domain) if slash else "")
+    problem = forms.key_problem(read)
     if problem:
         at, spec = Pointer(pointer) / field / key, Pointer.of(field, key)
         yield Hit(at, f'the key "{key}" in {field} {problem}', spec)

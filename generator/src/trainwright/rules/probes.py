@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data, Severity
+from trainwright.objects import forms
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
-from trainwright.tolerant import count, dig, mapping
+from trainwright.rules.field_checks import Problem, between
+from trainwright.tolerant import count, dig, integer, mapping, mappings, sequence, text
 
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HOOKS = ("postStart", "preStop")
@@ -34,32 +36,106 @@ def _handlers(container: Container) -> Iterator[tuple[str, Pointer, Mapping[str,
 
 
 def _d34(subject: Subject) -> Iterator[Hit]:
+    minor = int(subject.environment.kubernetes_version.split(".")[1])
     for template in subject.pod_templates:
+        grace = template.spec.get("terminationGracePeriodSeconds")
+        most = _GRACE if grace is None else integer(grace)
         for container in template.containers:
+            ends = container.init and container.body.get("restartPolicy") != "Always"
             for name, at, handler in _handlers(container):
-                for message in _mistakes(name, handler):
-                    spec = Pointer() if container.init else at
+                spec = Pointer() if container.init else at
+                if ends:
+                    message = (
+                        f"{name} is for sidecars (restartPolicy: Always), and this container ends"
+                    )
                     yield Hit(f"{container.pointer}{at}", message, spec)
+                    continue
+                named = None if template.partial else _ports(container)
+                for where, message in _mistakes(name, handler, named, most, minor):
+                    yield Hit(f"{container.pointer}{at}{where}", message, Pointer(spec + where))
 
 
-def _mistakes(name: str, handler: Mapping[str, Data]) -> Iterator[str]:
+def _ports(container: Container) -> set[str]:
+    """The ports of a container that have names."""
+    return {text(port.get("name")) for port in mappings(container.body.get("ports"))}
+
+
+def _mistakes(
+    name: str, handler: Mapping[str, Data], ports: set[str] | None, grace: int | None, minor: int
+) -> Iterator[Problem]:
     asked = [way for way in _WAYS[name] if handler.get(way) is not None]
     if len(asked) != 1:
         found = " and ".join(asked) or "none of them"
-        yield f"{name} needs one of {', '.join(_WAYS[name])}, and has {found}"
+        yield Pointer(), f"{name} needs one of {', '.join(_WAYS[name])}, and has {found}"
     for way in asked:
-        port = dig(handler, way, "port")
-        if port is None and way not in ("exec", "sleep"):
-            yield f"{name}.{way} has no port"
-        elif isinstance(port, int) and not 1 <= port <= 65535:
-            yield f"{name}.{way}.port is {port}, ports are 1 to 65535"
+        for where, message in _of_way(way, mapping(handler[way]), ports, grace, minor):
+            yield Pointer(Pointer.of(way) + where), f"{name}.{way}{message}"
+    for check in _NUMBERS if name in _PROBES else ():
+        for where, message in check(handler):
+            yield where, f"{name}.{message}"
     if name in ("livenessProbe", "startupProbe") and handler.get("successThreshold") not in (
         None,
+        0,  # the server makes it 1
         1,
     ):
-        yield f"{name}.successThreshold is {handler['successThreshold']}, and can only be 1"
+        at = Pointer("/successThreshold")
+        yield at, f"{name}.successThreshold is {handler['successThreshold']}, and can only be 1"
     if name == "readinessProbe" and handler.get("terminationGracePeriodSeconds") is not None:
-        yield f"{name} ends nothing, and has no terminationGracePeriodSeconds"
+        at = Pointer("/terminationGracePeriodSeconds")
+        yield at, f"{name} ends nothing, and has no terminationGracePeriodSeconds"
+
+
+def _of_way(
+    way: str, action: Mapping[str, Data], ports: set[str] | None, grace: int | None, minor: int
+) -> Iterator[Problem]:
+    if way == "exec":
+        if not sequence(action.get("command")):
+            yield Pointer(), " has no command"
+    elif way == "sleep":
+        yield from _sleep(action, grace, minor)
+    else:
+        yield from _port(way, action.get("port"), ports)
+
+
+def _port(way: str, port: Data, ports: set[str] | None) -> Iterator[Problem]:
+    at, number = Pointer("/port"), count(port)
+    if port is None:
+        yield Pointer(), " has no port"
+    elif isinstance(port, str) and number is not None and way != "grpc":
+        yield at, f'.port is the text "{port}": a number has no quotes'
+    elif number is not None and not 1 <= number <= _LAST_PORT:
+        yield at, f".port is {number}, ports are 1 to {_LAST_PORT}"
+    elif isinstance(port, str) and not forms.is_template(port) and ports is not None:
+        if problem := forms.PORT.problem(port):
+            yield at, f'.port: "{port}" {problem}'
+        elif port not in ports:
+            named = ", ".join(sorted(ports - {""})) or "none"
+            yield at, f'.port is "{port}", the names of the container\'s ports: {named}'
+
+
+def _sleep(action: Mapping[str, Data], grace: int | None, minor: int) -> Iterator[Problem]:
+    seconds, least = integer(action.get("seconds")), 0 if minor >= _SLEEP_ZERO else 1
+    if seconds is not None and grace is not None and not least <= seconds <= grace:
+        limit = f"{least} to terminationGracePeriodSeconds ({grace})"
+        yield Pointer("/seconds"), f".seconds is {seconds}, and can be {limit}"
+
+
+_GRACE = 30  # seconds, where a pod has none of its own
+_SLEEP_ZERO = 33  # the minor version that takes 0
+_LAST_PORT = 65535
+_NUMBERS = (
+    *(
+        between(field, 0)
+        for field in (
+            "initialDelaySeconds",
+            "timeoutSeconds",
+            "periodSeconds",
+            "successThreshold",
+            "failureThreshold",
+        )
+    ),
+    between("terminationGracePeriodSeconds", 1),
+)
 
 
 D34 = Rule(
@@ -67,7 +143,8 @@ D34 = Rule(
     name="invalid-probe",
     severity=Severity.ERROR,
     summary="Every probe and hook says one thing to do, in values that the API server takes.",
-    effect="The API server refuses a Pod; anything else waits for pods that are refused.",
+    effect="The API server refuses a Pod; anything else waits for pods that are refused. A probe "
+    "of a port whose name no port has always fails.",
     remedy="Correct the probe.",
     spec=Pointer("/livenessProbe"),
     source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-probes",

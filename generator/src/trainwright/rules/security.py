@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from trainwright.kinds import is_for_clusters
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
@@ -16,7 +17,7 @@ _STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standard
 def _d07(subject: Subject) -> Iterator[Hit]:
     environment = subject.environment
     minor = int(environment.kubernetes_version.split(".")[1])
-    for template in subject.pod_templates:
+    for template in subject.pod_templates if is_for_clusters(subject.kind) else ():
         yield from pod_security.violations(template, environment.pod_security, minor)
 
 

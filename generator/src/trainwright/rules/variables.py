@@ -5,31 +5,62 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from trainwright.kinds import SERVED, TRAINING
+from trainwright.kinds import SERVED
 from trainwright.model import Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import SHELLS
-from trainwright.pods.template import Container
+from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.tolerant import sequence, text
+from trainwright.tolerant import mappings, sequence, text
 
 _REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")
 _OF_SERVICES = re.compile(r".*_(?:SERVICE_HOST|SERVICE_PORT(?:_.*)?|PORT(?:_.*)?)")
 
 
 def _j07(subject: Subject) -> Iterator[Hit]:
-    given = SERVED[subject.kind].variables
-    for template in subject.templates:
+    served = SERVED.get(subject.kind)
+    given = served.variables if served else ()
+    for template in subject.pod_templates:
         for container in template.containers:
-            if not any("$(" in word for word in container.command_line):
+            if not _is_known(container, template):
                 continue
-            if template.partial or sequence(container.body.get("envFrom")):
-                continue  # what is declared there cannot be seen
             for name in dict.fromkeys(_referred(container)):
                 if name not in container.variables and not name.startswith(given):
                     message = f"$({name}) names no variable of {container.name!r}"
                     yield Hit(container.pointer, message)
+            yield from _in_values(container, given)
+
+
+def _is_known(container: Container, template: PodTemplate) -> bool:
+    """Whether all variables of a container can be seen."""
+    return not template.partial and not sequence(container.body.get("envFrom"))
+
+
+def _in_values(container: Container, given: tuple[str, ...]) -> Iterator[Hit]:
+    """References in the values of variables, of which only those above are known."""
+    above: set[str] = set()
+    for index, entry in enumerate(container.env):
+        own = text(entry.get("name"))
+        for name in dict.fromkeys(_references(text(entry.get("value")))):
+            if name in above or (name.startswith(given) and name not in container.variables):
+                continue
+            at, spec = f"{container.pointer}/env/{index}/value", Pointer.of("env", own)
+            if name == own:
+                message = f"{own} refers to itself: $({name}) is not replaced"
+            elif name in container.variables:
+                message = f"{own} refers to $({name}), which is declared below it"
+            else:
+                message = f"$({name}) in {own} names no variable of {container.name!r}"
+            yield Hit(at, message, spec)
+        above.add(own)
+
+
+def _references(word: str) -> Iterator[str]:
+    """The variables that a text refers to as $(NAME), but for those of Services."""
+    for match in _REFERENCE.finditer(word) if "$(" in word else ():
+        if not match.group().startswith("$$") and not _OF_SERVICES.fullmatch(match.group(1)):
+            yield match.group(1)
 
 
 def _referred(container: Container) -> Iterator[str]:
@@ -39,9 +70,7 @@ def _referred(container: Container) -> Iterator[str]:
     for index, word in enumerate(words):
         if shell and index and words[index - 1].startswith("-") and words[index - 1].endswith("c"):
             continue
-        for match in _REFERENCE.finditer(word) if "$(" in word else ():
-            if not match.group().startswith("$$") and not _OF_SERVICES.fullmatch(match.group(1)):
-                yield match.group(1)
+        yield from _references(word)
 
 
 _JOB = (
@@ -53,16 +82,50 @@ J07 = Rule(
     id="TW307",
     name="undeclared-variable",
     severity=Severity.WARNING,
-    summary="Variables in a command line are declared in the same container.",
+    summary="Variables in a command line, or in the value of another, are declared in the same "
+    "container, and above it.",
     effect="The kubelet passes the text on as it is: the program gets the word $(NAME).",
     remedy="Declare the variable under env, or write $$(NAME) if the text is meant.",
-    kinds=TRAINING,
     spec=Pointer("/entrypoint"),
     source="https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/",
     per_pod=True,
     run=_j07,
     passing=Sample(_JOB % "JOB_COMPLETION_INDEX"),
     failing=Sample(_JOB % "MASTER_ADDR"),
+)
+
+
+def _d40(subject: Subject) -> Iterator[Hit]:
+    served = SERVED.get(subject.kind)
+    given = served.variables if served else ()
+    for template in subject.pod_templates:
+        for container in template.containers:
+            mounts = mappings(container.body.get("volumeMounts"))
+            for index, mount in enumerate(mounts if _is_known(container, template) else ()):
+                for name in dict.fromkeys(_references(text(mount.get("subPathExpr")))):
+                    if name not in container.variables and not name.startswith(given):
+                        at = f"{container.pointer}/volumeMounts/{index}/subPathExpr"
+                        message = f"$({name}) names no variable of {container.name!r}"
+                        volume = Pointer.of("volumes", text(mount.get("name")), "subPathExpr")
+                        yield Hit(at, message, volume)
+
+
+_EXPANDED = "volumeMounts: [{name: d, mountPath: /d, subPathExpr: $(A)}]"
+
+D40 = Rule(
+    id="TW740",
+    name="undeclared-variable-in-path",
+    severity=Severity.ERROR,
+    summary="Variables in a subPathExpr are declared in the same container.",
+    effect="The container does not start: CreateContainerConfigError.",
+    remedy="Declare the variable under env, as {field: metadata.name}.",
+    by_hand="Declare the variable under env.",
+    spec=Pointer("/volumes"),
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#using-subpath-expanded-environment",
+    per_pod=True,
+    run=_d40,
+    passing=Sample(pod(f"{_EXPANDED}, env: [{{name: A, value: a}}]", ", volumes: [{name: d}]")),
+    failing=Sample(pod(_EXPANDED, ", volumes: [{name: d}]")),
 )
 
 
@@ -95,4 +158,4 @@ D51 = Rule(
         pod("env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]")
     ),
 )
-RULES = (J07, D51)
+RULES = (J07, D40, D51)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
 from trainwright.findings import diagnostics as dx
@@ -329,6 +330,7 @@ def _files(job: Job, spec: Layered) -> Iterator[Finding]:
             at = Pointer.of("files", file.name)
             message = f"{at.dotted} and {taken[file.name]} are both mounted at {file.name}"
             yield _at(dx.CONTRADICTION, spec, at, message)
+    yield from _unmountable(job, spec)
     sizes = {Pointer.of("files", file.name): len(file.raw) for file in job.files}
     if job.entrypoint.inline:
         sizes[Pointer.of("entrypoint", "inline")] = len(job.entrypoint.inline.encode())
@@ -341,6 +343,27 @@ def _files(job: Job, spec: Layered) -> Iterator[Finding]:
         )
         remedy = "Put large files into the image, or on a volume."
         yield _at(dx.FILE, spec, largest, message, remedy=remedy)
+
+
+# Folders of a container that the kernel or its runtime fills.
+_FILLED = ("/proc", "/sys", "/dev")
+
+
+def _unmountable(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Files below others, and where a container has files that nobody wrote."""
+    names = {file.name for file in job.files}
+    names |= {SCRIPT_PATH} if job.entrypoint.inline else set()
+    for name in sorted(names):
+        above = next((path for path in map(str, PurePosixPath(name).parents) if path in names), "")
+        folder = next((one for one in _FILLED if name.startswith(f"{one}/")), "")
+        at, message = Pointer.of("files", name), ""
+        if above:
+            message = f"{at.dotted} is below {Pointer.of('files', above).dotted}, which is a file"
+        elif folder:
+            message = f"{at.dotted} is in {folder}, where nothing can be mounted"
+        if message:
+            remedy = "Choose another path."
+            yield dx.CONTRADICTION.at(spec.key_origin(at), message, path=at, remedy=remedy)
 
 
 def _grace(job: Job, spec: Layered) -> Iterator[Finding]:

@@ -1,0 +1,91 @@
+"""Forms of names, keys and values as the API server holds them to.
+
+https://kubernetes.io/docs/concepts/overview/working-with-objects/names/
+"""
+
+from __future__ import annotations
+
+import re
+
+from trainwright.frozen import dataclass
+from trainwright.objects import dns
+
+# What Helm or envsubst fill in before it is applied.
+_PLACEHOLDER = re.compile(r"\{\{.*\}\}|\$(?:[A-Z_][A-Z0-9_]*|\{\w+\})")
+
+
+def is_template(value: str) -> bool:
+    """Whether Helm or envsubst fill in a part of a text."""
+    return bool(_PLACEHOLDER.search(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What names of one sort look like: what it is called, its characters, its length."""
+
+    called: str
+    pattern: re.Pattern[str]
+    longest: int
+
+    def problem(self, name: str) -> str:
+        """Why a text is not of this form; empty when it is."""
+        if is_template(name):
+            return ""
+        if len(name) > self.longest:
+            return f"has {len(name)} characters, {len(name) - self.longest} over {self.longest}"
+        return "" if self.pattern.fullmatch(name) else f"is not {self.called}"
+
+
+_QUALIFIED = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
+SUBDOMAIN = Form("a DNS subdomain: lower case letters, digits, . and -", dns.SUBDOMAIN, 253)
+LABEL = Form("a DNS label: lower case letters, digits and -", dns.LABEL, 63)
+LETTER_FIRST = Form(
+    "a DNS label that starts with a letter: lower case letters, digits and -",
+    dns.LABEL_1035,
+    63,
+)
+SEGMENT = Form("a path segment: no / and no %", re.compile(r"(?!\.{1,2}\Z)[^/%]+"), 10**6)
+PORT = Form(
+    "a name of a port: lower case letters, at least one, digits and single -",
+    re.compile(r"(?=.*[a-z])(?!.*--)[a-z0-9]([-a-z0-9]*[a-z0-9])?"),
+    15,
+)
+KEY = Form("a qualified name: letters, digits, ., _ and -", re.compile(_QUALIFIED), 63)
+VALUE = Form(
+    "the value of a label: letters, digits, ., _ and -, first and last a letter or digit",
+    re.compile(f"({_QUALIFIED})?"),
+    63,
+)
+CONFIG_KEY = Form(
+    "a key of a ConfigMap or Secret: letters, digits, ., _ and -",
+    re.compile(r"(?!\.\Z|\.\.)[-._a-zA-Z0-9]+"),
+    253,
+)
+# Any printable character but = since 1.32, where the feature gate
+# RelaxedEnvironmentVariableValidation is on.
+VARIABLE = Form(
+    "the name of a variable: letters, digits, _, - and ., and no digit first",
+    re.compile(r"(?!\.\Z|\.\.)[-._a-zA-Z][-._a-zA-Z0-9]*"),
+    10**6,
+)
+ANY_VARIABLE = Form(
+    "the name of a variable: printable characters other than =",
+    re.compile(r"[ -<>-~]+"),
+    10**6,
+)
+SYSCTL = Form(
+    "the name of a sysctl: lower case words with . or / between them, as net.core.somaxconn",
+    re.compile(r"([a-z0-9]([-_a-z0-9]*[a-z0-9])?[./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?"),
+    253,
+)
+SEARCH = Form(
+    "a domain to search: lower case letters, digits, ., - and _",
+    re.compile(r"\.|[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?(\.[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?)*\.?"),
+    254,
+)
+
+
+def key_problem(key: str) -> str:
+    """What is wrong with the key of a label: a name, after a domain and a slash if there is one."""
+    domain, slash, name = key.rpartition("/")
+    return KEY.problem(name) or (SUBDOMAIN.problem(domain) if slash else "")

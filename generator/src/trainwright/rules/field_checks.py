@@ -1,0 +1,244 @@
+"""Kinds of checks of one mapping of an object: what its fields hold, and which exclude each other.
+
+A value of a wrong type, and a required field that is missing, are left to the schema.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from trainwright import quantity
+from trainwright.model import Data
+from trainwright.objects.forms import Form, is_template, key_problem
+from trainwright.pointer import Pointer
+from trainwright.tolerant import integer, sequence, text
+
+Problem = tuple[Pointer, str]  # where in the mapping, and what is wrong there
+Check = Callable[[Mapping[str, Data]], Iterator[Problem]]
+
+
+def between(field: str, low: int, high: int | None = None) -> Check:
+    """A whole number in a range."""
+    most = f"{low} or more" if high is None else f"{low} to {high}"
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        number = integer(body.get(field))
+        if number is not None and (number < low or (high is not None and number > high)):
+            yield Pointer.of(field), f"{field} is {number}, and can be {most}"
+
+    return check
+
+
+def each_between(field: str, low: int, high: int) -> Check:
+    """Whole numbers of a list in a range."""
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        for index, item in enumerate(sequence(body.get(field))):
+            number = integer(item)
+            if number is not None and not low <= number <= high:
+                yield (
+                    Pointer.of(field, index),
+                    f"{field} has {number}, and can have {low} to {high}",
+                )
+
+    return check
+
+
+def formed(field: str, form: Form) -> Check:
+    """A text of a form; of an empty one, `filled` speaks."""
+    return _each(field, form.problem)
+
+
+def label_key(field: str) -> Check:
+    """The key of a label, with a domain or without."""
+    return _each(field, key_problem)
+
+
+def _each(field: str, problem: Callable[[str], str]) -> Check:
+    """The text of a field, or each in its list."""
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        for at, value in _texts(body, field):
+            if value and (said := problem(value)):
+                yield at, f'{field}: "{value}" {said}'
+
+    return check
+
+
+def _texts(body: Mapping[str, Data], field: str) -> Iterator[tuple[Pointer, str]]:
+    value = body.get(field)
+    if isinstance(value, str):
+        yield Pointer.of(field), value
+    for index, item in enumerate(sequence(value)):
+        if isinstance(item, str):
+            yield Pointer.of(field, index), item
+
+
+def one_word(field: str, words: str) -> Check:
+    """One of a few words, where the schema says text."""
+    return _each(field, lambda value: "" if value in words.split() else _words(words))
+
+
+def _words(words: str) -> str:
+    *front, last = words.split()
+    return f"is not one of {', '.join(front)} and {last}" if front else f"can only be {last}"
+
+
+def filled(*fields: str) -> Check:
+    """Fields that are not empty where they are there."""
+    return _with("is empty", lambda body, field: field in body and _is_empty(body[field]), fields)
+
+
+def needed(*fields: str) -> Check:
+    """Fields that have to be there, where the schema does not require them."""
+    return _with("is missing", lambda body, field: _is_empty(body.get(field)), fields)
+
+
+def _is_empty(value: Data) -> bool:
+    return value is None or value in ("", [], {})
+
+
+def _with(
+    problem: str, found: Callable[[Mapping[str, Data], str], bool], fields: tuple[str, ...]
+) -> Check:
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        for field in fields:
+            if found(body, field):
+                yield Pointer.of(field) if field in body else Pointer(), f"{field} {problem}"
+
+    return check
+
+
+def exactly_one(*fields: str) -> Check:
+    """One of several fields, and no other of them."""
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        there = _there(body, fields)
+        if len(there) != 1:
+            found = " and ".join(there) or "none of them"
+            yield Pointer(), f"needs one of {', '.join(fields)}, and has {found}"
+
+    return check
+
+
+def at_most_one(*fields: str) -> Check:
+    """Fields that exclude each other."""
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        if len(there := _there(body, fields)) > 1:
+            yield Pointer.of(there[-1]), f"{' and '.join(there)} exclude each other"
+
+    return check
+
+
+def _there(body: Mapping[str, Data], fields: tuple[str, ...]) -> list[str]:
+    return [field for field in fields if body.get(field) not in (None, "")]
+
+
+def only_where(field: str, other: str, *values: Data, needed: bool = False) -> Check:
+    """A field that goes with some values of another, and is `needed` there."""
+    wanted = " or ".join(map(_shown, values))
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        there, value = body.get(field) is not None, body.get(other)
+        if there and value not in values:
+            yield Pointer.of(field), f"{field} needs {other}: {wanted}"
+        elif needed and not there and value in values:
+            yield Pointer.of(other), f"{other} is {_shown(value)}, and there is no {field}"
+
+    return check
+
+
+def _shown(value: Data) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def relative(field: str) -> Check:
+    """A path inside something: relative, and without a step upwards."""
+
+    def problem(path: str) -> str:
+        return "is not a relative path" if path.startswith("/") else _upwards(path)
+
+    return _each(field, problem)
+
+
+def file_inside(field: str) -> Check:
+    """A relative path that does not begin as the folders of the kubelet do."""
+
+    def problem(path: str) -> str:
+        if path.startswith("/"):
+            return "is not a relative path"
+        return _upwards(path) or ("starts with two dots" if path.startswith("..") else "")
+
+    return _each(field, problem)
+
+
+def absolute(field: str) -> Check:
+    """A path from the root, without a step upwards."""
+    return _each(field, lambda path: _upwards(path) if path[:1] == "/" else "is not absolute")
+
+
+def not_upwards(field: str) -> Check:
+    """Any path without a step upwards."""
+    return _each(field, _upwards)
+
+
+def _upwards(path: str) -> str:
+    return "has a step upwards (..)" if ".." in path.split("/") else ""
+
+
+def without(field: str, character: str) -> Check:
+    """A text in which a character separates something else."""
+    return _each(field, lambda value: f"has a {character}" if character in value else "")
+
+
+def address(field: str) -> Check:
+    """An IP address, or each in a list."""
+    return _each(field, lambda value: "" if _is_address(value) else "is not an IP address")
+
+
+def _is_address(value: str) -> bool:
+    # Go reads zeros in front of a number (10.0.0.07) and no zone (fe80::1%eth0).
+    try:
+        ipaddress.ip_address(re.sub(r"(?<![0-9a-fA-F:])0+(?=[0-9])", "", value))
+    except ValueError:
+        return is_template(value)
+    return "%" not in value
+
+
+def at_most(field: str, longest: int) -> Check:
+    """A list of so many items."""
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        number = len(sequence(body.get(field)))
+        if number > longest:
+            yield Pointer.of(field), f"{field} has {number} items, and can have {longest}"
+
+    return check
+
+
+def not_negative(field: str) -> Check:
+    """An amount that is at least nothing."""
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        amount = quantity.read(body.get(field))
+        if amount is not None and amount < 0:
+            yield Pointer.of(field), f"{field} is {body[field]}, and cannot be negative"
+
+    return check
+
+
+def distinct(field: str, key: str) -> Check:
+    """A list in which no two items have the same text under a key."""
+
+    def check(body: Mapping[str, Data]) -> Iterator[Problem]:
+        seen = set()
+        for index, item in enumerate(sequence(body.get(field))):
+            value = text(item.get(key)) if isinstance(item, dict) else ""
+            if value and value in seen:
+                yield Pointer.of(field, index, key), f'{field} has the {key} "{value}" twice'
+            seen.add(value)
+
+    return check

@@ -1,0 +1,192 @@
+"""Mounts in the place of others: what a container runtime cannot mount, and what drivers need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from trainwright.frozen import dataclass
+from trainwright.model import Data, Severity
+from trainwright.objects.rule import Rule, Sample, pod
+from trainwright.objects.subject import Hit, Subject
+from trainwright.pods.template import PodTemplate
+from trainwright.pointer import Pointer
+from trainwright.tolerant import dig, mapping, mappings, text
+
+_FILES = "trainwright-files"  # the volume of a run's own files
+_KEYED = ("configMap", "secret")
+_READ_ONLY = (*_KEYED, "projected", "downwardAPI", "image")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mount:
+    """One mount of a container: where, of what, and where that is written."""
+
+    path: str
+    pointer: Pointer
+    name: str
+    body: Mapping[str, Data]
+    volume: Mapping[str, Data]
+
+    @property
+    def spec(self) -> Pointer:
+        if self.name == _FILES:
+            return Pointer.of("files", self.path)
+        return Pointer.of("volumes", self.name)
+
+    @property
+    def said(self) -> str:
+        return f"the file {self.path}" if self.is_file else f'"{self.name}" at {self.path}'
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is one key of a ConfigMap or Secret, whose keys have no folders."""
+        part = text(self.body.get("subPath")).rstrip("/")
+        for kind in _KEYED:
+            source = mapping(self.volume.get(kind))
+            if part and kind in self.volume:
+                paths = [text(item.get("path")) for item in mappings(source.get("items"))]
+                return not any(path.startswith(f"{part}/") for path in paths)
+        return False
+
+    @property
+    def is_read_only(self) -> bool:
+        claim = dig(self.volume, "persistentVolumeClaim", "readOnly")
+        return (
+            self.body.get("readOnly") is True
+            or claim is True
+            or any(kind in self.volume for kind in _READ_ONLY)
+        )
+
+
+def _mounts(template: PodTemplate) -> Iterator[list[_Mount]]:
+    """The mounts of each container."""
+    volumes = {text(volume.get("name")): volume for _, volume in template.volumes}
+    for container in (*template.containers, *template.ephemeral):
+        found = []
+        for index, mount in enumerate(mappings(container.body.get("volumeMounts"))):
+            name, path = text(mount.get("name")), text(mount.get("mountPath")).rstrip("/")
+            at = Pointer(container.pointer) / "volumeMounts" / index
+            if path:
+                found.append(_Mount(path, at, name, mount, volumes.get(name, {})))
+        yield found
+
+
+def _inside(mounts: list[_Mount]) -> Iterator[tuple[_Mount, _Mount]]:
+    """Each mount that is inside others, with the innermost of them."""
+    for mount in mounts:
+        around = [one for one in mounts if mount.path.startswith(f"{one.path}/")]
+        if around:
+            yield mount, max(around, key=lambda one: len(one.path))
+
+
+# Folders that the kernel fills: nothing can be made there to mount on. What a pod takes of its
+# node is there already.
+_OF_THE_KERNEL = ("/proc", "/sys")
+_OF_DEVICES = "/dev"
+
+
+def _d41(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        for mounts in _mounts(template):
+            for mount, around in _inside(mounts):
+                if around.is_file:
+                    message = f"{mount.said} is below the file {around.path}"
+                    yield Hit(mount.pointer, message, mount.spec, also=(around.spec,))
+            for mount in mounts:
+                if folder := _of_the_kernel(mount):
+                    message = f"{mount.said} is in {folder}, which the kernel fills"
+                    yield Hit(mount.pointer, message, mount.spec)
+
+
+def _of_the_kernel(mount: _Mount) -> str:
+    if "hostPath" in mount.volume:
+        return ""
+    closed = (*_OF_THE_KERNEL, _OF_DEVICES) if mount.is_file else _OF_THE_KERNEL
+    return next((one for one in closed if f"{mount.path}/".startswith(f"{one}/")), "")
+
+
+_CONFIG = ", volumes: [{name: c, configMap: {name: c}}, {name: d, emptyDir: {}}]"
+_TWO = "volumeMounts: [{name: c, mountPath: /etc/a, %s}, {name: d, mountPath: /etc/a/b}]"
+
+D41 = Rule(
+    id="TW741",
+    name="impossible-mount",
+    severity=Severity.ERROR,
+    summary="Nothing is mounted below a file, or where the kernel has its own files.",
+    effect="The container does not start: its runtime cannot make the place of the mount.",
+    remedy="Mount it somewhere else.",
+    spec=Pointer("/volumes"),
+    source="https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#default-filesystems",
+    per_pod=True,
+    run=_d41,
+    passing=Sample(pod(_TWO % "readOnly: false", _CONFIG)),
+    failing=Sample(pod(_TWO % "subPath: a", _CONFIG)),
+)
+
+
+def _d42(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        for mounts in _mounts(template):
+            for mount, around in _inside(mounts):
+                if around.is_read_only and not around.is_file:
+                    message = f"{mount.said} is inside {around.said}, which is read-only"
+                    yield Hit(mount.pointer, message, mount.spec, also=(around.spec,))
+
+
+D42 = Rule(
+    id="TW742",
+    name="mount-in-read-only-volume",
+    severity=Severity.WARNING,
+    summary="Nothing is mounted inside a read-only volume.",
+    effect="Unless the volume has a file or folder of that name, the container does not start: "
+    "its runtime cannot make the place of the mount.",
+    remedy="Mount it somewhere else, or waive this where the volume has the place.",
+    spec=Pointer("/volumes"),
+    source="https://kubernetes.io/docs/concepts/storage/volumes/#configmap",
+    per_pod=True,
+    run=_d42,
+    passing=Sample(
+        pod(_TWO % "readOnly: false", ", volumes: [{name: c, emptyDir: {}}, {name: d}]")
+    ),
+    failing=Sample(pod(_TWO % "readOnly: true", _CONFIG)),
+)
+
+_GCSFUSE = "gcsfuse.csi.storage.gke.io"
+_ANNOTATION = "gke-gcsfuse/volumes"
+_SIDECAR = "gke-gcsfuse-sidecar"
+
+
+def _d43(subject: Subject) -> Iterator[Hit]:
+    for template in subject.pod_templates:
+        names = [container.name for container in template.containers]
+        annotated = str(template.annotations.get(_ANNOTATION)).lower() == "true"
+        if annotated or template.partial or _SIDECAR in names:
+            continue
+        for pointer, volume in template.volumes:
+            if dig(volume, "csi", "driver") == _GCSFUSE:
+                name = text(volume.get("name"))
+                message = f'"{name}" is a bucket, and the pod lacks the annotation {_ANNOTATION}'
+                yield Hit(f"{pointer}/csi", message, Pointer.of("volumes", name, "csi"))
+
+
+_BUCKET = f", volumes: [{{name: d, csi: {{driver: {_GCSFUSE}}}}}]"
+
+D43 = Rule(
+    id="TW743",
+    name="missing-gcsfuse-annotation",
+    severity=Severity.WARNING,
+    summary='Pods that mount a bucket with Cloud Storage FUSE have gke-gcsfuse/volumes: "true".',
+    effect="GKE adds no sidecar to the pod, and the volume is never mounted.",
+    remedy='Add gke-gcsfuse/volumes: "true" to podAnnotations.',
+    by_hand='Add gke-gcsfuse/volumes: "true" to the annotations of the pod.',
+    spec=Pointer("/volumes"),
+    source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-ephemeral",
+    per_pod=True,
+    run=_d43,
+    passing=Sample(
+        "kind: Pod\nmetadata: {annotations: {gke-gcsfuse/volumes: 'true'}}\n"
+        f"spec: {{containers: [{{name: a, image: a}}]{_BUCKET}}}"
+    ),
+    failing=Sample(pod("image: a", _BUCKET)),
+)
+RULES = (D41, D42, D43)
