@@ -1,10 +1,9 @@
-"""What the processes of the checkpoint tests run; started afresh, so that they can be killed."""
+"""What the processes of the checkpoint tests run; they can be killed."""
 
 from __future__ import annotations
 
 import json
 import logging
-import multiprocessing
 import os
 import random
 import resource
@@ -17,15 +16,13 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from preloaded import PROCESSES
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
 
-# Importing torch takes longer than most of these tests: it is imported once, and forked.
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["torch.distributed.fsdp", "torch.distributed.checkpoint"])
 TIMEOUT = 180.0  # seconds; only against hanging for ever
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from sklearn.datasets import load_digits
+from preloaded import Script
 
 from trainwright_runtime import errors
 from trainwright_runtime.machine import free_port
@@ -33,7 +33,7 @@ class Workers:
         self.port = free_port()
         self.environ = dict(environ)
         self.audit = folder / "audit"
-        self.processes: dict[str, subprocess.Popen[str]] = {}
+        self.processes: dict[str, Script] = {}
         self.coordinator: subprocess.Popen[str] | None = None
         self._lives = 0
 
@@ -62,15 +62,10 @@ class Workers:
             "TRAINWRIGHT_BACKEND": "gloo",
             **self.environ,
         }
-        with (self.folder / f"{name}-{self._lives}.log").open("w") as log:
-            self.processes[name] = subprocess.Popen(
-                [sys.executable, str(self.script), *self.arguments],
-                cwd=self.folder,
-                env=environ,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
+        log = self.folder / f"{name}-{self._lives}.log"
+        self.processes[name] = Script(
+            self.script, self.arguments, cwd=self.folder, env=environ, log=log
+        )
 
     def commits(self) -> dict[str, int]:
         """The last committed step of each running worker that has committed one in this life."""
@@ -139,6 +134,8 @@ class Workers:
 
 def digits(folder: Path) -> None:
     """Lay the digits into a folder: importing scikit-learn costs each worker a second."""
+    from sklearn.datasets import load_digits
+
     images, labels = load_digits(return_X_y=True)
     torch.save(
         (torch.tensor(images, dtype=torch.float32) / 16, torch.tensor(labels)), folder / "digits.pt"
