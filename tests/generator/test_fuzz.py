@@ -1,4 +1,4 @@
-"""Ten thousand broken inputs: each ends with exit 0 or 1, and none with a traceback."""
+"""Broken inputs, more than ten thousand each night: exit 0 or 1, and none with a traceback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from trainwright.model import Data
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 
-CASES_A_FILE = 1_500
+CASES_PER_FILE = 5 * settings.default.max_examples
+STRUCTURES = 2 * settings.default.max_examples
 FILES = (
     "prod/jobs/cifar10-cnn.yaml",
     "prod/jobs/elastic-mnist.yaml",
@@ -86,13 +87,10 @@ def test_bytes(file: str, shipped: Repository) -> None:
     environment = "dev" if file.startswith("dev") else "prod"
     # Of a job's file, the other jobs are the same for each input.
     selection = f"{environment}/{path.stem}" if path.parent.name == "jobs" else environment
-    failed = 0
-    for _ in range(CASES_A_FILE):
+    for _ in range(CASES_PER_FILE):
         raw = _mutated(original, chance)
         path.write_bytes(raw)
         _assert_survives(shipped, selection, raw)
-        failed += 1
-    assert failed == CASES_A_FILE
 
 
 _scalar = (
@@ -116,7 +114,10 @@ def test_structure(file: str, shipped: Repository) -> None:
     path = shipped.root / "environments" / file
     original = yaml.safe_load(path.read_text())
     settle = settings(
-        max_examples=600, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck)
+        max_examples=STRUCTURES,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
     )
 
     @settle
@@ -131,7 +132,3 @@ def test_structure(file: str, shipped: Repository) -> None:
         _assert_survives(shipped, "prod", text)
 
     survives()
-
-
-def test_the_suite_is_as_large_as_it_says() -> None:
-    assert CASES_A_FILE * len(FILES) + 2 * 600 >= 10_000

@@ -228,7 +228,7 @@ def test_no_credential_is_copied_or_shown(case: str) -> None:
             assert "hunter22x" not in line
 
 
-@pytest.mark.parametrize("case", EXAMPLES)
+@pytest.mark.parametrize("case", [_of(case) for case in EXAMPLES])
 def test_positions_are_where_the_values_stand(case: str) -> None:
     """The line that a report names is the one with the value on it."""
     for imported in _imported(case)[0]:
@@ -242,12 +242,19 @@ def test_positions_are_where_the_values_stand(case: str) -> None:
 
 # --- our own -------------------------------------------------------------------------------------
 
-SHIPPED = sorted(
-    path for path in ROOT.glob("environments/*/rendered/*/*.yaml") if path.stem in TARGETS
-)
+# Those of one environment are in every run; the others are slow.
+SHIPPED = [
+    pytest.param(
+        path,
+        marks=[] if path.parts[-4] == "dev" else [pytest.mark.slow],
+        id=path.relative_to(ROOT).as_posix(),
+    )
+    for path in sorted(ROOT.glob("environments/*/rendered/*/*.yaml"))
+    if path.stem in TARGETS
+]
 
 
-@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.relative_to(ROOT).as_posix())
+@pytest.mark.parametrize("path", SHIPPED)
 def test_what_was_rendered_comes_back_as_a_spec_of_the_same_run(path: Path) -> None:
     """Nothing is left of what the generator itself writes, but for names of the run in texts."""
     environment, job = path.parts[-4], path.parts[-2]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from mutated import mutations
 from trainwright.groupkind import GroupKind
@@ -42,7 +43,7 @@ def test_the_quick_look_says_what_the_careful_one_says(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(50, 56))
 def test_over_many_more(seed: int) -> None:
-    for text in mutations(seed, 2500):
+    for text in mutations(seed, 10 * settings.default.max_examples):
         for chunk in reading.split(Source("f.yaml", text.encode())):
             expected = checking.check_text_exactly(chunk, SETTING)
             assert _comparable(checking.check_text(chunk, SETTING)) == _comparable(expected), text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import settings
 
 from mutated import documents, mutations
 from trainwright.manifests import fast
@@ -45,7 +46,7 @@ def test_it_agrees_about_mutated_documents(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 110))
 def test_it_agrees_about_many_more(seed: int) -> None:
-    for text in mutations(seed, 4000):
+    for text in mutations(seed, 20 * settings.default.max_examples):
         _agree(text)
 
 

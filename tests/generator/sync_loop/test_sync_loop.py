@@ -104,7 +104,7 @@ def test_the_sequences_reach_what_they_are_about(versions: tuple[Tool, ...]) -> 
     """Each action changes something, runs end, and some are replaced while they run."""
     done: Counter[str] = Counter()
     outcomes: set[str] = set()
-    for seed in range(400):
+    for seed in range(150):
         loop = loop_of(seed, versions)
         played(loop)
         done += loop.done
