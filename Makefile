@@ -49,6 +49,7 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/python scripts/fabric_page.py --check
 	$(BIN)/python scripts/schema_page.py --check
 	$(BIN)/python scripts/verb_page.py --check
+	$(BIN)/python scripts/workload_pages.py --check
 	$(BIN)/trainwright render --check
 
 docs: $(VENV)/.dev ## build the documentation site in docs/_build; broken links fail

@@ -5,11 +5,10 @@ python scripts/rule_pages.py [--check]
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import generated
 import yaml
 
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
@@ -20,7 +19,7 @@ from trainwright.rules.edits import reported_by
 from trainwright.rules.policy import waivable
 from trainwright.rules.transitions import TRANSITIONS
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = generated.ROOT / "docs"
 COMMAND = "python scripts/rule_pages.py"
 Any = Diagnostic | Rule | Transition
 _GENERATED = f"<!-- Generated from the rules by `{COMMAND}`. Do not edit. -->"
@@ -34,25 +33,6 @@ _FAMILIES = {
     "6": "Kueue",
     "7": "Pods",
 }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--check", action="store_true", help="fail when a page is out of date")
-    check = parser.parse_args().check
-    wanted = pages()
-    there = {path for path in (DOCS / "rules").glob("*.md") if path.is_file()}
-    stale = [p for p, text in wanted.items() if not p.exists() or p.read_text("utf-8") != text]
-    stale += sorted(there - set(wanted))
-    if check and stale:
-        names = ", ".join(str(path.relative_to(DOCS.parent)) for path in stale)
-        sys.exit(f"out of date: {names}; run {COMMAND}")
-    for path in stale if not check else ():
-        if path in wanted:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(wanted[path], encoding="utf-8")
-        else:
-            path.unlink()
 
 
 def pages() -> dict[Path, str]:
@@ -168,4 +148,4 @@ def _sources(rule: Any) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main()
+    generated.pages(__doc__, DOCS / "rules", pages(), COMMAND)
