@@ -438,7 +438,8 @@ def test_committed_files_count_for_the_base_and_specs_for_the_head(cloned: Repos
     assert cloned.run("render").exit_code == 0
     found = changed(cloned)
     assert found["action"] == "new run"
-    assert found["causes"] == []
+    (cause,) = found["causes"]
+    assert (cause["path"], cause["before"], cause["after"]) == ("nodes", "2", "3")
 
 
 def test_a_branch_can_be_planned_without_being_checked_out(cloned: Repository) -> None:
@@ -603,7 +604,8 @@ def test_what_is_held_back_is_a_line_for_each_shared_file_and_not_for_each_job()
     (environment,) = held.environments
     changes = tuple(replace(change, action=Action.HELD) for change in environment.changes)
     environments = (replace(environment, changes=changes),)
-    text = markdown.render(replace(held, environments=environments), STYLE)
+    blast = (replace(held.blast[0], jobs=tuple(change.file for change in changes)),)
+    text = markdown.render(replace(held, environments=environments, blast=blast), STYLE)
     assert len(text) < 2000
     assert "3000 held back" in text
     assert "holds back 5 runs, 3 start" in text

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.model import Location
+from trainwright.model import ORDERED, Location
 from trainwright.plan.model import Cause
 from trainwright.pointer import Pointer
+from trainwright.runs import meaning
+from trainwright.runs.record import Record
 from trainwright.specs import files
+from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import BUILT_IN, Layered, leaves, lookup
 from trainwright.specs.yamlio import Document
 
 # What of environment.yaml decides how a job is rendered, besides its defaults and the job's pool.
-_FACTS = ("/namespace", "/targets", "/kubernetes", "/queueing", "/podSecurity", "/serviceMesh")
+_FACTS = (
+    "/namespace",
+    "/targets",
+    "/kubernetes",
+    "/queueing",
+    "/podSecurity",
+    "/serviceMesh",
+    "/images/gitSync",
+    "/sharedChanges",
+)
 _META = frozenset({"/apiVersion", "/kind", "/extends"})
 
 
@@ -23,6 +35,38 @@ def of_specs(before: Layered, after: Layered) -> Iterator[Cause]:
         was, now = lookup(before.data, pointer), lookup(after.data, pointer)
         if was != now and pointer not in _META:
             yield Cause(pointer, was, now, _changed(before, after, pointer))
+    for key in sorted(ORDERED):
+        was, now = (list(spec.data.get(key) or ()) for spec in (before, after))
+        if meaning.is_reordered(was, now):
+            yield Cause(Pointer.of(key), was, now, _reordered(before, after, key))
+
+
+def _reordered(before: Layered, after: Layered, key: str) -> Location:
+    """The line of the topmost layer that writes the keys of a mapping in another order now."""
+    was = {layer.document.file: list(layer.data.get(key) or ()) for layer in before.layers}
+    layers = (layer for layer in reversed(after.layers) if layer.data.get(key))
+    moved = (la for la in layers if list(la.data[key]) != was.get(la.document.file))
+    found = next(moved, None)
+    return found.key_place(Pointer.of(key)) if found else after.origin(Pointer.of(key))
+
+
+def of_record(record: Record, now: Layered) -> Iterator[Cause]:
+    """Each value with which a run began and that is another one now, whenever it changed."""
+    for path, was, value in meaning.held(record, now.data):
+        at = Pointer.of(*(path[:-1] if path[-1] == meaning.ORDER else path))
+        yield Cause(at, was, value, files.decided_by(now, at) or now.authored(at))
+
+
+def of_ledgers(before: Ledger, after: Ledger, job: str) -> Iterator[Cause]:
+    """Each finished run of a job that only one of two ledgers lists."""
+    for name in sorted({*before.runs} ^ {*after.runs}):
+        entry = after.runs.get(name) or before.runs[name]
+        if entry.job == job:
+            was, now = (
+                ledger.runs[name].outcome if name in ledger.runs else None
+                for ledger in (before, after)
+            )
+            yield Cause(Pointer.of("runs", name), was, now, entry.place)
 
 
 def _changed(before: Layered, after: Layered, pointer: Pointer) -> Location:

@@ -24,15 +24,19 @@ from trainwright.plan.model import (
 )
 from trainwright.plan.sides import Side
 from trainwright.pointer import Pointer
+from trainwright.render.history import History
 from trainwright.render.job import Rendered
+from trainwright.render.policy import may_have_run, unknown_run
 from trainwright.reports import redacted
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
+from trainwright.runs import record as records
 from trainwright.runs.decision import Decision, Step, asks, finished_as
 from trainwright.specs import demand, files, git
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.load import RENDERED, JobFile
 from trainwright.specs.select import select
 from trainwright.specs.tree import Folder, Tree
+from trainwright.workspace import ResolvedJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +70,7 @@ def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
         patterns=patterns,
         options=options,
         earlier=Earlier(repository, base, inside),
+        history=History(root, tip=head or "HEAD"),
     )
     findings = tuple(map(redacted, compared.findings))
     environments, blast = tuple(compared.environments()), tuple(compared.blast())
@@ -99,9 +104,11 @@ class _Comparison:
         patterns: tuple[str, ...],
         options: PlanOptions,
         earlier: Earlier,
+        history: History,
     ):
         self.before, self.after = before, after
         self._earlier = earlier
+        self._history = history
         self._changed = changed
         self._options = options
         old, new = before.survey.jobs, after.survey.jobs
@@ -122,7 +129,7 @@ class _Comparison:
         """What the base renders to, where that is not committed."""
         files = (file for file in self._files if self.before.has(file))
         missing = tuple(file for file in files if self.before.applied(file) is None)
-        return self.before.render(missing, self._options.helm)
+        return self.before.render(missing, self._options.helm, new_runs=True)
 
     @cached_property
     def _after(self) -> Mapping[JobFile, Rendered]:
@@ -144,6 +151,17 @@ class _Comparison:
         from trainwright.plan import definitions  # 0.2 s, and few plans are given any
 
         return definitions.ask(self._options.crds, changes)
+
+    @cached_property
+    def _unreadable(self) -> tuple[JobFile, ...]:
+        """The jobs whose record cannot be read, and is in no commit as it was."""
+        found = tuple(
+            file
+            for file in self._files
+            if self.after.has(file) and may_have_run(self.after.folder(file.environment), file)
+        )
+        known = self._history.recorded(found)
+        return tuple(file for file in found if file not in known)
 
     def _change(self, file: JobFile) -> JobChange:
         now = self._after.get(file)
@@ -259,6 +277,24 @@ class _Comparison:
         if not (was and now and was.loaded.spec and now.loaded.spec):
             yield Cause(Pointer(), None, None, Location(file.path))
             return
+        found = (*self._edits(file, was, now), *self._of_ledgers(file))
+        if not found and was.record is not None:
+            found = tuple(causes.of_record(was.record, now.loaded.spec))
+        yield from found or (Cause(Pointer(), None, None, self._unspecified(file)),)
+
+    def _of_ledgers(self, file: JobFile) -> Iterator[Cause]:
+        old, new = (side.ledger(file.environment) for side in (self.before, self.after))
+        return causes.of_ledgers(old, new, file.name)
+
+    def _unspecified(self, file: JobFile) -> Location:
+        """Where something changed for a job of which no line says anything else."""
+        record = records.path(file.environment, file.name)
+        return Location(record if record in self._changed else file.path)
+
+    def _edits(self, file: JobFile, was: ResolvedJob, now: ResolvedJob) -> Iterator[Cause]:
+        """The values that differ between the specs of a job, and between its environments."""
+        assert was.loaded.spec
+        assert now.loaded.spec
         yield from causes.of_specs(was.loaded.spec, now.loaded.spec)
         old = self.before.loaded(file.environment).document
         new = self.after.loaded(file.environment).document
@@ -321,7 +357,11 @@ class _Comparison:
         for path, changes in sorted(readers.items()):
             counts = Counter(change.action for change in changes)
             held = (c for change in changes if change.action is Action.HELD for c in change.causes)
-            distinct = {(c.pointer, repr(c.after)): c for c in held if c.place.file == path}
+            distinct = {
+                (c.pointer, repr(c.after)): c
+                for c in held
+                if c.place.file == path or c.place.file not in readers
+            }
             yield SharedFileImpact(
                 file=path,
                 jobs=tuple(change.file for change in changes),
@@ -368,6 +408,11 @@ class _Comparison:
         judged = [
             JobFindings(file.name, rendered.findings, rendered.waivers)
             for file, rendered in self._after.items()
+            if file.environment == name
+        ]
+        judged += [
+            JobFindings(file.name, (unknown_run(file, there=True),), ())
+            for file in self._unreadable
             if file.environment == name
         ]
         if self._objects(name):

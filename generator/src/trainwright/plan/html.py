@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from trainwright.model import Data
 from trainwright.plan import words
@@ -30,7 +30,7 @@ _WARNING = frozenset({Action.CANCELLED, Action.NEW_RUN, Action.HELD})
 
 def render(review: Plan, style: Style) -> str:
     lines = AuthoredLines(review.sources)
-    changes = [change for change in review.changes if change.action is not Action.HELD]
+    changes = review.listed
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": sorted({change.file.environment for change in changes}),
@@ -81,7 +81,7 @@ def _object(change: ObjectChange) -> Data:
     }
 
 
-def _changes(changes: list[JobChange], lines: AuthoredLines) -> Iterator[Data]:
+def _changes(changes: Sequence[JobChange], lines: AuthoredLines) -> Iterator[Data]:
     """The riskiest first, whose diffs are the first to have room."""
     room = _DIFFS
     for change in changes:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from trainwright.model import Finding, Location
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
-from trainwright.plan.model import Action, JobChange, Plan
+from trainwright.plan.model import JobChange, Plan
 from trainwright.reports.comment import ICONS, LIMIT, cell, code, fenced, fitting, html
 from trainwright.reports.report import by_weight, help_uri, visible
 
@@ -40,7 +40,7 @@ _TABLE = "\n| | job | what happens | because | requests | image |\n|---|---|---|
 
 
 def render(review: Plan, style: Style) -> str:
-    changes = tuple(c for c in review.changes if c.action is not Action.HELD)
+    changes = review.listed
     head = f"<!-- {style.marker} -->\n### Trainwright: {cell(words.verdict(review))}\n"
     foot = _foot(review, style)
     rows = [_row(change, style) for change in changes]

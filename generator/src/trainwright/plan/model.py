@@ -191,6 +191,16 @@ class Plan:
         return tuple(sorted(found, key=lambda change: change.order))
 
     @property
+    def listed(self) -> tuple[JobChange, ...]:
+        """Those that are shown one by one: what a shared file holds back is one line of it."""
+        shared = {job for file in self.blast for job in file.jobs}
+        return tuple(
+            change
+            for change in self.changes
+            if change.action is not Action.HELD or change.file not in shared
+        )
+
+    @property
     def objects(self) -> tuple[ObjectChange, ...]:
         """The changed objects of one's own, of all environments."""
         return tuple(change for found in self.environments for change in found.objects)

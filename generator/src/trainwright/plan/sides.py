@@ -27,10 +27,12 @@ class Side(Workspace):
     def __init__(self, tree: Tree, earlier: Side | None = None):
         super().__init__(Snapshot(tree), earlier=earlier)
 
-    def render(self, files: Sequence[JobFile], helm: str | None) -> dict[JobFile, Rendered]:
-        """Some jobs, rendered and checked."""
+    def render(
+        self, files: Sequence[JobFile], helm: str | None, *, new_runs: bool = False
+    ) -> dict[JobFile, Rendered]:
+        """Some jobs, rendered and checked; with `new_runs` those, too, that `render` refuses."""
         items = [batch.Item(file, self.known(file), judge=True) for file in files]
-        outcomes = batch.run(self, items, batch.BatchOptions(helm=helm, new_runs=True))
+        outcomes = batch.run(self, items, batch.BatchOptions(helm=helm, new_runs=new_runs))
         return {rendered.file: rendered for rendered, _ in outcomes}
 
     def committed(self, file: JobFile) -> Recorded | Unrecorded | None:

@@ -8,7 +8,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.model import Finding, Severity
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
-from trainwright.plan.model import Action, Cause, JobChange, Plan
+from trainwright.plan.model import Cause, JobChange, Plan
 from trainwright.reports.terminal import table
 
 _COLORS = {
@@ -32,10 +32,9 @@ def _lines(review: Plan, style: Style) -> Iterator[str]:
     yield words.verdict(review)
     if review.behind:
         yield f"{style.against} has {review.behind} commits more, which are not looked at"
-    for change in review.changes:
-        if change.action is not Action.HELD:  # those are one line for each file that changed
-            yield ""
-            yield from _change(change, style)
+    for change in review.listed:
+        yield ""
+        yield from _change(change, style)
     yield from _objects(review)
     findings = [finding for finding in review.findings if _is_shown(finding)]
     if findings:

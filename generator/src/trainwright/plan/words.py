@@ -19,6 +19,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.pointer import Pointer
+from trainwright.runs.record import RECORD_FILE
 from trainwright.specs.demand import NOTHING, Demand, Range
 
 _COUNTED = {
@@ -145,7 +146,8 @@ def bar(fit: CapacityCheck) -> Data:
 def cause(found: Cause) -> str:
     """ "image.tag: 1.0 → 1.1", with credentials hidden."""
     if not found.pointer:
-        return "the spec itself"
+        recorded = found.place.file.endswith(f"/{RECORD_FILE}")
+        return "the record of its run" if recorded else "the spec itself"
     before, after = (value(found.pointer, side) for side in (found.before, found.after))
     return f"{found.pointer.dotted}: {before} → {after}"
 

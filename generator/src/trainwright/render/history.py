@@ -25,11 +25,13 @@ from trainwright.workspace import Workspace
 class History:
     """The commits behind a working tree; none where there is no repository.
 
-    `beside` says whether these hold what is rendered, too, and no other branch does.
+    `beside` says whether these hold what is rendered, too, and no other branch does; `tip` is the
+    last of them.
     """
 
-    def __init__(self, root: Path, *, beside: bool = True):
+    def __init__(self, root: Path, *, beside: bool = True, tip: str = "HEAD"):
         self._root = root
+        self._tip = tip
         self.beside = beside
         self._workspaces: dict[str, Workspace] = {}
 
@@ -37,7 +39,7 @@ class History:
     def _found(self) -> tuple[Repository, str] | None:
         try:
             repository, inside = git.find(self._root)
-            repository.commit("HEAD")
+            repository.commit(self._tip)
         except GitError:  # no repository, or none with a commit: nothing was ever rendered
             return None
         return repository, inside
@@ -46,7 +48,7 @@ class History:
         """Whether an earlier rendering of an environment may lie beyond a shallow clone's end."""
         if not self.beside or self._found is None or not self._found[0].shallow:
             return False
-        return self._at("HEAD").tree.kind(folder_of(environment)) != "folder"
+        return self._at(self._tip).tree.kind(folder_of(environment)) != "folder"
 
     def runs(
         self, files: Collection[JobFile], workspace: Workspace
@@ -93,7 +95,7 @@ class History:
         """
         if not self.beside or self._found is None:
             return False
-        head = self._at("HEAD")
+        head = self._at(self._tip)
         if head.tree.kind(folder_of(file.environment)) != "folder":
             return False  # what is rendered may be kept out of git, and applied all the same
         found = head.folder(file.environment).record(file.name)
@@ -109,7 +111,7 @@ class History:
 
     def _committed(self, file: JobFile, run: Recorded) -> Recorded:
         """A run whose files at hand were edited, with the last commit's if those are whole."""
-        found = self._at("HEAD").rendered(file) if self._found else None
+        found = self._at(self._tip).rendered(file) if self._found else None
         if found is None or not found.files.intact or found.record.files != run.record.files:
             return run
         return Recorded(run.record, replace(found.files, here=False))
@@ -118,7 +120,7 @@ class History:
         """The last run of each job that a commit has a record of and that the job outlived."""
         if not files or self._found is None:
             return {}
-        head = self._at("HEAD")
+        head = self._at(self._tip)
         found = {file: run for file in files if (run := head.rendered(file))}
         missing = [file for file in files if file not in found]
         went: set[JobFile] = set()  # with their records; those that are there came again
@@ -160,13 +162,13 @@ class History:
         if self._found is None:
             return ()
         if self._joined:
-            return ("HEAD", *self._joined)
-        if self._at("HEAD").reader.source(file.path) != source:
+            return (self._tip, *self._joined)
+        if self._at(self._tip).reader.source(file.path) != source:
             return ()  # edited since
         repository, inside = self._found
         names = (file.path, f"{folder_of(file.environment)}/{file.name}/{RECORD_FILE}")
         paths = (f"{inside}/{name}" if inside else name for name in names)
-        asked = ("--max-count=1", "--parents", "HEAD", "--", *paths)
+        asked = ("--max-count=1", "--parents", self._tip, "--", *paths)
         commit, *parents = repository.line("rev-list", *asked).split() or [""]
         kept = len(parents) > 1 and self._at(commit).reader.source(file.path) == source
         return tuple(parents) if kept else ()
@@ -189,7 +191,7 @@ class History:
         repository, inside = self._found
         path = f"{folder_of(file.environment)}/{INDEX_FILE}"
         full = f"{inside}/{path}" if inside else path
-        commit = repository.line("log", "--max-count=1", "--format=%H", "HEAD", "--", full)
+        commit = repository.line("log", "--max-count=1", "--format=%H", self._tip, "--", full)
         return self._at(commit).rendered(file) if commit else None
 
     def _at(self, revision: str) -> Workspace:
@@ -214,7 +216,7 @@ class History:
                 wanted[f"{inside}/{path}" if inside else path].append(file)
         asked = ("--format=%x00%H", "--name-only", "--diff-filter=D", "--no-renames", "-m")
         folders = sorted({path.rpartition(f"/{RENDERED}/")[0] + f"/{RENDERED}" for path in wanted})
-        log = repository.git("log", *asked, "HEAD", "--", *folders).decode(errors="replace")
+        log = repository.git("log", *asked, self._tip, "--", *folders).decode(errors="replace")
         for entry in log.split("\0")[1:]:
             commit, *paths = entry.split("\n")
             for path in paths:

@@ -62,7 +62,7 @@ class EnvironmentCheck:
     def _unknown(self, workspace: Workspace) -> Iterator[JobFindings]:
         folder = workspace.folder(self.name)
         for file in self.unknown:
-            finding = _unknown(file, there=folder.is_unreadable(file.name))
+            finding = unknown_run(file, there=folder.is_unreadable(file.name))
             yield JobFindings(file.name, (finding,), ())
 
 
@@ -71,7 +71,7 @@ def may_have_run(folder: RenderedFolder, file: JobFile) -> bool:
     return file.name not in folder.unrecorded and folder.is_unreadable(file.name)
 
 
-def _unknown(file: JobFile, *, there: bool) -> Finding:
+def unknown_run(file: JobFile, *, there: bool) -> Finding:
     """A job whose record is missing, or `there` and not to be understood."""
     path = records.path(file.environment, file.name)
     if not there:

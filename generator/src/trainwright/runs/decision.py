@@ -15,7 +15,7 @@ from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
 from trainwright.specs import files, pools
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.merge import Layered, stack
+from trainwright.specs.merge import Layered, lookup, stack
 from trainwright.specs.yamlio import Document
 
 
@@ -193,7 +193,12 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     differing = tuple(meaning.held(record, spec.data))
     same = bool(differing) and _same(sources, record)(record.spec, spec.data)
     for path, before, after in differing:
-        if not same or path[0] in IN_PLACE:
+        if same and path[0] not in IN_PLACE:
+            continue
+        if path[-1] == meaning.ORDER:
+            at = Pointer.of(*path[:-1])
+            yield Held(at, before, after, _ordered(sources, record, at))
+        else:
             at = Pointer.of(*path)
             yield Held(at, before, after, files.decided_by(spec, at) or spec.authored(at))
     then, now = _facts(sources, record)
@@ -203,6 +208,17 @@ def _held(sources: Sources, record: Record) -> Iterator[Held]:
     for path, before, after in meaning.differences(then, now):
         at = Pointer.of(*path)
         yield Held(at, before, after, _stated(sources, at))
+
+
+def _ordered(sources: Sources, record: Record, at: Pointer) -> Location:
+    """The line under which the order of a mapping's keys changed: keys stand as the lowest layer
+    that has them writes them.
+    """
+    *below, own = sources.spec.layers
+    was, now = (list(lookup(data, at) or ()) for data in (record.job, own.data))
+    layers = below if was == now else (*below, own)
+    written = (layer for layer in reversed(layers) if lookup(layer.data, at))
+    return next(written, own).key_place(at)
 
 
 def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mapping[str, Data]]:

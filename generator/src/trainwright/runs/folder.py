@@ -108,7 +108,10 @@ class RenderedFolder:
 
     def is_unreadable(self, job: str) -> bool:
         """Whether there is a record of a job's run that cannot be understood."""
-        return f"{job}/{RECORD_FILE}" in self.hashes and self._parsed(job) is None
+        return (
+            self._parsed(job) is None
+            and self.tree.kind(f"{self.path}/{job}/{RECORD_FILE}") == "file"
+        )
 
     def recorded(self, job: str) -> Recorded | None:
         """The run of a job, with the files that were rendered for it."""

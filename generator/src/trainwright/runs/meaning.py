@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeAlias
 
 from trainwright.model import ORDERED, Data
@@ -16,7 +16,7 @@ Spec: TypeAlias = Mapping[str, Data]
 Same: TypeAlias = Callable[[Spec, Spec], bool]  # whether two effective specs train the same
 
 _ABSENT = object()
-_ORDER = "(order)"  # the last step of a path: the order of the keys of a mapping
+ORDER = "(order)"  # the last step of a path: the order of the keys of a mapping
 
 
 def recorded(data: Spec) -> dict[str, Data]:
@@ -61,8 +61,17 @@ def held(record: Record, spec: Spec) -> Iterator[tuple[Path, Data, Data]]:
     None stands for a value that is not there.
     """
     for path, before, after in differences(recorded(record.spec), recorded(spec)):
-        if path[0] not in ("extends", "state"):
-            yield path, before, after
+        if path[0] in ("extends", "state"):
+            continue
+        if path[-1] == ORDER and not is_reordered(before or (), after or ()):
+            continue  # one is added, or gone, which is a difference of its own
+        yield path, before, after
+
+
+def is_reordered(before: Iterable[str], after: Iterable[str]) -> bool:
+    """Whether keys that are in both mappings stand in another order."""
+    old, new = dict.fromkeys(before), dict.fromkeys(after)
+    return [key for key in old if key in new] != [key for key in new if key in old]
 
 
 def differences(old: Spec, new: Spec) -> Iterator[tuple[Path, Data, Data]]:
@@ -102,7 +111,7 @@ def attributed(record: Record, own: Spec, spec: Spec) -> tuple[dict[str, Data], 
     job = recorded(own)
     inherited: Data = record.inherited
     for path in _changed(record.job, job):
-        if path[-1] == _ORDER:
+        if path[-1] == ORDER:
             continue
         in_place = path[0] in IN_PLACE
         if in_place and _at(job, path) is not _ABSENT:
@@ -129,7 +138,7 @@ def _leaves(data: Data, path: Path) -> Iterator[tuple[Path, Data]]:
         for key, value in data.items():
             yield from _leaves(value, (*path, key))
         if _has_order(path, data):
-            yield (*path, _ORDER), list(data)
+            yield (*path, ORDER), list(data)
     else:
         yield path, data
 
@@ -141,7 +150,7 @@ def _has_order(path: Path, data: Data) -> bool:
 
 def _at(data: Data, path: Path) -> Data:
     for index, key in enumerate(path):
-        if key == _ORDER and _has_order(path[:index], data):
+        if key == ORDER and _has_order(path[:index], data):
             return list(data)
         if not isinstance(data, Mapping) or key not in data:
             return _ABSENT
@@ -157,11 +166,11 @@ def _with(data: Data, path: Path, value: Data) -> Data:
     """The data with a value at a path, or without it where the value is absent, and without what is
     empty then: a container without an image is none.
     """
-    if value is _ABSENT and path[-1] == _ORDER:
+    if value is _ABSENT and path[-1] == ORDER:
         return data
     key, rest = path[0], path[1:]
     below = dict(data) if isinstance(data, Mapping) else {}
-    if key == _ORDER:
+    if key == ORDER:
         return {name: below[name] for name in value if name in below} | below
     if rest:
         below[key] = _with(below.get(key, {}), rest, value)
