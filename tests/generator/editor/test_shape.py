@@ -61,8 +61,12 @@ async def test_a_lens_says_what_becomes_of_a_job(written: Repository) -> None:
         assert unchanged == "4: plan: unchanged"
         editor.type(PATH, (written.root / "environments" / PATH).read_text() + "flags: {lr: 1}\n")
         assert " instead of train-" in (await lenses(editor))[1]
-        assert "7: inherited by 2 jobs" in await lenses(editor, "dev/environment.yaml")
-        assert "6: named on 1 line" in await lenses(editor, "dev/environment.yaml")
+        assert "7: inherited by 2 jobs: a change starts 2 runs" in await lenses(
+            editor, "dev/environment.yaml"
+        )
+        assert "6: named on 1 line: a change starts 1 run" in await lenses(
+            editor, "dev/environment.yaml"
+        )
 
 
 async def test_symbols_and_folding_follow_the_keys(written: Repository) -> None:

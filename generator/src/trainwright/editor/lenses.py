@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from trainwright.editor.navigation import uses
+from trainwright.editor.navigation import naming, uses
 from trainwright.editor.place import Place, environment_of, kind_of
+from trainwright.editor.reach import counted, reach
 from trainwright.editor.session import Session, job_of
+from trainwright.editor.text import Position
 from trainwright.errors import TrainwrightError
 from trainwright.frozen import dataclass
 from trainwright.pointer import Pointer
@@ -15,6 +17,7 @@ from trainwright.specs.demand import Demand, Range
 from trainwright.specs.load import JobFile
 
 _SHARED = ("pools", "queues")
+_START = Position(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,23 +38,29 @@ def lenses(session: Session, path: str) -> Iterator[Lens]:
         if session.workspace.has(file):
             yield from (Lens(line, title) for title in _job(session, file))
         if reached := [one for one in session.check.reached(path) if one != file]:
-            yield Lens(line, f"extended by {_count(len(reached), 'job')}")
+            yield Lens(line, _reaching(session, "extended", reached))
     elif kind in ("defaults", "environment"):
         entry = text.by_pointer.get(Pointer("/defaults"))
         if entry is not None:
             reached = list(session.check.reached(path))
-            yield Lens(entry.span.start.line, f"inherited by {_count(len(reached), 'job')}")
+            yield Lens(entry.span.start.line, _reaching(session, "inherited", reached))
     if kind == "environment":
         for entry in text.entries:
             key, *rest = entry.pointer.parts
             if key in _SHARED and len(rest) == 1:
-                place = Place(session, path, entry.span.start)
-                found = list(uses(place, environment_of(session, path), key, rest[0]))
-                yield Lens(entry.span.start.line, f"named on {_count(len(found), 'line')}")
+                yield Lens(entry.span.start.line, _named(session, path, key, rest[0]))
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _named(session: Session, path: str, key: str, name: str) -> str:
+    """Where a pool or queue is named, and what a change of it does."""
+    environment, place = environment_of(session, path), Place(session, path, _START)
+    lines = len(list(uses(place, environment, key, name)))
+    jobs = list(naming(session, environment, key, name))
+    return reach(session, jobs).after(f"named on {counted(lines, 'line')}")
+
+
+def _reaching(session: Session, how: str, jobs: Collection[JobFile]) -> str:
+    return reach(session, jobs).after(f"{how} by {counted(len(jobs), 'job')}")
 
 
 def _job(session: Session, file: JobFile) -> Iterator[str]:
@@ -60,7 +69,7 @@ def _job(session: Session, file: JobFile) -> Iterator[str]:
     except TrainwrightError:
         return
     if run.object:
-        behind = f", behind {_count(len(run.held), 'change')}" if run.held else ""
+        behind = f", behind {counted(len(run.held), 'change')}" if run.held else ""
         yield f"{run.object}: {run.status}{behind}"
     else:
         yield run.status

@@ -14,7 +14,7 @@ from trainwright.editor.place import (
     layered,
     target,
 )
-from trainwright.editor.session import job_of
+from trainwright.editor.session import Session, job_of
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs.load import JobFile, environment_path
@@ -110,6 +110,14 @@ def uses(place: Place, environment: str, key: str, name: str) -> Iterator[Target
             layer = spec.setter(pointer)
             if layer.label != BUILT_IN and layer.wrote(pointer):
                 yield target(session, layer.document.file, layer.root + pointer)
+
+
+def naming(session: Session, environment: str, key: str, name: str) -> Iterator[JobFile]:
+    """The jobs whose specs, in whatever layer, name something that an environment declares."""
+    for file in session.workspace.survey.jobs.get(environment, ()):
+        spec = layered(session, file)
+        if spec and any(_naming(spec.data, key, name)):
+            yield file
 
 
 def _naming(data: Mapping[str, Data], key: str, name: str) -> Iterator[Pointer]:

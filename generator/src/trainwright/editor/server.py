@@ -191,7 +191,7 @@ class Server:
 
     async def _check(self) -> None:
         await asyncio.sleep(0)  # whatever the editor has sent by now is one edit
-        due = 0.0
+        due, reaches = 0.0, False
         while True:
             if self._edited:
                 self._edited = False
@@ -206,10 +206,20 @@ class Server:
                 spent = time.monotonic() - started
                 due = time.monotonic() + max(_SETTLE, _SHARE * spent)
             if not pending:
+                if reaches:
+                    self._refresh()
                 return
+            reaches = True
             pending[0].check_next()
             for _ in range(_YIELDS):
                 await asyncio.sleep(0)
+
+    def _refresh(self) -> None:
+        """Have the editor ask again for the lenses of open files, which tell of other files."""
+        capabilities = self.protocol.client_capabilities.workspace
+        lens = capabilities and capabilities.code_lens
+        if lens and lens.refresh_support:
+            self.protocol.workspace_code_lens_refresh(None)
 
     def _publish(self, session: Session) -> None:
         changed = session.settle(self._today())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -89,16 +89,31 @@ class Session:
                 self._check(file)
 
     def check_next(self) -> None:
-        """Check one of the other jobs: those of environments in which a file is open first."""
+        """Check one of the other jobs: those first of which most is on the screen."""
         if not self._order:
-            opened = {path.split("/")[1] for path in self._unsaved}
-            stale = sorted(self.check.stale, key=lambda file: file.environment in opened)
-            self._order = stale
+            self._order = sorted(self.check.stale, key=self._prominence())
         while self._order:
             file = self._order.pop()
             if file in self.check.stale:
                 self._check(file)
                 return
+
+    def _prominence(self) -> Callable[[JobFile], tuple[bool, bool, bool]]:
+        """How much of a job an editor shows: what decides an open base, then the environments of
+        open files, then jobs about which there are findings.
+        """
+        opened = {path.split("/")[1] for path in self._unsaved}
+        bases = {path for path in self._unsaved if is_job(path)}
+        extending = {file for path in bases for file in self.check.reached(path)}
+
+        def shown(file: JobFile) -> tuple[bool, bool, bool]:
+            return (
+                file in extending,
+                file.environment in opened,
+                bool(self.check.findings(file.path)),
+            )
+
+        return shown
 
     def _check(self, file: JobFile) -> None:
         try:
@@ -138,6 +153,11 @@ class Session:
         """Every job that there is."""
         for files in self.workspace.survey.jobs.values():
             yield from files
+
+
+def is_job(path: str) -> bool:
+    """Whether a file would be the spec of a job, or of what jobs extend."""
+    return path.startswith(f"{ENVIRONMENTS}/") and "/jobs/" in path
 
 
 def job_of(path: str) -> JobFile:

@@ -1,0 +1,61 @@
+"""What a change of something that jobs share does to their runs: known without rendering a job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+
+from trainwright.editor.session import Session
+from trainwright.frozen import dataclass
+from trainwright.runs.decision import Step
+from trainwright.runs.record import ENDED
+from trainwright.specs.load import JobFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reach:
+    """The jobs that a shared value reaches: runs that a change leaves as they are, and those that
+    it starts. A run that is over is neither.
+    """
+
+    jobs: int
+    held: int
+    started: int
+
+    @property
+    def consequence(self) -> str:
+        """What a change of the value does, for people; empty where it does nothing to a run."""
+        parts = []
+        if self.held:
+            parts.append(f"is held back for {counted(self.held, 'run')}")
+        if self.started:
+            parts.append(f"starts {counted(self.started, 'run')}")
+        return f"a change {' and '.join(parts)}" if parts else ""
+
+    def after(self, reached: str) -> str:
+        """A sentence that says how far the value reaches, and then what a change of it does."""
+        return f"{reached}: {self.consequence}" if self.consequence else reached
+
+
+def reach(session: Session, files: Collection[JobFile]) -> Reach:
+    """What a change of something that some jobs share does to them."""
+    steps = Counter(_step(session, file) for file in files)
+    return Reach(jobs=len(files), held=steps[Step.KEEP], started=steps[Step.BEGIN])
+
+
+def _step(session: Session, file: JobFile) -> Step | None:
+    """What a change around a job does with its run; None of a job that has none and is broken."""
+    checked = session.check.checked(file)
+    environment = session.workspace.sound(file.environment)
+    if checked is None or checked.record is None or environment is None:
+        return None
+    if checked.record.state in ENDED:
+        return Step.END
+    present = session.workspace.folder(file.environment).record(file.name)
+    goes_on = present is not None and present.object == checked.record.object
+    return Step.KEEP if goes_on and environment.shared_changes == "hold" else Step.BEGIN
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things, in words."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
