@@ -79,6 +79,7 @@ def _row(option: click.Option, context: click.Context) -> str:
     remarks = [_escaped(option.help or "").replace("|", "\\|")]
     remarks += ["Required."] if option.required else []
     remarks += ["May be given several times."] if _is_repeated(option) else []
+    remarks += [f"Also from `{option.envvar}`."] if option.envvar else []
     return f"| {shown} | {_default(option)} | {' '.join(filter(None, remarks))} |"
 
 
