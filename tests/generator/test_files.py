@@ -288,7 +288,6 @@ NOT_THERE = {
     "configs/mising.yaml": "configs/mising.yaml does not exist",
     "configs/linked.yaml": "configs/linked.yaml is a symbolic link",
     "outside/passwd": "outside is a symbolic link",
-    "configs": "configs is a folder",
     ".git/config": ".git/config is git's own",
 }
 
@@ -395,7 +394,7 @@ def test_one_of_content_and_from(repository: Repository) -> None:
     _put(repository, "ds.yaml", TEXT)
     repository.job("dev/mnist", "files: {/a: {content: a, from: ds.yaml}, /b: {mode: '0644'}}\n")
     output = _refused(repository)
-    assert output.count("Write one of content and from.") == 2
+    assert output.count("Write one of content, binaryData and from.") == 2
 
 
 def test_a_reference_in_a_file_is_a_fact_of_the_run(repository: Repository) -> None:
@@ -415,3 +414,174 @@ def test_one_missing_file_of_a_shared_layer_is_one_finding(repository: Repositor
     output = _refused(repository)
     assert output.count("a.yaml does not exist") == 1
     assert "--> environments/prod/environment.yaml:6:" in output
+
+
+# --- folders -------------------------------------------------------------------------------------
+
+
+def _folder(repository: Repository) -> None:
+    _put(repository, "configs/hydra/train.yaml", TEXT)
+    _put(repository, "configs/hydra/optimizer/sgd.yaml", "lr: 0.1\n")
+    _put(repository, "configs/hydra/optimizer/train.yaml", "")
+    _put(repository, "configs/hydra/.hidden", "a\n")
+    _put(repository, "configs/hydra/vocabulary.bin", BYTES)
+    _put(repository, "configs/hydra/__pycache__/a.pyc", b"\0")
+    _put(repository, "configs/hydra/.DS_Store", b"\0")
+
+
+ALL = {
+    "/etc/hydra/train.yaml": TEXT.encode(),
+    "/etc/hydra/optimizer/sgd.yaml": b"lr: 0.1\n",
+    "/etc/hydra/optimizer/train.yaml": b"",
+    "/etc/hydra/.hidden": b"a\n",
+    "/etc/hydra/vocabulary.bin": BYTES,
+}
+
+
+def _mounted(repository: Repository) -> dict[str, bytes]:
+    """The bytes at each path of the container."""
+    rendered = _rendered(repository)
+    (template, _) = rendered["pytorchjob.yaml"]["spec"]["pytorchReplicaSpecs"].values()
+    pod = template["template"]["spec"]
+    config = rendered["configmap.yaml"]
+    bodies = {key: text.encode() for key, text in config.get("data", {}).items()}
+    bodies |= {key: base64.b64decode(raw) for key, raw in config.get("binaryData", {}).items()}
+    mounts = pod["containers"][0]["volumeMounts"]
+    return {m["mountPath"]: bodies[m["subPath"]] for m in mounts if m["name"].endswith("-files")}
+
+
+def test_a_folder_is_every_file_of_it(repository: Repository) -> None:
+    _folder(repository)
+    repository.job("dev/mnist", "files: {/etc/hydra: {from: configs/hydra}}\n")
+    assert _mounted(repository) == ALL
+
+
+def test_a_mode_is_that_of_every_file(repository: Repository) -> None:
+    _put(repository, "bin/a", "#!/bin/sh\n")
+    _put(repository, "bin/b", "#!/bin/sh\n")
+    repository.job("dev/mnist", 'files: {/opt/bin: {from: bin, mode: "0755"}}\n')
+    (template, _) = _rendered(repository)["pytorchjob.yaml"]["spec"]["pytorchReplicaSpecs"].values()
+    (volume,) = [v for v in template["template"]["spec"]["volumes"] if "configMap" in v]
+    assert {item["mode"] for item in volume["configMap"]["items"]} == {0o755}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda root: (root / "configs/hydra/new.yaml").write_text("a: 1\n"),
+        lambda root: (root / "configs/hydra/.hidden").unlink(),
+        lambda root: (root / "configs/hydra/optimizer/sgd.yaml").write_text("lr: 0.2\n"),
+        lambda root: (root / "configs/hydra/.hidden").rename(root / "configs/hydra/renamed"),
+    ],
+    ids=["added", "removed", "edited", "renamed"],
+)
+@pytest.mark.parametrize("cache", [(), ("--no-cache",)], ids=["cached", "cold"])
+def test_a_folder_is_part_of_the_run(edit: Any, cache: Any, repository: Repository) -> None:
+    _folder(repository)
+    repository.job("dev/mnist", "files: {/etc/hydra: {from: configs/hydra}}\n")
+    _rendered(repository, "dev/mnist", *cache)
+    first = _name(repository)
+    _rendered(repository, "dev/mnist", *cache)
+    assert _name(repository) == first
+    edit(repository.root)
+    assert repository.run("render", "--check", *cache).exit_code == 1
+    _rendered(repository, "dev/mnist", *cache)
+    assert _name(repository) != first
+
+
+def test_a_folder_of_a_shared_layer_is_held(repository: Repository) -> None:
+    _folder(repository)
+    repository.environment("dev", "defaults: {files: {/etc/hydra: {from: configs/hydra}}}\n")
+    repository.job("dev/mnist")
+    assert _mounted(repository) == ALL
+    first = _name(repository)
+    _put(repository, "configs/hydra/new.yaml", "a: 1\n")
+    _put(repository, "configs/hydra/train.yaml", "other: 1\n")
+    _rendered(repository)
+    assert _name(repository) == first
+    assert repository.run("rerun", "dev/mnist").exit_code == 0
+    assert _mounted(repository)["/etc/hydra/new.yaml"] == b"a: 1\n"
+
+
+def test_text_and_folder_of_the_same_bytes_are_one_run(repository: Repository) -> None:
+    _put(repository, "configs/ds.yaml", TEXT)
+    repository.job("dev/mnist", "files: {/etc/ds: {from: configs}}\n")
+    _rendered(repository)
+    first = _name(repository)
+    repository.job("dev/mnist", f"files: {{/etc/ds/ds.yaml: {{content: {json.dumps(TEXT)}}}}}\n")
+    _rendered(repository)
+    assert _name(repository) == first
+
+
+@pytest.mark.parametrize(
+    ("own", "there"),
+    [
+        ("/etc/hydra: null", {}),
+        ("/etc/hydra: {from: other}", {"/etc/hydra/train.yaml": b"b\n"}),
+        ("/etc/hydra: {from: null, content: a}", {"/etc/hydra": b"a"}),
+        ("/etc/hydra/train.yaml: null", {k: v for k, v in ALL.items() if k[11:] != "train.yaml"}),
+    ],
+)
+def test_layers_above_change_and_remove_a_folder(
+    own: str, there: dict[str, bytes], repository: Repository
+) -> None:
+    _folder(repository)
+    _put(repository, "other/train.yaml", "b\n")
+    repository.environment("dev", "defaults: {files: {/etc/hydra: {from: configs/hydra}}}\n")
+    repository.job("dev/mnist", f"files: {{{own}, /x: {{content: x}}}}\n")
+    assert _mounted(repository) == {**there, "/x": b"x"}
+
+
+def test_what_of_a_folder_cannot_be_used_is_said_at_its_line(repository: Repository) -> None:
+    (repository.root / "empty").mkdir()
+    _put(repository, "odd/a:b", "x")
+    _put(repository, "linked/a", "x")
+    (repository.root / "linked/b").symlink_to("/etc/passwd")
+    _put(repository, "big/a", "x" * (1024 * 1024 + 1))
+    for folder, said in (
+        ("empty", "empty is a folder without files"),
+        ("odd", "odd has 'a:b', which cannot be mounted"),
+        ("linked", "linked/b is a symbolic link"),
+        ("big", "a ConfigMap holds 1048576"),
+    ):
+        job = repository.job("dev/mnist", f"files:\n  /etc/a:\n    from: {folder}\n")
+        line = len(job.read_text().splitlines())
+        output = _refused(repository)
+        assert said in output
+        assert any(f"mnist.yaml:{at}:" in output for at in (line, line - 1)), output
+    digest = "0" * 64
+    repository.job("dev/mnist", f"files: {{/etc/a: {{from: big, digest: sha256:{digest}}}}}\n")
+    assert "big is a folder, and a digest is that of one file" in _refused(repository)
+
+
+def test_a_new_file_of_a_folder_is_an_edit_in_the_plan(repository: Repository) -> None:
+    _folder(repository)
+    repository.job("dev/mnist", "files: {/etc/hydra: {from: configs/hydra}}\n")
+    git.init(repository.root)
+    _rendered(repository)
+    git.commit(repository.root)
+    _put(repository, "configs/hydra/new.yaml", "other: 1\n")
+    shown = repository.run("plan", "--against", "HEAD", "-o", "json")
+    (change,) = json.loads(shown.stdout)["plan"]["changes"]
+    assert (change["job"], change["action"]) == ("dev/mnist", "new run")
+    assert change["causes"][0]["place"]["file"] == "configs/hydra/new.yaml"
+
+
+# --- binary data ---------------------------------------------------------------------------------
+
+
+def test_bytes_in_base64_are_a_file(repository: Repository) -> None:
+    encoded = base64.b64encode(BYTES).decode()
+    repository.job("dev/mnist", f"files: {{/etc/a.bin: {{binaryData: {encoded}}}}}\n")
+    assert _mounted(repository) == {"/etc/a.bin": BYTES}
+    first = _name(repository)
+    _put(repository, "a.bin", BYTES)
+    repository.job("dev/mnist", "files: {/etc/a.bin: {from: a.bin}}\n")
+    _rendered(repository)
+    assert _name(repository) == first
+
+
+@pytest.mark.parametrize("text", ["AA", "AA==A", "a b=", "é==="])
+def test_what_is_not_base64_is_refused(text: str, repository: Repository) -> None:
+    repository.job("dev/mnist", f"files: {{/etc/a.bin: {{binaryData: {text!r}}}}}\n")
+    assert "TW010" in _refused(repository)

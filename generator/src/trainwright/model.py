@@ -655,11 +655,18 @@ def file_digest(raw: bytes) -> str:
     return f"sha256:{hashlib.sha256(raw).hexdigest()}"
 
 
+def _written_bytes(file: Mapping[str, Data]) -> bytes | None:
+    """What a spec itself says that is in a file; None of a file of the repository."""
+    if "binaryData" in file:
+        return base64.b64decode(file["binaryData"])
+    return file["content"].encode() if "content" in file else None
+
+
 def _files(written: Mapping[str, Data]) -> tuple[File, ...]:
     """The files of a spec; those of the repository without their bytes, which `resolve` adds."""
     return tuple(
-        File.of(path, file["content"].encode(), file.get("mode", ""))
-        if "content" in file
+        File.of(path, raw, file.get("mode", ""))
+        if (raw := _written_bytes(file)) is not None
         else File(name=path, digest=file.get("digest", ""), mode=file.get("mode", ""))
         for path, file in sorted(written.items())
     )

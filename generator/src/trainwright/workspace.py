@@ -11,7 +11,7 @@ from functools import cached_property
 from trainwright.errors import SelectionError
 from trainwright.frozen import dataclass
 from trainwright.kinds import attempts
-from trainwright.model import Data, Environment, Finding, Job, file_digest
+from trainwright.model import Data, Environment, Finding, Job
 from trainwright.runs import adjust, identity, meaning
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
@@ -34,7 +34,7 @@ from trainwright.specs.load import (
     extended_folders,
     unusable,
 )
-from trainwright.specs.merge import Layer, Layered, lookup, stack
+from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.own_objects import OwnObjects
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
@@ -415,18 +415,19 @@ class Workspace:
 
     def _says_the_same(self, file: JobFile, record: Record) -> bool:
         """Whether a job's own file, and the ledger, are as when its run was recorded."""
-        if self.reader.source(file.path) != record.source or not self._has_files(record):
+        if self.reader.source(file.path) != record.source or not self._has_files(file, record):
             return False
         finished = bool(finished_as(record, file.name, self.ledger(file.environment)))
         return finished == (record.state == "finished")
 
-    def _has_files(self, record: Record) -> bool:
+    def _has_files(self, file: JobFile, record: Record) -> bool:
         """Whether the files that a job's own file names are those that its run began with."""
-        for at, path in files.named(record.job):
-            raw = self.reader.repository_file(path)
-            if isinstance(raw, Finding) or file_digest(raw) != lookup(record.job, at / "digest"):
-                return False
-        return True
+        then = files.digests(record.job)
+        document = self.reader.document(file.path) if then else None
+        if not isinstance(document, Document):
+            return not then
+        taken = self.reader.with_files(stack((Layer("job", document),)))
+        return not taken.findings and files.digests(taken.spec.data) == then
 
     def _is_current(self, file: JobFile, record: Record) -> bool:
         """Whether nothing that a run began with has changed since, in its own file or around it."""

@@ -99,7 +99,11 @@ def _changed(body: Any, more: str) -> Any:
         (MONITOR, "{spec: {selector: {matchExpressions: [{key: app, operator: Exists}]}}}"),
         (MONITOR, "{spec: {podMetricsEndpoints: [{port: other}]}}"),
         (CONFIG, "{metadata: {namespace: elsewhere}}"),
-        (CONFIG, "{binaryData: {a: AAAA}}"),
+        (CONFIG, "{binaryData: {a: 'no base64'}}"),
+        (
+            CONFIG,
+            "{binaryData: {a: dG9rZW4gPSAiaGZfQWJDZEVmR2hJaktsTW5PcFFyU3RVdld4WVowMTIzNDU2Nzg5Ig==}}",
+        ),
         (CONFIG, "{data: {train.py: 'token = \"hf_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789\"'}}"),
         (CONFIG, "{data: {train.py: ''}}"),
     ],
@@ -110,6 +114,17 @@ def test_what_no_field_says_stays_beside(body: Any, more: str, tmp_path: Path) -
     assert beside == [other["kind"]]
     alone, _ = imported(tmp_path, JOB)
     assert one.spec == alone.spec
+
+
+def test_binary_data_is_a_file_of_the_same_bytes(tmp_path: Path) -> None:
+    other = _changed(CONFIG, "{binaryData: {model.bin: AAEC/w==}}")
+    one, beside = imported(tmp_path, JOB, other)
+    assert beside == []
+    assert one.spec["files"] == {
+        "/code/train.py": {"content": "print(1)"},
+        "/code/model.bin": {"binaryData": "AAEC/w=="},
+    }
+    assert not [left for left in one.left if "Data" in left.field]
 
 
 @pytest.mark.parametrize(

@@ -144,7 +144,13 @@ def test_files_of_the_repository_are_there_for_both_versions(repository: Reposit
     head = "apiVersion: trainwright.io/v1alpha1\nkind: {}\n"
     files = "files: {{/etc/{0}: {{from: configs/{0}.yaml}}}}"
     named = {name: files.format(name) for name in ("job", "base", "pool", "environment", "all")}
-    (repository.root / "configs").mkdir()
+    (repository.root / "configs/folder/inside").mkdir(parents=True)
+    (repository.root / "configs/folder/inside/a.yaml").write_text("a: 1\n")
+    named["job"] = (
+        named["job"]
+        .replace("{{", "{")
+        .replace("files: {", "files: {/etc/folder: {from: configs/folder}, ")
+    )
     for name in named:
         (repository.root / f"configs/{name}.yaml").write_text(f"name: {name}\n")
     repository.write("defaults.yaml", head.format("Defaults") + f"defaults: {{{named['all']}}}\n")

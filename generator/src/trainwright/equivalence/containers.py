@@ -159,6 +159,11 @@ def files(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
         yield path, file_digest(found) if isinstance(found, bytes) else found
 
 
+def contents(pod: Pod, configs: Configs) -> Iterator[tuple[str, str | bytes]]:
+    """The same with the bytes of what is no text."""
+    return ((path, found) for path, found, _ in _mounted(pod, configs))
+
+
 def modes(pod: Pod, configs: Configs) -> Iterator[tuple[str, str]]:
     """The permissions of these files, in octal, where they are not those that files have anyhow."""
     for path, _, mode in _mounted(pod, configs):

@@ -6,6 +6,8 @@ the workload and for the rendered run alike, so that each of their values can be
 
 from __future__ import annotations
 
+import base64
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -59,18 +61,23 @@ def _makes_variables(body: Mapping[str, Data], pod: Pod) -> bool:
 
 # --- files ----------------------------------------------------------------------------------------
 
+_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?(?<=.)")
 _MOST_OF_FILES = 900_000  # bytes of a ConfigMap: the spec's files have to fit into one together
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
 
 
 def _is_files(config: Manifest, pod: Pod) -> bool:
     """Whether a ConfigMap is mounted by the container that trains alone, and nothing but files."""
-    data = mapping(config.body.get("data"))
+    data, binary = (mapping(config.body.get(key)) for key in ("data", "binaryData"))
     texts = [text for text in data.values() if isinstance(text, str) and text and "\0" not in text]
+    encoded = [
+        text for text in binary.values() if isinstance(text, str) and _BASE64.fullmatch(text)
+    ]
     mounted = any(config_of(mount) == config.name for mount in pod.mounts)
-    fits = sum(len(text.encode()) for text in texts) <= _MOST_OF_FILES
-    plain = len(texts) == len(data) > 0 and not config.body.get("binaryData")
-    secret = any(credentials.redact(text) != text for text in texts)
+    fits = sum(len(text.encode()) for text in (*texts, *encoded)) <= _MOST_OF_FILES
+    plain = len(texts) == len(data) and len(encoded) == len(binary) and bool(data or binary)
+    decoded = [base64.b64decode(text).decode("latin-1") for text in encoded]
+    secret = any(credentials.redact(text) != text for text in (*texts, *decoded))
     return mounted and fits and plain and not secret and config.name not in _named(pod)
 
 
@@ -93,6 +100,13 @@ def _named(pod: Pod) -> frozenset[str]:
     return frozenset(str(reference.get("name")) for reference in found if reference)
 
 
+def _written(held: str | bytes, literal: Callable[[str], str]) -> dict[str, Data]:
+    """A file as a spec says it."""
+    if isinstance(held, bytes):
+        return {"binaryData": base64.b64encode(held).decode()}
+    return {"content": literal(held)}
+
+
 def files(
     manifests: Sequence[Manifest], pod: Pod, literal: Callable[[str], str]
 ) -> dict[str, Data]:
@@ -103,9 +117,9 @@ def files(
         if config_of(mount) in configs:
             alone = replace(pod, mounts=(mount,))
             modes = dict(containers.modes(alone, configs))
-            for path, text in containers.files(alone, configs):
+            for path, held in containers.contents(alone, configs):
                 own = {"mode": modes[path]} if path in modes else {}
-                found[path] = {"content": literal(text), **own}
+                found[path] = {**_written(held, literal), **own}
     return found
 
 

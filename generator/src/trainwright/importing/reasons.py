@@ -263,7 +263,7 @@ class Reasons:
     def _is_of_config(self, account: Account) -> bool:
         """Whether a value is a key of a ConfigMap that is there for its other keys."""
         kind = Manifest(body=self.source.parts[account.part].body).group_kind
-        return kind == CONFIGMAP and account.pointer.startswith("/data/")
+        return kind == CONFIGMAP and account.pointer.startswith(("/data/", "/binaryData/"))
 
     def _places(self, account: Account) -> bool:
         """Whether a value belongs to a variable by which launchers find their ranks."""

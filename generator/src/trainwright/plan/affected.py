@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from trainwright.plan.sides import Side
-from trainwright.specs import ledger
+from trainwright.specs import files, ledger
 from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile, Reader, environment_files
 
 # What may be the name of a spec, <folder>/<job>, wherever it stands in a file.
@@ -27,6 +27,7 @@ def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFil
         for parts in (path.split("/") for path in changed)
         if len(parts) > 4 and parts[2] == RENDERED
     )
+    changed = files.with_folders(changed)
     text = _Text(after.reader, changed)
     touched = {
         file

@@ -21,7 +21,7 @@ from trainwright.render.policy import EnvironmentCheck, may_have_run
 from trainwright.rules.policy import distinct
 from trainwright.runs import record as records
 from trainwright.runs.record import Record
-from trainwright.specs import ledger, memory, redundant
+from trainwright.specs import files, ledger, memory, redundant
 from trainwright.specs.load import (
     DEFAULTS,
     ENVIRONMENTS,
@@ -75,7 +75,7 @@ class IncrementalCheck:
 
     def edit(self, tree: Tree, rendered: Tree, changed: Collection[str]) -> None:
         """Go on with trees in which some files have changed."""
-        before = self.workspace
+        before, changed = self.workspace, files.with_folders(changed)
         self.workspace = before.edited(tree, rendered, changed)
         if self.workspace.survey is not before.survey:
             self._surveyed(before.survey)

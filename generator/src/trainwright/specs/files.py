@@ -2,13 +2,14 @@
 
 Each layer that says `from` gets the digest of the file beside it. From there on the file is part of
 what the layer says: an edit of a file that the job's own spec names is an edit of the job, one that
-a shared layer names is held, and a record knows which bytes its run began with.
+a shared layer names is held, and a record knows which bytes its run began with. A folder stands for
+every file of it.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from trainwright.findings import diagnostics as dx
@@ -16,6 +17,7 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, File, Finding, Location, file_digest
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
+from trainwright.specs.tree import ENVIRONMENTS
 
 # What all keys of a ConfigMap may hold together.
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
@@ -23,8 +25,10 @@ LIMIT = 1024 * 1024
 _FILES = Pointer.of("files")
 _NOT_INSIDE = frozenset({"", ".", ".."})
 _SEPARATOR = re.compile(r"[/\\]")  # a backslash is one on Windows
+_NOT_MOUNTED = re.compile(r"[:\\\x00-\x1f]")  # in the name of a file
 
 Read = Callable[[str], bytes | Finding]
+List = Callable[[str], tuple[str, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +50,47 @@ def named(data: Mapping[str, Data]) -> Iterator[tuple[Pointer, str]]:
     """
     files = data.get("files")
     for path, file in files.items() if isinstance(files, Mapping) else ():
-        source = file.get("from") if isinstance(file, Mapping) else None
-        if isinstance(source, str) and not _NOT_INSIDE.intersection(_SEPARATOR.split(source)):
+        if source := _source(file):
             yield _FILES / path, source
 
 
-def with_files(spec: Layered, read: Read) -> WithFiles:
-    """A spec whose files of the repository have their digests; one that is written stays."""
+def _source(file: Data) -> str:
+    """What an entry names of the repository; empty where it names nothing there."""
+    source = file.get("from") if isinstance(file, Mapping) else None
+    inside = isinstance(source, str) and not _NOT_INSIDE & set(_SEPARATOR.split(source))
+    return str(source) if inside else ""
+
+
+def with_folders(paths: Iterable[str]) -> frozenset[str]:
+    """Files of the repository with the folders around them, which a spec may name instead."""
+    outside = (path for path in paths if not path.startswith(f"{ENVIRONMENTS}/"))
+    return frozenset(paths) | {above for path in outside for above in _above(path)}
+
+
+def _above(path: str) -> Iterator[str]:
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def digests(data: Mapping[str, Data]) -> dict[str, tuple[str, str]]:
+    """The files of the repository that a spec names, with their digests, by where it says so."""
+    return {at: (path, str(lookup(data, at / "digest"))) for at, path in named(data)}
+
+
+def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
+    """A spec whose files of the repository have their digests; one that is written stays.
+
+    `inside` lists the files of a folder, by their paths in it, and is None for anything else.
+    """
     if not any("files" in layer.data for layer in spec.layers):
         return WithFiles(spec)
     contents: dict[str, bytes] = {}
-    findings: list[Finding] = []
     layers = []
-    paths: dict[str, None] = {}
-    for layer in spec.layers:
+    folders = _Folders(inside)
+    spread = [folders.spread(layer) for layer in spec.layers]
+    findings = folders.findings
+    paths: dict[str, None] = dict.fromkeys(folders.named)
+    for layer in spread:
         added: dict[str, Data] = {}
         for at, source in named(layer.data):
             paths[source] = None
@@ -74,6 +105,85 @@ def with_files(spec: Layered, read: Read) -> WithFiles:
     found = replace(stack(tuple(layers)), contents=contents)
     unlike = () if findings else _unlike(found)
     return WithFiles(found, tuple(paths), (*findings, *unlike))
+
+
+class _Folders:
+    """Folders that layers name, from the lowest layer on, in place of which their files are."""
+
+    def __init__(self, inside: List):
+        self._inside = inside
+        self._below: dict[str, tuple[str, ...]] = {}  # the files that are there now, by the folder
+        self.named: list[str] = []
+        self.findings: list[Finding] = []
+
+    def spread(self, layer: Layer) -> Layer:
+        """The layer with each file of its folders by itself."""
+        written = layer.data.get("files")
+        if not isinstance(written, Mapping):
+            return layer
+        made: dict[str, Data] = {}
+        places: dict[str, str] = {}  # of the folder that a file is of
+        for path, file in written.items():
+            found = self._files(layer, path, file)
+            made |= {path: file} if found is None else found
+            for name in found or ():
+                places[name] = path
+        return _replaced(layer, made, places) if places else layer
+
+    def _files(self, layer: Layer, path: str, file: Data) -> dict[str, Data] | None:
+        """What stands for an entry of `files`; None where it is no folder's."""
+        source = _source(file)
+        listed = self._inside(source) if source else None
+        before = self._below.get(path, ())
+        if listed is None:
+            if not before:
+                return None
+            if isinstance(file, Mapping) and not {"content", "binaryData", "from"} & file.keys():
+                return {path: None, **dict.fromkeys(before, file)}  # the mode of them all
+            del self._below[path]
+            return {**dict.fromkeys(before), path: file}
+        self.named += (source, *(f"{source}/{a}" for name in listed for a in _above(name)))
+        self._check(layer, path, file, listed)
+        more = {key: value for key, value in file.items() if key == "mode"}
+        found = {f"{path}/{name}": {"from": f"{source}/{name}", **more} for name in listed}
+        self._below[path] = tuple(found)
+        return {path: None, **dict.fromkeys(before), **found}
+
+    def _check(
+        self, layer: Layer, path: str, file: Mapping[str, Data], names: Sequence[str]
+    ) -> None:
+        at, source = _FILES / path / "from", file["from"]
+        if not names:
+            self._refuse(layer, at, f"{source} is a folder without files", "Name another one.")
+        if "digest" in file:
+            message = f"{source} is a folder, and a digest is that of one file"
+            self._refuse(layer, _FILES / path / "digest", message, "Name the file by itself.")
+        for name in filter(_NOT_MOUNTED.search, names):
+            message = f"{source} has {name!r}, which cannot be mounted"
+            self._refuse(layer, at, message, "Rename the file.")
+
+    def _refuse(self, layer: Layer, at: Pointer, message: str, remedy: str) -> None:
+        finding = dx.FILE.at(layer.place(at), message, remedy=remedy)
+        self.findings.append(_at_line(layer, at, finding))
+
+
+def _replaced(layer: Layer, made: Mapping[str, Data], places: Mapping[str, str]) -> Layer:
+    """A layer with other files, each at the place of the folder that it is of."""
+    document, root = layer.document, layer.root + _FILES
+    known, keys = dict(document.places), dict(document.keys)
+    for path, folder in places.items():
+        if made[path] is not None:
+            known[Pointer(root) / path] = known[Pointer(root) / folder]
+            keys[Pointer(root) / path] = keys[Pointer(root) / folder]
+    data = _set(document.data, Pointer(root).parts, made)
+    return replace(layer, document=replace(document, data=data, places=known, keys=keys))
+
+
+def _set(data: Data, keys: Sequence[str], value: Data) -> Data:
+    """Data with another value at a path of mappings."""
+    if not keys:
+        return value
+    return {**data, keys[0]: _set(data[keys[0]], keys[1:], value)}
 
 
 def _at_line(layer: Layer, at: Pointer, finding: Finding) -> Finding:
@@ -108,9 +218,12 @@ def _unlike(spec: Layered) -> Iterator[Finding]:
 
 
 def decided_by(spec: Layered, pointer: Pointer) -> Location | None:
-    """The file of the repository that a digest is that of; None for what people write."""
+    """The file of the repository that a digest is that of, or that is there for its folder; None
+    for what people write.
+    """
     at = pointer.parent
-    if at.parent != _FILES or pointer != at / "digest" or spec.setter(pointer).wrote(pointer):
+    read = at.parent == _FILES and pointer in (at / "digest", at / "from")
+    if not read or spec.setter(pointer).wrote(pointer):
         return None
     source = dict(named(spec.data)).get(at)
     return Location(source) if source else None

@@ -285,6 +285,21 @@ def state_of(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()
 
 
+_LEFT_BEHIND = frozenset({"__pycache__", ".ipynb_checkpoints", ".DS_Store", ".git"})
+
+
+def _is_of_git(path: str) -> bool:
+    return f"{path}/".startswith(".git/")
+
+
+def _below(tree: Tree, folder: str) -> Iterator[str]:
+    for entry in tree.entries(folder):
+        if entry.kind == "folder" and entry.name not in _LEFT_BEHIND:
+            yield from (f"{entry.name}/{path}" for path in _below(tree, f"{folder}/{entry.name}"))
+        elif entry.name not in _LEFT_BEHIND:
+            yield entry.name
+
+
 class Reader:
     """Reads each file under the root once, and never a file outside of it."""
 
@@ -344,7 +359,10 @@ class Reader:
     def state(self, path: str) -> str:
         """SHA-256 of a file's bytes, or why there are none: what a reader makes of it follows."""
         raw = self.raw(path)
-        return raw.message if isinstance(raw, Finding) else state_of(raw)
+        if not isinstance(raw, Finding):
+            return state_of(raw)
+        listed = self.repository_folder(path)
+        return raw.message if listed is None else state_of("\0".join(listed).encode())
 
     def source(self, path: str) -> str:
         """SHA-256 of a file, whichever line ends a checkout gave it; empty when it is not there."""
@@ -359,17 +377,23 @@ class Reader:
             if self.tree.kind(name) == "link":
                 message = f"{name} is a symbolic link, which could lead out of the repository"
                 return dx.FILE.at(Location(path), message, remedy="Name the file itself.")
-        if path.startswith(".git/"):
+        if _is_of_git(path):
             message = f"{path} is git's own, and in no commit"
             return dx.FILE.at(Location(path), message, remedy="Name a file that is committed.")
-        if self.tree.kind(path) == "folder":
-            message = f"{path} is a folder"
-            return dx.FILE.at(Location(path), message, remedy="Name each file of it by itself.")
         return self.raw(path)
+
+    def repository_folder(self, path: str) -> tuple[str, ...] | None:
+        """Every file of a folder of the repository, by its path in it; None for anything else.
+
+        What programs and desktops leave beside files is none, as no commit has it.
+        """
+        if any(self.tree.kind(name) != "folder" for name in _around(path)) or _is_of_git(path):
+            return None
+        return tuple(_below(self.tree, path))
 
     def with_files(self, spec: Layered) -> files.WithFiles:
         """A spec with the digests of the files of the repository that its layers name."""
-        return files.with_files(spec, self.repository_file)
+        return files.with_files(spec, self.repository_file, self.repository_folder)
 
     def document(self, path: str) -> Document | tuple[Finding, ...]:
         """A parsed file, or what is wrong with it."""

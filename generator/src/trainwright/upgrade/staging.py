@@ -99,7 +99,9 @@ def _named(reader: Reader) -> Iterator[str]:
         document = reader.document(path) if isinstance(raw, bytes) and b"from" in raw else None
         if isinstance(document, Document):
             for layer in _partial_specs(document.data):
-                yield from (source for _, source in files.named(layer))
+                for _, source in files.named(layer):
+                    inside = reader.repository_folder(source)
+                    yield from [source] if inside is None else (f"{source}/{f}" for f in inside)
         reader.forget(path)
 
 
