@@ -54,6 +54,8 @@ def test_a_flag_with_a_form_of_its_own() -> None:
     assert flag_arguments(flags) == message.split()
     assert flag_arguments({"n": True, "m": False}, _style("k=v")) == ["m=false", "n=true"]
     assert flag_arguments({"a": {"switch": True}}, _style(booleans="value")) == ["--a"]
+    swept = flag_arguments({"a": {"comma": ["b,c", "d"]}}, _style("k=v"))
+    assert swept == ["a='b,c',d"]  # a sweep of Hydra over two values
 
 
 def test_overrides_of_hydra() -> None:
@@ -173,6 +175,26 @@ def test_a_list_that_says_what_it_is_already_is_the_same_run(repository: Reposit
     ("text", "reported"),
     [
         ("flags: {+a: 1}", "flags.+a cannot be written as --k=v: a name with +"),
+        (
+            "flags: {a: {comma: ['b,c', d]}}",
+            'flags.a cannot be written as --k=v: the item "b,c" has a comma',
+        ),
+        (
+            "flags: {a: ['b,c']}\nflagStyle: {lists: comma}",
+            'flags.a cannot be written as --k=v: the item "b,c"',
+        ),
+        (
+            "flags: {a: {switch: true}}\nflagStyle: k=v",
+            "flags.a cannot be written as k=v: a switch has no value",
+        ),
+        (
+            "flags: {a: false}\nflagStyle: {form: k=v, booleans: negated}",
+            "booleans: negated writes k and no-k",
+        ),
+        (
+            "flags: {a: true}\nflagStyle: {form: k=v, booleans: switch}",
+            "booleans: switch writes k, and",
+        ),
         ("flags: {a: {words: [1]}}\nflagStyle: k=v", "words follow an option, and k=v has none"),
         ("flags: {a: [1]}\nflagStyle: {lists: brackets}", "brackets are those of k=v"),
         ("flags: {a: {words: [1], repeat: [2]}}", "has keys that exclude each other"),

@@ -18,7 +18,7 @@ from trainwright.equivalence import NormalForm, normal_form
 from trainwright.kinds import TARGETS
 from trainwright.model import Manifest
 from trainwright.pods import command
-from trainwright.pods.launchers import INTEGER, LAUNCHERS, NUMBER, SWITCH, plain
+from trainwright.pods.launchers import LAUNCHERS, NUMBER, SWITCH, Spelled, Whole, plain
 from trainwright.specs import yamlio
 
 ENVIRONMENT = (
@@ -94,8 +94,11 @@ def _agrees(launcher: str, actions: Iterable[argparse.Action], *, foreign: str =
         assert (takes == SWITCH) == (action == SWITCH), name
         if action != SWITCH:
             assert not isinstance(takes, tuple) or set(takes) <= set(action.choices or takes), name
-            assert (action.type is int) <= (takes == INTEGER), name
-            assert (action.type is float) <= (takes in (NUMBER, "text")), name
+            # recovery: live is of elastic jobs
+            assert name == "recovery" or not action.choices or set(action.choices) == set(takes)
+            assert (action.type is int) <= isinstance(takes, Whole), name
+            is_number = takes == NUMBER or (isinstance(takes, Spelled) and takes.called == NUMBER)
+            assert (action.type is float) <= is_number, name
 
 
 def test_options_of_torchrun() -> None:
@@ -113,6 +116,30 @@ def test_options_of_accelerate() -> None:
     foreign = "tpu no-tpu vm env aws mpirun deepspeed-exclusion deepspeed-inclusion"
     _agrees("accelerate", actions, foreign=foreign)
     assert set(LAUNCHERS["accelerate"].decided) <= set(_of_parser(actions))
+
+
+def test_words_of_accelerate_that_its_parser_leaves_open() -> None:
+    constants = pytest.importorskip("accelerate.utils.constants")
+    for option in ("sharding-strategy", "auto-wrap-policy", "backward-prefetch", "state-dict-type"):
+        takes = LAUNCHERS["accelerate"].options[f"fsdp-{option}"]
+        assert isinstance(takes, Spelled)
+        names = getattr(constants, f"FSDP_{option.upper().replace('-', '_')}")
+        assert takes.called == f"one of {', '.join(names)}"
+        assert all(map(takes.takes, [*names, names[0].lower(), "1", str(len(names))]))
+        assert not takes.takes(str(len(names) + 1))
+
+
+def test_streams_are_read_as_torchrun_reads_them() -> None:
+    api = pytest.importorskip("torch.distributed.elastic.multiprocessing.api")
+    takes = LAUNCHERS["torchrun"].options["tee"]
+    assert isinstance(takes, Spelled)
+    for text in ("0", "3", "0:3", "0:1,1:2"):
+        assert api.Std.from_str(text) is not None
+        assert takes.takes(text)
+    for text in ("4", "0:4", "0:1,", "out", ""):
+        with pytest.raises(ValueError, match="does not match"):
+            api.Std.from_str(text)
+        assert not takes.takes(text)
 
 
 def test_options_of_the_entrypoint() -> None:
@@ -225,6 +252,29 @@ def test_another_rendezvous_of_torchrun_is_at_rank_0(target: str, repository: Re
          "main_process_port of accelerate follows from the target"),
         ("job", "launcher: accelerate\nlauncherOptions: {use_fsdp: 'yes'}",
          "use_fsdp of accelerate takes a switch"),
+        ("job", "launcher: torchrun\nlauncherOptions: {max_restarts: 3, max-restarts: 3}",
+         "max-restarts and max_restarts are one option"),
+        ("job", "launcher: torchrun\nlauncherOptions: {max-restarts: -1}",
+         "max-restarts of torchrun takes a whole number, 0 or more"),
+        ("job", "launcher: torchrun\nlauncherOptions: {tee: 4}", "tee of torchrun takes 0 to 3"),
+        ("job", "launcher: torchrun\nlauncherOptions: {redirects: '0:3,1'}",
+         "redirects of torchrun takes 0 to 3"),
+        ("job", "launcher: torchrun\nlauncherOptions: {local-ranks-filter: all}",
+         "local-ranks-filter of torchrun takes ranks with commas"),
+        ("job", "launcher: torchrun\nlauncherOptions: {monitor-interval: -1}",
+         "monitor-interval of torchrun takes a number, 0 or more"),
+        ("job", "launcherOptions: {coordinator-port: 70000}",
+         "coordinator-port of trainwright takes a whole number, 1 to 65535"),
+        ("job", "launcher: accelerate\nlauncherOptions: {mixed_precision: fp61}",
+         "mixed_precision of accelerate takes one of no, fp16, bf16, fp8"),
+        ("job", "launcher: accelerate\nlauncherOptions: {dynamo_backend: INDUCTOR}",
+         "dynamo_backend of accelerate takes one of no, eager, "),
+        ("job", "launcher: accelerate\nlauncherOptions: {zero_stage: 4}",
+         "zero_stage of accelerate takes a whole number, 0 to 3"),
+        ("job", "launcher: accelerate\nlauncherOptions: {fsdp_sharding_strategy: FULL}",
+         "fsdp_sharding_strategy of accelerate takes one of FULL_SHARD, "),
+        ("job", "launcher: accelerate\nlauncherOptions: {gradient_clipping: auto}",
+         "gradient_clipping of accelerate takes a number, 0 or more"),
         ("job", "launcher: deepspeed\nlauncherOptions: {hostfile: /h}",
          "hostfile of deepspeed follows from nodes and procsPerNode"),
         ("job", "launcherOptions: {preflight: shm}", "preflight of trainwright follows from preflight"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from trainwright.kinds import KINDS
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.model import Data, Manifest
@@ -188,3 +189,13 @@ def test_workloads_of_kubernetes_are_held_to_it_too(
         body = {key: body}
     found = messages({"apiVersion": kind[0], "kind": kind[1], **body}, "baseline", 37)
     assert found == ["hostPID is refused by baseline pod security"]
+
+
+def test_no_namespace_admits_the_containers_of_a_compose_file() -> None:
+    services = {"train": {"image": "a:1", "cap_add": ["SYS_ADMIN"], "user": "0"}}
+    body = {"kind": "Compose", "spec": {"services": services}}
+    (kind,) = [kind for kind in KINDS.values() if not kind.plural]
+    body |= {"apiVersion": kind.api_version, "kind": kind.group_kind.kind}
+    subject = subject_of(Manifest(body=body), _enforcing("restricted", 37))
+    assert subject.templates
+    assert not list(RULES["TW707"].run(subject))

@@ -44,14 +44,30 @@ def is_ambiguous(value: Data, style: FlagStyle) -> bool:
 
 def misplaced(name: str, value: Data, style: FlagStyle) -> str:
     """What of a flag its form cannot say, or nothing."""
-    form, _ = _form(value, style)
+    form, items = _form(value, style)
     if style.form != PLAIN and _OVERRIDE.search(name):
         return "a name with +, ~, /, @ or : is an override of Hydra"
     if style.form == PLAIN and form == "words":
         return f"words follow an option, and {PLAIN} has none"
+    if style.form == PLAIN and form == "switch" and not name.startswith("~"):
+        return f"a switch has no value, and every override of {PLAIN} has one"
     if style.form != PLAIN and form == "brackets":
         return f"brackets are those of {PLAIN}"
-    return ""
+    return _with_comma(form, items, style)
+
+
+def _with_comma(form: str, items: Data, style: FlagStyle) -> str:
+    words = map(_word, items) if form == "comma" and style.form != PLAIN else ()
+    split = next((word for word in words if "," in word), "")
+    return f'the item "{split}" has a comma, and would be read as several' if split else ""
+
+
+def unfit_style(style: FlagStyle) -> str:
+    """Why booleans cannot be passed as the style says, or nothing."""
+    if style.form != PLAIN or style.booleans in ("", "value"):
+        return ""
+    words = {"switch": "k", "negated": "k and no-k"}[style.booleans]
+    return f"booleans: {style.booleans} writes {words}, and an override of {PLAIN} has a value"
 
 
 def _form(value: Data, style: FlagStyle) -> tuple[str, Data]:
@@ -80,7 +96,8 @@ def _list(name: str, form: str, items: list[str], style: FlagStyle) -> Iterator[
         for item in items:
             yield from _one(name, item, style)
     elif form == "comma":
-        yield from _one(name, ",".join(items), style)
+        joined = ",".join(map(_quoted, items) if style.form == PLAIN else items)
+        yield from _one(name, joined, style)
     else:
         yield from _one(name, f"[{','.join(map(_quoted, items))}]", style)
 

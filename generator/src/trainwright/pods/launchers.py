@@ -7,14 +7,51 @@ parsers themselves.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from difflib import get_close_matches
+from typing import TypeAlias
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Job
 
-SWITCH, TEXT, INTEGER, NUMBER = "a switch", "text", "a whole number", "a number"
+SWITCH, TEXT, NUMBER = "a switch", "text", "a number, 0 or more"
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number, as an option takes it."""
+
+    least: int
+    most: int | None = None
+
+    def __str__(self) -> str:
+        return (
+            f"a whole number, {self.least} {'or more' if self.most is None else f'to {self.most}'}"
+        )
+
+    def takes(self, text: str) -> bool:
+        number = int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
+        return number is not None and self.least <= number <= (self.most or number)
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A text that the launcher itself takes apart."""
+
+    called: str
+    pattern: re.Pattern[str]
+
+    def __str__(self) -> str:
+        return self.called
+
+    def takes(self, text: str) -> bool:
+        return bool(self.pattern.fullmatch(text))
+
+
+Takes: TypeAlias = str | tuple[str, ...] | Whole | Spelled
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +62,7 @@ class Launcher:
     """
 
     name: str
-    options: Mapping[str, str | tuple[str, ...]] = field(default_factory=dict)
+    options: Mapping[str, Takes] = field(default_factory=dict)
     decided: Mapping[str, str] = field(default_factory=dict)
     separator: str = "-"
 
@@ -51,7 +88,7 @@ class Launcher:
             hint = f"Did you mean {meant[0]}?" if meant else f"See `{self.name} --help`."
             return f"{name} is not an option of {self.name}", hint
         if not _fits(takes, value):
-            expected = takes if isinstance(takes, str) else f"one of {', '.join(takes)}"
+            expected = f"one of {', '.join(takes)}" if isinstance(takes, tuple) else str(takes)
             return f"{name} of {self.name} takes {expected}", "Correct the value."
         return "", ""
 
@@ -61,39 +98,58 @@ def plain(name: str) -> str:
     return name.replace("_", "-")
 
 
-def _fits(takes: str | tuple[str, ...], value: Data) -> bool:
+def _fits(takes: Takes, value: Data) -> bool:
     if takes == SWITCH:
         return isinstance(value, bool)
     if isinstance(takes, tuple):
-        return value in takes
-    if takes == INTEGER:
-        return str(value).removeprefix("-").isdecimal()
-    return takes != NUMBER or _is_number(str(value))
+        return str(value) in takes
+    if isinstance(takes, str):
+        return takes != NUMBER or _is_number(str(value))
+    return not isinstance(value, bool) and takes.takes(str(value))
 
 
 def _is_number(text: str) -> bool:
     try:
-        return float(text) == float(text)
+        return 0 <= float(text) < math.inf
     except ValueError:
         return False
 
 
-def _options(switches: str, texts: str, integers: str = "") -> dict[str, str | tuple[str, ...]]:
+def _options(switches: str, texts: str, numbers: str = "") -> dict[str, Takes]:
     return {
         **dict.fromkeys(texts.split(), TEXT),
-        **dict.fromkeys(integers.split(), INTEGER),
+        **dict.fromkeys(numbers.split(), NUMBER),
         **dict.fromkeys(switches.split(), SWITCH),
     }
 
 
+def _words(words: str) -> Spelled:
+    """One of some words in either case, or its number from 1."""
+    names = words.split()
+    any_of = "|".join(names)
+    return Spelled(
+        f"one of {', '.join(names)}",
+        re.compile(f"{any_of}|[1-{len(names)}]", re.IGNORECASE),
+    )
+
+
+_COUNT, _POSITIVE, _PORT = Whole(0), Whole(1), Whole(1, 65535)
+_AMOUNT = Spelled(NUMBER, re.compile(r"(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"))
+_STREAMS = Spelled(
+    "0 to 3 (1 stdout, 2 stderr, 3 both) for all ranks, or for some: 0:3,1:1",
+    re.compile(r"[0-3]|\d:[0-3](,\d:[0-3])*"),
+)
+_RANKS = Spelled("ranks with commas between them: 0,1", re.compile(r"\s*\d+\s*(,\s*\d+\s*)*"))
+_SHARDING = "FULL_SHARD SHARD_GRAD_OP NO_SHARD HYBRID_SHARD HYBRID_SHARD_ZERO2"
+_DEVICES = Spelled("one of none, cpu, nvme", re.compile("none|cpu|nvme"))
 _MEETING = "the target, which knows where the nodes meet"
 _TRAINWRIGHT = Launcher(
     name="trainwright",
     options={
         "recovery": ("none", "restart"),
-        "max-restarts": INTEGER,
+        "max-restarts": _COUNT,
         "rendezvous-timeout": NUMBER,
-        "coordinator-port": INTEGER,
+        "coordinator-port": _PORT,
         "log-format": ("text", "json"),
     },
     decided={
@@ -110,12 +166,16 @@ _TORCHRUN = Launcher(
     options={
         **_options(
             "run-path virtual-local-rank",
-            "rdzv-backend rdzv-endpoint rdzv-id rdzv-conf event-log-handler role log-dir redirects "
-            "tee local-ranks-filter duplicate-stdout-filters duplicate-stderr-filters local-addr "
-            "logs-specs signals-to-handle",
-            "max-restarts shutdown-timeout",
+            "rdzv-backend rdzv-endpoint rdzv-id rdzv-conf event-log-handler role log-dir "
+            "duplicate-stdout-filters duplicate-stderr-filters local-addr logs-specs "
+            "signals-to-handle",
+            "monitor-interval",
         ),
-        "monitor-interval": NUMBER,
+        "redirects": _STREAMS,
+        "tee": _STREAMS,
+        "local-ranks-filter": _RANKS,
+        "max-restarts": _COUNT,
+        "shutdown-timeout": _COUNT,
         "start-method": ("spawn", "fork", "forkserver"),
         "numa-binding": ("node", "socket", "exclusive", "core-complex"),
     },
@@ -134,44 +194,93 @@ _TORCHRUN = Launcher(
 _ACCELERATE = Launcher(
     name="accelerate",
     separator="_",
-    options=_options(
-        "quiet enable-cpu-affinity dynamo-use-fullgraph dynamo-use-dynamic "
-        "dynamo-use-regional-compilation use-deepspeed use-fsdp use-parallelism-config "
-        "use-megatron-lm same-network downcast-bf16 fp8-use-autocast-during-eval debug",
-        "config-file mixed-precision dynamo-backend dynamo-mode gpu-ids tee log-dir role "
-        "rdzv-backend rdzv-conf main-training-function deepspeed-config-file "
-        "offload-optimizer-device offload-param-device offload-optimizer-nvme-path "
-        "offload-param-nvme-path gradient-clipping zero3-init-flag zero3-save-16bit-model "
-        "deepspeed-moe-layer-cls-names fsdp-version fsdp-offload-params "
-        "fsdp-sharding-strategy fsdp-reshard-after-forward fsdp-auto-wrap-policy "
-        "fsdp-transformer-layer-cls-to-wrap fsdp-backward-prefetch fsdp-state-dict-type "
-        "fsdp-forward-prefetch fsdp-use-orig-params fsdp-cpu-ram-efficient-loading "
-        "fsdp-sync-module-states fsdp-activation-checkpointing "
-        "fsdp-activation-checkpointing-offload megatron-lm-use-custom-fsdp "
-        "megatron-lm-no-load-optim megatron-lm-eod-mask-loss "
-        "megatron-lm-overlap-cpu-optimizer-d2h-h2d megatron-lm-no-save-optim "
-        "megatron-lm-optimizer-cpu-offload megatron-lm-use-precision-aware-optimizer "
-        "megatron-lm-sequence-parallelism megatron-lm-recompute-activations "
-        "megatron-lm-use-distributed-optimizer megatron-lm-gradient-clipping "
-        "megatron-lm-recompute-granularity megatron-lm-recompute-method "
-        "megatron-lm-attention-backend megatron-lm-attention-dropout "
-        "megatron-lm-hidden-dropout megatron-lm-attention-softmax-in-fp32 "
-        "megatron-lm-calculate-per-token-loss megatron-lm-use-rotary-position-embeddings "
-        "fp8-backend fp8-format fp8-amax-compute-algo fp8-override-linear-precision "
-        "fp8-opt-level fp8-enable-fsdp-float8-all-gather fp8-pad-inner-dim "
-        "parallelism-config-cp-backend parallelism-config-cp-comm-strategy "
-        "parallelism-config-sp-backend parallelism-config-sp-seq-length-is-variable "
-        "parallelism-config-sp-attn-implementation parallelism-config-sp-seq-length "
-        "monitor-interval",
-        "num-cpu-threads-per-process max-restarts zero-stage gradient-accumulation-steps "
-        "fsdp-min-num-params fp8-margin fp8-interval fp8-amax-history-len "
-        "parallelism-config-dp-replicate-size parallelism-config-dp-shard-size "
-        "parallelism-config-tp-size parallelism-config-cp-size parallelism-config-sp-size "
-        "megatron-lm-tp-degree megatron-lm-pp-degree megatron-lm-num-micro-batches "
-        "megatron-lm-decoder-last-pipeline-num-layers megatron-lm-recompute-num-layers "
-        "megatron-lm-expert-model-parallel-size megatron-lm-context-parallel-size "
-        "megatron-lm-expert-tensor-parallel-size",
-    ),
+    options={
+        **_options(
+            "quiet enable-cpu-affinity dynamo-use-fullgraph dynamo-use-dynamic "
+            "dynamo-use-regional-compilation use-deepspeed use-fsdp use-parallelism-config "
+            "use-megatron-lm same-network downcast-bf16 fp8-use-autocast-during-eval debug",
+            "config-file gpu-ids log-dir role rdzv-backend rdzv-conf main-training-function "
+            "deepspeed-config-file offload-optimizer-nvme-path offload-param-nvme-path "
+            "zero3-init-flag zero3-save-16bit-model deepspeed-moe-layer-cls-names "
+            "fsdp-offload-params fsdp-reshard-after-forward fsdp-transformer-layer-cls-to-wrap "
+            "fsdp-forward-prefetch fsdp-use-orig-params fsdp-cpu-ram-efficient-loading "
+            "fsdp-sync-module-states fsdp-activation-checkpointing "
+            "fsdp-activation-checkpointing-offload megatron-lm-use-custom-fsdp "
+            "megatron-lm-no-load-optim megatron-lm-eod-mask-loss "
+            "megatron-lm-overlap-cpu-optimizer-d2h-h2d megatron-lm-no-save-optim "
+            "megatron-lm-optimizer-cpu-offload megatron-lm-use-precision-aware-optimizer "
+            "megatron-lm-sequence-parallelism megatron-lm-recompute-activations "
+            "megatron-lm-use-distributed-optimizer megatron-lm-recompute-granularity "
+            "megatron-lm-recompute-method megatron-lm-attention-backend "
+            "megatron-lm-attention-softmax-in-fp32 megatron-lm-calculate-per-token-loss "
+            "megatron-lm-use-rotary-position-embeddings fp8-override-linear-precision "
+            "fp8-enable-fsdp-float8-all-gather fp8-pad-inner-dim "
+            "parallelism-config-cp-comm-strategy parallelism-config-sp-seq-length-is-variable "
+            "parallelism-config-sp-attn-implementation parallelism-config-sp-seq-length",
+        ),
+        **dict.fromkeys(
+            (
+                "monitor-interval",
+                "gradient-clipping",
+                "megatron-lm-gradient-clipping",
+                "megatron-lm-attention-dropout",
+                "megatron-lm-hidden-dropout",
+            ),
+            _AMOUNT,
+        ),
+        **dict.fromkeys(
+            (
+                "max-restarts",
+                "fsdp-min-num-params",
+                "fp8-margin",
+                "megatron-lm-decoder-last-pipeline-num-layers",
+                "megatron-lm-recompute-num-layers",
+            ),
+            _COUNT,
+        ),
+        **dict.fromkeys(
+            (
+                "num-cpu-threads-per-process",
+                "gradient-accumulation-steps",
+                "fp8-interval",
+                "fp8-amax-history-len",
+                "parallelism-config-dp-replicate-size",
+                "parallelism-config-dp-shard-size",
+                "parallelism-config-tp-size",
+                "parallelism-config-cp-size",
+                "parallelism-config-sp-size",
+                "megatron-lm-tp-degree",
+                "megatron-lm-pp-degree",
+                "megatron-lm-num-micro-batches",
+                "megatron-lm-expert-model-parallel-size",
+                "megatron-lm-context-parallel-size",
+                "megatron-lm-expert-tensor-parallel-size",
+            ),
+            _POSITIVE,
+        ),
+        "zero-stage": Whole(0, 3),
+        "tee": _STREAMS,
+        "mixed-precision": ("no", "fp16", "bf16", "fp8"),
+        "dynamo-backend": (
+            *("no", "eager", "aot_eager", "inductor", "aot_ts_nvfuser", "nvprims_nvfuser"),
+            *("cudagraphs", "ofi", "fx2trt", "onnxrt", "tensorrt"),
+            *("aot_torchxla_trace_once", "torhchxla_trace_once", "tvm"),
+        ),
+        "dynamo-mode": ("default", "reduce-overhead", "max-autotune"),
+        "offload-optimizer-device": _DEVICES,
+        "offload-param-device": _DEVICES,
+        "fsdp-version": ("1", "2"),
+        "fsdp-sharding-strategy": _words(_SHARDING),
+        "fsdp-auto-wrap-policy": _words("TRANSFORMER_BASED_WRAP SIZE_BASED_WRAP NO_WRAP"),
+        "fsdp-backward-prefetch": _words("BACKWARD_PRE BACKWARD_POST NO_PREFETCH"),
+        "fsdp-state-dict-type": _words("FULL_STATE_DICT LOCAL_STATE_DICT SHARDED_STATE_DICT"),
+        "fp8-backend": ("ao", "te", "msamp"),
+        "fp8-format": ("HYBRID", "E4M3", "E5M2"),
+        "fp8-amax-compute-algo": ("max", "most_recent"),
+        "fp8-opt-level": ("O1", "O2"),
+        "parallelism-config-cp-backend": ("torch",),
+        "parallelism-config-sp-backend": ("deepspeed",),
+    },
     decided={
         "num-machines": "nodes",
         "num-processes": "nodes and procsPerNode",

@@ -26,8 +26,8 @@ from trainwright.model import (
     spelled,
 )
 from trainwright.pods.command import SCRIPT_PATH
-from trainwright.pods.flags import misplaced
-from trainwright.pods.launchers import LAUNCHERS
+from trainwright.pods.flags import misplaced, unfit_style
+from trainwright.pods.launchers import LAUNCHERS, plain
 from trainwright.pointer import Pointer
 from trainwright.specs import allowed, containers, convert, fabrics, files, pod_parts, pod_patch
 from trainwright.specs.load import LoadedEnvironment
@@ -389,8 +389,11 @@ def _launcher_options(job: Job, spec: Layered) -> Iterator[Finding]:
         remedy = "Write them into entrypoint.argv, or choose a launcher."
         yield _at(dx.CONTRADICTION, spec, Pointer("/launcherOptions"), message, remedy=remedy)
         return
+    seen: dict[str, str] = {}
     for name, value in job.launcher_options.items():
         message, remedy = launcher.problem(name, value)
+        if (first := seen.setdefault(plain(name), name)) != name:
+            message, remedy = f"{name} and {first} are one option", "Keep one of the two."
         if message:
             at = Pointer.of("launcherOptions", name)
             yield dx.CONTRADICTION.at(spec.key_origin(at), message, remedy=remedy, path=at)
@@ -402,6 +405,10 @@ def _kind(job: Job) -> str:
 
 
 def _flags(job: Job, spec: Layered) -> Iterator[Finding]:
+    if reason := unfit_style(job.flag_style):
+        at = Pointer("/flagStyle/booleans")
+        remedy = "Remove booleans: the form k=v writes k=true and k=false."
+        yield _at(dx.CONTRADICTION, spec, at, reason, remedy=remedy)
     for name, value in job.flags.items():
         if reason := misplaced(name, value, job.flag_style):
             at = Pointer.of("flags", name)

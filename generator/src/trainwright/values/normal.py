@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from trainwright.model import Container, Data, File, Job, Mount, ValueFrom, Variable, Volume
 from trainwright.pods.command import UNASKED_CHECKS
-from trainwright.pods.launchers import INTEGER, LAUNCHERS, NUMBER, SWITCH, TEXT, plain
+from trainwright.pods.launchers import LAUNCHERS, NUMBER, SWITCH, TEXT, Takes, Whole, plain
 
 _LOGS = "FallbackToLogsOnError"  # of the chart, for the container that trains
 _MODE = "0644"  # https://kubernetes.io/docs/concepts/configuration/configmap/
@@ -70,14 +70,12 @@ def _options(job: Job) -> dict[str, Data]:
     }
 
 
-def _option(takes: str | tuple[str, ...], value: Data) -> Data:
+def _option(takes: Takes, value: Data) -> Data:
     """A number where one is taken, text where that is, if they come to the same word."""
-    if takes == TEXT and not isinstance(value, bool):
-        return str(value)
-    if takes in (INTEGER, NUMBER) and isinstance(value, str):
-        number = _number(value)
-        return number if str(number) == value else value
-    return value
+    if isinstance(takes, Whole) or takes == NUMBER:
+        number = _number(value) if isinstance(value, str) else value
+        return number if str(number) == str(value) else value
+    return value if isinstance(value, bool) else str(value)
 
 
 def _number(text: str) -> int | float | None:
