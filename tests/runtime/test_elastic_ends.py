@@ -49,7 +49,7 @@ def session(port: int) -> Iterator[Callable[..., Session]]:
     opened = []
 
     def connect(name: str) -> Session:
-        opened.append(Session(f"127.0.0.1:{port}", f"{name}-1", silence=60))
+        opened.append(Session([f"127.0.0.1:{port}"], f"{name}-1", silence=60))
         return opened[-1]
 
     yield connect

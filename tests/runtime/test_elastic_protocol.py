@@ -130,8 +130,8 @@ def _asks(world: World, index: int, worker: Worker, run: Run) -> Iterator[tuple[
 
 def _completes(world: World, index: int, worker: Worker, run: Run) -> Iterator[tuple[str, World]]:
     me = name(index, worker)
-    holders = sorted(run.holders)
-    for first in holders or [me]:
+    others = {name(i, w) for i, w in enumerate(world.workers) if w.lineage == worker.lineage}
+    for first in sorted({*others, *run.holders, me}):
         after, phase, answer = protocol.complete(run, me, worker.lineage, first, sure=worker.sure)
         phase = AFTER.get(answer, phase)
         yield f"{me} completes", _with(world, index, worker._replace(phase=phase), after)
@@ -212,11 +212,13 @@ def _subsets(items: list[tuple[int, Worker]]) -> list[list[tuple[int, Worker]]]:
 
 def problem(before: World, what: str, after: World) -> str:
     """What must not happen."""
-    leads = [w for w in after.workers if w.phase is Phase.LEADS and w.connected]
+    leads = [w for w in after.workers if w.phase is Phase.LEADS and w.sure]
     if len(leads) > 1:
         return "two workers run the program's end as rank 0"
     if after.run.finished and not after.ended:
         return "finished, though nobody has run the program's end"
+    if after.ended > 1:
+        return "the program's end is run to its end twice"
     if "hears" in what and not after.ended:
         return "a worker is told that training is over, though nobody has run the program's end"
     newest = max((w.lineage for w in before.workers if _counts(w)), key=generation, default="")

@@ -1,8 +1,8 @@
 """The meeting point of elastic training: torchft's lighthouse, and the registry of who holds what.
 
 It stores nothing: replicas tell it who they are with every heartbeat and every quorum, and what
-they hold when they connect. It may die at any moment and come back at the same address; training
-goes on with the next quorum.
+they hold when they connect. It may die at any moment and come back at the same address, or be
+replaced by another of its candidates; training goes on with the next quorum.
 """
 
 from __future__ import annotations
@@ -13,10 +13,14 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from trainwright_runtime import errors
+from trainwright_runtime.coordination.election import Election, now
+from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.timeouts import Timeouts
 
@@ -27,44 +31,108 @@ _GRACE = 30.0
 _ASK = 0.05  # seconds between two looks for the last worker
 
 
-def serve(
-    port: int,
-    min_replicas: int,
-    timeouts: Timeouts,
-    *,
-    grace: float,
-    most: int = 0,
-    recovery: float = RECOVERY,
-) -> None:
-    """Run both on all interfaces until SIGTERM or SIGINT.
+STEPPED_DOWN = 3
+"""The exit code of a coordinator that was silent for so long that another one may have begun."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a coordinator is told; `registry` explains `most` and `recovery`."""
+
+    port: int
+    min_replicas: int
+    timeouts: Timeouts
+    grace: float
+    most: int = 0
+    recovery: float = RECOVERY
+
+
+def serve(settings: Settings, election: Election | None = None) -> int:
+    """Serve workers on all interfaces until SIGTERM or SIGINT, once this candidate is elected.
 
     Then it stays while a worker runs the program's end, and after it for a grace period, until the
-    workers that were lost before have come back and heard of it.
+    workers that were lost before have come back and heard of it. SIGINT asks one that is not
+    elected to stay as well, until it hears that training is over: the elected one needs its vote.
     """
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    stop = _Stop()
     registry = Registry(
-        port, recovery=recovery, silence=timeouts.quorum, stall=timeouts.stall, most=most
+        settings.port,
+        recovery=settings.recovery,
+        silence=settings.timeouts.quorum,
+        stall=settings.timeouts.stall,
+        most=settings.most,
+        election=election,
     )
+    if election is not None and not _elected(election, stop, settings.grace):
+        election.resign()
+        return errors.DONE
     lighthouse = _lighthouse(
-        bind=f"[::]:{port}",
-        min_replicas=min_replicas,
-        join_timeout_ms=round(timeouts.join * 1000),
+        bind=f"[::]:{settings.port}",
+        min_replicas=settings.min_replicas,
+        join_timeout_ms=round(settings.timeouts.join * 1000),
         quorum_tick_ms=_TICK_MS,
-        heartbeat_timeout_ms=round(timeouts.heartbeat * 1000),
+        heartbeat_timeout_ms=round(settings.timeouts.heartbeat * 1000),
     )
-    print(f"coordinator: {lighthouse.address()}, quorum of at least {min_replicas}", flush=True)
-    ended.wait()
-    while registry.leader():
+    if election is not None:
+        registry.serve()
+    at_least = f"quorum of at least {settings.min_replicas}"
+    print(f"coordinator: {lighthouse.address()}, {at_least}", flush=True)
+    for _ in _while_serving(registry, stop, settings.grace, alone=election is None):
+        if election is not None and not election.holds:
+            print("coordinator: silent for too long, another one may have begun", flush=True)
+            os._exit(STEPPED_DOWN)  # nothing of it may answer any more
+    lighthouse.shutdown()
+    if election is not None:
+        election.resign()
+    registry.close()
+    return errors.DONE
+
+
+class _Stop:
+    """Whether to end, by the signals that came."""
+
+    def __init__(self) -> None:
+        self.asked = self.now = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._note)
+
+    def _note(self, number: int, _: object) -> None:
+        self.asked = True
+        self.now = self.now or number == signal.SIGTERM
+
+
+def _elected(election: Election, stop: _Stop, grace: float) -> bool:
+    """Wait until this candidate is elected; False when it is to end before."""
+    elected = threading.Event()
+
+    def win() -> None:
+        if election.win():
+            elected.set()
+
+    threading.Thread(target=win, daemon=True, name="election").start()
+    while not elected.wait(_ASK):
+        silent = now() - election.heard
+        if stop.now or (stop.asked and silent > (2 * LENGTH if election.finished else grace)):
+            return False
+    return True
+
+
+def _while_serving(registry: Registry, stop: _Stop, grace: float, *, alone: bool) -> Iterator[None]:
+    """Again and again until this coordinator is not needed any more."""
+    while not stop.asked or registry.leader() or _others_train(registry, stop, alone=alone):
         time.sleep(_ASK)
+        yield
     if missing := registry.missing():
         print(f"coordinator: training is over, waiting for {', '.join(missing)}", flush=True)
     deadline = time.monotonic() + grace
     while registry.missing() and time.monotonic() < deadline:
         time.sleep(_ASK)
-    lighthouse.shutdown()
-    registry.close()
+        yield
+
+
+def _others_train(registry: Registry, stop: _Stop, *, alone: bool) -> bool:
+    """Whether a candidate whose own node is done is still needed by workers of others."""
+    return not (alone or stop.now or registry.finished) and registry.in_use()
 
 
 def _lighthouse(**options: Any) -> Any:
@@ -105,13 +173,23 @@ def main(argv: Sequence[str]) -> int:
         help="seconds before a worker may begin training anew, unless all have said that they hold "
         "nothing (%(default)g)",
     )
+    parser.add_argument(
+        "--candidates",
+        default="",
+        metavar="HOST:PORT,...",
+        help="processes of which one is to be the coordinator, the same list for all",
+    )
+    parser.add_argument(
+        "--index", type=int, default=0, help="which of them this is, from 0 (%(default)s)"
+    )
     options = parser.parse_args(argv)
-    serve(
-        options.port,
-        options.min_replicas,
-        Timeouts.of(os.environ),
+    settings = Settings(
+        port=options.port,
+        min_replicas=options.min_replicas,
+        timeouts=Timeouts.of(os.environ),
         grace=float(os.environ.get("TRAINWRIGHT_GRACE_PERIOD", _GRACE)),
         most=options.max_replicas,
         recovery=options.recovery,
     )
-    return 0
+    candidates = options.candidates.split(",") if options.candidates else []
+    return serve(settings, Election(candidates, options.index) if len(candidates) > 1 else None)

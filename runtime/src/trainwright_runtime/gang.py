@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from trainwright_runtime import errors, failure
@@ -26,7 +26,7 @@ from trainwright_runtime.processes import (
     signals_to,
     stop,
 )
-from trainwright_runtime.rendezvous import wait_for
+from trainwright_runtime.rendezvous import wait_for_one
 
 _log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
             for local_rank, rank in enumerate(layout.ranks())
         ]
         if not where.hosts:
-            watch(where.master_addr, port, options.rendezvous_timeout, events)
+            watch([(where.master_addr, port)], options.rendezvous_timeout, events)
         return _supervise(
             processes, _Context(node_of(where), options.grace_period, environ), events
         )
@@ -123,12 +123,12 @@ def max_restarts(layout: Layout, options: Options) -> int:
     return 0 if options.recovery == "none" else DEFAULT_RESTARTS
 
 
-def watch(host: str, port: int, timeout: float, events: Events) -> None:
-    """Wait for the master beside the processes, which import torch meanwhile."""
+def watch(places: Sequence[tuple[str, int]], timeout: float, events: Events) -> None:
+    """Wait for the master, at one of these, beside the processes, which import torch meanwhile."""
 
     def wait() -> None:
         try:
-            wait_for(host, port, timeout)
+            wait_for_one(places, timeout)
         except errors.Unreachable as error:
             events.put(Failed(error))
 

@@ -37,6 +37,15 @@ class Placement:
     per_process: bool = False  # the launcher starts each process and has set its ranks
     max_restarts: int | None = None
     rendezvous: Mapping[str, str] | None = None  # the launcher's settings for torch's rendezvous
+    names: tuple[str, ...] = ()  # of the first nodes, where names have their numbers
+
+    @property
+    def number(self) -> int | None:
+        """Which node this is, where that can be known before nodes meet."""
+        if self.node_rank is not None:
+            return self.node_rank
+        labels = [_label(name) for name in self.names]
+        return labels.index(_label(self.node)) if _label(self.node) in labels else None
 
     @property
     def elastic(self) -> bool:
@@ -136,6 +145,17 @@ def is_loopback(host: str) -> bool:
     return host == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)
 
 
+def _numbered(first: str, nodes: int) -> tuple[str, ...]:
+    """The names of nodes from that of node 0, as operators give them: `job-worker-0`, `-1`, …
+
+    The same where a headless Service follows: `job-node-0-0.job`, `job-node-0-1.job`.
+    """
+    label, dot, domain = first.partition(".")
+    if _is_ip(first) or not label.endswith("-0"):
+        return ()
+    return tuple(f"{label[:-1]}{number}{dot}{domain}" for number in range(nodes))
+
+
 # --- launchers -----------------------------------------------------------------------------------
 
 
@@ -186,6 +206,7 @@ def _place_elastic(environ: Environ) -> Placement:
         procs=_procs(environ),
         max_restarts=_number(environ, restarts) if restarts in environ else None,
         rendezvous=_settings(environ),
+        names=_numbered(host, nodes.high),
     )
 
 
@@ -257,6 +278,7 @@ def _place_trainer(environ: Environ) -> Placement:
         master_port=_port(environ, "PET_MASTER_PORT"),
         hosts=rank == 0,
         procs=_procs(environ),
+        names=_numbered(environ["PET_MASTER_ADDR"], nodes),
     )
 
 
@@ -276,6 +298,7 @@ def _place_indexed(environ: Environ) -> Placement:
         master_addr=_address(environ, "TRAINWRIGHT_MASTER_ADDR"),
         master_port=_port(environ, port) if port in environ else DEFAULT_PORT,
         hosts=rank == 0,
+        names=_numbered(environ["TRAINWRIGHT_MASTER_ADDR"], nodes),
     )
 
 

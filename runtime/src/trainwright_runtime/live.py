@@ -1,7 +1,8 @@
 """Recovery `live`: each worker on its own; a lost one is started again while the others go on.
 
 For scripts on `trainwright_runtime.elastic`: ranks and world size come from the quorum that the
-coordinator leads, so none are set here. Node 0 runs the coordinator, which may die too.
+coordinator leads, so none are set here. Node 0 runs the coordinator, which may die too; with three
+nodes or more the first three run candidates for it, and one of them may be lost as a node.
 
 An exit code of 0 does not end the job: a worker ends well once every epoch is committed, which it
 notes in a file of its own (`coordination.ending`). One that ends with 0 before is a lost one.
@@ -22,9 +23,11 @@ from queue import Empty
 from trainwright_runtime import coordinator, errors, failure, gang, logs
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
+from trainwright_runtime.coordination.lease import needed
 from trainwright_runtime.diagnosis import failure_of
 from trainwright_runtime.errors import EnvironmentMistake, Unreachable
 from trainwright_runtime.failure import Node
+from trainwright_runtime.launchers import Placement
 from trainwright_runtime.layout import Layout
 from trainwright_runtime.machine import free_port
 from trainwright_runtime.options import Options
@@ -50,6 +53,9 @@ _OTHER_NODES = 15.0  # seconds for their workers to find a coordinator that is o
 
 _EARLY = "exit code 0 before training was over; run.finish() ends it early"
 
+_CANDIDATES = 3  # one of them may be lost
+_LIST = "TRAINWRIGHT_COORDINATORS"
+
 # Ranks of a fixed world would be wrong here, and so would an agent's store.
 _RANKS = ("RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -61,26 +67,70 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
         return _run(layout, options, environ, Path(notes))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Candidates:
+    """Who may be the coordinator: "host:port" of each, the same list on all nodes."""
+
+    addresses: tuple[str, ...]
+    own: int | None
+    """Which of them runs on this node."""
+
+    @classmethod
+    def of(cls, layout: Layout, options: Options, environ: Mapping[str, str]) -> _Candidates:
+        where = layout.placement
+        if listed := environ.get(_LIST):
+            return cls._listed(listed, where)
+        port = options.coordinator_port or (
+            coordinator.DEFAULT_PORT if where.master_port else free_port()
+        )
+        # Most of them have to be there: of three that is so on as few nodes as there may be.
+        if len(where.names) >= _CANDIDATES and layout.nodes.low >= needed(_CANDIDATES):
+            names = where.names[:_CANDIDATES]
+            own = where.number if where.number in range(_CANDIDATES) else None
+            return cls(addresses=tuple(f"{name}:{port}" for name in names), own=own)
+        return cls(addresses=(f"{where.master_addr}:{port}",), own=0 if where.hosts else None)
+
+    @classmethod
+    def _listed(cls, listed: str, where: Placement) -> _Candidates:
+        addresses = tuple(part.strip() for part in listed.split(","))
+        for address in addresses:
+            host, _, port = address.rpartition(":")
+            if not (host and port.isdecimal() and 0 < int(port) < 65536):
+                raise EnvironmentMistake(_LIST, listed, "host:port, separated by commas")
+        labels = [address.partition(".")[0].partition(":")[0] for address in addresses]
+        node = where.node.partition(".")[0]
+        own = labels.index(node) if node in labels else where.number
+        return cls(addresses=addresses, own=own if own in range(len(addresses)) else None)
+
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        split = (address.rpartition(":") for address in self.addresses)
+        return [(host.strip("[]"), int(port)) for host, _, port in split]
+
+    @property
+    def seen_from_here(self) -> str:
+        """For workers: a node reaches its own candidate before DNS knows its name."""
+        return ",".join(
+            f"127.0.0.1:{address.rpartition(':')[2]}" if index == self.own else address
+            for index, address in enumerate(self.addresses)
+        )
+
+
 def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Path) -> int:
-    where = layout.placement
-    port = options.coordinator_port or (
-        coordinator.DEFAULT_PORT if where.master_port else free_port()
-    )
+    candidates = _Candidates.of(layout, options, environ)
     team = _Team(
         options=options,
         max_restarts=gang.max_restarts(layout, options),
-        node=gang.node_of(where),
+        node=gang.node_of(layout.placement),
         environ=environ,
     )
     with signals_to(team.events):
-        if where.hosts:
-            team.coordinator = _coordinator(port, layout, options, environ)
+        if candidates.own is not None:
+            team.coordinator = _coordinator(candidates, layout, options, environ)
             team.start(team.coordinator)
         else:
-            gang.watch(where.master_addr, port, options.rendezvous_timeout, team.events)
-        # The host reaches its own coordinator before DNS knows its name.
-        address = f"{'127.0.0.1' if where.hosts else where.master_addr}:{port}"
-        for child in _workers(layout, options, environ, address, notes):
+            gang.watch(candidates.places, options.rendezvous_timeout, team.events)
+        for child in _workers(layout, options, environ, candidates.seen_from_here, notes):
             team.workers.append(child)
             team.start(child)
         try:
@@ -140,13 +190,19 @@ def _workers(
     return children
 
 
-def _coordinator(port: int, layout: Layout, options: Options, environ: Mapping[str, str]) -> _Child:
+def _coordinator(
+    candidates: _Candidates, layout: Layout, options: Options, environ: Mapping[str, str]
+) -> _Child:
+    assert candidates.own is not None
+    port = candidates.places[candidates.own][1]
     # As a training process, so that it does not outlive a killed entrypoint and keep the port.
     argv = [sys.executable, "-u", "-m", "trainwright_runtime.process", "-m", "trainwright_runtime"]
     argv += ["coordinator", f"--port={port}", f"--min-replicas={_min_replicas(layout, environ)}"]
     argv += [f"--max-replicas={_max_replicas(layout)}"]
     if layout.nodes.high > 1:
         argv += [f"--recovery={_OTHER_NODES:g}"]
+    if len(candidates.addresses) > 1:
+        argv += [f"--candidates={','.join(candidates.addresses)}", f"--index={candidates.own}"]
     variables = {**environ, **gang.settings(layout, options), "TRAINWRIGHT_SUPERVISED": "1"}
     return _Child(argv=argv, environ=variables, label={"coordinator": port})
 
@@ -264,6 +320,8 @@ class _Team:
 
     def _replace_coordinator(self, process: Process) -> None:
         assert self.coordinator is not None
+        if process.exit_code == coordinator.STEPPED_DOWN:  # another one serves, or will
+            self.coordinator.started_at = 0.0
         self.coordinator.schedule()
         if self.coordinator.quick_ends >= _COORDINATOR_TRIES:
             raise Unreachable(f"the coordinator does not stay up: {process.how_it_ended()}")
@@ -337,7 +395,7 @@ class _Team:
         if self.coordinator is None or not self.elastic:
             return errors.DONE
         for process in self._running([self.coordinator]):
-            process.send(signal.SIGTERM)
+            process.send(signal.SIGINT)  # it stays while other nodes need it
             while not process.done.is_set():
                 match self.events.get():
                     case Signalled(number):

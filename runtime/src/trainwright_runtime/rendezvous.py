@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
+from collections.abc import Sequence
 
 from trainwright_runtime.errors import Unreachable
 
@@ -20,22 +21,28 @@ def wait_for(host: str, port: int, timeout: float) -> None:
 
     Never called on the node that is `host`: nothing listens there before its process starts.
     """
+    wait_for_one([(host, port)], timeout)
+
+
+def wait_for_one(places: Sequence[tuple[str, int]], timeout: float) -> None:
+    """Return once one of them accepts a connection."""
     began = time.monotonic()
     remind = began + _REMIND
+    names = " or ".join(f"{host}:{port}" for host, port in places)
     while True:
-        trouble = _try(host, port)
-        if trouble is None:
+        troubles = [_try(host, port) for host, port in places]
+        if None in troubles:
             return
+        trouble = "; ".join(dict.fromkeys(str(each) for each in troubles))
         now = time.monotonic()
         if now - began >= timeout:
             raise Unreachable(
-                f"{host}:{port} did not appear within {timeout:g} s (--rendezvous-timeout): "
-                f"{trouble}"
+                f"{names} did not appear within {timeout:g} s (--rendezvous-timeout): {trouble}"
             )
         if now >= remind:
-            _log.info("still waiting for %s:%d: %s", host, port, trouble)
+            _log.info("still waiting for %s: %s", names, trouble)
             remind = now + _REMIND
-        time.sleep(min(_PAUSE, began + timeout - now))
+        time.sleep(max(0.0, min(_PAUSE, began + timeout - now)))
 
 
 def resolve(host: str, timeout: float) -> str | None:

@@ -85,9 +85,7 @@ def enter(
     """
     if phase in (Phase.NEW, Phase.STALE):
         run = replace(_without(run, worker), newcomers=run.newcomers | {worker})
-        if run.most and len(run.newcomers) >= run.most:
-            run = replace(run, recovering=False)  # nobody is left who could hold anything
-        return run, phase
+        return _heard(run), phase
     if run.lineage not in ("", lineage):
         return replace(_without(run, worker), newcomers=run.newcomers | {worker}), Phase.STALE
     if not sure and not run.lineage and run.recovering:
@@ -99,9 +97,9 @@ def enter(
     if phase is Phase.COMPLETE:
         run = replace(run, completed=run.completed | {worker})
     if phase is Phase.LEADS:
-        run = replace(run, leader=run.leader or worker)
+        run = replace(run, leader=run.leader or ("" if run.finished else worker))
         phase = Phase.LEADS if run.leader == worker else Phase.ENDING
-    return run, phase
+    return _heard(run), phase
 
 
 def ask(run: Run, worker: str, phase: Phase, after: int = 0) -> tuple[Run, Answer]:
@@ -137,9 +135,13 @@ def complete(
     run, phase = enter(run, worker, lineage, Phase.COMPLETE, sure=sure)
     if phase is Phase.STALE or run.lineage != lineage:
         return run, phase, Answer.OVER if run.finished else Answer.WAIT
+    if run.finished:  # before this coordinator: it need not know by whom
+        return _without(run, worker), phase, Answer.OVER
+    if run.recovering and not run.leader:
+        return run, phase, Answer.WAIT  # somebody may lead, and has not said so again
     leader = run.leader or (first if first in run.holders - run.behind else worker)
     run = replace(run, holders=run.holders - {worker}, behind=run.behind - {worker}, leader=leader)
-    if leader != worker and not run.leading and not run.finished:
+    if leader != worker and not run.leading:
         return run, phase, Answer.WAIT
     run = replace(run, completed=run.completed - {worker})
     return run, phase, Answer.LEAD if leader == worker else Answer.OVER
@@ -172,6 +174,12 @@ def recovered(run: Run) -> Run:
 def generation(lineage: str) -> int:
     """How many times training has begun before, in this lineage's own count."""
     return int(lineage.partition("/")[0] or 0)
+
+
+def _heard(run: Run) -> Run:
+    """Nothing is left to wait for when all workers that there can be have said what they hold."""
+    known = run.newcomers | run.holders | run.completed | ({run.leader} - {""})
+    return replace(run, recovering=False) if 0 < run.most <= len(known) else run
 
 
 def _without(run: Run, worker: str) -> Run:

@@ -7,23 +7,22 @@ anew, and lets nobody begin a training before those who have one had the time to
 
 from __future__ import annotations
 
-import json
 import logging
 import socket
 import socketserver
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from trainwright_runtime.coordination import protocol
+from trainwright_runtime.coordination.election import Election
+from trainwright_runtime.coordination.lines import PORTS, Lines
 from trainwright_runtime.coordination.protocol import Answer, Phase, Run
 
 log = logging.getLogger(__name__)
-
-PORTS = range(1, 9)
-"""Above the coordinator's own port: the first that is free."""
-_LONGEST = 1 << 16
 
 WAITING, IN_STEP, IN_PROGRAM = "waiting", "step", "program"
 """What a worker does: waits for the next step, is in one, or runs what comes between."""
@@ -33,13 +32,24 @@ class Registry:
     """Answers the workers' `session`s until it is closed."""
 
     def __init__(
-        self, port: int, *, recovery: float, silence: float, stall: float = 60, most: int = 0
+        self,
+        port: int,
+        *,
+        recovery: float,
+        silence: float,
+        stall: float = 60,
+        most: int = 0,
+        election: Election | None = None,
     ) -> None:
         """`port` is the coordinator's; `most` is how many workers there can be, 0 if unknown.
 
         For `recovery` seconds nobody begins a training; who is silent for `silence` seconds while
         connected is taken for lost; who is in a step for `stall` seconds while others wait hangs.
+        With an `election` it serves workers from `serve` on, while its candidate is elected.
         """
+        self._election = election
+        self._serving = election is None
+        self._life = uuid.uuid4().hex
         self._doing: dict[str, tuple[str, float]] = {}  # worker -> what, and since when
         self._stall = stall
         self._run = Run(most=most)
@@ -47,6 +57,7 @@ class Registry:
         self._connections: dict[str, object] = {}  # worker -> the one that speaks for it
         self._ended: set[str] = set()
         self._missing: set[str] = set()
+        self._patience = recovery
         self._recovery = time.monotonic() + recovery
         self._silence = silence
         self._server = _bound(port, self._serve)
@@ -55,6 +66,33 @@ class Registry:
     @property
     def port(self) -> int:
         return int(self._server.server_address[1])
+
+    def serve(self) -> None:
+        """Be the coordinator's from now on."""
+        assert self._election is not None
+        with self._lock:
+            self._run = replace(self._run, finished=self._election.finished)
+            self._recovery = time.monotonic() + self._patience
+            self._serving = True
+
+    @property
+    def serves(self) -> bool:
+        """Whether workers may ask here: the coordinator, or a candidate that knows of the end.
+
+        That training is over is the same whoever says so, and stays so.
+        """
+        election = self._election
+        return election is None or election.finished or (self._serving and election.holds)
+
+    @property
+    def finished(self) -> bool:
+        with self._lock:
+            return self._run.finished
+
+    def in_use(self) -> bool:
+        """Whether workers are connected, or may be about to."""
+        with self._lock:
+            return bool(self._connections) or time.monotonic() < self._recovery
 
     def leader(self) -> str:
         """The worker that runs the program's end; empty before and after."""
@@ -71,32 +109,52 @@ class Registry:
         self._server.server_close()
 
     def _serve(self, connection: socket.socket, port: int) -> None:
-        """One worker's connection, in a thread of its own."""
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        """One connection, in a thread of its own: a worker's, or another candidate's."""
         connection.settimeout(self._silence)
         worker = ""
         lines = Lines(connection)
         try:
-            lines.write({"registry": port})
+            lines.write({"registry": port, "serves": self.serves, "life": self._life})
             while True:
                 try:
                     message = lines.read()
                 except TimeoutError:  # paused, or its network is lost
                     self._leave(worker, connection)
                     continue
+                if "candidate" in message:
+                    lines.write(self._vote(message))
+                    continue
                 worker = message["worker"]
-                lines.write(self._answer(message, connection))
+                lines.write(self._reply(message, connection))
         except (OSError, ValueError, KeyError):
             pass  # it has ended, or is not a worker
         finally:
             self._leave(worker, connection)
             connection.close()
 
+    def _vote(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        if self._election is None:
+            raise ValueError("this coordinator has no other candidates")
+        return self._election.answer(message)
+
+    def _reply(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
+        """Raises ConnectionAbortedError where another candidate may be the coordinator."""
+        if not self.serves:
+            raise ConnectionAbortedError("another candidate may be the coordinator")
+        reply = self._answer(message, connection)
+        if message["do"] == "finish" and self._election is not None and not self._election.finish():
+            raise ConnectionAbortedError("most candidates do not know yet that training is over")
+        if not self.serves:  # no longer, after a pause
+            raise ConnectionAbortedError("another candidate may be the coordinator")
+        return reply
+
     def _answer(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
         worker, lineage, phase = message["worker"], message["lineage"], Phase(message["phase"])
         sure = message["sure"]
         with self._lock:
             self._connections[worker] = connection
+            if self._election is not None and self._election.finished:
+                self._run = replace(self._run, finished=True)
             if time.monotonic() >= self._recovery:
                 self._run = protocol.recovered(self._run)
             answer = ""
@@ -164,30 +222,6 @@ def _bound(port: int, serve: Callable[[socket.socket, int], None]) -> _Server:
 def _name(worker: str) -> str:
     """What a worker is called in each of its lives."""
     return worker.rpartition("-")[0]
-
-
-class Lines:
-    """JSON objects, one a line, in both directions of a connection."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
-        self._rest = b""
-
-    def write(self, message: Mapping[str, Any]) -> None:
-        self._connection.sendall(json.dumps(message).encode() + b"\n")
-
-    def read(self) -> dict[str, Any]:
-        """Raises OSError when the connection has ended, TimeoutError when nothing came in time."""
-        while b"\n" not in self._rest:
-            more = self._connection.recv(65536)
-            if not more:
-                raise ConnectionResetError("closed by the other side")
-            self._rest += more
-            if len(self._rest) > _LONGEST:
-                raise ValueError("a line without an end")
-        line, _, self._rest = self._rest.partition(b"\n")
-        message: dict[str, Any] = json.loads(line)
-        return message
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):

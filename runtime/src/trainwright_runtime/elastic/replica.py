@@ -18,9 +18,13 @@ import uuid
 import warnings
 import zlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any
 
 import torch
@@ -52,7 +56,7 @@ class Address:
     """Where the coordinator is, who this worker is, and how patient it is."""
 
     coordinator: str
-    """host:port"""
+    """host:port, or those of all candidates, separated by commas"""
     name: str
     min_replicas: int
     backend: str
@@ -76,7 +80,8 @@ class Replica:
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
         self._dump, self._load, self._stopping = dump, load, stopping
-        self._session = Session(address.coordinator, self._name, address.timeouts.quorum)
+        candidates = address.coordinator.split(",")
+        self._session = Session(candidates, self._name, address.timeouts.quorum)
         self._after = 0
         # Steps in the company of others: 0 for whoever has to take the state of somebody else,
         # also when it comes from a checkpoint, which may hold a step that nobody else committed.
@@ -223,9 +228,11 @@ class Replica:
         if lineages != {self._session.lineage}:
             self._admitted()  # the lineage may be a new one
             return None
-        if not self._same_group(members):
-            if self._session.holds and not self._admitted():
-                return None
+        same = self._same_group(members)
+        counts = same and not self._session.uncertain
+        if self._session.holds and not counts and not self._admitted():
+            return None
+        if not same:
             self._form(members, quorum.quorum_id)
         self._heal(members)
         return self._members
@@ -325,12 +332,19 @@ class Replica:
 
     def _connect(self) -> _Links:
         address = self._address
-        host = _own_address(address.coordinator)
+        coordinator, life = self._session.reach()
+        host = _own_address(coordinator)
         if self._transport is None:
             self._transport = Transport(host, self._patience)
             self._group = _GROUPS[address.backend](self._patience)
-        _wait_for(address.coordinator)
-        self._links = _Links(address, self._name, host)
+        _wait_for(coordinator)
+        self._links = _Links(
+            coordinator,
+            address.timeouts,
+            name=self._name,
+            host=host,
+            replaced=lambda: self._session.life != life,
+        )
         return self._links
 
     def _disconnect(self) -> None:
@@ -358,15 +372,23 @@ class Replica:
 class _Links:
     """What connects a worker with the coordinator: its heartbeats, and the way to ask."""
 
-    def __init__(self, address: Address, name: str, host: str) -> None:
-        timeouts = address.timeouts
+    def __init__(
+        self,
+        coordinator: str,
+        timeouts: Timeouts,
+        *,
+        name: str,
+        host: str,
+        replaced: Callable[[], bool],
+    ) -> None:
+        self._replaced = replaced
         self._quorum = timedelta(seconds=timeouts.quorum)
         self._newcomer = timedelta(seconds=timeouts.newcomer)
         shown = f"[{host}]" if ":" in host else host
         # The store ends with its last reference.
         self._store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
         self.store_address = f"{shown}:{self._store.port}"
-        lighthouse = f"http://{address.coordinator}"
+        lighthouse = f"http://{coordinator}"
         # Its heartbeats come from a thread that needs no Python lock; more is not asked of it.
         self._heart = ManagerServer(
             replica_id=name,
@@ -380,19 +402,50 @@ class _Links:
             quorum_retries=0,
         )
         self._client = LighthouseClient(lighthouse, self._quorum)
+        self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        Thread(target=self._call, daemon=True, name="quorum").start()
 
     def ask(self, question: dict[str, Any], *, newcomer: bool) -> Any:
         """Who takes the next step; as a newcomer again and again: see `Timeouts.join`."""
         timeout = self._newcomer if newcomer else self._quorum
+        answer: Future[Any] = Future()
+
+        def call() -> None:
+            try:
+                quorum = self._client.quorum(timeout=timeout, world_size=1, **question)
+            except Exception as error:  # noqa: BLE001 - for the thread that asks
+                answer.set_exception(error)
+            else:
+                answer.set_result(quorum)
+
+        # A call cannot be interrupted, and a coordinator of a lost node never answers.
+        self._calls.put(call)
+        while not wait([answer], _PAUSE).done:
+            if self._replaced():
+                raise ConnectionResetError("the coordinator is another one now")
         try:
-            return self._client.quorum(timeout=timeout, world_size=1, **question)
+            return answer.result()
         except TimeoutError:
             if not newcomer:
                 raise
             return _NOBODY
 
     def close(self) -> None:
+        self._calls.put(_end)
         self._heart.shutdown()
+
+    def _call(self) -> None:
+        with suppress(_Ended):
+            while True:
+                self._calls.get()()
+
+
+class _Ended(Exception):
+    """There is nothing more to call."""
+
+
+def _end() -> None:
+    raise _Ended
 
 
 class _Nobody:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
-import socket
 import sys
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from contextlib import suppress
+from queue import Queue
 from typing import Any, NoReturn
 
 from trainwright_runtime import errors
+from trainwright_runtime.coordination.lease import LENGTH
+from trainwright_runtime.coordination.lines import Lines, connected
 from trainwright_runtime.coordination.protocol import Answer, Phase
-from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP, PORTS, Lines
+from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +37,15 @@ class Session:
     Every method that asks raises OSError while there is none.
     """
 
-    def __init__(self, coordinator: str, worker: str, silence: float) -> None:
-        """Who is silent for `silence` seconds may be taken for lost."""
-        host, _, port = coordinator.rpartition(":")
-        self._host, self._port = host.strip("[]"), int(port)
+    def __init__(self, candidates: Sequence[str], worker: str, silence: float) -> None:
+        """The coordinator is one of the `candidates` ("host:port").
+
+        Who is silent for `silence` seconds may be taken for lost.
+        """
+        self._candidates = tuple(candidates)
+        self._reply = _REPLY if len(self._candidates) == 1 else LENGTH
+        self.coordinator, self.life = self._candidates[0], ""
+        """The candidate that was the coordinator when it was last heard of, and its process."""
         self._worker = worker
         self.lineage, self.phase = "", Phase.NEW
         self.doing = IN_PROGRAM
@@ -47,7 +55,6 @@ class Session:
         self._heard = time.monotonic()
         self._lock = threading.RLock()
         self._lines: Lines | None = None
-        self._connection: socket.socket | None = None
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         _not_for_children(self)
@@ -61,6 +68,11 @@ class Session:
     def behind(self) -> bool:
         """Whether this worker has to get the state first."""
         return self.phase in (Phase.NEW, Phase.STALE)
+
+    @property
+    def uncertain(self) -> bool:
+        """Whether another candidate may be the coordinator by now."""
+        return len(self._candidates) > 1 and time.monotonic() - self._heard > LENGTH
 
     def ask(self, after: int) -> Answer:
         """What this worker may do; FOUND makes it the first that holds a lineage."""
@@ -139,32 +151,22 @@ class Session:
             self._heard = now
         return reply
 
+    def reach(self) -> tuple[str, str]:
+        """The coordinator's address and process, connected with."""
+        with self._lock:
+            if self._lines is None:
+                self._connect()
+            return self.coordinator, self.life
+
     def _connect(self) -> Lines:
-        """The registry is at one of the ports above the coordinator's, and says whose it is."""
-        failure: Exception = ConnectionRefusedError(f"no registry above port {self._port}")
-        for offset in PORTS:
-            address = self._host, self._port + offset
-            try:
-                connection = socket.create_connection(address, _CONNECT)
-            except ConnectionRefusedError as error:
-                failure = error
-                continue
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            lines = Lines(connection)
-            try:
-                if lines.read() == {"registry": self._port}:
-                    connection.settimeout(_REPLY)
-                    self._connection, self._lines = connection, lines
-                    return lines
-            except (OSError, ValueError) as error:
-                failure = error
-            connection.close()
-        raise ConnectionRefusedError(str(failure))
+        self.coordinator, self._lines, self.life = _coordinator(self._candidates)
+        self._lines.connection.settimeout(self._reply)
+        return self._lines
 
     def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = self._lines = None
+        if self._lines is not None:
+            self._lines.close()
+        self._lines = None
 
     def _live(self) -> None:
         """Be heard of from now on, whatever the program does."""
@@ -184,6 +186,37 @@ class Session:
                 pause = _RETRY
 
 
+def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:
+    """The candidate that serves, all asked at once: one of a lost node does not answer at all."""
+    if len(candidates) == 1:
+        return _asked(candidates[0])
+    answers: Queue[tuple[str, Lines, str] | Exception] = Queue()
+
+    def ask(candidate: str) -> None:
+        try:
+            answers.put(_asked(candidate))
+        except (OSError, ValueError) as error:
+            answers.put(error)
+
+    for candidate in candidates:
+        threading.Thread(target=ask, args=(candidate,), daemon=True).start()
+    failure: Exception = ConnectionRefusedError("no candidate answers")
+    for _ in candidates:
+        answer = answers.get()
+        if not isinstance(answer, Exception):
+            return answer  # at most one serves; what another one answers later is dropped
+        failure = answer
+    raise ConnectionRefusedError(str(failure))
+
+
+def _asked(candidate: str) -> tuple[str, Lines, str]:
+    lines, greeting = connected(candidate, _CONNECT)
+    if not greeting["serves"]:
+        lines.close()
+        raise ConnectionRefusedError(f"the candidate at {candidate} is not the coordinator")
+    return candidate, lines, str(greeting["life"])
+
+
 def _end_stalled(waiting: str) -> NoReturn:
     """A step that hangs cannot be interrupted from another thread: the process is ended."""
     log.error("this worker hangs in a step while %s wait for it: its stacks follow", waiting)
@@ -199,7 +232,7 @@ def _not_for_children(session: Session) -> None:
 
     def close() -> None:
         forked = weak()
-        if forked is not None and forked._connection is not None:
-            os.close(forked._connection.detach())
+        if forked is not None and forked._lines is not None:
+            os.close(forked._lines.connection.detach())
 
     os.register_at_fork(after_in_child=close)

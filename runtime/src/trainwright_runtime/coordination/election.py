@@ -1,0 +1,218 @@
+"""One candidate's part in choosing the coordinator: asks the others for their votes, and votes.
+
+Rules are in `lease`. Candidates speak with each other at the registry's port, where one that does
+not serve workers answers other candidates only.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from trainwright_runtime.coordination import lease
+from trainwright_runtime.coordination.lease import LENGTH
+from trainwright_runtime.coordination.lines import Lines, connected
+
+log = logging.getLogger(__name__)
+
+_RENEW = LENGTH / 4
+_ANSWER = LENGTH / 2  # seconds for another candidate's answer
+_ORDER = 0.1  # seconds by which a candidate lets those before it go first
+
+
+def now() -> float:
+    """Seconds that go on while the machine sleeps: votes run out meanwhile."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
+
+
+class Election:
+    """The candidate at `index` of `candidates` ("host:port" each)."""
+
+    def __init__(self, candidates: Sequence[str], index: int) -> None:
+        self._index, self._count = index, len(candidates)
+        self._lock = threading.Condition()
+        self._vote = lease.started(now())
+        self._asked: dict[int, float] = {}  # voter -> when a vote was asked for that it gave
+        self._confirmed: dict[int, int] = {}  # voter -> number of the last request that it granted
+        self._number = 0
+        self._given_up = 0  # the number of the last request whose votes were given back
+        self._won = self._lost = False
+        self._finished = False
+        self._heard = now()
+        self._closed = threading.Event()
+        others = [each for each in range(self._count) if each != index]
+        self._peers = {each: _Peer(candidates[each], self._answered(each)) for each in others}
+
+    @property
+    def finished(self) -> bool:
+        """Whether training is over, as far as this candidate has heard."""
+        with self._lock:
+            return self._finished
+
+    @property
+    def heard(self) -> float:
+        """When this candidate last gave its vote."""
+        with self._lock:
+            return self._heard
+
+    @property
+    def holds(self) -> bool:
+        """Whether this candidate is the coordinator, and was all the time since it has won."""
+        with self._lock:
+            self._expire()
+            return self._won and not self._lost
+
+    def win(self) -> bool:
+        """Wait until this candidate is the coordinator; False when it was closed before."""
+        while True:
+            if self._closed.wait(_ORDER * self._index):
+                return False
+            with self._lock:
+                free = self._vote.until - now()
+            if free > 0:  # somebody may be the coordinator
+                self._closed.wait(free)
+                continue
+            number = self._ask()
+            with self._lock:
+                if self._lock.wait_for(lambda: now() < self._until(), _ANSWER):
+                    self._won = True
+                    break
+                self._withdraw(number)
+        threading.Thread(target=self._renew, daemon=True, name="lease").start()
+        return True
+
+    def finish(self) -> bool:
+        """Let most candidates know that training is over; whether they do."""
+        with self._lock:
+            self._finished = True
+        number = self._ask()
+        with self._lock:
+            return self._lock.wait_for(lambda: self._known(number), _ANSWER)
+
+    def resign(self) -> None:
+        """Be the coordinator no more, and let another one be it at once."""
+        self._closed.set()
+        with self._lock:
+            self._lost = True
+            self._withdraw(self._number + 1)
+        for peer in self._peers.values():
+            peer.close(_RENEW)
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """Another candidate asks for this one's vote, or gives it back."""
+        candidate, number = int(message["candidate"]), int(message["number"])
+        with self._lock:
+            self._finished = self._finished or bool(message["finished"])
+            if message["do"] == "withdraw":
+                self._vote = lease.take_back(self._vote, candidate, number, now())
+                given = False
+                if self._finished:
+                    self._heard = float("-inf")  # the coordinator is not needed any more
+            else:
+                self._vote, given = lease.give(self._vote, candidate, number, now())
+                self._heard = now() if given else self._heard
+            return {"given": given, "number": number, "finished": self._finished}
+
+    def _expire(self) -> None:
+        """What this candidate knows as the coordinator is void once another one could be it."""
+        if self._won and now() >= self._until():
+            self._lost = True
+
+    def _until(self) -> float:
+        return lease.held_until(self._asked.values(), self._count)
+
+    def _known(self, number: int) -> bool:
+        granted = [each for each in self._confirmed.values() if each >= number]
+        return len(granted) >= lease.needed(self._count)
+
+    def _ask(self) -> int:
+        with self._lock:
+            self._number += 1
+            number, asked = self._number, now()
+            request = {"candidate": self._index, "number": number, "finished": self._finished}
+            own = self.answer({"do": "vote", **request})
+            self._take(self._index, asked, own)
+        for peer in self._peers.values():
+            peer.send({"do": "vote", **request}, asked)
+        return number
+
+    def _answered(self, voter: int) -> Callable[[float, Mapping[str, Any]], None]:
+        def take(asked: float, reply: Mapping[str, Any]) -> None:
+            with self._lock:
+                self._take(voter, asked, reply)
+
+        return take
+
+    def _take(self, voter: int, asked: float, reply: Mapping[str, Any]) -> None:
+        self._finished = self._finished or bool(reply["finished"])
+        self._expire()
+        # Of an election that was given up, the votes are given back.
+        if reply["given"] and int(reply["number"]) > self._given_up:
+            self._asked[voter] = max(asked, self._asked.get(voter, asked))
+            self._confirmed[voter] = int(reply["number"])
+            self._lock.notify_all()
+
+    def _withdraw(self, number: int) -> None:
+        """Give the votes back, first of all in this candidate's own mind."""
+        self._given_up = self._number = number
+        self._asked.clear()
+        request = {"candidate": self._index, "number": number, "finished": self._finished}
+        self.answer({"do": "withdraw", **request})
+        for peer in self._peers.values():
+            peer.send({"do": "withdraw", **request}, 0.0)
+
+    def _renew(self) -> None:
+        while not self._closed.wait(_RENEW):
+            self._ask()
+
+
+class _Peer:
+    """The way to another candidate: the newest request only, since older ones are void."""
+
+    def __init__(self, address: str, answered: Callable[[float, Mapping[str, Any]], None]) -> None:
+        self._address, self._answered = address, answered
+        self._lock = threading.Condition()
+        self._next: tuple[Mapping[str, Any], float] | None = None
+        self._idle = True
+        self._lines: Lines | None = None
+        threading.Thread(target=self._run, daemon=True, name=f"to {address}").start()
+
+    def send(self, request: Mapping[str, Any], asked: float) -> None:
+        with self._lock:
+            self._next = request, asked
+            self._lock.notify_all()
+
+    def close(self, seconds: float) -> None:
+        """Give what is to be sent so much time."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._next is None and self._idle, seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                self._idle = True
+                self._lock.notify_all()
+                self._lock.wait_for(lambda: self._next is not None)
+                assert self._next is not None
+                (request, asked), self._next, self._idle = self._next, None, False
+            try:
+                self._answered(asked, self._exchange(request))
+            except (OSError, ValueError, KeyError):
+                self._disconnect()
+
+    def _exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if self._lines is None:
+            self._lines, _ = connected(self._address, _ANSWER)
+        self._lines.write(request)
+        return self._lines.read()
+
+    def _disconnect(self) -> None:
+        if self._lines is not None:
+            with suppress(OSError):
+                self._lines.close()
+            self._lines = None

@@ -1,0 +1,66 @@
+"""Which of several candidates is the coordinator: a lease by votes of most of them, nothing stored.
+
+Each candidate has one vote, and gives it to one candidate at a time, for `LENGTH` seconds. Whoever
+has the votes of most of them is the coordinator until the first vote that it needs runs out. It
+counts from before it asked; a voter counts from when it was asked, which is later. A candidate that
+starts does not vote for as long as a vote lasts: it cannot know to whom it gave its vote before.
+Leases without a disk: Trencseni, Gazso, Reinhardt, "PaxosLease", https://arxiv.org/abs/1209.4187.
+
+Rules alone; `election` has the clock and the connections, tests/runtime/test_elastic_lease.py
+searches every order of events for two coordinators at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+LENGTH = 1.0
+"""Seconds for which a vote is given."""
+HELD = 0.9 * LENGTH
+"""Seconds for which its owner counts on it: clocks may run at slightly different rates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Vote:
+    """To whom a candidate has given its vote."""
+
+    owner: int = -1
+    """A candidate; -1 for nobody."""
+    number: int = 0
+    """Of the owner's request: what it sends may overtake what it sent before."""
+    until: float = 0.0
+    """When the vote runs out, also one of which the voter does not know any more."""
+
+
+def started(now: float) -> Vote:
+    """The vote of a candidate that may have given it to anybody, right before it started."""
+    return Vote(until=now + LENGTH)
+
+
+def give(vote: Vote, candidate: int, number: int, now: float) -> tuple[Vote, bool]:
+    """A candidate asks for the vote, or asks its owner to keep it; whether it has it."""
+    if now < vote.until and vote.owner != candidate:
+        return vote, False
+    if vote.owner == candidate and number < vote.number:
+        return vote, False
+    return Vote(owner=candidate, number=number, until=now + LENGTH), True
+
+
+def take_back(vote: Vote, candidate: int, number: int, now: float) -> Vote:
+    """The owner does not need the vote: it is free at once. An older request changes nothing."""
+    if vote.owner != candidate or number < vote.number:
+        return vote
+    return replace(vote, until=min(vote.until, now))
+
+
+def needed(candidates: int) -> int:
+    """How many votes are most of them."""
+    return candidates // 2 + 1
+
+
+def held_until(asked: Iterable[float], candidates: int) -> float:
+    """Until when a candidate is the coordinator, that has been given votes it asked for then."""
+    latest = sorted(asked, reverse=True)
+    most = needed(candidates)
+    return latest[most - 1] + HELD if len(latest) >= most else float("-inf")

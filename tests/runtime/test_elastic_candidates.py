@@ -1,0 +1,145 @@
+"""Three nodes run candidates for the coordinator, and any of them may be lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from containers import Entrypoint, ending
+from test_elastic_lease import free_ports
+
+from trainwright_runtime.coordination.lines import connected
+from trainwright_runtime.elastic import audit
+from trainwright_runtime.launchers import recognise
+
+NODES = 3
+PROGRAM = """
+import os, pathlib, time
+import torch
+from trainwright_runtime import elastic
+torch.set_num_threads(1)
+hurry = pathlib.Path("hurry")
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+data = torch.arange(64.0).reshape(64, 1)
+with elastic.training(model, optimizer, data, batch_size=4, epochs=60) as run:
+    for epoch in run.epochs():
+        for batch in run.batches():
+            run.backward(model(batch).square().mean() * 1e-4)
+            time.sleep(0 if hurry.exists() else 0.05)
+if run.rank == 0:
+    with open("ends", "a") as file: file.write(f"{run.step} ")
+"""
+
+
+class Nodes:
+    """An entrypoint for each node of a JobSet, all on this machine."""
+
+    def __init__(self, entrypoint: Entrypoint) -> None:
+        self.folder = entrypoint.folder
+        self._entrypoint = entrypoint
+        self._script = entrypoint.script("train.py", PROGRAM)
+        self.addresses = [f"127.0.0.1:{port}" for port in free_ports()]
+        self.running: dict[int, subprocess.Popen[str]] = {}
+
+    def start(self, node: int) -> None:
+        argv = ["--recovery=live", "--nproc-per-node=1", "--grace-period=20", "--backend=gloo"]
+        environ = {
+            "HOSTNAME": f"node-{node}",
+            "JOB_COMPLETION_INDEX": str(node),
+            "TRAINWRIGHT_NNODES": str(NODES),
+            "TRAINWRIGHT_MASTER_ADDR": "127.0.0.1",
+            "TRAINWRIGHT_COORDINATORS": ",".join(self.addresses),
+            "TRAINWRIGHT_MIN_REPLICAS": "1",
+            "TRAINWRIGHT_AUDIT_DIR": str(self.folder / "audit"),
+        }
+        self.running[node] = self._entrypoint.start(*argv, "--", self._script, env=environ)
+
+    def kill(self, node: int) -> None:
+        """As when a pod is gone: all of it at once, and nobody is left to start it again."""
+        entrypoint = self.running.pop(node)
+        children = Path(f"/proc/{entrypoint.pid}/task/{entrypoint.pid}/children").read_text()
+        with ending([int(pid) for pid in children.split()]):
+            entrypoint.kill()
+            entrypoint.communicate()
+
+    def coordinator(self) -> int:
+        """The node whose candidate serves."""
+        return _until(lambda: next((n for n in range(NODES) if self._serves(n)), None))
+
+    def committed(self) -> int:
+        files = (self.folder / "audit").glob("*.jsonl")
+        lines = [line for file in files for line in file.read_bytes().split(b"\n")[:-1]]
+        commits = [json.loads(line) for line in lines if b'"kind":"commit"' in line]
+        return max((int(commit["step"]) for commit in commits), default=-1)
+
+    def goes_on(self, steps: int = 5) -> None:
+        before = self.committed()
+        _until(lambda: self.committed() >= before + steps or None)
+
+    def _serves(self, node: int) -> bool:
+        try:
+            lines, greeting = connected(self.addresses[node], 0.1)
+        except OSError:
+            return False
+        lines.close()
+        return bool(greeting["serves"])
+
+
+Found = TypeVar("Found")
+
+
+def _until(find: Callable[[], Found | None]) -> Found:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if (found := find()) is not None:
+            return found
+        time.sleep(0.05)
+    raise TimeoutError
+
+
+@pytest.mark.slow
+def test_training_goes_on_without_the_node_of_the_coordinator(entrypoint: Entrypoint) -> None:
+    nodes = Nodes(entrypoint)
+    for node in range(NODES):
+        nodes.start(node)
+    nodes.goes_on()
+    for _ in range(2):
+        lost = nodes.coordinator()
+        nodes.kill(lost)
+        nodes.goes_on()
+        nodes.start(lost)
+        nodes.goes_on()
+    (nodes.folder / "hurry").touch()
+    for node in nodes.running.values():
+        _, log = node.communicate(timeout=120)
+        assert node.returncode == 0, log
+    verdict = audit.verify(nodes.folder / "audit")
+    assert not verdict.problems
+    assert not verdict.lost
+    assert len((nodes.folder / "ends").read_text().split()) == 1
+
+
+def test_names_of_the_first_nodes_follow_from_that_of_node_0() -> None:
+    jobset = {
+        "JOB_COMPLETION_INDEX": "1",
+        "TRAINWRIGHT_NNODES": "3",
+        "TRAINWRIGHT_MASTER_ADDR": "run-node-0-0.run",
+    }
+    found = recognise(jobset)
+    assert found.names == ("run-node-0-0.run", "run-node-0-1.run", "run-node-0-2.run")
+    assert found.number == 1
+    pytorchjob = {
+        "PET_RDZV_ENDPOINT": "run-worker-0:23456",
+        "PET_NNODES": "2:3",
+        "HOSTNAME": "run-worker-2",
+    }
+    found = recognise(pytorchjob)
+    assert found.names == ("run-worker-0", "run-worker-1", "run-worker-2")
+    assert found.number == 2
+    assert recognise(jobset | {"TRAINWRIGHT_MASTER_ADDR": "10.0.0.1"}).names == ()

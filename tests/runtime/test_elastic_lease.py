@@ -1,0 +1,287 @@
+"""At most one candidate is the coordinator: searched through every order of events, and by killing.
+
+The search runs `lease`'s own functions for three candidates, with requests and answers that arrive
+late, in another order or never, candidates that die and forget, and time that goes on between any
+two events. Each rule is then broken, and the search has to find that.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from signal import SIGCONT, SIGSTOP
+from typing import NamedTuple
+
+import pytest
+
+from trainwright_runtime import coordinator
+from trainwright_runtime.coordination import lease
+from trainwright_runtime.coordination.lease import Vote
+from trainwright_runtime.coordination.lines import connected
+from trainwright_runtime.coordination.protocol import Answer
+from trainwright_runtime.elastic.session import Session
+from trainwright_runtime.machine import free_port
+
+COUNT, BIDDERS = 3, 2
+ASKS, RESTARTS, TICKS = 4, 1, 3
+
+
+_TIME = "time goes on"
+
+
+class Candidate(NamedTuple):
+    vote: Vote = Vote()
+    number: int = 0
+    """Of its last request."""
+    asked: tuple[tuple[int, float], ...] = ()
+    """Voters that gave it their votes, and when it had asked."""
+    gave_up: int = 0
+
+
+class World(NamedTuple):
+    now: float
+    candidates: tuple[Candidate, ...]
+    messages: frozenset[tuple[str, int, int, int, float]] = frozenset()
+    """Kind, candidate, voter, number, and when it was asked; each may still arrive."""
+    asks: int = ASKS
+    restarts: int = RESTARTS
+
+
+def holds(candidate: Candidate, now: float) -> bool:
+    return now < lease.held_until([at for _, at in candidate.asked], COUNT)
+
+
+def _with(world: World, index: int, candidate: Candidate, **more: object) -> World:
+    candidates = world.candidates
+    candidates = (*candidates[:index], candidate, *candidates[index + 1 :])
+    return world._replace(candidates=candidates, **more)
+
+
+def events(world: World) -> Iterator[tuple[str, World]]:
+    if world.now < TICKS * lease.LENGTH:
+        yield _TIME, world._replace(now=world.now + lease.LENGTH / 2)
+    for index in range(BIDDERS):
+        yield from _asks(world, index)
+    for index, candidate in enumerate(world.candidates):
+        if world.restarts:
+            fresh = Candidate(vote=lease.started(world.now), number=candidate.number)
+            fresh = fresh._replace(gave_up=candidate.number)  # another connection, another life
+            yield f"{index} restarts", _with(world, index, fresh, restarts=world.restarts - 1)
+    for message in world.messages:
+        yield from _arrives(world, message)
+
+
+def _asks(world: World, index: int) -> Iterator[tuple[str, World]]:
+    candidate = world.candidates[index]
+    if world.asks:
+        number = candidate.number + 1
+        asking = {("vote", index, voter, number, world.now) for voter in range(COUNT)}
+        asked = _with(world, index, candidate._replace(number=number), asks=world.asks - 1)
+        yield f"{index} asks ({number})", asked._replace(messages=world.messages | asking)
+    if candidate.number > candidate.gave_up:
+        number = candidate.number
+        back = {("withdraw", index, voter, number, 0.0) for voter in range(COUNT)}
+        given_up = _with(world, index, candidate._replace(asked=(), gave_up=number))
+        yield f"{index} gives up ({number})", given_up._replace(messages=world.messages | back)
+
+
+def _arrives(
+    world: World, message: tuple[str, int, int, int, float]
+) -> Iterator[tuple[str, World]]:
+    kind, index, voter, number, asked = message
+    world = world._replace(messages=world.messages - {message})
+    if kind == "given":
+        candidate = world.candidates[index]
+        if number > candidate.gave_up:
+            votes = dict(candidate.asked)
+            votes[voter] = max(asked, votes.get(voter, asked))
+            candidate = candidate._replace(asked=tuple(sorted(votes.items())))
+            yield f"{voter}'s vote reaches {index} ({number})", _with(world, index, candidate)
+        return
+    other = world.candidates[voter]
+    if kind == "withdraw":
+        vote = lease.take_back(other.vote, index, number, world.now)
+        yield f"{voter} has it back ({number})", _with(world, voter, other._replace(vote=vote))
+        return
+    vote, given = lease.give(other.vote, index, number, world.now)
+    if given:
+        after = _with(world, voter, other._replace(vote=vote))
+        answer = ("given", index, voter, number, asked)
+        yield f"{voter} votes for {index}", after._replace(messages=after.messages | {answer})
+
+
+def search(walks: int, seed: int = 0) -> int:
+    """Take random ways through the events; raises AssertionError with one to two coordinators."""
+    chance = random.Random(seed)
+    steps = 0
+    for _ in range(walks):
+        world = World(0.0, (Candidate(),) * COUNT, asks=chance.randint(2, ASKS))
+        trace: list[str] = []
+        while found := list(events(world)):
+            # Most of what can happen happens at about the same time.
+            while (chosen := chance.choice(found))[0] == _TIME and chance.random() < 0.8:
+                if len(found) == 1:
+                    break
+            what, world = chosen
+            trace.append(what)
+            steps += 1
+            held = [i for i, each in enumerate(world.candidates) if holds(each, world.now)]
+            assert len(held) < 2, "\n".join(trace)
+    return steps
+
+
+@pytest.mark.parametrize("walks", [200, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_no_order_of_events_makes_two_coordinators(walks: int) -> None:
+    assert search(walks) > 20 * walks
+
+
+_give, _take_back, _held_until = lease.give, lease.take_back, lease.held_until
+
+
+def _gives_to_all(vote: Vote, candidate: int, number: int, now: float) -> tuple[Vote, bool]:
+    return _give(Vote(), candidate, number, now)
+
+
+def _takes_back_what_is_newer(vote: Vote, candidate: int, number: int, now: float) -> Vote:
+    return _take_back(vote, candidate, vote.number, now)
+
+
+def _counts_from_the_answer(asked: list[float], candidates: int) -> float:
+    return _held_until(asked, candidates) + lease.LENGTH
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rule", "broken"),
+    [
+        ("give", _gives_to_all),
+        ("take_back", _takes_back_what_is_newer),
+        ("held_until", _counts_from_the_answer),
+        ("needed", lambda candidates: 1),
+        ("started", lambda now: Vote()),
+    ],
+)
+def test_the_search_finds_a_rule_that_is_missing(
+    rule: str, broken: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lease, rule, broken)
+    with pytest.raises(AssertionError, match="votes for"):
+        search(100_000)
+
+
+# --- real candidates -----------------------------------------------------------------------------
+
+
+@dataclass
+class Candidates:
+    """Three coordinators of which one is to serve."""
+
+    addresses: list[str] = field(default_factory=list)
+    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, address: str) -> None:
+        argv = [sys.executable, "-m", "trainwright_runtime", "coordinator"]
+        argv += [f"--candidates={','.join(self.addresses)}", "--recovery=0"]
+        argv += [f"--port={address.rpartition(':')[2]}", f"--index={self.addresses.index(address)}"]
+        self.processes[address] = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+
+    def serving(self) -> list[str]:
+        return [address for address in self.addresses if _serves(address)]
+
+    def elected(self, but: str = "") -> str:
+        """Wait until one serves."""
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            serving = self.serving()
+            if others := [address for address in serving if address != but]:
+                return others[0]
+            time.sleep(0.02)
+        raise TimeoutError(f"nobody but {but or 'nobody'} was elected")
+
+
+def _serves(address: str) -> bool:
+    try:
+        lines, greeting = connected(address, 0.1)
+    except OSError:
+        return False
+    lines.close()
+    return bool(greeting["serves"])
+
+
+@contextmanager
+def candidates() -> Iterator[Candidates]:
+    group = Candidates([f"127.0.0.1:{port}" for port in free_ports()])
+    try:
+        for address in group.addresses:
+            group.start(address)
+        yield group
+    finally:
+        for process in group.processes.values():
+            process.kill()
+            process.wait()
+
+
+def free_ports() -> list[int]:
+    """Apart from each other: a registry takes one of the ports above the coordinator's."""
+    ports: list[int] = []
+    while len(ports) < COUNT:
+        port = free_port()
+        if all(abs(port - other) > 10 for other in ports):
+            ports.append(port)
+    return ports
+
+
+@pytest.mark.slow
+def test_another_candidate_follows_one_that_is_lost_paused_or_stopped() -> None:
+    with candidates() as group:
+        first = group.elected()
+        group.processes[first].kill()
+        group.processes[first].wait()
+        second = group.elected()
+        assert second != first
+        group.start(first)
+        group.processes[second].send_signal(SIGSTOP)
+        third = group.elected(but=second)
+        group.processes[second].send_signal(SIGCONT)
+        assert group.processes[second].wait(60) == coordinator.STEPPED_DOWN
+        assert group.serving() == [third]
+        group.start(second)
+        group.processes[third].terminate()
+        assert group.processes[third].wait(60) == 0
+        assert group.elected() != third
+
+
+@pytest.mark.slow
+def test_one_candidate_of_three_is_never_elected() -> None:
+    with candidates() as group:
+        first = group.elected()
+        others = [address for address in group.addresses if address != first]
+        for address in others:
+            group.processes[address].kill()
+            group.processes[address].wait()
+        assert group.processes[first].wait(60) == coordinator.STEPPED_DOWN
+        assert group.serving() == []
+        group.start(first)
+        group.start(others[0])
+        assert group.elected()
+
+
+def test_that_training_is_over_is_known_to_the_next_coordinator() -> None:
+    with candidates() as group:
+        first = group.elected()
+        worker = Session(group.addresses, "a-1", silence=60)
+        assert worker.ask(0) is Answer.FOUND
+        assert worker.complete("a-1") is Answer.LEAD
+        worker.lead()
+        worker.finish()
+        worker.close()
+        group.processes[first].kill()
+        group.elected(but=first)
+        late = Session(group.addresses, "b-1", silence=60)
+        assert late.ask(0) is Answer.OVER
+        late.close()
