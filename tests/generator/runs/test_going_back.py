@@ -181,6 +181,36 @@ def test_a_job_that_was_deleted_and_comes_back_goes_on(repository: Repository, b
     assert f"starts: at once; {name(before)} was rendered before: " in plan
 
 
+@pytest.mark.parametrize("target", ["jobset", "pytorchjob"])
+def test_a_job_that_comes_back_otherwise_may_be_refused(tmp_path: Path, target: str) -> None:
+    """What is in no name may have changed since: the plan says what becomes of the object."""
+    made = Repository(git_repository.init(tmp_path))
+    made.environment("prod")
+    environment = made.root / "environments/prod/environment.yaml"
+    text = environment.read_text(encoding="utf-8").replace(
+        "targets: {", 'targets: {jobset: {version: "0.10"}, '
+    )
+    environment.write_text(text, encoding="utf-8")
+
+    def there(epochs: int) -> None:
+        job = made.job("prod/llm", f"target: {target}\nflags: {{epochs: {epochs}}}\n")
+        job.write_text(
+            job.read_text(encoding="utf-8").replace("maxDuration: 2h\n", ""), encoding="utf-8"
+        )
+
+    made.job("prod/other")
+    there(1)
+    first = name(commit(made))
+    (made.root / "environments/prod/jobs/llm.yaml").unlink()
+    commit(made, "No llm")
+    environment.write_text(f"{text}defaults: {{maxDuration: 1h}}\n", encoding="utf-8")
+    commit(made, "An hour at most")
+    there(1)
+    plan = " ".join(made.run("plan", "--against", "HEAD").output.split())
+    assert f"{first} was rendered before, and otherwise: where its object still is in the" in plan
+    assert ("the edit is refused by the API: " in plan) == (target == "jobset")
+
+
 def test_a_reverted_spec_begins_another_run(repository: Repository) -> None:
     before = repository.tree()
     nodes(repository, 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -200,10 +201,7 @@ class _Comparison:
         """What is judged, with what an earlier run of the same spec makes of it."""
         action, why = found
         if after is not None and after.object in self._back:
-            return action, (
-                f"{why}; {after.object} was rendered before: where its object still is in the "
-                "cluster it goes on, or stays finished, and `trainwright rerun` begins another run"
-            )
+            return action, f"{why}; {self._met(file, after)}"
         if action is Action.NEW_RUN and self._stayed(file):
             folder = f"{self.before.folder(file.environment).path}/{file.name}"
             command = f"git checkout {self._earlier.commit[:12]} -- {folder}"
@@ -223,6 +221,22 @@ class _Comparison:
         )
         gone = f"; {actions.removed(before)}" if before is not None and before.object else ""
         return Action.RETIRED, again + gone
+
+    def _met(self, file: JobFile, after: PlannedRun) -> str:
+        """What a run comes to whose object may be in the cluster from before."""
+        there = replace(after, files=self._earlier.texts(file, after.object) or after.files)
+        environment = self.after.environments.get(file.environment)
+        action, why = actions.judge(there, after, environment)
+        again = "`trainwright rerun` begins another run"
+        if action is Action.UNCHANGED:
+            return (
+                f"{after.object} was rendered before: where its object still is in the cluster it "
+                f"goes on, or stays finished, and {again}"
+            )
+        return (
+            f"{after.object} was rendered before, and otherwise: where its object still is in the "
+            f"cluster the edit is {_JUDGED.get(action, 'made')}: {why}; {again}"
+        )
 
     def _stayed(self, file: JobFile) -> bool:
         """Whether the run of the base would do: the job's file was edited, and edited back."""
@@ -419,6 +433,10 @@ class _Comparison:
             judged.append(JobFindings("", own_objects.findings(self.after, name), ()))
         settled = apply_policy(environment, judged, self._options.today, whole=False)
         return (*settled, *self.after.ledger(name).findings)
+
+
+# Of an edit of an object that is there.
+_JUDGED = {Action.REJECTED: "refused by the API", Action.IGNORED: "ignored"}
 
 
 def _is_unrendered(action: Action, after: PlannedRun | None) -> bool:
