@@ -183,7 +183,8 @@ def _jobs(
     from trainwright.cli.memory import Printed
 
     options = planning(asked["helm"] or None, no_cache=tree is None)
-    plan = context.plan(selections, replace(options, kubernetes=kubernetes), tree)
+    with context.progress("checking", asked["output"]):
+        plan = context.plan(selections, replace(options, kubernetes=kubernetes), tree)
     text = report(context, plan, asked["output"], selections)
     failed = _at_least(plan.findings, asked["fail_on"])
     return Printed(text, FINDINGS if failed else OK)

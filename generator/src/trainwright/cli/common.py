@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -133,6 +133,17 @@ class Context:
         self, selections: tuple[str, ...], options: BuildOptions, tree: Tree | None = None
     ) -> Build:
         return self.repository.build(selections, options, tree)
+
+    @contextmanager
+    def progress(self, doing: str, output: str = "text") -> Iterator[None]:
+        """Show how far a piece of work is that takes longer than a second, to who watches it.
+
+        Nothing may be printed meanwhile.
+        """
+        from trainwright.cli import progress
+
+        with progress.shown(doing) if output != "json" and progress.is_wanted() else nullcontext():
+            yield
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -92,7 +92,7 @@ def import_(  # noqa: PLR0913 - an option each
             force=force,
             write=not dry_run,
         )
-        with nullcontext() if dry_run else context.held():
+        with nullcontext() if dry_run else context.held(), context.progress("importing", output):
             done = run(context.root, found, options)
         if output == "json":
             click.echo(json.render(found, done, environment, written=not dry_run), nl=False)

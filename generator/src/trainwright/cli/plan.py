@@ -95,9 +95,10 @@ def plan(  # noqa: PLR0913 - an option each
         )
 
         def planned() -> tuple[str, bool]:
-            review = context.repository.plan(
-                *selections, against=against, head=head, crds=crds, helm=helm
-            )
+            with context.progress("planning", output):
+                review = context.repository.plan(
+                    *selections, against=against, head=head, crds=crds, helm=helm
+                )
             return formats.FORMATS[output].render(review, style), review.blocked
 
         if watch:

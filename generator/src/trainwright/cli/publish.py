@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +18,9 @@ from trainwright.cli.common import (
     report,
     selections,
 )
+
+if TYPE_CHECKING:
+    from trainwright.gitops.publish.model import Published
 
 
 @click.command()
@@ -89,13 +94,20 @@ def publish(  # noqa: PLR0913 - an option each
             attempts=attempts,
         )
         try:
-            for done in publisher.publish(context.root, selections, options):
+            published = publisher.publish(context.root, selections, options)
+            while done := _next(context, published):
                 made = f"{done.commit[:12]}  " if done.commit else ""
                 click.echo(f"{done.branch}  {made}{done.message}")
         except Unsound as unsound:
             click.echo(report(context, unsound.plan, "text", selections), err=True)
             click.echo("Nothing was published, because of the errors.", err=True)
             sys.exit(FINDINGS)
+
+
+def _next(context: Context, published: Iterator[Published]) -> Published | None:
+    """What is published next; None when all is."""
+    with context.progress("publishing"):
+        return next(published, None)
 
 
 def _absolute(repository: str) -> str:

@@ -63,7 +63,8 @@ def render(
     with errors(), nullcontext() if check_only else context.held():
         options = replace(planning(helm, no_cache), judge=False, recover=True, new_runs=new_runs)
         options = replace(options, writes=not check_only)
-        plan = context.plan(selections, options)
+        with context.progress("rendering"):
+            plan = context.plan(selections, options)
         if plan.findings:
             click.echo(report(context, plan, "text", selections), err=True)
         if plan.failed:
@@ -133,7 +134,8 @@ def diff(  # noqa: PLR0913 - an option each
                 _diff_against(context, selections, against, helm, -1 if name_only else unified)
             )
         options = replace(planning(helm, no_cache), judge=False, recover=True)
-        plan = context.plan(selections, options)
+        with context.progress("rendering"):
+            plan = context.plan(selections, options)
         if plan.failed:
             click.echo(report(context, plan, "text", selections), err=True)
             sys.exit(FINDINGS)

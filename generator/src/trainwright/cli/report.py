@@ -43,8 +43,9 @@ def report(
     from trainwright.specs import git
 
     with errors():
-        build = context.plan(selections, planning(helm, no_cache))
-        found = overview(context.root, build, _statuses(context, selections) if live else ())
+        with context.progress("checking"):
+            build = context.plan(selections, planning(helm, no_cache))
+            found = overview(context.root, build, _statuses(context, selections) if live else ())
         words = ["trainwright", "report", *selections, *(["--live"] if live else [])]
         try:
             commit = git.find(context.root)[0].commit("HEAD")

@@ -70,7 +70,8 @@ def upgrade(
         raise click.UsageError("Name the version to take: --to PATH, or --chart PATH.")
     with errors():
         options = session.UpgradeOptions(today=today(), before=before, after=after, chart=chart)
-        found = session.upgrade(context.root, selections, options)
+        with context.progress("rendering with both versions", output):
+            found = session.upgrade(context.root, selections, options)
         named = (("--from", before), ("--to", after), ("--chart", chart))
         words = ["trainwright", "upgrade", *selections]
         words += [word for option, path in named if path for word in (option, str(path))]

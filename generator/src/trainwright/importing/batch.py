@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright import progress
 from trainwright.errors import OutputError
 from trainwright.frozen import dataclass
 from trainwright.groupkind import RUNTIMES
@@ -60,7 +61,7 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
     place = ImportContext(tree, options.environment)
     imported: list[tuple[Imported, str]] = []
     problems: list[str] = []
-    for source in found.sources:
+    for source in progress.counted(found.sources, len(found.sources), "workloads"):
         try:
             done = _convert(source, place, options)
             path = JobFile(options.environment, str(done.spec["name"])).path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from trainwright import progress
 from trainwright.model import Job
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
@@ -33,7 +34,8 @@ class Side(Workspace):
         """Some jobs, rendered and checked; with `new_runs` those, too, that `render` refuses."""
         items = [batch.Item(file, self.known(file), judge=True) for file in files]
         outcomes = batch.run(self, items, batch.BatchOptions(helm=helm, new_runs=new_runs))
-        return {rendered.file: rendered for rendered, _ in outcomes}
+        counted = progress.counted(outcomes, len(items), "jobs")
+        return {rendered.file: rendered for rendered, _ in counted}
 
     def committed(self, file: JobFile) -> Recorded | Unrecorded | None:
         """What lies in rendered/ for a job: that is what the cluster was given."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from trainwright import progress
 from trainwright.frozen import dataclass
 from trainwright.model import Finding, Severity
 from trainwright.render import batch, cache
@@ -131,6 +132,7 @@ def _render(workspace: Workspace, work: list[_Work], options: BuildOptions) -> N
     pending = [(environment, item) for environment in work for item in environment.pending()]
     how = batch.BatchOptions(helm=options.helm, new_runs=options.new_runs)
     outcomes = batch.run(workspace, [item for _, item in pending], how)
+    outcomes = progress.counted(outcomes, len(pending), "jobs")
     for (environment, item), outcome in zip(pending, outcomes, strict=True):
         environment.take(item, *outcome)
 
