@@ -37,6 +37,22 @@ def test_the_shipped_environments_are_rendered_and_clean() -> None:
     assert not done.stderr
 
 
+# A reference token that is escaped by hand, and a key that is put behind a pointer unescaped.
+_BY_HAND = re.compile(r"""["'/\w]~[01]["'/*\w]|\{[\w.]*pointer\}/\{""")
+
+
+def test_pointers_are_put_together_in_one_module() -> None:
+    """A key with a slash or a dot is another position where text is put together by hand."""
+    found = [
+        f"{path.relative_to(SOURCE)}:{number}: {line.strip()}"
+        for path in SOURCE.rglob("*.py")
+        if path != SOURCE / "pointer.py"
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if _BY_HAND.search(line)
+    ]
+    assert found == []
+
+
 def test_every_target_has_golden_cases() -> None:
     cases = {path.name.split("-")[0] for path in (ROOT / "tests/golden").iterdir()}
     assert set(TARGETS) <= cases

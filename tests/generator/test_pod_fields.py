@@ -170,7 +170,7 @@ def test_a_field_without_a_place_of_its_own_is_compared_as_it_is_written(
     pod: Mapping[str, Data], container: Mapping[str, Data], path: str
 ) -> None:
     plain, more = normal_form(_job({}, {})), normal_form(_job(pod, container))
-    assert [d.path for d in differences(plain, more)] == [f"pods.0.{path}"]
+    assert [d.path.dotted for d in differences(plain, more)] == [f"pods.0.{path}"]
 
 
 @pytest.mark.parametrize(

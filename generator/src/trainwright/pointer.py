@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from trainwright.frozen import dataclass
 
@@ -70,10 +71,21 @@ class Pointer(str):
         """Whether this is another pointer or below it."""
         return self == above or self.startswith(f"{above}/")
 
+    def matches(self, pattern: str) -> bool:
+        """Whether a pattern is of it: `*` is any part of a key, `**` any number of keys."""
+        return _pattern(pattern).fullmatch(self) is not None
+
     @property
     def dotted(self) -> str:
         """As people read it: image.tag, labels["example.com/team"]."""
         return "".join(_spelled(self.parts))
+
+
+@lru_cache
+def _pattern(text: str) -> re.Pattern[str]:
+    """A pattern of pointers as a regular expression."""
+    found = re.escape(text).replace(r"\*\*/", "(?:.*/)?").replace(r"/\*\*", "(?:/.*)?")
+    return re.compile(found.replace(r"\*", "[^/]*"), re.DOTALL)
 
 
 def _spelled(keys: tuple[str, ...]) -> Iterator[str]:

@@ -18,6 +18,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportBatch, ImportOptions, run
 from trainwright.kinds.reading import Loss
+from trainwright.pointer import Pointer
 
 HERE = Path(__file__).parent
 SCHEMA = json.loads((HERE.parents[2] / "schemas/import.schema.json").read_text(encoding="utf-8"))
@@ -82,8 +83,8 @@ def test_what_it_holds_is_the_run(body: Any, tmp_path: Path) -> None:
     assert path == "environments/lab/jobs/inner.yaml"
     assert one.severity in (None, Loss.COSMETIC, Loss.BEHAVIOUR)
     run_of_it = values(one.source.run())
-    assert run_of_it["nodes"] == 3
-    assert run_of_it["pods.2.image"] == "registry.example.com/a:1"
+    assert run_of_it[Pointer("/nodes")] == 3
+    assert run_of_it[Pointer("/pods/2/image")] == "registry.example.com/a:1"
     assert one.spec["nodes"] == 3
 
 
@@ -111,7 +112,7 @@ def test_volcano_waits_for_all_pods_unless_told_otherwise(
     body = copy.deepcopy(VOLCANO)
     body["spec"] |= {"schedulerName": "volcano", **spec}  # type: ignore[operator]
     ((one, _),) = imported(tmp_path, body)[1].imported
-    assert values(one.source.run()).get("gang") == gang
+    assert values(one.source.run()).get(Pointer("/gang")) == gang
     assert one.spec["schedulerName"] == "volcano"
     left = {item.field: item.severity for item in one.left if "restartPolicy" in item.field}
     assert set(left.values()) <= {Loss.COSMETIC}

@@ -270,7 +270,7 @@ def test_what_was_rendered_comes_back_as_a_spec_of_the_same_run(path: Path) -> N
     after = ImportContext(Folder(ROOT), environment).run(imported.spec)
     assert isinstance(after, NormalForm)
     differing = {p for p in {**before, **values(after)} if before.get(p) != values(after).get(p)}
-    own = re.compile(r"(pods\.\d+\.)?(labels|annotations)\.|pods\.\d+\.program\.options\.|nodes$")
+    own = re.compile(r"(/pods/\d+)?/(labels|annotations)/|/pods/\d+/program/options/|/nodes$")
     assert {p for p in differing if not own.match(p)} == set()
 
 
@@ -300,7 +300,7 @@ def test_what_is_rendered_beside_a_job_comes_back_as_fields_of_its_spec(
     after = ImportContext(Folder(tmp_path), "prod", runtimes).run(imported.spec)
     assert isinstance(after, NormalForm)
     differing = {p for p in {**before, **values(after)} if before.get(p) != values(after).get(p)}
-    own = re.compile(r"(.*\.)?(labels|annotations)\.|isolated$|beside\.(Net|Persistent|ServiceA)")
+    own = re.compile(r".*/(labels|annotations)/|/isolated$|/beside/(Net|Persistent|ServiceA)")
     assert {p for p in differing if not own.match(p)} == set()
     written = yaml.safe_load((golden / f"input/prod/jobs/{folder.name}.yaml").read_bytes())
     for key in ("metrics", "entrypoint", "secrets"):
@@ -400,7 +400,10 @@ def test_all_gpus_of_a_machine_need_a_pool_that_says_how_many(
     anyway = repository.run("import", "--env", "dev", *what, "--pool", "cpu", "--dry-run")
     assert anyway.exit_code == 0
     assert "left" in anyway.stderr
-    assert "nvidia.com/gpu is not there: name a pool that has it with --pool" in anyway.stderr
+    assert (
+        'resources.limits["nvidia.com/gpu"] is not there: name a pool that has it with --pool'
+        in anyway.stderr
+    )
 
 
 def test_a_number_of_gpus_needs_no_pool(repository: Repository) -> None:

@@ -142,10 +142,10 @@ def test_a_job_comes_through_or_is_refused_by_name(name: str, root: Path) -> Non
 # known beforehand, an unbuffered Python, limits for restarts and accelerators, and more time to stop
 # where nobody chose it.
 BY_DESIGN = re.compile(
-    r"pods\.(\d+|\*)\.("
-    r"(init\.\d+\.|sidecars\.[^.]+\.)?security\.|token$|program\.unbuffered$"
-    r"|program\.options\.max-restarts$|processes\.|restart\.|labels\.|annotations\."
-    r"|grace_period$|resources\.limits\.nvidia\.com/gpu$"
+    r"/pods/(\d+|\*)/("
+    r"(init/\d+/|sidecars/[^/]+/)?security/|token$|program/unbuffered$"
+    r"|program/options/max-restarts$|processes/|restart/|labels/|annotations/"
+    r"|grace_period$|resources/limits/nvidia\.com~1gpu$"
     r")"
 )
 
@@ -156,7 +156,7 @@ def differing(one: Imported, root: Path) -> set[str]:
     after = ImportContext(Folder(root), "open", runtimes).run(one.spec)
     assert isinstance(after, NormalForm)
     differing = equivalence.differences(one.source.run(), after)
-    paths = {d.path for d in differing if d.path.startswith(("pods.", "nodes", "elastic"))}
+    paths = {d.path for d in differing if d.path.startswith(("/pods/", "/nodes", "/elastic"))}
     return {path for path in paths if not BY_DESIGN.match(path)}
 
 

@@ -19,13 +19,13 @@ def drift(git: Mapping[str, Data], live: Mapping[str, Data]) -> tuple[str, ...]:
     What only the live object has is no difference: the API server fills in defaults, Kueue adds
     node selectors, injectors add containers.
     """
-    return tuple(_differences(git, live, ""))
+    return tuple(_differences(git, live, Pointer()))
 
 
-def _differences(git: Data, live: Data, pointer: str) -> Iterator[str]:
+def _differences(git: Data, live: Data, pointer: Pointer) -> Iterator[Pointer]:
     if isinstance(git, Mapping) and isinstance(live, Mapping):
         for key, value in git.items():
-            below = Pointer(pointer) / key
+            below = pointer / key
             if key in live:
                 yield from _differences(value, live[key], below)
             elif value not in (None, False, 0, "", [], {}):  # Go leaves empty values out
@@ -36,9 +36,9 @@ def _differences(git: Data, live: Data, pointer: str) -> Iterator[str]:
         yield pointer
 
 
-def _items(git: list[Data], live: list[Data], pointer: str) -> Iterator[str]:
+def _items(git: list[Data], live: list[Data], pointer: Pointer) -> Iterator[Pointer]:
     for number, item in enumerate(git):
-        below = f"{pointer}/{number}"
+        below = pointer / number
         key = next((k for k in _KEYS if isinstance(item, Mapping) and k in item), None)
         if key is None:
             if item not in live:
@@ -49,7 +49,7 @@ def _items(git: list[Data], live: list[Data], pointer: str) -> Iterator[str]:
         yield from min(found, key=len, default=[below])
 
 
-def _same_amount(git: Data, live: Data, pointer: str) -> bool:
+def _same_amount(git: Data, live: Data, pointer: Pointer) -> bool:
     """Whether two resource amounts are one: the API server writes "1000m" as "1"."""
     if not any(f"/{amounts}/" in pointer for amounts in _AMOUNTS):
         return False

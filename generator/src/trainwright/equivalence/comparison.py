@@ -5,43 +5,44 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 
 from trainwright.equivalence.form import NormalForm
 from trainwright.findings.credentials import HIDDEN, kind, named, redact
 from trainwright.frozen import dataclass
 from trainwright.model import Data
+from trainwright.pointer import Pointer
 
-_POD = re.compile(r"pods\.\d+\.")
+_POD = re.compile(r"/pods/\d+/")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Difference:
-    """One value that differs. `path` is dotted, with `*` where it is so in every pod.
+    """One value that differs. `path` has `*` for the number of a pod where it is so in each.
 
     None stands for a value that is absent.
     """
 
-    path: str
+    path: Pointer
     left: Data
     right: Data
 
     def __str__(self) -> str:
         left, right = (_shown(self.path, value) for value in (self.left, self.right))
-        return f"{self.path}: {left} became {right}"
+        return f"{self.path.dotted}: {left} became {right}"
 
 
-def _shown(path: str, value: Data) -> str:
+def _shown(path: Pointer, value: Data) -> str:
     if value is None:
         return "nothing"
     text = str(value)
-    if kind(text) or named(path.rpartition(".")[2], text):
+    if kind(text) or named(path.last, text):
         return HIDDEN
     return redact(text) or '""'
 
 
 def differences(
-    left: NormalForm, right: NormalForm, without: frozenset[str] = frozenset()
+    left: NormalForm, right: NormalForm, without: frozenset[Pointer] = frozenset()
 ) -> tuple[Difference, ...]:
     """Where two runs differ, sorted by path; empty when they are the same training.
 
@@ -60,21 +61,22 @@ def _together(found: list[Difference], pods: int) -> Iterator[Difference]:
     """What differs alike in all pods is said once."""
     alike: dict[Difference, int] = {}
     for difference in found:
-        everywhere = Difference(
-            _POD.sub("pods.*.", difference.path, count=1), difference.left, difference.right
-        )
+        everywhere = replace(difference, path=in_every_pod(difference.path))
         alike[everywhere] = alike.get(everywhere, 0) + 1
     reported = set()
     for difference in found:
-        everywhere = Difference(
-            _POD.sub("pods.*.", difference.path, count=1), difference.left, difference.right
-        )
+        everywhere = replace(difference, path=in_every_pod(difference.path))
         if pods > 1 and alike[everywhere] == pods and everywhere.path != difference.path:
             if everywhere not in reported:
                 reported.add(everywhere)
                 yield everywhere
         else:
             yield difference
+
+
+def in_every_pod(path: Pointer) -> Pointer:
+    """A position in a pod as one in any of them."""
+    return Pointer(_POD.sub("/pods/*/", path, count=1))
 
 
 def _canonical(annotation: str) -> str:
@@ -87,27 +89,26 @@ def _canonical(annotation: str) -> str:
         return annotation
 
 
-def values(run: NormalForm) -> dict[str, Data]:
-    """Every scalar of a normal form by its dotted path; what is empty is not there."""
-    return dict(_leaves(run, ""))
+def values(run: NormalForm) -> dict[Pointer, Data]:
+    """Every scalar of a normal form by its position; what is empty is not there."""
+    return dict(_leaves(run, Pointer()))
 
 
-def _leaves(value: Data, path: str) -> Iterator[tuple[str, Data]]:
-    prefix = f"{path}." if path else ""
+def _leaves(value: Data, path: Pointer) -> Iterator[tuple[Pointer, Data]]:
     if is_dataclass(value):
         for field in fields(value):
-            yield from _leaves(getattr(value, field.name), f"{prefix}{field.name}")
+            yield from _leaves(getattr(value, field.name), path / field.name)
     elif isinstance(value, Mapping):
-        annotations = path.rpartition(".")[2] == "annotations"
+        annotations = path.endswith("/annotations")
         for key, written in value.items():
             item = _canonical(written) if annotations and isinstance(written, str) else written
             # An empty mapping says something where a key is what counts: `emptyDir: {}`, a flag.
             if item in ({}, ()):
-                yield f"{prefix}{key}", True
+                yield path / str(key), True
             else:
-                yield from _leaves(item, f"{prefix}{key}")
+                yield from _leaves(item, path / str(key))
     elif isinstance(value, list | tuple):
         for index, item in enumerate(value):
-            yield from _leaves(item, f"{prefix}{index}")
+            yield from _leaves(item, path / index)
     elif value is not None and value is not False and value != "":
         yield path, value

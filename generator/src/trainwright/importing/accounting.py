@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Literal, TypeAlias
 
 from trainwright.equivalence import form
-from trainwright.equivalence.comparison import values
+from trainwright.equivalence.comparison import in_every_pod, values
 from trainwright.frozen import dataclass
 from trainwright.importing.source import Source, read
 from trainwright.kinds.reading import ImportingError
@@ -38,10 +38,10 @@ class Account:
     pointer: Pointer
     value: Data
     fate: Fate
-    changed: tuple[str, ...] = ()
+    changed: tuple[Pointer, ...] = ()
 
 
-def accounts(source: Source, rendered: Mapping[str, Data]) -> tuple[Account, ...]:
+def accounts(source: Source, rendered: Mapping[Pointer, Data]) -> tuple[Account, ...]:
     """Every value of the input with its fate, given the rendered run's normal form."""
     numbers = form.sample(source.workload())
     of_all = values(source.run())
@@ -64,11 +64,11 @@ def accounts(source: Source, rendered: Mapping[str, Data]) -> tuple[Account, ...
 
 
 def _differing(
-    paths: tuple[str, ...],
+    paths: tuple[Pointer, ...],
     numbers: tuple[int, ...],
-    before: Mapping[str, Data],
-    rendered: Mapping[str, Data],
-) -> Iterator[str]:
+    before: Mapping[Pointer, Data],
+    rendered: Mapping[Pointer, Data],
+) -> Iterator[Pointer]:
     """Paths of the sample in all pods that they stand for, where these came out otherwise."""
     for path in paths:
         for everywhere in _in_all(path, numbers):
@@ -76,10 +76,10 @@ def _differing(
                 yield everywhere
 
 
-_NUMBERED = re.compile(r"pods\.(\d+)\.(.*)", re.DOTALL)
+_NUMBERED = re.compile(r"/pods/(\d+)(/.*)", re.DOTALL)
 
 
-def _sampled(known: Mapping[str, Data], numbers: tuple[int, ...]) -> dict[str, Data]:
+def _sampled(known: Mapping[Pointer, Data], numbers: tuple[int, ...]) -> dict[Pointer, Data]:
     """The values of the pods that stand for all, by their places in the sample."""
     at = {str(number): place for place, number in enumerate(numbers)}
     found = {}
@@ -88,11 +88,11 @@ def _sampled(known: Mapping[str, Data], numbers: tuple[int, ...]) -> dict[str, D
         if match is None:
             found[path] = value
         elif match[1] in at:
-            found[f"pods.{at[match[1]]}.{match[2]}"] = value
+            found[Pointer(f"/pods/{at[match[1]]}{match[2]}")] = value
     return found
 
 
-def _in_all(path: str, numbers: tuple[int, ...]) -> Iterator[str]:
+def _in_all(path: Pointer, numbers: tuple[int, ...]) -> Iterator[Pointer]:
     """A path of the sample in every pod that it stands for."""
     match = _NUMBERED.fullmatch(path)
     if match is None:
@@ -100,14 +100,15 @@ def _in_all(path: str, numbers: tuple[int, ...]) -> Iterator[str]:
         return
     place = int(match[1])
     first = numbers[place - 1] + 1 if place else 0
-    yield from (f"pods.{number}.{match[2]}" for number in range(first, numbers[place] + 1))
+    for number in range(first, numbers[place] + 1):
+        yield Pointer(f"/pods/{number}{match[2]}")
 
 
-_Touched: TypeAlias = tuple[tuple[str, ...], ...]  # paths that change together
+_Touched: TypeAlias = tuple[tuple[Pointer, ...], ...]  # paths that change together
 
 
 def _blamed(
-    found: list[Account], touched: list[_Touched], rendered: Mapping[str, Data]
+    found: list[Account], touched: list[_Touched], rendered: Mapping[Pointer, Data]
 ) -> Iterator[Account]:
     """Where one value alone decides what came out otherwise, no other is left for it."""
     deciding = [{one for one in map(_in_any_pod, sets) if len(one) == 1} for sets in touched]
@@ -125,12 +126,11 @@ def _blamed(
         yield replace(account, changed=kept, fate="carried" if carried else account.fate)
 
 
-_POD = re.compile(r"pods\.\d+\.")
-_OF_A_POD = re.compile(r"pods\.\d+\.(?!processes\.)")
+_OF_A_POD = re.compile(r"/pods/\d+/(?!processes/)")
 
 
-def _in_any_pod(paths: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(_POD.sub("pods.*.", path, count=1) for path in paths)
+def _in_any_pod(paths: tuple[Pointer, ...]) -> frozenset[Pointer]:
+    return frozenset(map(in_every_pod, paths))
 
 
 # What makes an object this object; the name becomes the spec's.
@@ -143,8 +143,8 @@ def _fate(
     source: Source,
     index: int,
     pointer: Pointer,
-    before: Mapping[str, Data],
-    rendered: Mapping[str, Data],
+    before: Mapping[Pointer, Data],
+    rendered: Mapping[Pointer, Data],
 ) -> tuple[Fate, _Touched]:
     """The fate of a value, and what of the normal form it touches when it is left."""
     value = lookup(source.parts[index].body, pointer)
@@ -172,14 +172,17 @@ def _fate(
 
 
 def _agree(
-    paths: tuple[str, ...], before: Mapping[str, Data], rendered: Mapping[str, Data]
+    paths: tuple[Pointer, ...], before: Mapping[Pointer, Data], rendered: Mapping[Pointer, Data]
 ) -> bool:
     return all(before.get(path) == rendered.get(path) for path in paths)
 
 
+_SIZES = frozenset({Pointer("/nodes"), Pointer("/elastic/0"), Pointer("/elastic/1")})
+
+
 def _paths(
-    source: Source, index: int, body: Data, before: Mapping[str, Data]
-) -> tuple[str, ...] | None:
+    source: Source, index: int, body: Data, before: Mapping[Pointer, Data]
+) -> tuple[Pointer, ...] | None:
     """The paths of the normal form that change with a body; None when it is none any more."""
     parts = tuple(
         replace(part, body=body) if index == at else part for at, part in enumerate(source.parts)
@@ -191,17 +194,19 @@ def _paths(
         return None
     changed = sorted(p for p in before.keys() | after.keys() if before.get(p) != after.get(p))
     # With a number of pods all that they have comes and goes, which others are accountable for.
-    if {"nodes", "elastic.0", "elastic.1"} & set(changed):
+    if _SIZES & set(changed):
         changed = [path for path in changed if not _OF_A_POD.match(path)]
     return tuple(changed)
 
 
-_CONTAINER = re.compile(r"(pods\.\d+\.(?:init|sidecars)\.[^.]+\.)(.*)", re.DOTALL)
+_CONTAINER = re.compile(r"(/pods/\d+/(?:init|sidecars)/[^/]+/)(.*)", re.DOTALL)
 
 
 def _own(
-    paths: tuple[str, ...] | None, before: Mapping[str, Data], rendered: Mapping[str, Data]
-) -> tuple[str, ...] | None:
+    paths: tuple[Pointer, ...] | None,
+    before: Mapping[Pointer, Data],
+    rendered: Mapping[Pointer, Data],
+) -> tuple[Pointer, ...] | None:
     """The paths without those of containers that come and go as a whole, and were carried.
 
     Their own values are accountable for what is otherwise in them: no name, no restartPolicy.

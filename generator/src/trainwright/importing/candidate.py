@@ -340,7 +340,7 @@ def _retries(source: Source, run: NormalForm) -> int | None:
 def _counts_pods(source: Source) -> bool:
     """Whether the limit counts the pods that fail with one, as the target says itself."""
     deviations = TARGETS[source.target].deviations
-    return any("pods.*.restart.limit" in deviation.fields for deviation in deviations)
+    return any("/pods/*/restart/limit" in deviation.fields for deviation in deviations)
 
 
 _GRACE = ("terminationGracePeriodSeconds", "stop_grace_period")

@@ -172,8 +172,8 @@ def _left_of(
         if key not in carried:
             text, severity = why.get(key, ("a job spec has no field for it", Loss.BEHAVIOUR))
             yield NotImported(
-                field=part.called(f"{above}/{key}"),
-                place=part.place(f"{above}/{key}"),
+                field=part.called(Pointer(above) / key),
+                place=part.place(Pointer(above) / key),
                 value=shown(key, value),
                 why=text,
                 severity=severity,

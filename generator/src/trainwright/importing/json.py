@@ -53,7 +53,7 @@ def _imported(one: Imported, path: str, *, written: bool) -> Data:
         "spec": dict(one.spec),
         "left": list(_left(one.left)),
         "differs": [
-            {"path": d.path, "before": _value(d.left), "after": _value(d.right)}
+            {"path": d.path.dotted, "before": _value(d.left), "after": _value(d.right)}
             for d in text.differing(one)
         ],
         "notes": list(one.notes),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 
+from trainwright.equivalence.comparison import in_every_pod
 from trainwright.equivalence.containers import places
 from trainwright.findings import credentials
 from trainwright.frozen import dataclass
@@ -19,6 +19,9 @@ from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spel
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import lookup
 
+_KUBECTL = Pointer.of("metadata", "annotations", "kubectl.kubernetes.io/*")
+_CHART = Pointer.of("metadata", "labels", "helm.sh/chart")
+_RECOMMENDED = Pointer.of("**", "metadata", "labels", "app.kubernetes.io/*")
 # By pattern of the JSON pointer, in which `*` is one key and `**` any number; the first counts.
 _BY_POINTER = (
     Reason("/status/**", "the cluster writes it", Loss.COSMETIC),
@@ -27,14 +30,14 @@ _BY_POINTER = (
     Reason("/metadata/uid", "the cluster writes it", Loss.COSMETIC),
     Reason("/metadata/resourceVersion", "the cluster writes it", Loss.COSMETIC),
     Reason("/metadata/generation", "the cluster writes it", Loss.COSMETIC),
-    Reason("/metadata/annotations/kubectl.kubernetes.io~1*", "kubectl writes it", Loss.COSMETIC),
+    Reason(_KUBECTL, "kubectl writes it", Loss.COSMETIC),
     Reason("/metadata/ownerReferences/**", "its owner writes it", Loss.COSMETIC),
     Reason("/metadata/finalizers/**", "a controller writes it", Loss.COSMETIC),
     Reason("**/metadata/selfLink", "the cluster writes it", Loss.COSMETIC),
     Reason("**/metadata/clusterName", "no cluster reads it", Loss.COSMETIC),
     Reason("**/metadata/creationTimestamp", "the cluster writes it", Loss.COSMETIC),
-    Reason("/metadata/labels/helm.sh~1chart", "Helm writes it", Loss.COSMETIC),
-    Reason("**/metadata/labels/app.kubernetes.io~1*", "a rendered run has its own", Loss.COSMETIC),
+    Reason(_CHART, "Helm writes it", Loss.COSMETIC),
+    Reason(_RECOMMENDED, "a rendered run has its own", Loss.COSMETIC),
     Reason("**/template/metadata/name", "the target names its pods itself", Loss.COSMETIC),
     Reason(
         "**/ttlSecondsAfterFinished",
@@ -121,45 +124,45 @@ _ENV = re.compile(r"(.*/env/\d+)(?:/.*)?")
 
 # Which field of a spec decides a value of the normal form.
 _DECIDED_BY = (
-    (r"queue$", "queue"),
-    (r"queue_priority$", "queuePriority"),
-    (r"gang$", "gang"),
-    (r"(nodes$|pods\.\d+\.processes)", "nodes"),
-    (r"elastic\.", "elastic"),
-    (r"deadline", "maxDuration"),
-    (r"suspended", "state"),
-    (r"pods\.\d+\.restart", "retries"),
-    (r"pods\.\d+\.grace_period", "gracePeriod"),
-    (r"pods\.\d+\.mounts", "volumes"),
-    (r"pods\.\d+\.(?:files|modes)", "files"),
-    (r"pods\.\d+\.init\.", "initContainers"),
-    (r"pods\.\d+\.sidecars\.", "sidecars"),
-    (r"pods\.\d+\.env_from", "envFrom"),
-    (r"(pods\.\d+\.ports|beside\.PodMonitor)", "metrics"),
-    (r"beside\.ExternalSecret", "secrets"),
-    (r"pods\.\d+\.env", "env"),
-    (r"pods\.\d+\.secrets", "secrets"),
-    (r"pods\.\d+\.resources", "resources"),
-    (r"pods\.\d+\.rest\.(pod\.resourceClaims|container\.claims)", "resourceClaims"),
+    (r"/queue$", "queue"),
+    (r"/queue_priority$", "queuePriority"),
+    (r"/gang$", "gang"),
+    (r"(/nodes$|/pods/\d+/processes)", "nodes"),
+    (r"/elastic/", "elastic"),
+    (r"/deadline", "maxDuration"),
+    (r"/suspended", "state"),
+    (r"/pods/\d+/restart", "retries"),
+    (r"/pods/\d+/grace_period", "gracePeriod"),
+    (r"/pods/\d+/mounts", "volumes"),
+    (r"/pods/\d+/(?:files|modes)", "files"),
+    (r"/pods/\d+/init/", "initContainers"),
+    (r"/pods/\d+/sidecars/", "sidecars"),
+    (r"/pods/\d+/env_from", "envFrom"),
+    (r"(/pods/\d+/ports|/beside/PodMonitor)", "metrics"),
+    (r"/beside/ExternalSecret", "secrets"),
+    (r"/pods/\d+/env", "env"),
+    (r"/pods/\d+/secrets", "secrets"),
+    (r"/pods/\d+/resources", "resources"),
+    (r"/pods/\d+/rest/(pod/resourceClaims|container/claims)", "resourceClaims"),
     *(
-        (rf"pods\.\d+\.(placement|rest\.pod)\.{key}", spelled(field))
+        (rf"/pods/\d+/(placement|rest/pod)/{key}", spelled(field))
         for field, key in POD_FIELDS.items()
     ),
     *(
-        (rf"pods\.\d+\.rest\.container\.{key}", spelled(field))
+        (rf"/pods/\d+/rest/container/{key}", spelled(field))
         for field, key in CONTAINER_FIELDS.items()
     ),
-    (r"pods\.\d+\.placement\.(\w+)", r"\1"),
-    (r"pods\.\d+\.security", "security"),
-    (r"labels", "labels"),
-    (r"annotations", "annotations"),
-    (r"pods\.\d+\.labels", "podLabels"),
-    (r"pods\.\d+\.annotations", "podAnnotations"),
-    (r"pods\.\d+\.token", "serviceAccountToken"),
-    (r"pods\.\d+\.service_account", "serviceAccount"),
-    (r"pods\.\d+\.program", "launcher"),
-    (r"pods\.\d+\.rest\.", "podPatch"),
-    (r"own", "lattice"),
+    (r"/pods/\d+/placement/(\w+)", r"\1"),
+    (r"/pods/\d+/security", "security"),
+    (r"/labels", "labels"),
+    (r"/annotations", "annotations"),
+    (r"/pods/\d+/labels", "podLabels"),
+    (r"/pods/\d+/annotations", "podAnnotations"),
+    (r"/pods/\d+/token", "serviceAccountToken"),
+    (r"/pods/\d+/service_account", "serviceAccount"),
+    (r"/pods/\d+/program", "launcher"),
+    (r"/pods/\d+/rest/", "podPatch"),
+    (r"/own", "lattice"),
 )
 
 
@@ -171,7 +174,7 @@ class Reasons:
     """
 
     source: Source
-    rendered: Mapping[str, Data]
+    rendered: Mapping[Pointer, Data]
     refused: Mapping[Pointer, str]
     deviations: tuple[Deviation, ...]
     namespace: str
@@ -215,7 +218,7 @@ class Reasons:
             yield Reason("", f"the environment's namespace is {self.namespace}", Loss.COSMETIC)
         yield from (Reason("", why, Loss.COSMETIC) for why in _generated(at))
         yield from self._restarts(changed)
-        if changed == ("suspended",) and self.rendered.get("queue"):
+        if changed == ("/suspended",) and self.rendered.get(Pointer("/queue")):
             yield Reason("", "Kueue admits what waits in its queues", Loss.COSMETIC)
         if not changed and (_OF_VOLUMES.match(at) or self._is_of_config(account)):
             yield Reason("", "no container mounts it", Loss.COSMETIC)
@@ -236,29 +239,29 @@ class Reasons:
         holder = lookup(self.source.parts[account.part].body, account.pointer.parent)
         return bool(mapping(holder).get("completions", account.value) != account.value)
 
-    def _restarts(self, changed: tuple[str, ...]) -> Iterator[Reason]:
+    def _restarts(self, changed: tuple[Pointer, ...]) -> Iterator[Reason]:
         """Restarts that went on for ever have a limit in a spec."""
-        limits = {self.rendered.get(path) for path in changed if path.endswith("restart.limit")}
+        limits = {self.rendered.get(path) for path in changed if path.endswith("/restart/limit")}
         bounded = [limit for limit in limits if isinstance(limit, int) and limit > 0]
-        if bounded and all(path.endswith("restart.limit") for path in changed):
+        if bounded and all(path.endswith("/restart/limit") for path in changed):
             why = f"restarts have a limit in a spec: retries is {bounded[0]} here"
             yield Reason("", why, Loss.COSMETIC)
 
-    def _severity(self, changed: tuple[str, ...]) -> Loss:
+    def _severity(self, changed: tuple[Pointer, ...]) -> Loss:
         """What it means that these parts of the normal form came out otherwise."""
         if changed and all(map(self._meets, changed)):
             return Loss.COSMETIC
         needed = any(_NEEDED.match(path) and not self._found(path) for path in changed)
         return Loss.CANNOT_RUN if needed else Loss.BEHAVIOUR
 
-    def _found(self, path: str) -> bool:
+    def _found(self, path: Pointer) -> bool:
         """Whether a path is the folder of what an image starts, which is in the image's own."""
-        program = path.replace(_FOLDER, "program.launcher")
+        program = Pointer(path.replace(_FOLDER, "/program/launcher"))
         return path.endswith(_FOLDER) and self.rendered.get(program) == "image"
 
-    def _meets(self, path: str) -> bool:
+    def _meets(self, path: Pointer) -> bool:
         """Whether a path is where processes meet, which wherever it was is the same for them."""
-        return path.endswith(".meets_at") and self.rendered.get(path) == "rank 0"
+        return path.last == "meets_at" and self.rendered.get(path) == "rank 0"
 
     def _is_of_config(self, account: Account) -> bool:
         """Whether a value is a key of a ConfigMap that is there for its other keys."""
@@ -271,58 +274,52 @@ class Reasons:
         holder = lookup(self.source.parts[account.part].body, entry[1]) if entry else None
         return isinstance(holder, Mapping) and places(str(holder.get("name", "")))
 
-    def _of_the_environment(self, changed: tuple[str, ...]) -> Iterator[str]:
+    def _of_the_environment(self, changed: tuple[Pointer, ...]) -> Iterator[str]:
         for path in changed:
             for spec, why in self.refused.items():
                 if spec.parts[0] == _decided_by(path):
                     yield why
 
-    def _of_the_target(self, changed: tuple[str, ...]) -> Iterator[str]:
+    def _of_the_target(self, changed: tuple[Pointer, ...]) -> Iterator[str]:
         for path in changed:
-            everywhere = re.sub(r"^pods\.\d+\.", "pods.*.", path)
             for deviation in self.deviations:
-                if deviation.covers(everywhere):
+                if deviation.covers(in_every_pod(path)):
                     yield f"{deviation.about}: {deviation.text}"
 
-    def _of_the_result(self, changed: tuple[str, ...]) -> str:
+    def _of_the_result(self, changed: tuple[Pointer, ...]) -> str:
         if not changed:
             return _UNREAD
         path = changed[0]
         value = self.rendered.get(path)
-        state = "is not there" if value is None else f"is {shown(path.rpartition('.')[2], value)}"
-        if value is None and "resources.limits" in path and "/" in path:
+        state = "is not there" if value is None else f"is {shown(path.last, value)}"
+        if value is None and path.parent.endswith("/resources/limits") and "/" in path.last:
             state += ": name a pool that has it with --pool"
-        return f"in the rendered run {re.sub(r'^pods.[0-9]+.', '', path)} {state}"
+        inside = Pointer.of(*path.parts[2:]) if path.parts[0] == "pods" else path
+        return f"in the rendered run {inside.dotted} {state}"
 
 
-_FOLDER = "rest.container.workingDir"
+_FOLDER = "/rest/container/workingDir"
 # What a program needs to start and to train the same: everything else is how it is run.
 _NEEDED = re.compile(
-    r"nodes$|elastic\.|pods\.\d+\.("
-    r"processes|program\.(?!options\.|unbuffered)|image$|env\.|secrets\.|fields\.|mounts\.|files\.|modes\."
-    r"|resources\.limits\.[^.]*/|rest\.pod\.(hostNetwork|hostIPC|hostPID|resourceClaims)"
-    r"|rest\.container\.(claims|workingDir|volumeDevices)|env_from|(init|sidecars)\.[^.]*\.(?!security\.))"
+    r"/nodes$|/elastic/|/pods/\d+/("
+    r"processes|program/(?!options/|unbuffered)|image$|env/|secrets/|fields/|mounts/|files/|modes/"
+    r"|rest/pod/(hostNetwork|hostIPC|hostPID|resourceClaims)"
+    r"|rest/container/(claims|workingDir|volumeDevices)|env_from|(init|sidecars)/[^/]*/(?!security/))"
 )
 
 
 def _is_of_sidecar(account: Account) -> bool:
     """Whether a name is that of a container beside the one that trains."""
-    return any(f".sidecars.{account.value}." in path for path in account.changed)
+    inside = ("sidecars", str(account.value))
+    return any(path.parts[2:4] == inside for path in account.changed)
 
 
-def _decided_by(path: str) -> str:
+def _decided_by(path: Pointer) -> str:
     for pattern, field in _DECIDED_BY:
         match = re.match(pattern, path)
         if match:
             return match.expand(field)
     return ""
-
-
-@lru_cache
-def _pattern(text: str) -> re.Pattern[str]:
-    """A pattern of pointers as a regular expression."""
-    found = re.escape(text).replace(r"\*\*/", "(?:.*/)?").replace(r"/\*\*", "(?:/.*)?")
-    return re.compile(found.replace(r"\*", "[^/]*"))
 
 
 def _generated(at: Pointer) -> Iterator[str]:
@@ -333,8 +330,8 @@ def _generated(at: Pointer) -> Iterator[str]:
             yield "the cluster writes it"
 
 
-def _matching(reasons: tuple[Reason, ...], pointer: str) -> Iterator[Reason]:
-    return (reason for reason in reasons if _pattern(reason.pattern).fullmatch(pointer))
+def _matching(reasons: tuple[Reason, ...], pointer: Pointer) -> Iterator[Reason]:
+    return (reason for reason in reasons if pointer.matches(reason.pattern))
 
 
 def _is_secret(body: Mapping[str, Data], pointer: Pointer) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from fnmatch import fnmatchcase
 
 from trainwright.equivalence import Difference
 from trainwright.importing.convert import Imported
 from trainwright.kinds.reading import Loss
+from trainwright.pointer import Pointer
 from trainwright.specs import yamlio
 
 _SCHEMA = (
@@ -16,17 +16,16 @@ _SCHEMA = (
 
 # What every rendered run has, whatever it was before.
 _ALWAYS = (
-    "labels.app.kubernetes.io/*",
-    "labels.trainwright.io/*",
-    "pods.*labels.app.kubernetes.io/*",
-    "pods.*labels.trainwright.io/*",
-    "beside.*/run.labels.app.kubernetes.io/*",
-    "beside.*/run.labels.trainwright.io/*",
-    "beside.*/run.annotations.argocd.argoproj.io/*",
-    "beside.ConfigMap/run.immutable",
-    "beside.ConfigMap/run.readOnly",
-    "annotations.argocd.argoproj.io/*",
-    "annotations.kustomize.toolkit.fluxcd.io/*",
+    *(
+        Pointer.of(*holder, "labels", f"{domain}/*")
+        for holder in ((), ("pods", "*"), ("beside", "*/run"))
+        for domain in ("app.kubernetes.io", "trainwright.io")
+    ),
+    Pointer.of("beside", "*/run", "annotations", "argocd.argoproj.io/*"),
+    Pointer.of("beside", "ConfigMap/run", "immutable"),
+    Pointer.of("beside", "ConfigMap/run", "readOnly"),
+    Pointer.of("annotations", "argocd.argoproj.io/*"),
+    Pointer.of("annotations", "kustomize.toolkit.fluxcd.io/*"),
 )
 
 
@@ -54,5 +53,5 @@ def report(imported: Imported, path: str, paint: Callable[[str, str], str]) -> I
 def differing(imported: Imported) -> Iterator[Difference]:
     """What the run has otherwise, but for what every rendered run has."""
     for difference in imported.added:
-        if not any(fnmatchcase(difference.path, always) for always in _ALWAYS):
+        if not any(map(difference.path.matches, _ALWAYS)):
             yield difference

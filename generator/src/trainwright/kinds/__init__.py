@@ -53,7 +53,7 @@ def placed_by_kueue(job: Job, environment: Environment) -> bool:
 def attempts(job: Job, environment: Environment) -> int:
     """How often a run may take its longest duration: once, unless each attempt has it anew."""
     known = TARGETS[job.target].deviations
-    anew = any(one.covers("deadline_of") and one.when(job, environment) for one in known)
+    anew = any(one.covers(Pointer("/deadline_of")) and one.when(job, environment) for one in known)
     return 1 + job.retries if anew else 1
 
 

@@ -109,7 +109,7 @@ def run_policy(job: Job, environment: Environment, backoff_limit: int) -> dict[s
 RETRIES = Deviation(
     about="Retries",
     text="All pods are started anew when one is lost.",
-    fields=("pods.*.restart.together",),
+    fields=("/pods/*/restart/together",),
     when=lambda job, _: job.retries > 0,
 )
 DEADLINE = "It is that of each attempt, not of the run."

@@ -318,7 +318,7 @@ def _limits(job: BatchJob) -> Iterator[Hit]:
     per_index = job.spec.get("backoffLimitPerIndex") is not None
     for field in ("backoffLimitPerIndex", "successPolicy"):
         if job.spec.get(field) is not None and job.spec.get("completionMode") == "NonIndexed":
-            yield Hit(f"{job.pointer}/{field}", f"{field} needs completionMode Indexed")
+            yield Hit(Pointer(job.pointer) / field, f"{field} needs completionMode Indexed")
     if job.spec.get("maxFailedIndexes") is not None and not per_index:
         yield Hit(f"{job.pointer}/maxFailedIndexes", "maxFailedIndexes needs backoffLimitPerIndex")
 
@@ -329,7 +329,7 @@ def _failure_rules(job: BatchJob) -> Iterator[Hit]:
     if len(rules) > 20:
         yield Hit(pointer, f"there are {len(rules)} rules, 20 are the most")
     for index, rule in enumerate(rules):
-        where = f"{pointer}/{index}"
+        where = Pointer(pointer) / index
         if bool(rule.get("onExitCodes")) == bool(rule.get("onPodConditions")):
             yield Hit(where, "a rule has either onExitCodes or onPodConditions")
         if rule.get("action") == "FailIndex" and job.spec.get("backoffLimitPerIndex") is None:

@@ -78,7 +78,7 @@ PLACED = Deviation(
     text="In a Kueue queue the pool's node selector and tolerations are left out (TW025): the "
     "ResourceFlavor's are written when it admits a run, and from then on the API refuses a file "
     "with others. Affinity stays: Kueue's sources write none, but it was not tried on a server.",
-    fields=("pods.*.placement.nodeSelector.*", "pods.*.placement.tolerations.*"),
+    fields=("/pods/*/placement/nodeSelector/**", "/pods/*/placement/tolerations/**"),
     when=in_kueue,
 )
 _PLACEMENT = (("nodeSelector", "a node selector"), ("tolerations", "tolerations"))

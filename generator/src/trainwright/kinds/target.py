@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from fnmatch import fnmatchcase
 
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
@@ -31,8 +30,8 @@ class Unsupported:
 class Deviation:
     """What is rendered, but comes out otherwise than on other targets.
 
-    `fields` are the values of the normal form (`equivalence`) in which it shows, as dotted paths
-    with wildcards; there are none for what happens outside of the pods. `when` says for which
+    `fields` are the values of the normal form (`equivalence`) in which it shows, as patterns of
+    pointers; there are none for what happens outside of the pods. `when` says for which
     jobs.
     """
 
@@ -41,9 +40,9 @@ class Deviation:
     fields: tuple[str, ...] = ()
     when: Callable[[Job, Environment], bool] = lambda _job, _environment: True
 
-    def covers(self, path: str) -> bool:
+    def covers(self, path: Pointer) -> bool:
         """Whether a value of the normal form may differ because of it."""
-        return any(fnmatchcase(path, field) for field in self.fields)
+        return any(map(path.matches, self.fields))
 
 
 def one_process(job: Job) -> Iterator[Unsupported]:

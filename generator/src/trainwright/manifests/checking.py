@@ -236,7 +236,7 @@ def _violation(manifest: Manifest, violation: Violation) -> _Remark:
     if manifest.kind == "Secret" and _SECRET.match(violation.pointer):
         message = message.partition(", found")[0]  # the rest would show the value
     finding = dx.RENDERED_SCHEMA.at(_NOWHERE, message, remedy=violation.remedy)
-    absent = f"{violation.pointer}/{violation.missing}"
+    absent = Pointer(violation.pointer) / violation.missing
     if violation.missing and webhooks.fills(manifest.group_kind, absent):
         finding = webhooks.unless(finding)
     return _Remark(finding, violation.pointer, bool(violation.key))

@@ -52,7 +52,7 @@ def names(kind: GroupKind) -> Iterator[str]:
 def awaited(kind: GroupKind, body: Mapping[str, Data], pointer: str, rule: str) -> bool:
     """Whether a rule about what is at a pointer names a field that a webhook has yet to fill in."""
     return any(
-        re.search(rf"\b{re.escape(name)}\b", rule) and lookup(body, f"{pointer}/{name}") is None
+        re.search(rf"\b{re.escape(name)}\b", rule) and lookup(body, Pointer(pointer) / name) is None
         for name in names(kind)
     )
 

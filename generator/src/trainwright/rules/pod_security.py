@@ -156,7 +156,7 @@ def _checks(level: str, minor: int, *, whole: bool) -> tuple[Check, ...]:
 def _host_namespaces(pod: _Pod) -> Iterator[Hit]:
     for field in ("hostNetwork", "hostPID", "hostIPC"):
         if pod.spec.get(field) is True:
-            yield Hit(f"{pod.pointer}/{field}", pod.refused(field), Pointer.of(field))
+            yield Hit(Pointer(pod.pointer) / field, pod.refused(field), Pointer.of(field))
 
 
 def _privileged(pod: _Pod) -> Iterator[Hit]:
@@ -185,8 +185,8 @@ def _host_ports(pod: _Pod) -> Iterator[Hit]:
 
 
 _HANDLERS = (
-    *("livenessProbe", "readinessProbe", "startupProbe"),
-    *("lifecycle/postStart", "lifecycle/preStop"),
+    *(("livenessProbe",), ("readinessProbe",), ("startupProbe",)),
+    *(("lifecycle", "postStart"), ("lifecycle", "preStop")),
 )
 
 
@@ -195,10 +195,11 @@ def _handler_hosts(pod: _Pod) -> Iterator[Hit]:
     for container in pod.containers:
         for handler in _HANDLERS:
             for way in ("httpGet", "tcpSocket"):
-                host = dig(container.body, *handler.split("/"), way, "host")
+                keys = (*handler, way, "host")
+                host = dig(container.body, *keys)
                 if host:
-                    pointer = f"{container.pointer}/{handler}/{way}/host"
-                    yield Hit(pointer, pod.refused(f"the host {host} of a probe or hook"))
+                    at = Pointer.of(*Pointer(container.pointer).parts, *keys)
+                    yield Hit(at, pod.refused(f"the host {host} of a probe or hook"))
 
 
 _ADDED = frozenset(
@@ -233,7 +234,7 @@ def _profiles(pod: _Pod, field: str, what: str) -> Iterator[Hit]:
         profile = context.body.get(field)
         if isinstance(profile, dict) and profile.get("type") not in _PROFILES:
             message = profile.get("type") or "without a type"
-            yield Hit(f"{context.pointer}/{field}", pod.refused(f"{what} {message}"))
+            yield Hit(Pointer(context.pointer) / field, pod.refused(f"{what} {message}"))
 
 
 def _annotation(pod: _Pod, key: str, what: str) -> Hit:

@@ -62,7 +62,7 @@ def _in_metadata(subject: Subject) -> Iterator[Hit]:
                 found = kind(text(value))
                 if found or _given_away(subject, str(key), text(value)):
                     message = f"the {what} {key} holds {f'a {found}' if found else _BY_NAME}"
-                    pointer = Pointer(f"{above}/{field}") / str(key)
+                    pointer = Pointer(above) / field / str(key)
                     yield Hit(pointer, message, spec=Pointer.of(field, key))
 
 

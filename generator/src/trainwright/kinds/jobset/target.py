@@ -48,7 +48,7 @@ TARGET = Target(
         Deviation(
             about="Longest duration",
             text=indexed.DEADLINE,
-            fields=("deadline_of",),
+            fields=("/deadline_of",),
             when=lambda job, _: job.max_duration is not None,
         ),
     ),

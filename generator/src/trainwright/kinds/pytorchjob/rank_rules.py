@@ -298,7 +298,7 @@ def _p19(subject: Subject) -> Iterator[Hit]:
         return
     for key in ("image", "command", "volumeMounts"):
         if master.body.get(key) != worker.body.get(key):
-            yield Hit(f"{worker.pointer}/{key}", f"Master and Worker differ in {key}")
+            yield Hit(Pointer(worker.pointer) / key, f"Master and Worker differ in {key}")
 
 
 P19 = Rule(
@@ -369,7 +369,7 @@ def _p23(subject: Subject) -> Iterator[Hit]:
             # One of a port succeeds as soon as rank 0 listens there for the others.
             if probe and "tcpSocket" not in probe:
                 message = f"{name} keeps the pod out of its Service until it succeeds"
-                yield Hit(f"{container.pointer}/{name}", message, Pointer.of(name))
+                yield Hit(Pointer(container.pointer) / name, message, Pointer.of(name))
 
 
 P23 = Rule(

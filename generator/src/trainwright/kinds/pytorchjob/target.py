@@ -143,14 +143,14 @@ TARGET = Target(
             about="Success",
             text="The master alone decides whether a run succeeded, and of an elastic one any "
             "worker. Elsewhere all pods have to succeed.",
-            fields=("success",),
+            fields=("/success",),
             when=lambda job, _: job.nodes > 1 or job.elastic is not None,
         ),
         Deviation(
             about="Elastic jobs",
             text=f"torch's agent starts the ranks anew up to {_MAX_RESTARTS} times, since every "
             "node that comes or goes counts as one.",
-            fields=("pods.*.program.options.max-restarts",),
+            fields=("/pods/*/program/options/max-restarts",),
             when=lambda job, _: job.elastic is not None,
         ),
         Deviation(

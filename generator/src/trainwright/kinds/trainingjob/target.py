@@ -232,20 +232,20 @@ TARGET = Target(
             about="Retries",
             text="A pod that fails ends a run that Lattice's agent starts. The agent itself starts "
             "the processes anew when a node or the network is lost, without a limit.",
-            fields=("pods.*.restart.*",),
+            fields=("/pods/*/restart/**",),
             when=lambda job, _: injects(job) and job.retries > 0,
         ),
         Deviation(
             about="Ranks",
             text="torchrun without the agent gets them from the rendezvous of the environment.",
-            fields=("pods.*.processes.*",),
+            fields=("/pods/*/processes/**",),
             when=lambda job, env: bool(env.targets[job.target].rendezvous_endpoint),
         ),
         Deviation(
             about="A command of one's own",
             text="Lattice's agent starts it once a process, while elsewhere it is started once a "
             "node and has to start the processes.",
-            fields=("pods.*.processes.*",),
+            fields=("/pods/*/processes/**",),
             when=lambda job, _: (
                 injects(job) and not job.entrypoint.launched and job.procs_per_node > 1
             ),
@@ -253,7 +253,7 @@ TARGET = Target(
         Deviation(
             about="Elastic jobs",
             text="Lattice decides how many of the nodes they start with.",
-            fields=("nodes",),
+            fields=("/nodes",),
             when=lambda job, _: job.elastic is not None,
         ),
     ),

@@ -18,6 +18,7 @@ from trainwright.kinds.reading import (
 )
 from trainwright.kinds.trainjob import KIND
 from trainwright.model import Data, Manifest
+from trainwright.pointer import Pointer
 
 _ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
 _GROUPS = "/spec/template/spec/replicatedJobs"
@@ -109,7 +110,9 @@ READER = Reader(
             Loss.CANNOT_RUN,
         ),
         Reason(
-            "**/labels/trainer.kubeflow.org~1*", "a run brings a runtime of its own", Loss.COSMETIC
+            Pointer.of("**", "labels", "trainer.kubeflow.org/*"),
+            "a run brings a runtime of its own",
+            Loss.COSMETIC,
         ),
         Reason(
             "/spec/template/**/containers/*/image", "the image of the job counts", Loss.COSMETIC

@@ -198,26 +198,26 @@ TARGET = Target(
         Deviation(
             about="Longest duration",
             text=f"{indexed.DEADLINE[:-1]}, with Kubeflow Trainer 2.0 and 2.1.",
-            fields=("deadline_of",),
+            fields=("/deadline_of",),
             when=lambda job, env: job.max_duration is not None and _minor(job, env) < 2,
         ),
         Deviation(
             about="A runtime of the cluster",
             text="Restarts are those of the runtime, and so are the pull policy and whether a "
             "ServiceAccount's token is mounted.",
-            fields=("pods.*.restart.*", "pods.*.pull_policy", "pods.*.token"),
+            fields=("/pods/*/restart/**", "/pods/*/pull_policy", "/pods/*/token"),
             when=_lent,
         ),
         Deviation(
             about="A runtime of the cluster before Kubeflow Trainer 2.2",
             text="The security contexts are those of the runtime.",
-            fields=("pods.*.security.*",),
+            fields=("/pods/*/security/**",),
             when=lambda job, env: _lent(job, env) and _minor(job, env) < 2,
         ),
         Deviation(
             about="A runtime of the cluster with Kubeflow Trainer 2.0",
             text="The pods have the runtime's labels and not the job's.",
-            fields=("pods.*.labels.*",),
+            fields=("/pods/*/labels/**",),
             when=lambda job, env: _lent(job, env) and _minor(job, env) < 1,
         ),
         Deviation(
