@@ -230,7 +230,7 @@ def _run(package: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Python with the package instead of the one that is installed."""
     return subprocess.run(
         [sys.executable, *arguments],
-        env={**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(package.parent)},
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -249,6 +249,13 @@ for module in pkgutil.walk_packages(trainwright.__path__, "trainwright."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 print(trainwright.__path__[0])
+"""
+RENDER = """\
+import sys
+from trainwright.cli import main
+for root in sys.argv[1:]:
+    if code := main(["-C", root, "render", "--no-cache"], standalone_mode=False):
+        sys.exit(code)
 """
 
 
@@ -285,19 +292,19 @@ def test_the_product_does_without_it(reduced: tuple[Kind, Path], tmp_path: Path)
     assert "Usage" in _command(package, "--help")
     listed = _command(package, "list", "targets").splitlines()
     assert [line.split()[0] for line in listed[1:]] == [n for n in NAMES if n != kind.name]
-    for case in _others(kind.name):
+    cases = _others(kind.name)
+    for case in cases:
         shutil.copytree(case / "input", tmp_path / case.name / "environments")
-        _command(package, "-C", str(tmp_path / case.name), "render", "--no-cache")
-        rendered = sorted((case / "expected").rglob("*.yaml"))
-        for path in rendered:
-            there = tmp_path / case.name / "environments" / path.relative_to(case / "expected")
-            assert there.read_bytes() == path.read_bytes(), path
-        given = [word for path in _objects(rendered) for word in ("--manifests", str(path))]
-        if given:
-            checks = [
-                _run(each, "-m", "trainwright", "check", *given) for each in (SOURCE, package)
-            ]
-            assert len({(done.returncode, done.stdout, done.stderr) for done in checks}) == 1
+    done = _run(package, "-c", RENDER, *(str(tmp_path / case.name) for case in cases))
+    assert done.returncode == 0, done.stdout + done.stderr
+    rendered = sorted(path for case in cases for path in (case / "expected").rglob("*.yaml"))
+    for path in rendered:
+        case, _, *inside = path.relative_to(GOLDEN).parts
+        there = tmp_path.joinpath(case, "environments", *inside)
+        assert there.read_bytes() == path.read_bytes(), path
+    given = [word for path in _objects(rendered) for word in ("--manifests", str(path))]
+    checks = [_run(each, "-m", "trainwright", "check", *given) for each in (SOURCE, package)]
+    assert len({(done.returncode, done.stdout, done.stderr) for done in checks}) == 1
 
 
 def _objects(paths: list[Path]) -> list[Path]:
@@ -326,7 +333,6 @@ def test_tests_of_the_others_pass_without_it(name: str, words: str, tmp_path: Pa
             **os.environ,
             "ABOUT_KIND": words,
             "PYTHONPATH": f"{package.parent}{os.pathsep}{here}",
-            "PYTHONDONTWRITEBYTECODE": "1",
         },
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
