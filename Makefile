@@ -24,7 +24,8 @@ render: $(BIN)/trainwright ## validate and render the shipped environments
 
 # Many tests start processes: without bytecode, each of them would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal --durations=25
+# Many tests wait for processes: a third worker has two cores busy meanwhile.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal --durations=25
 
 test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
 	$(PYTEST) -m "not slow"

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 import git_repository
 
-pytest_plugins = ["continuous_integration", "opened_page"]
+pytest_plugins = ["continuous_integration", "longest_first", "opened_page"]
 
 # Settings of pip that change what is installed. Its index, proxy and certificates stay the user's.
 _PIP = "BUILD_CONSTRAINT CONSTRAINT NO_BINARY NO_DEPS ONLY_BINARY PREFIX REQUIREMENT TARGET USER"

@@ -327,6 +327,7 @@ def test_the_cache_says_what_no_cache_says() -> None:
     _run(5, 10)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_cache_says_what_no_cache_says_after_many_edits() -> None:
     _run(settings.default.max_examples // 4, 25)

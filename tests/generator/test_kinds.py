@@ -318,6 +318,7 @@ OTHER_TESTS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "words"),

@@ -123,6 +123,7 @@ def test_scripts_use_verbs_and_options_that_exist() -> None:
 # --- hooks -----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_pre_commit_installs_the_hooks_from_the_top_of_a_clone(tmp_path: Path) -> None:
     clone = git.init(tmp_path / "clone")

@@ -254,6 +254,7 @@ def test_a_worker_that_comes_back_after_the_end_does_not_train_again(tmp_path: P
         assert audit.main([str(group.audit), "--epochs=3"]) == 0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_newcomer_to_a_coordinator_that_came_back_joins_those_who_train(tmp_path: Path) -> None:
     with workers(tmp_path, "w0 w1", "60", "0.05") as group:

@@ -35,6 +35,7 @@ def test_a_killed_worker_costs_no_committed_step(tmp_path: Path) -> None:
     assert reports[0]["weights"] == reports[1]["weights"]
 
 
+@pytest.mark.long
 def test_no_survivor_waits_for_another_who_left_the_step(tmp_path: Path) -> None:
     """gloo tells the neighbours of a dead process only; a survivor must not wait its time-out."""
     environ = {"TRAINWRIGHT_COLLECTIVE_TIMEOUT": "900"}
@@ -48,6 +49,7 @@ def test_no_survivor_waits_for_another_who_left_the_step(tmp_path: Path) -> None
     assert not verify(group.audit).problems
 
 
+@pytest.mark.long
 def test_every_record_exactly_once_whatever_dies(tmp_path: Path) -> None:
     disturbed = _disturbed(tmp_path / "disturbed", seed=20)
     verdict = verify(disturbed.audit)

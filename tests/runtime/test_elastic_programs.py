@@ -386,6 +386,7 @@ with elastic.training(
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_newcomer_has_the_averages_and_counters_of_the_others(tmp_path: Path) -> None:
     script = tmp_path / "averages.py"

@@ -27,6 +27,7 @@ def losses(lines: str) -> list[str]:
     return [line for line in lines.splitlines() if line.startswith("step ")]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_sigterm_saves_and_the_run_goes_on_as_if_nothing_had_been(tmp_path: Path) -> None:
     whole = start(tmp_path / "whole")

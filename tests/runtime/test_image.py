@@ -502,6 +502,7 @@ def image(tmp_path: Path, wheels: Path) -> Image:
     return Image(folder=tmp_path, wheels=wheels)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_steps_install_what_is_pinned_and_leave_torch_alone(image: Image) -> None:
     torch, before = image.torch(), image.packages()

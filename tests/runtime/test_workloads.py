@@ -205,6 +205,7 @@ def _hub_folder(folder: Path, config: str, rows: Sequence[dict[str, object]]) ->
         (folder / file["path"]).write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_published_models_and_datasets_are_read(tmp_path: Path) -> None:
     pytest.importorskip("datasets")
