@@ -14,9 +14,10 @@ $(BIN)/trainwright: generator/pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable generator
 	@touch $@
 
+# Of its 2.6 GB, little is ever imported: Python compiles that then, and pip nothing.
 $(VENV)/.dev: $(BIN)/trainwright requirements-dev.txt runtime/pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable "runtime[elastic,report,checkpoint,workloads]"
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --requirement requirements-dev.txt \
+		--editable "runtime[elastic,report,checkpoint,workloads]"
 	@touch $@
 
 render: $(BIN)/trainwright ## validate and render the shipped environments
