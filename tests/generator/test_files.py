@@ -212,9 +212,13 @@ def test_promote_compares_the_files_of_both_jobs(repository: Repository) -> None
     same = repository.run("promote", "dev/mnist", "--from", "dev", "--to", "prod")
     assert same.exit_code == 0, same.output
     assert "files" not in same.stderr
-    other = repository.run("promote", "dev/llm", "--from", "dev", "--to", "prod").stderr
+    to_prod = ("promote", "dev/llm", "--from", "dev", "--to", "prod")
+    other = repository.run(*to_prod, "--only", "image").stderr
     assert '"a.yaml" in dev, "b.yaml" in prod' in other
     assert "none in prod" not in other
+    assert repository.run(*to_prod).exit_code == 0
+    moved = repository.root / "environments/prod/jobs/llm.yaml"
+    assert "files: {/etc/ds.yaml: {from: a.yaml}}" in moved.read_text()
 
 
 def test_where_the_bytes_are_written_makes_no_difference(repository: Repository) -> None:

@@ -189,3 +189,50 @@ def test_code_that_is_written_in_the_spec_moves_as_people_wrote_it(jobs: Reposit
     result = jobs.run("promote", "llm", "--from", "dev", "--to", "staging", "--only", "entrypoint")
     assert result.exit_code == 0, result.output
     assert staging(jobs).read_text() == STAGING + script
+
+
+RUN = """\
+code: {git: {url: "https://git.example.com/a.git", commit: a111111111111111111111111111111111111111}}
+launcher: torchrun
+launcherOptions: {max-restarts: 3}
+flagStyle: --k v
+files:
+  /etc/ds.json: {content: "{}"}
+  /etc/only-dev.json: {content: "{}"}
+"""
+STAGED = """\
+code: {git: {url: "https://git.example.com/a.git", commit: a222222222222222222222222222222222222222}}
+files:
+  /etc/ds.json: {content: "[]"}
+  /etc/old.json: {content: "[]"}
+"""
+
+
+def test_what_is_run_moves_with_how_it_is_started(jobs: Repository) -> None:
+    """Another commit, launcher or way to write flags would be another program than the proved."""
+    jobs.environment("staging", "defaults: {files: {/etc/site.conf: {content: a}}}\n")
+    jobs.environment("dev", "defaults: {files: {/etc/dev.conf: {content: a}}}\n")
+    jobs.write("dev/jobs/llm.yaml", DEV + RUN)
+    jobs.write("staging/jobs/llm.yaml", STAGING + STAGED)
+    result = jobs.run("promote", "llm", "--from", "dev", "--to", "staging", "--no-render")
+    assert result.exit_code == 0, result.output
+    moved = yaml.safe_load(staging(jobs).read_text())
+    assert {key: moved[key] for key in ("launcher", "launcherOptions", "flagStyle", "code")} == {
+        key: value for key, value in yaml.safe_load(RUN).items() if key != "files"
+    }
+    assert moved["files"] == yaml.safe_load(RUN)["files"]
+    paths = set(explained(jobs, "staging/llm"))
+    assert any("site.conf" in path for path in paths)  # the environment's own
+    assert not any("dev.conf" in path or "old.json" in path for path in paths)
+
+
+def test_only_the_files(jobs: Repository) -> None:
+    jobs.write("dev/jobs/llm.yaml", DEV + RUN)
+    only = ("promote", "llm", "--from", "dev", "--to", "staging", "--only", "files", "--no-render")
+    first = jobs.run(*only)
+    assert first.exit_code == 0, first.output
+    files = {"files": yaml.safe_load(RUN)["files"]}
+    assert yaml.safe_load(staging(jobs).read_text()) == yaml.safe_load(STAGING) | files
+    again = jobs.run(*only)
+    assert again.exit_code == 0
+    assert "code.git" in again.stderr

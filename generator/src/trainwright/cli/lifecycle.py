@@ -11,7 +11,7 @@ from trainwright.cli.common import Context, complete, errors
 from trainwright.cli.edits import Writing, carry_out, each, selected, writes
 from trainwright.cli.suggestions import Choice
 
-GROUPS = ("image", "entrypoint", "flags")
+GROUPS = ("image", "entrypoint", "flags", "files")
 OUTCOMES = ("succeeded", "failed")
 
 jobs = click.argument(
@@ -107,7 +107,7 @@ def extend(context: Context, /, selections: tuple[str, ...], duration: str, **op
 def promote(
     context: Context, /, names: tuple[str, ...], source: str, to: str, only: str, **options: Any
 ) -> None:
-    """Bring a job's image, code and flags to another environment, and nothing else.
+    """Bring a job's image, code, flags and files to another environment, and nothing else.
 
     What the environment owns (nodes, pool, resources, queue, volumes, ...) stays; every other
     difference is listed.

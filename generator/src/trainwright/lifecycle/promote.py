@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import reduce
 
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
+from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.model import Data
 from trainwright.pointer import Pointer
@@ -13,31 +15,52 @@ from trainwright.render.history import History
 from trainwright.specs import edit as editing
 from trainwright.specs import schema_errors
 from trainwright.specs.edit import EditError
-from trainwright.specs.load import JobFile, environment_path
-from trainwright.specs.merge import leaves, lookup
+from trainwright.specs.load import JobFile, environment_path, read_spec
+from trainwright.specs.merge import leaves, lookup, merge
 from trainwright.specs.tree import Edited, Tree
+from trainwright.specs.yamlio import Document
 
-# What moves, by the name under which it is chosen: the keys of a mapping, or all of them (None).
-GROUPS: dict[str, tuple[str, tuple[str, ...] | None]] = {
-    "image": ("/image", ("repository", "tag", "digest")),
-    "entrypoint": ("/entrypoint", None),
-    "flags": ("/flags", None),
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A mapping of a job of which some keys move, or all of them.
+
+    Of an `owned` one the environment may have items of its own, in its defaults or its pools, which
+    stay: what moves is what the job's file and its bases say.
+    """
+
+    at: Pointer
+    keys: tuple[str, ...] | None = None
+    owned: bool = False
+
+
+# What moves, by the name under which it is chosen.
+GROUPS: dict[str, tuple[Part, ...]] = {
+    "image": (Part(Pointer("/image"), ("repository", "tag", "digest")),),
+    # Without its launcher or the commit of its code an entrypoint is another program.
+    "entrypoint": (
+        Part(Pointer("/entrypoint")),
+        Part(Pointer("/code")),
+        Part(Pointer(), ("launcher",)),
+        Part(Pointer("/launcherOptions"), owned=True),
+    ),
+    "flags": (Part(Pointer("/flags")), Part(Pointer(), ("flagStyle",))),
+    "files": (Part(Pointer("/files"), owned=True),),
 }
 _OF_THE_FILE = ("apiVersion", "kind", "name", "extends", "description", "waivers", "run", "state")
 
 
 def promote(tree: Tree, file: JobFile, history: History, to: str, only: tuple[str, ...]) -> Step:
-    """Move the image, the code and its flags of a job to the same job of another environment."""
+    """Move the image, the code, its flags and its files to the same job of another environment."""
     source = load(tree, file, history)
     about = JobFile(to, file.name)
     begun = not tree.kind(about.path)
     if begun:
         tree = Edited(tree, {about.path: _begun(source, to)})
     target = load(tree, about, history, begun=begun)
-    groups = [GROUPS[name] for name in GROUPS if not only or name in only]
     raw = target.raw
-    for pointer, keys in groups:
-        raw = _moved(source, target.edited(raw), pointer, keys)
+    for part in (part for name in GROUPS if not only or name in only for part in GROUPS[name]):
+        raw = _moved(source, target.edited(raw), part)
     done = target.edited(raw)
     if done.environment.require_digest and not done.value("/image/digest"):
         message = f"needs a digest to run in {to}: `trainwright pin {file}` first"
@@ -66,21 +89,30 @@ def _begun(source: Subject, to: str) -> bytes:
     return (head + "\n".join((*lines, f"extends: {base}")) + "\n").encode()
 
 
-def _moved(source: Subject, target: Subject, pointer: str, keys: tuple[str, ...] | None) -> bytes:
-    """The target's file such that the mapping at a pointer is effectively the source's."""
-    wanted, have = _mapping(source, pointer, keys), _mapping(target, pointer, keys)
-    path, subject = target.file.path, target
-    for key in [*have, *(key for key in wanted if key not in have)]:
-        at = Pointer(pointer) / key
-        if key not in wanted:
-            subject = _removed(subject, at)
-        elif have.get(key) != wanted[key]:
-            subject = subject.edited(editing.put(path, subject.raw, at, wanted[key]))
-    if _mapping(subject, pointer, keys) != wanted:
+def _moved(source: Subject, target: Subject, part: Part) -> bytes:
+    """The target's file such that a part is effectively the source's."""
+    wanted = _values(source, part)
+    subject = _made(target, part.at, wanted, _values(target, part))
+    if _values(subject, part) != wanted:
         raise EditError(
-            f"{path}: {Pointer(pointer).dotted} cannot be made what it is in the source"
+            f"{target.file.path}: {part.at.dotted} cannot be made what it is in the source"
         )
     return subject.raw
+
+
+def _made(
+    subject: Subject, at: Pointer, wanted: Mapping[str, Data], have: Mapping[str, Data]
+) -> Subject:
+    for key in [*have, *(key for key in wanted if key not in have)]:
+        one, other = wanted.get(key), have.get(key)
+        if key not in wanted:
+            subject = _removed(subject, at / key)
+        elif isinstance(one, dict) and isinstance(other, dict):
+            subject = _made(subject, at / key, one, other)
+        elif one != other:
+            raw = editing.put(subject.file.path, subject.raw, at / key, one)
+            subject = subject.edited(raw)
+    return subject
 
 
 def _removed(subject: Subject, pointer: str) -> Subject:
@@ -93,9 +125,25 @@ def _removed(subject: Subject, pointer: str) -> Subject:
     return subject.edited(editing.put(path, subject.raw, pointer, None))
 
 
-def _mapping(subject: Subject, pointer: str, keys: tuple[str, ...] | None) -> Mapping[str, Data]:
-    found = subject.value(pointer) or {}
-    return {key: value for key, value in found.items() if keys is None or key in keys}
+def _values(subject: Subject, part: Part) -> Mapping[str, Data]:
+    found = _own(subject, part.at) if part.owned else subject.value(part.at)
+    return {
+        key: value
+        for key, value in (found or {}).items()
+        if value is not None and (part.keys is None or key in part.keys)
+    }
+
+
+def _own(subject: Subject, at: Pointer) -> Data:
+    """What a job's file and its bases say, without what is added of files that they name."""
+    texts = [
+        (layer.document.file, subject.tree.read(layer.document.file))
+        for layer in subject.spec.layers
+        if layer.label == "base"
+    ]
+    documents = [read_spec(path, raw) for path, raw in (*texts, (subject.file.path, subject.raw))]
+    said = (document.data for document in documents if isinstance(document, Document))
+    return lookup(reduce(merge, said, {}), at)
 
 
 def _differences(source: Subject, target: Subject) -> Iterator[str]:
