@@ -146,3 +146,62 @@ def test_a_record_of_what_is_no_text_is_refused(rendered: Repository) -> None:
 def test_a_record_names_files_of_its_own_folder_only(rendered: Repository, name: str) -> None:
     good = json.loads(rendered.tree()[PATH])
     assert records.parse(sealed(edited(good, ("files", name), "0" * 64)).encode()) is None
+
+
+# --- a record that is lost where no commit has it ------------------------------------------------
+
+
+@pytest.fixture
+def unrecorded(tmp_path: Path) -> Repository:
+    """prod/llm with the files of its second run, whose record is in no commit and gone."""
+    made = Repository(tmp_path)
+    made.environment("prod")
+    for flags in ("", "flags: {epochs: 3}\n"):
+        made.job("prod/llm", flags)
+        assert made.run("render").exit_code == 0
+    (made.root / "environments" / PATH).unlink()
+    return made
+
+
+WRITING = [
+    ("render",), ("render", "--check"), ("rerun", "prod/llm"), ("retire", "prod/llm"),
+    ("suspend", "prod/llm"), ("cancel", "prod/llm"), ("extend", "prod/llm", "+1h"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", WRITING, ids=" ".join)
+def test_files_without_a_record_are_those_of_a_run(
+    unrecorded: Repository, verb: tuple[str, ...]
+) -> None:
+    """Another would take its place: `*.lock` in .gitignore is enough for that in each clone."""
+    before = unrecorded.tree()
+    job = unrecorded.root / "environments/prod/jobs/llm.yaml"
+    text = job.read_text(encoding="utf-8")
+    refused = unrecorded.run(*verb)
+    assert refused.exit_code == 1
+    assert f"environments/{PATH} is missing, and no commit at hand has it" in refused.output
+    assert (unrecorded.tree(), job.read_text(encoding="utf-8")) == (before, text)
+    assert not (unrecorded.root / "environments/prod/ledger.yaml").exists()
+
+
+def test_a_plan_refuses_files_without_a_record(unrecorded: Repository) -> None:
+    git_repository.init(unrecorded.root)
+    (unrecorded.root / ".gitignore").write_text("*.lock\n", encoding="utf-8")
+    git_repository.commit(unrecorded.root)
+    unrecorded.job("prod/llm", "flags: {epochs: 4}\n")
+    planned = unrecorded.run("plan", "--against", "HEAD").output
+    assert "prod/llm  broken: " in planned
+    assert f"environments/{PATH} is missing, and no commit at hand has it" in planned
+
+
+def test_a_word_of_consent_begins_a_run_in_place_of_such_files(unrecorded: Repository) -> None:
+    assert unrecorded.run("render", "--new-runs").exit_code == 0
+    assert unrecorded.run("render", "--check").exit_code == 0
+
+
+def test_files_of_the_run_that_would_begin_are_recorded_again(unrecorded: Repository) -> None:
+    assert unrecorded.run("render", "--new-runs").exit_code == 0
+    before = unrecorded.tree()
+    (unrecorded.root / "environments" / PATH).unlink()
+    assert unrecorded.run("render").exit_code == 0
+    assert unrecorded.tree() == before

@@ -27,7 +27,7 @@ from trainwright.plan.sides import Side
 from trainwright.pointer import Pointer
 from trainwright.render.history import History
 from trainwright.render.job import Rendered
-from trainwright.render.policy import may_have_run, unknown_run
+from trainwright.render.policy import leaves_a_run, may_have_run, unknown_run
 from trainwright.reports import redacted
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import record as records
@@ -157,12 +157,15 @@ class _Comparison:
     def _unreadable(self) -> tuple[JobFile, ...]:
         """The jobs whose record cannot be read, and is in no commit as it was."""
         found = tuple(
-            file
-            for file in self._files
-            if self.after.has(file) and may_have_run(self.after.folder(file.environment), file)
+            file for file in self._files if self.after.has(file) and self._may_have_run(file)
         )
         known = self._history.recorded(found)
         return tuple(file for file in found if file not in known)
+
+    def _may_have_run(self, file: JobFile) -> bool:
+        folder, decision = self.after.folder(file.environment), self._decided(self.after, file)
+        begins = decision.name if decision else ""
+        return may_have_run(folder, file) or leaves_a_run(folder, file, begins)
 
     def _change(self, file: JobFile) -> JobChange:
         now = self._after.get(file)
@@ -413,6 +416,10 @@ class _Comparison:
     def _settled(self) -> tuple[Finding, ...]:
         return tuple(finding for name in self._names for finding in self._settle(name))
 
+    def _unknown(self, file: JobFile) -> Finding:
+        unreadable = self.after.folder(file.environment).is_unreadable(file.name)
+        return unknown_run(file, there=unreadable)
+
     def _settle(self, name: str) -> tuple[Finding, ...]:
         environment = self.after.environments.get(name)
         if name not in self.after.survey.jobs:
@@ -425,7 +432,7 @@ class _Comparison:
             if file.environment == name
         ]
         judged += [
-            JobFindings(file.name, (unknown_run(file, there=True),), ())
+            JobFindings(file.name, (self._unknown(file),), ())
             for file in self._unreadable
             if file.environment == name
         ]

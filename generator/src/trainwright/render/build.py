@@ -13,7 +13,7 @@ from trainwright.model import Finding, Severity
 from trainwright.render import batch, cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
-from trainwright.render.policy import EnvironmentCheck, may_have_run
+from trainwright.render.policy import EnvironmentCheck, leaves_a_run, may_have_run
 from trainwright.rules.policy import distinct
 from trainwright.runs import folder as index
 from trainwright.runs import kustomization
@@ -162,6 +162,7 @@ class _Work:
         self._folder = workspace.folder(self.name)
         self._history = history
         self._unknown: tuple[JobFile, ...] = ()  # jobs that may have an unknown run
+        self._new: tuple[JobFile, ...] = ()  # jobs without a record anywhere
         self._cache_path = memory.location(root, selection.environment)
         self._mark = memory.fingerprint(options.helm or memory.EMBEDDED)
         self.environment = workspace.sound(self.name)
@@ -196,6 +197,7 @@ class _Work:
         else:
             found = dict(self._history.runs(jobs, self._workspace))
         self._unknown = tuple(file for file, run in found.items() if not run and self._lost(file))
+        self._new = tuple(file for file, run in found.items() if not run)
         return found
 
     def _restore(self, history: History) -> None:
@@ -285,11 +287,20 @@ class _Work:
             jobs=self._selection.jobs,
             judged=self._judged,
             runs=self._runs,
-            unknown=() if self._options.new_runs else self._unknown,
+            unknown=() if self._options.new_runs else tuple(self._unknown_now()),
             whole=self._selection.whole and self._options.judge,
             complete=self._selection.whole,
         )
         return checked.findings(self._workspace, shared, self._options.today)
+
+    def _unknown_now(self) -> Iterator[JobFile]:
+        """The jobs of which nobody knows the run, once it is known which would begin."""
+        yield from self._unknown
+        for file in self._new:
+            run = self._runs.get(file.name)
+            left = run is not None and leaves_a_run(self._folder, file, run.object)
+            if left and file not in self._unknown:
+                yield file
 
     def _changes(self) -> Changes:
         there = self._folder.hashes

@@ -71,6 +71,12 @@ def may_have_run(folder: RenderedFolder, file: JobFile) -> bool:
     return file.name not in folder.unrecorded and folder.is_unreadable(file.name)
 
 
+def leaves_a_run(folder: RenderedFolder, file: JobFile, begins: str) -> bool:
+    """Whether a job has files of another run than the one that begins, and no record of it."""
+    unclaimed = "" if file.name in folder.unrecorded else folder.unclaimed(file.name)
+    return unclaimed not in ("", begins)
+
+
 def unknown_run(file: JobFile, *, there: bool) -> Finding:
     """A job whose record is missing, or `there` and not to be understood."""
     path = records.path(file.environment, file.name)

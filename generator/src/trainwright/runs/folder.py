@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -13,11 +14,19 @@ from trainwright.model import Data
 from trainwright.runs import identity
 from trainwright.runs import record as records
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
-from trainwright.runs.record import RECORD_FILE, Record, Recorded, RunFiles, Unrecorded
+from trainwright.runs.record import (
+    RECORD_FILE,
+    VALUES_FILE,
+    Record,
+    Recorded,
+    RunFiles,
+    Unrecorded,
+)
 from trainwright.specs import filetree
 from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.tree import Folder, Tree
 
+_NAMED = re.compile(rb"^fullnameOverride: ([-a-z0-9]+)$", re.MULTILINE)
 INDEX_FILE = "index.json"  # what earlier versions kept instead of records
 
 
@@ -112,6 +121,18 @@ class RenderedFolder:
             self._parsed(job) is None
             and self.tree.kind(f"{self.path}/{job}/{RECORD_FILE}") == "file"
         )
+
+    def unclaimed(self, job: str) -> str:
+        """The object that a job's folder has files of, and no record; empty where there is none."""
+        folder = f"{self.path}/{job}"
+        there = [self.tree.kind(f"{folder}/{name}") for name in (RECORD_FILE, VALUES_FILE)]
+        if there != ["", "file"]:
+            return ""
+        try:
+            found = _NAMED.search(self.tree.read(f"{folder}/{VALUES_FILE}"))
+        except OSError:
+            return ""
+        return found[1].decode() if found and identity.is_of(job, found[1].decode()) else ""
 
     def recorded(self, job: str) -> Recorded | None:
         """The run of a job, with the files that were rendered for it."""
