@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, cached_property
@@ -20,6 +21,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
 from trainwright.errors import EngineError
+from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.specs import schema, yamlio
 
@@ -87,33 +89,69 @@ class Embedded:
 
 
 class OtherChart:
-    """The embedded engine with another chart: its folder, or an archive of it."""
+    """The embedded engine with another chart: its folder, or an archive of it.
+
+    As of our own, its schema is asked in its compiled form first, where that is possible.
+    """
 
     def __init__(self, path: Path):
         helm_python = sdk()
         try:
             if path.is_dir():
-                self._chart: Chart = helm_python.Chart.load(path)
+                self._whole: Chart = helm_python.Chart.load(path)
             else:
-                self._chart = helm_python.Chart.load_archive(path.read_bytes())
+                self._whole = helm_python.Chart.load_archive(path.read_bytes())
         except OSError as error:
             raise EngineError(f"{path} cannot be read: {error.strerror}") from error
         except helm_python.HelmError as error:
             raise EngineError(f"{path} is not a chart: {_line(str(error))}") from error
+        self._bare = _without_schema(path)
 
     @property
     def version(self) -> str:
-        return str(self._chart.version)
+        return str(self._whole.version)
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
         helm_python = sdk()
         try:
-            rendered = self._chart.render(dict(values), name=release, namespace=namespace)
+            bare = self._bare if self._bare and self._bare.schema.accepts(values) else None
+            chart = bare.chart if bare else self._whole
+            rendered = chart.render(dict(values), name=release, namespace=namespace)
         except (helm_python.HelmValuesError, helm_python.HelmRenderError) as error:
             raise ChartRefusal(_reason(str(error))) from error
         except helm_python.HelmError as error:
             raise EngineError(f"Helm failed: {error}") from error
         return _texts(rendered)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bare:
+    """A chart without its schema, and the schema."""
+
+    chart: Chart
+    schema: schema.Schema
+
+
+def _without_schema(path: Path) -> _Bare | None:
+    """A chart apart from its schema; None for one without, or with one that only Helm compiles."""
+    import tarfile
+    from tempfile import TemporaryDirectory
+
+    unlike = (OSError, ValueError, EOFError, tarfile.TarError, sdk().HelmError)
+    with TemporaryDirectory(prefix="trainwright-") as scratch, suppress(*unlike):
+        folder = Path(scratch, "chart")
+        if path.is_dir():
+            shutil.copytree(path, folder)
+        else:
+            with tarfile.open(path) as archive:
+                archive.extractall(scratch, filter="data")
+            (folder,) = Path(scratch).iterdir()
+        file = folder / "values.schema.json"
+        found = schema.Schema(json.loads(file.read_bytes()), ())
+        file.unlink()
+        if not found.defect:
+            return _Bare(sdk().Chart.load(folder), found)
+    return None
 
 
 def _texts(rendered: Mapping[str, str]) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +18,8 @@ from trainwright.specs.load import JobFile
 from trainwright.upgrade import staging
 from trainwright.upgrade.model import Files, Outcome, Release, Reported
 from trainwright.upgrade.versions import Installed
+
+_TOP = re.compile(r"\A(?:#.*\n)+")
 
 
 def outcomes(
@@ -37,9 +40,14 @@ def outcomes(
             texts[job] = _rendered(chart, files, name, namespaces[environment])
         except ChartRefusal as refusal:
             refusals.append(_refused(JobFile(environment, name), str(refusal)))
+    # Of what is the same in both, both find the same.
+    for job in made.next_runs:
+        if job in texts and _is_same(texts[job], made.next_runs[job]):
+            shutil.rmtree(_folder(scratch / "before", job))
     shutil.copytree(scratch / "before", scratch / "after", symlinks=True)
     for job, files in texts.items():
-        _write(scratch / "after", job, files)
+        if not _is_same(files, made.next_runs[job]):
+            _write(scratch / "after", job, files)
     findings = [
         tuple(staging.manifest_findings(installed, scratch / side, namespaces))
         for side in ("before", "after")
@@ -72,9 +80,20 @@ def _refused(file: JobFile, reason: str) -> Reported:
 
 def _write(copy: Path, job: str, files: Files) -> None:
     """Replace the files of a job."""
-    environment, _, name = job.partition("/")
-    folder = copy / folder_of(environment) / name
+    folder = _folder(copy, job)
     for path in folder.glob("*.yaml"):
         path.unlink()
     for file, text in files.items():
         (folder / file).write_text(text, encoding="utf-8")
+
+
+def _is_same(one: Files, other: Files) -> bool:
+    """Whether files say the same, whatever the comment on top of them."""
+    bodies = ({file: _TOP.sub("", text) for file, text in side.items()} for side in (one, other))
+    return next(bodies) == next(bodies)
+
+
+def _folder(copy: Path, job: str) -> Path:
+    """Where the files of a job are."""
+    environment, _, name = job.partition("/")
+    return copy / folder_of(environment) / name
