@@ -49,6 +49,8 @@ class Runner:
     api: str = "http://127.0.0.1:1"
     action: Path = ACTION
     skip: tuple[str, ...] = ()
+    uploads: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What actions of others answer, by the id of the step that uses them."""
 
     def run(self, **inputs: str) -> Run:
         """Every step whose condition holds, until one fails."""
@@ -68,6 +70,7 @@ class Runner:
             done.ran.append(step["name"])
             if "uses" in step:
                 done.used[step["uses"]] = filled(step["with"], context)
+                context["steps"][step.get("id")] = {"outputs": self.uploads.get(step.get("id"), {})}
                 continue
             if not self._step(step, context, done):
                 done.failed = True

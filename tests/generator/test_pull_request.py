@@ -36,6 +36,20 @@ def test_created_updated_unchanged(api: Api) -> None:
     assert api.bodies(7) == [f"{MARKER}\ntwo\n"]
 
 
+def test_a_page_is_linked_at_the_end(api: Api) -> None:
+    post(f"{MARKER}\none\n", "--page", "https://example.com/artifacts/2")
+    assert api.bodies(7) == [
+        f"{MARKER}\none\n\n[The plan as a page](https://example.com/artifacts/2)\n"
+    ]
+
+
+@pytest.mark.parametrize("page", ["javascript:alert(1)", "https://example.com/) [x](y"])
+def test_what_is_not_an_address_is_not_linked(api: Api, page: str) -> None:
+    refused = post(f"{MARKER}\none\n", "--page", page)
+    assert (refused.exit_code, api.bodies(7)) == (2, [])
+    assert "must be an https:// or http:// address" in refused.output
+
+
 def test_markers_tell_comments_apart(api: Api) -> None:
     for marker in (MARKER, "<!-- trainwright-plan prod -->", MARKER):
         post(f"{marker}\nText\n")

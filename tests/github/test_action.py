@@ -148,6 +148,27 @@ def test_a_pull_request_gets_its_own_changes_and_one_comment(pull: Pull, api: Ap
     assert TOKEN not in done.log + done.summary
 
 
+def test_the_plan_is_made_once_and_the_comment_links_its_page(pull: Pull, api: Api) -> None:
+    pull.files.job("dev/mnist", "retries: 7\n")
+    pull.propose()
+    runner = pull.runner(plans=True)
+    address = "https://github.com/example/training/actions/runs/1/artifacts/2"
+    runner.uploads = {"uploaded": {"artifact-url": address}}
+    counted = runner.temp / "bin"
+    counted.mkdir()
+    (counted / "trainwright").write_text(
+        f'#!/bin/sh\necho "$1" >> "{runner.temp}/calls"\nPATH="{runner.path}" exec trainwright "$@"\n'
+    )
+    (counted / "trainwright").chmod(0o755)
+    runner.path = f"{counted}{os.pathsep}{runner.path}"
+    done = runner.run()
+    assert not done.failed, done.log
+    assert (runner.temp / "calls").read_text().split() == ["plan", "comment"]
+    assert Path(done.outputs["page"]).read_text().startswith("<!doctype html>")
+    (body,) = api.bodies(NUMBER)
+    assert body.endswith(f"[The plan as a page]({address})\n")
+
+
 def test_the_comment_is_updated_in_place(pull: Pull, api: Api) -> None:
     api.add(NUMBER, f"{MARKER}\nI can write this too.", "somebody")
     for index in range(150):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import IO
 
 import click
 
 from trainwright.cli.common import errors
+
+_ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between parentheses
 
 
 @click.command()
@@ -36,7 +39,12 @@ from trainwright.cli.common import errors
     show_default=True,
     help="Who posts: the user of the token.",
 )
-def comment(file: IO[str], *, pull_request: int, repository: str, api: str, author: str) -> None:
+@click.option(
+    "--page", metavar="URL", help="Where the same plan is as a page: the comment ends with a link."
+)
+def comment(
+    file: IO[str], *, pull_request: int, repository: str, api: str, author: str, page: str | None
+) -> None:
     """Post FILE (- for standard input) on a pull request, or update what was posted before.
 
     Its first line is a marker, as `plan -o markdown` writes it, by which the earlier comment is
@@ -47,10 +55,13 @@ def comment(file: IO[str], *, pull_request: int, repository: str, api: str, auth
     from trainwright.gitops.comment import Access, CommentError
     from trainwright.gitops.comment import comment as post
 
+    if page is not None and not _ADDRESS.fullmatch(page):
+        raise click.BadParameter("must be an https:// or http:// address", param_hint="--page")
     with errors():
         token = os.environ.get("GITHUB_TOKEN", "")
         if not token:
             raise CommentError("GITHUB_TOKEN is not set")
         access = Access(api=api.rstrip("/"), repository=repository, token=token)
-        made = post(access, pull_request, file.read(), author)
+        link = f"\n[The plan as a page]({page})\n" if page else ""
+        made = post(access, pull_request, file.read() + link, author)
         click.echo(f"{made.outcome} {made.url}")

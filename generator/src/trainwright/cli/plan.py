@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from pathlib import Path
 
@@ -12,7 +11,6 @@ import click
 from trainwright.cli.common import FINDINGS, OK, Context, errors, helm_binary, selections
 from trainwright.cli.suggestions import Choice
 
-_ADDRESS = re.compile(r"https?://[^\s()<>\"']+")  # what Markdown takes between parentheses
 FORMATS = ("text", "json", "markdown", "html")
 
 
@@ -48,8 +46,8 @@ FORMATS = ("text", "json", "markdown", "html")
 )
 @click.option(
     "--page",
-    metavar="URL",
-    help="Where the same plan is as a page; the comment of -o markdown links it.",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the same plan into this file as well, as a page for a browser.",
 )
 @click.option("--watch", is_flag=True, help="Plan again whenever a file changes, until Ctrl-C.")
 @helm_binary
@@ -63,7 +61,7 @@ def plan(  # noqa: PLR0913 - an option each
     crds: Path | None,
     output: str,
     link: str | None,
-    page: str | None,
+    page: Path | None,
     watch: bool,
     helm: str | None,
 ) -> None:
@@ -78,8 +76,6 @@ def plan(  # noqa: PLR0913 - an option each
     from trainwright.plan import formats
     from trainwright.plan.format import Style
 
-    if page is not None and not _ADDRESS.fullmatch(page):
-        raise click.BadParameter("must be an https:// or http:// address", param_hint="--page")
     with errors():
         words = ["trainwright", "plan", *selections, "--against", against]
         words += ["--head", head] if head else []
@@ -88,7 +84,6 @@ def plan(  # noqa: PLR0913 - an option each
             against=against,
             command=" ".join(words),
             link=github_link() if link is None else link.rstrip("/"),
-            page=page or "",
             marker=" ".join(("trainwright-plan", *selections)),
             paint=context.paint,
             color=context.color,
@@ -99,6 +94,8 @@ def plan(  # noqa: PLR0913 - an option each
                 review = context.repository.plan(
                     *selections, against=against, head=head, crds=crds, helm=helm
                 )
+            if page is not None:
+                _write(page, formats.FORMATS["html"].render(review, style))
             return formats.FORMATS[output].render(review, style), review.blocked
 
         if watch:
@@ -108,6 +105,15 @@ def plan(  # noqa: PLR0913 - an option each
         text, blocked = planned()
         click.echo(text, nl=False, color=context.color)
         sys.exit(FINDINGS if blocked else OK)
+
+
+def _write(path: Path, text: str) -> None:
+    from trainwright.errors import OutputError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror}") from error
 
 
 def github_link() -> str:

@@ -13,14 +13,13 @@ class Style:
     """What a format is told besides the review itself.
 
     `against` is the branch as the user named it, `command` what gives the same review again,
-    `link` an address that a path and `#L<line>` are added to (empty: no links), `page` that of the
-    same review as HTML, and `marker` what tells the comment of this review from those of others.
+    `link` an address that a path and `#L<line>` are added to (empty: no links), and `marker` what
+    tells the comment of this review from those of others.
     """
 
     against: str
     command: str
     link: str = ""
-    page: str = ""
     marker: str = "trainwright-plan"
     paint: Callable[[str, str], str] = lambda text, _color: text
     color: bool = False

@@ -31,7 +31,7 @@ _ICONS = {
     "in place": "✏️",
     "held": "⏳",
 }
-_ROOM = 600  # characters kept free for saying what was left out
+_ROOM = 600  # characters kept free for what was left out, and for the address of the page
 _DIFF = 10_000  # characters of one job's diff
 _CAUSES = 3  # in a row of the table; the details have all
 _OBJECTS = 20  # objects of one's own that are listed
@@ -157,9 +157,8 @@ def _fenced(change: JobChange) -> str:
 def _foot(review: Plan, style: Style) -> str:
     head = f"`{review.head[:12]}`" if review.head else "the working tree"
     behind = f", which has {review.behind} commits more" if review.behind else ""
-    page = f"\n[The plan as a page]({style.page})\n" if style.page else ""
     return (
-        f"{page}\n_Base_ `{review.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
+        f"\n_Base_ `{review.base[:12]}` _of_ `{code(style.against)}`{behind}_, head_ {head}. "
         f"_Reproduce with_ `{code(style.command)}`\n"
     )
 
