@@ -187,6 +187,17 @@ def test_isolated_pods_reach_each_other_and_dns_only() -> None:
     ]
 
 
+def test_pods_that_may_reach_everything_are_reached_by_each_other_only() -> None:
+    values = load(CHART / "ci/job-values.yaml") | {
+        "networkPolicy": {"enabled": True, "egress": True}
+    }
+    (policy,) = [o for o in objects(values) if o["kind"] == "NetworkPolicy"]
+    assert policy["spec"]["policyTypes"] == ["Ingress"]
+    assert "egress" not in policy["spec"]
+    own = policy["spec"]["podSelector"]["matchLabels"]
+    assert policy["spec"]["ingress"][0] == {"from": [{"podSelector": {"matchLabels": own}}]}
+
+
 def test_what_holds_a_scenario_would_see_an_unknown_field(shared: Callable[[str], Path]) -> None:
     job = body({"image": IMAGE})
     (pod,) = pods(job)

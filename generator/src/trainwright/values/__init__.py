@@ -420,8 +420,16 @@ def _supporting(job: Job) -> dict[str, Data]:
         "externalSecret": {k: {n: v for n, v in e.items() if v} for k, e in external.items()},
         "createServiceAccount": job.create_service_account or "",
         "podMonitor": {"enabled": True} if job.metrics else {},
-        "networkPolicy": {"enabled": True} if job.network else {},
+        "networkPolicy": _network_policy(job),
     }
+
+
+def _network_policy(job: Job) -> dict[str, Data]:
+    if job.network:
+        return {"enabled": True}
+    # Any client that reaches the workers of live recovery could read the state they send newcomers.
+    live = job.elastic is not None and job.elastic.recovery == "live"
+    return {"enabled": True, "egress": True} if live and not job.host_network else {}
 
 
 def _claim(job: Job, volume: Volume) -> dict[str, Data]:
