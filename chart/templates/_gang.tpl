@@ -12,7 +12,7 @@ network:
   publishNotReadyAddresses: true
 failurePolicy:
   maxRestarts: {{ int64 (default 0 $values.runPolicy.backoffLimit) }}
-  restartStrategy: Recreate
+  restartStrategy: {{ ternary "InPlaceRestart" "Recreate" (not (empty $values.restartInPlace)) }}
   {{- if or (eq $values.restartPolicy "ExitCode") .deadline }}
   rules:
     - name: permanent
@@ -39,12 +39,14 @@ replicatedJobs:
         completionMode: Indexed
         completions: {{ int64 $values.nodes }}
         parallelism: {{ int64 $values.nodes }}
-        backoffLimit: 0
+        backoffLimit: {{ ternary 2147483647 0 (not (empty $values.restartInPlace)) }}
         {{- with .deadline }}
         activeDeadlineSeconds: {{ int64 . }}
         {{- end }}
-        {{- if eq $values.restartPolicy "ExitCode" }}
+        {{- if or $values.restartInPlace (eq $values.restartPolicy "ExitCode") }}
         podReplacementPolicy: Failed
+        {{- end }}
+        {{- if eq $values.restartPolicy "ExitCode" }}
         podFailurePolicy:
           rules:
             {{- include "training-job.permanent" . | trim | nindent 12 }}

@@ -91,6 +91,14 @@ Fields that values give as Kubernetes has them, but for what is empty. Takes a d
 image: {{ include "training-job.image" .image | quote }}
 {{- end }}
 imagePullPolicy: {{ .image.pullPolicy }}
+{{- with .restartInPlace }}
+restartPolicy: Never
+restartPolicyRules:
+  - action: RestartAllContainers
+    exitCodes:
+      operator: {{ .operator }}
+      values: {{ toJson .values }}
+{{- end }}
 {{- with .terminationMessagePolicy }}
 terminationMessagePolicy: {{ . }}
 {{- end }}

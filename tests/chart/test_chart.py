@@ -56,7 +56,10 @@ def test_no_hook_reaches_engines_unless_it_is_asked_for() -> None:
     assert "helm.sh/hook" not in "".join(render(values).values())
 
 
-SINCE = {"devices-values.yaml": 31}  # scenarios that older minors do not know
+SINCE = {
+    "devices-values.yaml": 31,
+    "jobset-in-place-values.yaml": 35,
+}  # scenarios that older minors do not know
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda p: p.name)

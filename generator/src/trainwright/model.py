@@ -205,6 +205,9 @@ class TargetOptions:
     # trainingjob without the agent: etcd-v2
     rendezvous_backend: str = field(default="", metadata=written("rendezvous", "backend"))
     rendezvous_endpoint: str = field(default="", metadata=written("rendezvous", "endpoint"))
+    # jobset: the agent by which pods restart in place, and the ServiceAccount that lets it
+    restart_agent: str = field(default="", metadata=written("inPlaceRestart", "image"))
+    restart_account: str = field(default="", metadata=written("inPlaceRestart", "serviceAccount"))
     runtime: str = ""  # trainjob: a ClusterTrainingRuntime; empty when a run brings its own
 
 

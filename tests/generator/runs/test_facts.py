@@ -53,6 +53,8 @@ JOBS: dict[str, dict[str, Any]] = {
     "torchrun, without an agent": {"launcher": "torchrun", "lattice": {"inject": False}},
     "code by commit": {"code": {"git": {"url": "https://git.example.com/a", "commit": "5" * 40}}},
     "code in an image": {"code": {"image": f"r.example.com/code@sha256:{'5' * 64}"}},
+    "that retries": {"retries": 2},
+    "that retries, with an account": {"retries": 2, "serviceAccount": "own"},
     "with everything": {
         **GPU,
         "nodes": 2,
@@ -81,14 +83,20 @@ TARGET_OPTIONS: dict[str, list[dict[str, Any]]] = {
     ],
     "trainjob": [{"version": f"2.{minor}"} for minor in (3, 2, 1, 0)]
     + [{"version": "2.2.1"}, {"version": "2.3", "runtime": "own"}, {"version": "2.2", "runtime": "own"}],
-    "jobset": [{}, {"version": "0.12"}],
+    "jobset": [
+        {},
+        {"version": "0.12"},
+        {"inPlaceRestart": {"image": f"r.example.com/agent@sha256:{'7' * 64}"}},
+        {"inPlaceRestart": {"image": f"r.example.com/agent@sha256:{'8' * 64}"}},
+        {"inPlaceRestart": {"image": f"r.example.com/agent@sha256:{'8' * 64}", "serviceAccount": "a"}},
+    ],
     "job": [{}],
     "compose": [{}],
 }  # fmt: skip
 ENVIRONMENT: dict[str, list[Any]] = {
     "namespace": ["training", "other"],
     "description": ["", "other"],
-    "kubernetes": [{"version": "1.31"}, {"version": "1.34"}],
+    "kubernetes": [{"version": "1.35"}, {"version": "1.37"}],
     "queueing": ["none", "kueue", "volcano", "coscheduling"],
     "kueue": [{}, {"version": "0.12"}, {"version": "0.19"}],
     "queues": [{"team": {}}, {"team": {"quota": 4}}],

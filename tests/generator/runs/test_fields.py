@@ -341,7 +341,10 @@ OPTIONS = {
         "rendezvous": {"backend": "etcd-v2", "endpoint": "a:2379"},
     },
     "trainjob": {"version": "2.2", "runtime": "own"},
-    "jobset": {"version": "0.12"},
+    "jobset": {
+        "version": "0.12",
+        "inPlaceRestart": {"image": f"r.example.com/agent@sha256:{'7' * 64}"},
+    },
 }
 _TARGETS = PLACE["targets"]
 CHANGES |= {
@@ -352,8 +355,13 @@ CHANGES |= {
     for target, options in OPTIONS.items()
     for key, value in options.items()
 }
+CHANGES["targets.jobset.inPlaceRestart"] = (
+    {"kubernetes": {"version": "1.36"}},
+    CHANGES["targets.jobset.inPlaceRestart"][1],
+)
 JOBS: dict[str, dict[str, Any]] = {
     "plain": {},
+    "retries": {"retries": 2},
     "cpu": {"pool": None, "resources": {"cpu": "8", "memory": "64Gi"}},
     "queue": QUEUED,
     "gang": {"gang": True},

@@ -101,14 +101,15 @@ def replicated_workload(name: str, spec: Mapping[str, Data]) -> Workload:
         pods=tuple(pod for pods in groups.values() for pod in pods),
         deciding=tuple(pod.name for target in targets for pod in groups.get(text(target), ())),
         needs="any" if policy.get("operator") == "Any" else "all",
-        deadline=_attempt(jobs),
+        deadline=_attempt(spec, jobs),
         suspended=spec.get("suspend") is True,
     )
 
 
-def _attempt(jobs: Sequence[ReplicatedJob]) -> Deadline | None:
-    """The JobSet makes its Jobs anew, and with them their deadlines."""
-    found = [build.deadline(job.spec, attempt=True) for job in jobs]
+def _attempt(spec: Mapping[str, Data], jobs: Sequence[ReplicatedJob]) -> Deadline | None:
+    """A JobSet makes its Jobs anew, and their deadlines with them, unless it restarts in place."""
+    anew = not _in_place(spec)
+    found = [build.deadline(job.spec, attempt=anew) for job in jobs]
     ends = [deadline for deadline in found if deadline is not None]
     return min(ends, key=lambda deadline: deadline.seconds, default=None)
 
@@ -157,11 +158,16 @@ def _group(
 
 def _gang(spec: Mapping[str, Data], job: Restart) -> Restart:
     """Once a Job has failed for good, the JobSet starts all of them again."""
-    if job.limit != 0:
+    if job.limit != 0 and not _in_place(spec):
         return job
     restarts = amount(dig(spec, "failurePolicy", "maxRestarts"), 0)
     final = _never_restarted(spec)
     return Restart(limit=restarts, gang=True, permanent=job.permanent if final else frozenset())
+
+
+def _in_place(spec: Mapping[str, Data]) -> bool:
+    """Whether the pods stay when a JobSet restarts, and their Jobs with them."""
+    return bool(dig(spec, "failurePolicy", "restartStrategy") == "InPlaceRestart")
 
 
 _ANY_FAILURE = ("PodFailurePolicy",)  # included by a rule that gives no reasons

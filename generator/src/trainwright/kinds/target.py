@@ -169,6 +169,7 @@ class Target:
     restricted_needs: str = ""
     companions: Callable[[Environment], tuple[GroupKind, ...]] = lambda _: ()
     meeting: Callable[[Job, Environment, str], Meeting] = _nowhere
+    prepared: Callable[[Job, Environment], Job] = lambda job, _: job
 
     @property
     def name(self) -> str:

@@ -68,7 +68,14 @@ def began_in(record: Record, today: Environment) -> Environment:
     facts = record.environment
     options = today.targets.get(record.target) or TargetOptions()
     # What is recorded only where it is set.
-    options = replace(options, runtime="", rendezvous_backend="", rendezvous_endpoint="")
+    options = replace(
+        options,
+        runtime="",
+        rendezvous_backend="",
+        rendezvous_endpoint="",
+        restart_agent="",
+        restart_account="",
+    )
     recorded = facts.get("targets", {}).get(record.target, {})
     written = convert.written(TargetOptions, recorded)
     gitops: Data = facts.get("gitops", {})

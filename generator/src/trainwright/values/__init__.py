@@ -33,6 +33,7 @@ def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     job = normal(job)
     needed = references.variables(job, environment, name)
     job = code.mounted(references.resolved(job, environment, name), environment)
+    job = TARGETS[job.target].prepared(job, environment)
     common = {
         "target": job.target,
         "fullnameOverride": name,

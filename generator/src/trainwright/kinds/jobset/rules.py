@@ -72,10 +72,54 @@ J09 = Rule(
     failing=Sample(_set("")),
 )
 
+
+def _j12(subject: Subject) -> Iterator[Hit]:
+    if dig(subject.spec, "failurePolicy", "restartStrategy") != "InPlaceRestart":
+        return
+    for job in _jobs(subject):
+        wanted = {
+            "backoffLimit": _MAX_INT32,
+            "podReplacementPolicy": "Failed",
+            "completions": job.spec.get("parallelism"),
+        }
+        for field, value in wanted.items():
+            if job.spec.get(field) != value or value is None:
+                found = job.spec.get(field, "left out")
+                yield Hit(f"{job.pointer}/{field}", f"{field} of {job.name!r} is {found}")
+
+
+_MAX_INT32 = 2147483647
+
+J12 = Rule(
+    id="TW312",
+    name="in-place-restart-refused",
+    severity=Severity.ERROR,
+    summary="The Jobs of a JobSet that restarts in place leave every restart to the JobSet.",
+    effect="JobSet's webhook refuses the object.",
+    remedy=f"Set backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, and the same number in "
+    "parallelism and completions.",
+    kinds=(KIND.group_kind,),
+    source="https://github.com/kubernetes-sigs/jobset/blob/v0.13.0/pkg/webhooks/jobset_webhook.go",
+    run=_j12,
+    passing=Sample(
+        _set(
+            f"backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, ",
+            "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
+        )
+    ),
+    failing=Sample(
+        _set(
+            "backoffLimit: 0, ",
+            "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
+        )
+    ),
+)
+
 _KINDS = (KIND.group_kind,)
 RULES: tuple[Rule, ...] = (
     *about_jobs(_KINDS, _jobs, lambda subject: ((subject.spec, "/spec"),)),
     *about_gangs(_KINDS, _jobs),
     headless_service(_KINDS, _meet),
     J09,
+    J12,
 )

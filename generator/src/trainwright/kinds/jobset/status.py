@@ -23,7 +23,7 @@ def _judge(body: Mapping[str, Data]) -> State:
     status = status_of(body)
     jobs = status.get("replicatedJobsStatus")
     counted = replace(
-        indexed_status.of_jobs(jobs, restarts=status.get("restarts", 0)),
+        indexed_status.of_jobs(jobs, restarts=_restarts(status)),
         total=sum(job.replicas * completions(job.spec) for job in _replicated(body)),
     )
     waits = "JobSet has not made its Jobs yet" if jobs is None else ""
@@ -31,6 +31,17 @@ def _judge(body: Mapping[str, Data]) -> State:
         why = holding(status.get("conditions")).get("RestartingJobSet", {})
         counted = replace(counted, reason=why.get("reason") or "", message=why.get("message") or "")
     return indexed_status.by_conditions(body, counted, succeeded="Completed", waits=waits)
+
+
+def _restarts(status: Mapping[str, Data]) -> int:
+    """Those of the whole set, and those in place: the highest attempt that a pod is in.
+
+    `previousInPlaceRestartAttempt` is one less than that while pods restart.
+    https://github.com/kubernetes-sigs/jobset/blob/v0.13.0/pkg/controllers/in_place_restart.go
+    """
+    current = int(status.get("currentInPlaceRestartAttempt", 0))
+    previous = int(status.get("previousInPlaceRestartAttempt", -1))
+    return max(int(status.get("restarts", 0)), current, previous + 1)
 
 
 def _jobs(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:

@@ -5,9 +5,11 @@ Facts: kubernetes-sigs/jobset v0.12.0, pkg/webhooks/jobset_webhook.go and api/jo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from trainwright.kinds import facts, indexed, labels, queueing
-from trainwright.kinds.jobset import KIND
-from trainwright.kinds.target import Deviation, Target
+from trainwright.kinds.jobset import KIND, in_place
+from trainwright.kinds.target import Deviation, Target, Unsupported
 from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
 
@@ -20,6 +22,7 @@ def _values(job: Job, environment: Environment, name: str) -> dict[str, Data]:
         **indexed.variables(job, address),
         "restartPolicy": command.restart_policy(job),
         "runPolicy": indexed.run_policy(job, environment, job.retries),
+        "restartInPlace": in_place.exit_codes(job) if in_place.is_on(job, environment) else {},
         **queueing.pod_group(job, environment, name),
     }
 
@@ -29,6 +32,11 @@ def longest_suffix(job: Job) -> str:
     return f"-{indexed.ROLE}-0-{job.nodes - 1}-abcde"
 
 
+def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    yield from indexed.unsupported(job, environment)
+    yield from in_place.unsupported(job, environment)
+
+
 TARGET = Target(
     of=KIND,
     summary="Gangs of pods that restart together, without a training operator.",
@@ -36,9 +44,10 @@ TARGET = Target(
     container=indexed.ROLE,
     values=_values,
     longest_suffix=longest_suffix,
-    unsupported=indexed.unsupported,
-    facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
+    unsupported=_unsupported,
+    facts=(*facts.FLAVORED_PODS, facts.QUEUEING, in_place.FACT),
     immutable_template=True,
+    prepared=in_place.prepared,
     companions=queueing.pod_groups,
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),
     controller_labels=labels.OF_SETS,
@@ -49,7 +58,19 @@ TARGET = Target(
             about="Longest duration",
             text=indexed.DEADLINE,
             fields=("/deadline_of",),
-            when=lambda job, _: job.max_duration is not None,
+            when=lambda job, place: job.max_duration is not None and not in_place.is_on(job, place),
+        ),
+        Deviation(
+            about="Restarts in place",
+            text="Where the environment has targets.jobset.inPlaceRestart, an agent in each pod "
+            "starts all containers of the run again, and the pods stay on their nodes.",
+            fields=(
+                f"/pods/*/sidecars/{in_place.AGENT}/**",
+                "/pods/*/rest/container/restartPolicy",
+                "/pods/*/rest/container/restartPolicyRules/**",
+                "/pods/*/service_account",
+            ),
+            when=in_place.is_on,
         ),
     ),
 )

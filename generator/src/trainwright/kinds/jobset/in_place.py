@@ -1,0 +1,164 @@
+"""Restarts in place: after a failure all containers start again, and the pods stay where they are.
+
+An agent in each pod holds the training back until every pod has reached the same attempt, and
+restarts its pod when another one has failed.
+
+Facts: https://github.com/kubernetes-sigs/jobset/tree/v0.13.0/keps/467-InPlaceRestart,
+cmd/in-place-restart-agent and pkg/webhooks/jobset_webhook.go of the same tag, and
+https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-all-containers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from trainwright.kinds.jobset import KIND
+from trainwright.kinds.target import Fact, Unsupported
+from trainwright.model import (
+    Container,
+    Data,
+    Environment,
+    Job,
+    Mount,
+    TargetOptions,
+    ValueFrom,
+    Volume,
+)
+from trainwright.pods import command
+from trainwright.pods.pod import PERMANENT
+from trainwright.pointer import Pointer
+
+# Exit codes of the entrypoint that blame the node, so that a new pod may go to another one: a check
+# before training failed, or the GPU or the network did. See docs/runtime.md.
+_BAD_NODE = frozenset({172, 173})
+AGENT = "in-place-restart-agent"
+_SINCE = (1, 35)  # Kubernetes: RestartAllContainers, beta in 1.36
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+_PORT = 8081
+# The probe only says whether the other pods have arrived. A probe that gives up ends the agent,
+# which counts as a restart: a pod that waits for a node must not use up the retries of the run.
+_PATIENCE = 2147483647
+
+
+def is_on(job: Job, environment: Environment) -> bool:
+    """Whether a run restarts in place: only one that restarts at all."""
+    return job.retries > 0 and bool(environment.targets[job.target].restart_agent)
+
+
+def exit_codes(job: Job) -> dict[str, Data]:
+    """After which exit codes of the training all containers start again where they are.
+
+    After others the pod fails: its Job ends with the run, or makes a new pod, for which the others
+    restart as well.
+    """
+    elsewhere = PERMANENT | _BAD_NODE if command.restart_policy(job) == "ExitCode" else ()
+    return {"operator": "NotIn", "values": [0, *sorted(elsewhere)]}
+
+
+def prepared(job: Job, environment: Environment) -> Job:
+    """The job with the agent as its last sidecar, which alone can read a token."""
+    if not is_on(job, environment):
+        return job
+    options = environment.targets[job.target]
+    token = Volume(name=AGENT, source={"projected": {"sources": _TOKEN}})
+    return replace(
+        job,
+        volumes=(*job.volumes, token),
+        sidecars=(*job.sidecars, _agent(options.restart_agent)),
+        service_account=job.service_account or _account(options),
+    )
+
+
+# What a pod with a token has, but in no container beside the agent's.
+_TOKEN = [
+    {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},
+    {
+        "configMap": {
+            "name": "kube-root-ca.crt",
+            "items": [{"key": "ca.crt", "path": "ca.crt"}],
+        }
+    },
+    {
+        "downwardAPI": {
+            "items": [
+                {
+                    "path": "namespace",
+                    "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+                }
+            ]
+        }
+    },
+]
+
+
+def _agent(image: str) -> Container:
+    annotation = "metadata.annotations['jobset.sigs.k8s.io/jobset-name']"
+    return Container(
+        name=AGENT,
+        image=image,
+        env={
+            "JOBSET_NAME": _field(annotation),
+            "POD_NAME": _field("metadata.name"),
+        },
+        mounts={AGENT: (Mount(mount_path=_ACCOUNT, read_only=True),)},
+        parts={
+            "restartPolicyRules": [
+                {
+                    "action": "RestartAllContainers",
+                    "exitCodes": {"operator": "NotIn", "values": [0]},
+                }
+            ],
+            "startupProbe": {
+                "httpGet": {"path": "/barrier-is-down", "port": _PORT},
+                "periodSeconds": 1,
+                "failureThreshold": _PATIENCE,
+            },
+            # A quota may ask for them.
+            "resources": {
+                "requests": {"cpu": "50m", "memory": "64Mi"},
+                "limits": {"memory": "128Mi"},
+            },
+        },
+    )
+
+
+def _field(path: str) -> ValueFrom:
+    return ValueFrom({"fieldRef": {"fieldPath": path}})
+
+
+def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
+    """A cluster whose kubelets restart no pod as a whole, and an agent that reaches nothing."""
+    if not is_on(job, environment):
+        return
+    if job.network == "isolated":
+        yield Unsupported(
+            Pointer("/network"),
+            "the agent of restarts in place asks the API server, which isolated pods cannot reach",
+            "Remove network, or set retries: 0.",
+        )
+    version = environment.kubernetes_version
+    minor = tuple(int(part) for part in version.split(".")[:2] if part)
+    if minor and minor < _SINCE:
+        yield Unsupported(
+            Pointer("/retries"),
+            f"restarts in place need Kubernetes 1.35, and {environment.name} has {version}",
+            "Remove targets.jobset.inPlaceRestart from environment.yaml, or set retries: 0.",
+        )
+
+
+def _account(options: TargetOptions) -> str:
+    """As in JobSet's own example, site/static/examples/in-place-restart/service-account.yaml."""
+    return options.restart_account or "jobset-in-place-restart"
+
+
+def _agents(job: Job, environment: Environment) -> Data:
+    """As environment.yaml has it, but for the account of a job that has one of its own."""
+    if not is_on(job, environment):
+        return None
+    options = environment.targets[job.target]
+    own = {} if job.service_account else {"serviceAccount": _account(options)}
+    return {"image": options.restart_agent, **own}
+
+
+FACT = Fact(("targets", KIND.name, "inPlaceRestart"), _agents)
