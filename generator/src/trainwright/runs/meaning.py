@@ -37,7 +37,7 @@ def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, sam
     changed and the effective value with it: a default that is spelled out, a value that moved to a
     base as it is, or a base under another name asks for nothing.
     """
-    changed = _changed(record.job, own)
+    changed = _changed(record.job, recorded(own))
     for key in ("extends", "pool"):  # a base may choose the pool
         if (key,) in changed:
             brought = dict(_leaves(recorded(chosen[key]), ()))
@@ -52,6 +52,8 @@ def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, sam
         value = _at(spec, path)
         if not (isinstance(value, Mapping) and isinstance(_at(wanted, path), Mapping)):
             wanted = _with(wanted, path, value)
+    if wanted is record.spec:
+        return False
     return bool(_changed(record.spec, wanted)) and not same(record.spec, wanted)
 
 

@@ -188,14 +188,20 @@ def _texts(job: Job) -> Iterator[tuple[Pointer, str]]:
 
 def _is_in(value: Data) -> bool:
     """Whether any text of a value may hold a reference."""
-    if isinstance(value, str):
-        return "${{" in value
-    if isinstance(value, dict):
-        return any(map(_is_in, value.values()))
-    if isinstance(value, list | tuple):
-        return any(map(_is_in, value))
-    kind: type = type(value)
-    return any(_is_in(getattr(value, name)) for name in _fields(kind))
+    ahead = [value]  # recursion takes three times as long, in a hot place
+    while ahead:
+        item = ahead.pop()
+        if isinstance(item, str):
+            if "${{" in item:
+                return True
+        elif isinstance(item, dict):
+            ahead += item.values()
+        elif isinstance(item, list | tuple):
+            ahead += item
+        else:
+            kind: type = type(item)
+            ahead += [getattr(item, name) for name in _fields(kind)]
+    return False
 
 
 @cache
