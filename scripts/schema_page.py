@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from generated import ROOT, main
 
-from trainwright.editor.fields import Field, field
 from trainwright.pointer import Pointer
+from trainwright.specs.fields import Field, field
 
 PAGE = ROOT / "docs" / "schema.md"
 COMMAND = "python scripts/schema_page.py"

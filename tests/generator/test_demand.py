@@ -13,7 +13,7 @@ from git_repository import git
 from repository import JOB as JOB_TEXT
 from repository import Repository
 from trainwright.model import Elastic, Entrypoint, Image, Job, Pool, Resources
-from trainwright.specs import demand
+from trainwright.specs import capacity, demand
 from trainwright.specs.demand import NOTHING, Demand, Range
 
 POOL = Pool(name="h100", resource="nvidia.com/gpu", price_per_gpu_hour=2.5)
@@ -101,7 +101,7 @@ def test_sums_and_differences_take_each_other_back() -> None:
     ("asked", "has", "missing"), [(16, 8, 8), (8, 8, 0), (8, 16, 0), (8, None, 0), (1, 0, 1)]
 )
 def test_shortage(asked: int, has: int | None, missing: int) -> None:
-    assert demand.shortage(asked, has) == missing
+    assert capacity.shortage(asked, has) == missing
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from trainwright.plan import html
 from trainwright.plan.format import Style
 from trainwright.plan.model import (
     Action,
-    CapacityCheck,
     Cause,
     EnvironmentPlan,
     JobChange,
@@ -27,6 +26,7 @@ from trainwright.plan.model import (
     SharedFileImpact,
 )
 from trainwright.pointer import Pointer
+from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.load import JobFile
 

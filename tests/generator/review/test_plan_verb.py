@@ -20,7 +20,6 @@ from trainwright.plan import markdown
 from trainwright.plan.format import Style
 from trainwright.plan.model import (
     Action,
-    CapacityCheck,
     Cause,
     EnvironmentPlan,
     JobChange,
@@ -31,6 +30,7 @@ from trainwright.plan.model import (
 from trainwright.pointer import Pointer
 from trainwright.reports.comment import LIMIT
 from trainwright.specs import schema
+from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 from trainwright.specs.load import JobFile
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.editor.fields import Field, field
 from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.reports.report import help_uri
 from trainwright.rules import RULES
+from trainwright.specs.fields import Field, field
 
 _KINDS = ("job", "environment")
 _DEEP = 4  # keys in a path

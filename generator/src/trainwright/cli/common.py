@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from trainwright.api import Repository
     from trainwright.render.build import Build, BuildOptions
+    from trainwright.specs.load import JobFile
     from trainwright.specs.tree import Tree
 
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
@@ -180,3 +181,17 @@ def report(context: Context, plan: Build, output: str, selections: tuple[str, ..
 
     command = " ".join(("trainwright", "check", *selections))
     return reports.render(plan, output, command=command, color=context.color)
+
+
+def chosen_by(
+    available: Mapping[str, tuple[JobFile, ...]], selections: tuple[str, ...]
+) -> Callable[[str], bool] | None:
+    """Whether a job or an environment, by its name, is among what was asked for."""
+    if not selections:
+        return None
+    from trainwright.specs.select import select
+
+    selected = select(selections, available)
+    names = {str(job) for one in selected for job in one.jobs}
+    names |= {one.environment for one in selected if one.whole}
+    return names.__contains__

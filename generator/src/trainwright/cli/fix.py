@@ -6,12 +6,11 @@ import sys
 
 import click
 
-from trainwright.cli.common import Context, today
+from trainwright.cli.common import Context, chosen_by, today
 
 
 def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
     """Show the diff of every remedy that is beyond doubt, and write it once that is confirmed."""
-    from trainwright.cli.watch import chosen_by
     from trainwright.editor.fixing import fix as fixed
     from trainwright.editor.session import Session
     from trainwright.findings.redaction import unified_diff

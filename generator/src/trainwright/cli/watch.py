@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from time import sleep
-from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import Context, today
+from trainwright.cli.common import Context, chosen_by, today
 from trainwright.errors import TrainwrightError
-
-if TYPE_CHECKING:
-    from trainwright.specs.load import JobFile
 
 _MISSING = (
     "--watch needs watchfiles: pip install 'trainwright[watch]' "
@@ -109,17 +105,3 @@ def _changes(root: Path) -> Iterator[frozenset[str]]:
         if batch or not begun:
             yield frozenset(Path(path).relative_to(root).as_posix() for _, path in batch)
         begun = True
-
-
-def chosen_by(
-    available: Mapping[str, tuple[JobFile, ...]], selections: tuple[str, ...]
-) -> Callable[[str], bool] | None:
-    """Whether a job or an environment, by its name, is among what was asked for."""
-    if not selections:
-        return None
-    from trainwright.specs.select import select
-
-    selected = select(selections, available)
-    names = {str(job) for one in selected for job in one.jobs}
-    names |= {one.environment for one in selected if one.whole}
-    return names.__contains__

@@ -8,13 +8,13 @@ from itertools import islice
 from typing import Literal
 
 from trainwright.editor import names
-from trainwright.editor.fields import Field, field
 from trainwright.editor.place import Place, job_at, kind_of, spec_root
 from trainwright.editor.text import Position, Span, read
 from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import yamlio
+from trainwright.specs.fields import Field, field
 from trainwright.specs.merge import lookup
 from trainwright.specs.schema_errors import show
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.editor.fields import field
 from trainwright.editor.place import Place, job_at, kind_of
 from trainwright.editor.session import Session
 from trainwright.editor.text import Entry, Position, Span, Text
 from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
+from trainwright.specs.fields import field
 from trainwright.specs.merge import BUILT_IN, Layered, leaves, lookup
 from trainwright.specs.schema_errors import show
 

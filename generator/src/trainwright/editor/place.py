@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from trainwright.editor.fields import Field, field
 from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Entry, Position, Span, Text
 from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
+from trainwright.specs.fields import Field, field
 from trainwright.specs.load import (
     DEFAULTS,
     ENVIRONMENT_FILE,

@@ -9,11 +9,11 @@ from pathlib import Path
 from trainwright.cluster.status import RunStatus
 from trainwright.overview.history import events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
-from trainwright.plan.capacity import check_capacity
 from trainwright.plan.sides import Side
 from trainwright.render.build import Build
 from trainwright.reports import redacted
 from trainwright.specs import demand
+from trainwright.specs.capacity import check_capacity
 from trainwright.specs.ledger import LedgerEntry
 from trainwright.specs.load import JobFile
 from trainwright.specs.tree import Folder

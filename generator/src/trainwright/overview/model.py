@@ -9,7 +9,7 @@ from trainwright.cluster.status import RunStatus
 from trainwright.frozen import dataclass
 from trainwright.model import Finding, Job
 from trainwright.overview.history import Event
-from trainwright.plan.model import CapacityCheck
+from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.ledger import LedgerEntry
 from trainwright.specs.load import JobFile

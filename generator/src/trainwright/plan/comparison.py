@@ -10,7 +10,7 @@ from pathlib import Path
 
 from trainwright.frozen import dataclass
 from trainwright.model import Finding, Job, Location, Severity
-from trainwright.plan import actions, affected, capacity, causes, own_objects
+from trainwright.plan import actions, affected, causes, own_objects
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import (
     Action,
@@ -32,7 +32,7 @@ from trainwright.reports import redacted
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import record as records
 from trainwright.runs.decision import Decision, Step, asks, finished_as
-from trainwright.specs import demand, files, git
+from trainwright.specs import capacity, demand, files, git
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.load import RENDERED, JobFile
 from trainwright.specs.select import select

@@ -6,7 +6,6 @@ from trainwright.model import Data
 from trainwright.plan import words
 from trainwright.plan.format import Format, Style
 from trainwright.plan.model import (
-    CapacityCheck,
     Cause,
     EnvironmentPlan,
     JobChange,
@@ -17,6 +16,7 @@ from trainwright.plan.model import (
 )
 from trainwright.reports.json import finding_data, place_of
 from trainwright.reports.report import dump
+from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
 
 SCHEMA = "https://trainwright.io/schemas/v1alpha1/plan.schema.json"

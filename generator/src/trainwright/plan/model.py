@@ -10,6 +10,7 @@ from typing import Literal
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location, Severity
 from trainwright.pointer import Pointer
+from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.load import JobFile
 
@@ -110,27 +111,6 @@ class CrdVerdict:
 
     changes: tuple[JobChange, ...]
     findings: tuple[Finding, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CapacityCheck:
-    """Whether all active jobs of an environment fit something that is finite.
-
-    `need` is the least they ask for, `most` the most; they differ for elastic jobs. `unknown`
-    counts jobs whose need cannot be said.
-    """
-
-    what: str  # "pool h100", "queue team-nlp", "budget"
-    unit: str  # "GPUs", "GPU-hours", ...
-    need: float
-    most: float
-    has: float
-    unknown: int = 0
-
-    @property
-    def short(self) -> float:
-        """How much is missing when all jobs run with the least they ask for."""
-        return max(0.0, self.need - self.has)
 
 
 @dataclass(frozen=True, slots=True)

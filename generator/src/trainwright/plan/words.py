@@ -11,7 +11,6 @@ from trainwright.findings.redaction import unified_diff
 from trainwright.model import Data, Severity
 from trainwright.plan.model import (
     Action,
-    CapacityCheck,
     Cause,
     JobChange,
     Plan,
@@ -20,6 +19,7 @@ from trainwright.plan.model import (
 )
 from trainwright.pointer import Pointer
 from trainwright.runs.record import RECORD_FILE
+from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand, Range
 
 _COUNTED = {

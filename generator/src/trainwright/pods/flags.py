@@ -10,7 +10,6 @@ from typing import TypeAlias
 from trainwright.frozen import dataclass
 from trainwright.model import Data, FlagStyle
 
-DASHED = ("--k=v", "--k v", "-k=v", "-k v")
 PLAIN = "k=v"  # of Hydra and OmegaConf: https://hydra.cc/docs/advanced/override_grammar/basic/
 # What an item of `flags` may be instead of a value, for a flag with a form of its own.
 LISTS = ("repeat", "words", "comma", "brackets")

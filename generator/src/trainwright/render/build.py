@@ -157,7 +157,6 @@ class _Work:
         self.name = selection.environment
         self._workspace = workspace
         self._selection = selection
-        self._ledger = workspace.ledger(self.name)
         self._options = options
         self._folder = workspace.folder(self.name)
         self._history = history

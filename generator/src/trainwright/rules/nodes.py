@@ -13,7 +13,8 @@ from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.requests import Amounts, pod_requests, requests
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rules.quota import candidates, nodes
+from trainwright.rules.quota import candidates
+from trainwright.specs.capacity import nodes
 from trainwright.specs.fabrics import nics
 
 _SCHEDULING = "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#how-pods-with-resource-requests-are-scheduled"

@@ -13,7 +13,7 @@ from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.specs.demand import shortage
+from trainwright.specs.capacity import nodes, pool_shortages, shortage
 from trainwright.tolerant import count, dig, mapping, mappings, text
 
 _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
@@ -57,15 +57,14 @@ def _d22(subject: Subject) -> Iterator[Hit]:
                 return
 
 
-def _short(total: int, a_node: int, pool: Pool) -> str:
+def _short(total: int, per_node: int, pool: Pool) -> str:
     """Why a pool is too small, or nothing."""
-    for asked_for, has, where in (
-        (a_node, pool.gpus_per_node, " a node"),
-        (total, pool.capacity, ""),
-    ):
-        missing = shortage(asked_for, has)
-        if missing:
-            return f"needs {asked_for} GPUs{where}, pool {pool.name} has {has}: short by {missing}"
+    for short in pool_shortages(pool, per_node, total):
+        where = " a node" if short.per_node else ""
+        return (
+            f"needs {short.need} GPUs{where}, pool {pool.name} has {short.has}: "
+            f"short by {short.missing}"
+        )
     return ""
 
 
@@ -268,13 +267,6 @@ def _d14(subject: Subject) -> Iterator[Hit]:
         if known and len(known) == len(available) and wanted > max(known):
             message = f"{wanted} nodes are needed, one for each pod, but there are {max(known)}"
             yield Hit(f"{template.pointer}/spec", message)
-
-
-def nodes(pool: Pool) -> int | None:
-    """How many nodes a pool has; the capacity of one without accelerators counts nodes."""
-    if pool.capacity is None or not pool.resource:
-        return pool.capacity
-    return pool.capacity // pool.gpus_per_node if pool.gpus_per_node else None
 
 
 def _kept_apart(template: PodTemplate) -> bool:

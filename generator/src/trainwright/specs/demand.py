@@ -98,8 +98,3 @@ def demand_of_job(job: Job, attempts: int) -> Demand:
 def total(demands: Iterable[Demand]) -> Demand:
     """The sum of many demands."""
     return reduce(add, demands, NOTHING)
-
-
-def shortage(asked: int, has: int | None) -> int:
-    """How many are missing; none when it is not known how many there are."""
-    return 0 if has is None else max(0, asked - has)

@@ -29,7 +29,16 @@ from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.flags import misplaced, unfit_style
 from trainwright.pods.launchers import LAUNCHERS, plain
 from trainwright.pointer import Pointer
-from trainwright.specs import allowed, containers, convert, fabrics, files, pod_parts, pod_patch
+from trainwright.specs import (
+    allowed,
+    capacity,
+    containers,
+    convert,
+    fabrics,
+    files,
+    pod_parts,
+    pod_patch,
+)
 from trainwright.specs.load import LoadedEnvironment
 from trainwright.specs.merge import Layered, merge
 from trainwright.specs.pod_parts import PodPart
@@ -264,21 +273,15 @@ def _pool_fit(job: Job, spec: Layered, pool: Pool) -> Iterator[Finding]:
         pools = Related("from", f'sets pool: "{pool.name}"', spec.origin("/pool"))
         yield _at(dx.CAPACITY, spec, Pointer("/resources/gpu"), message, related=(pools,))
         return
-    if pool.gpus_per_node is not None and gpus > pool.gpus_per_node:
-        short = gpus - pool.gpus_per_node
-        message = (
-            f'needs {gpus} GPUs per node, the pool "{pool.name}" has {pool.gpus_per_node}: '
-            f"short by {short}"
-        )
-        yield _at(dx.CAPACITY, spec, Pointer("/resources/gpu"), message)
     nodes = max(job.nodes, job.elastic.min_nodes if job.elastic else 0)
-    if pool.capacity is not None and nodes * gpus > pool.capacity:
+    for short in capacity.pool_shortages(pool, gpus, nodes * gpus):
+        what = " per node" if short.per_node else f" ({nodes} nodes of {gpus})"
+        path = "/resources/gpu" if short.per_node or "nodes" not in spec.data else "/nodes"
         message = (
-            f'needs {nodes * gpus} GPUs ({nodes} nodes of {gpus}), the pool "{pool.name}" has '
-            f"{pool.capacity}: short by {nodes * gpus - pool.capacity}"
+            f'needs {short.need} GPUs{what}, the pool "{pool.name}" has {short.has}: '
+            f"short by {short.missing}"
         )
-        path = Pointer("/nodes" if "nodes" in spec.data else "/resources/gpu")
-        yield _at(dx.CAPACITY, spec, path, message)
+        yield _at(dx.CAPACITY, spec, Pointer(path), message)
 
 
 def _fabric(job: Job, spec: Layered) -> Iterator[Finding]:

@@ -1,0 +1,121 @@
+"""Whether what is asked for fits what is finite: a node, a pool, a quota, a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from trainwright.frozen import dataclass
+from trainwright.model import Environment, Job, Pool
+from trainwright.specs.demand import Demand, total
+
+# --- one job -------------------------------------------------------------------------------------
+
+
+def shortage(asked: int, has: int | None) -> int:
+    """How many are missing; none when it is not known how many there are."""
+    return 0 if has is None else max(0, asked - has)
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Accelerators that a pool does not have, on each node or altogether."""
+
+    need: int
+    has: int
+    per_node: bool
+
+    @property
+    def missing(self) -> int:
+        return shortage(self.need, self.has)
+
+
+def pool_shortages(pool: Pool, per_node: int, altogether: int) -> Iterator[Shortage]:
+    """Why accelerators of a pool are too few for pods that are there at once."""
+    for need, has, one in (
+        (per_node, pool.gpus_per_node, True),
+        (altogether, pool.capacity, False),
+    ):
+        if has is not None and shortage(need, has):
+            yield Shortage(need, has, per_node=one)
+
+
+def nodes(pool: Pool) -> int | None:
+    """How many nodes a pool has; the capacity of one without accelerators counts nodes."""
+    if pool.capacity is None or not pool.resource:
+        return pool.capacity
+    return pool.capacity // pool.gpus_per_node if pool.gpus_per_node else None
+
+
+# --- an environment ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityCheck:
+    """Whether all active jobs of an environment fit something that is finite.
+
+    `need` is the least they ask for, `most` the most; they differ for elastic jobs. `unknown`
+    counts jobs whose need cannot be said.
+    """
+
+    what: str  # "pool h100", "queue team-nlp", "budget"
+    unit: str  # "GPUs", "GPU-hours", ...
+    need: float
+    most: float
+    has: float
+    unknown: int = 0
+
+    @property
+    def short(self) -> float:
+        """How much is missing when all jobs run with the least they ask for."""
+        return max(0.0, self.need - self.has)
+
+
+def check_capacity(
+    environment: Environment, demands: Sequence[tuple[Job, Demand]]
+) -> Iterator[CapacityCheck]:
+    """One for each pool and queue that is requested, and for each budget."""
+    for pool in environment.pools.values():
+        asked = total(d for job, d in demands if job.pool and job.pool.name == pool.name)
+        if pool.capacity is not None and asked.nodes:
+            yield _pool(pool, pool.capacity, asked)
+    for queue, quota in environment.queues.items():
+        asked = total(d for job, d in demands if job.queue == queue)
+        if quota is not None and asked.gpus:
+            gpus = asked.gpus
+            yield CapacityCheck(
+                what=f"queue {queue}", unit="GPUs", need=gpus.low, most=gpus.high, has=quota
+            )
+    yield from _budgets(environment, total(d for _, d in demands))
+
+
+def _pool(pool: Pool, capacity: int, asked: Demand) -> CapacityCheck:
+    counted = asked.gpus if pool.resource else asked.nodes
+    return CapacityCheck(
+        what=f"pool {pool.name}",
+        unit="GPUs" if pool.resource else "nodes",
+        need=counted.low,
+        most=counted.high,
+        has=capacity,
+    )
+
+
+def _budgets(environment: Environment, asked: Demand) -> Iterator[CapacityCheck]:
+    budget = environment.budget
+    if budget.gpu_hours is not None and (asked.hours or asked.unbounded):
+        yield CapacityCheck(
+            what="budget",
+            unit="GPU-hours",
+            need=asked.hours.low,
+            most=asked.hours.high,
+            has=budget.gpu_hours,
+            unknown=asked.unbounded,
+        )
+    if budget.cost is not None and (asked.cost or asked.unbounded or asked.unpriced):
+        yield CapacityCheck(
+            what="budget",
+            unit="cost",
+            need=asked.cost.low,
+            most=asked.cost.high,
+            has=budget.cost,
+            unknown=asked.unbounded + asked.unpriced,
+        )
