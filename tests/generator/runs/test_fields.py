@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,17 @@ import pytest
 import yaml
 
 from repository import Repository
+from trainwright import helm
 from trainwright.kinds import TARGETS, unsupported
+from trainwright.render import objects
 from trainwright.runs.decision import Decision, Step
+from trainwright.runs.equality import Surroundings
 from trainwright.runs.fields import ENVIRONMENT, JOB, Effect, environment_field
+from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import schema
 from trainwright.specs.load import JobFile
 from trainwright.specs.tree import Folder
-from trainwright.workspace import Workspace
+from trainwright.workspace import ResolvedJob, Workspace
 
 ROOT = Path(__file__).resolve().parents[3]
 Schema = Mapping[str, Any]
@@ -267,6 +272,61 @@ def test_an_edit_of_a_shared_layer_does_what_the_table_says(tmp_path: Path, row:
         assert _effect(_decided(tmp_path), row.name) is row.shared
 
 
+def _manifests(found: ResolvedJob, engine: helm.Engine) -> dict[str, str]:
+    """What is rendered of a job, by whatever name it is called."""
+    assert found.sources is not None
+    job = replace(found.sources.job, name="llm", source="")
+    texts = objects.texts(job, found.sources.environment, "llm-run", engine)
+    return {file: text for file, text in texts.items() if file != VALUES_FILE}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_an_edit_begins_a_run_where_it_changes_what_is_rendered(
+    tmp_path: Path, target: str
+) -> None:
+    """Of every field, and for every target: where the manifests are others but for their name."""
+    other = {"extends", "target", *(row.name for row in JOB if row.own is not Effect.NEW_RUN)}
+    pairs, repository = {}, Repository(tmp_path)
+    base = {**BASE, "security": {"runAsUser": 1}}
+    if target == "compose":
+        base = {**_without(base, "pool"), "resources": {"cpu": "8", "memory": "64Gi"}}
+    for field in EDITS.keys() - other:
+        value, job, place = EDITS[field]
+        environment = ("plain", "queued", "open", "gangs")[
+            [PLACE, KUEUE, OPEN, VOLCANO].index(place)
+        ]
+        repository.write(f"{environment}/environment.yaml", yaml.safe_dump(place))
+        specs = {"before": {**base, **job, "target": target}}
+        specs["after"] = {**specs["before"], field: value}
+        for when, spec in specs.items():
+            name = f"{when}-{field.lower()}"
+            text = yaml.safe_dump({**spec, "name": name}, sort_keys=False)
+            repository.write(f"{environment}/jobs/{name}.yaml", text)
+        pairs[field] = [JobFile(environment, f"{when}-{field.lower()}") for when in specs]
+    workspace, engine = Workspace(Folder(tmp_path)), helm.engine()
+    seen = set()
+    for field, files in pairs.items():
+        before, after = (workspace.job(file) for file in files)
+        if not all(_is_supported(found) for found in (before, after)):
+            continue
+        assert before.sources
+        assert after.sources
+        surroundings = Surroundings(after.sources.spec, after.sources.environment, files[1].path)
+        specs = [found.sources.spec.data for found in (before, after) if found.sources]
+        same = surroundings.same(*specs)
+        assert (field, same) == (field, _manifests(before, engine) == _manifests(after, engine))
+        seen.add(field)
+    assert len(seen) > 20
+
+
+def _is_supported(found: ResolvedJob) -> bool:
+    sources = found.sources
+    return sources is not None and not any(
+        True for _ in unsupported(sources.job, sources.environment)
+    )
+
+
 CHART = {
     "engine": "argocd",
     "mode": "chart",
@@ -377,10 +437,7 @@ def test_there_is_a_change_of_every_field_of_an_environment() -> None:
 
 
 def _is_rendered(root: Path, job: str) -> bool:
-    sources = Workspace(Folder(root)).job(JobFile("prod", job)).sources
-    return sources is not None and not any(
-        True for _ in unsupported(sources.job, sources.environment)
-    )
+    return _is_supported(Workspace(Folder(root)).job(JobFile("prod", job)))
 
 
 @pytest.mark.parametrize("name", CHANGES)
