@@ -14,6 +14,8 @@ from repository import Repository
 from trainwright.cli.check import FORMATS
 from trainwright.cli.explain import LISTS
 
+HEADER = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\n"
+
 
 def test_render_writes_and_a_second_time_has_nothing_to_do(repository: Repository) -> None:
     first = repository.run("render")
@@ -185,6 +187,13 @@ def test_explain_says_which_file_set_a_value_and_what_it_overrode(repository: Re
     assert "built-in" in whole
     items = json.loads(repository.run("explain", "prod/llm", "-o", "json").stdout)["items"]
     assert {item["path"] for item in items} >= {"name", "retries", "image.tag"}
+
+
+def test_explain_shows_a_value_that_a_mapping_lies_over(repository: Repository) -> None:
+    repository.write("base/jobs/llm.yaml", f"{HEADER}name: llm\nflagStyle: --k v\n")
+    repository.job("prod/llm", "extends: base/llm\nflagStyle: {form: k=v}\n")
+    shown = repository.run("explain", "prod/llm", "flagStyle").stdout
+    assert 'overrides "--k v" (base: environments/base/jobs/llm.yaml:4:12)' in shown
 
 
 def test_explain_of_what_is_not_there_names_what_comes_near(repository: Repository) -> None:

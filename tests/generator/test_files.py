@@ -411,6 +411,15 @@ def test_a_reference_in_a_file_is_a_fact_of_the_run(repository: Repository) -> N
     output = _refused(repository)
     assert "there is no reference `${{ run.nam }}`" in output
     assert "environments/dev/jobs/mnist.yaml:10" in output
+    _put(repository, "a.yaml", "name: a\nruns:\n  - ${{ run.nam }}\n")
+    output = _refused(repository)
+    assert "--> a.yaml:3:5\n" in output
+    assert "environments/dev/jobs/mnist.yaml:10" in output
+
+
+def test_a_credential_in_the_text_of_a_file_is_said_once(repository: Repository) -> None:
+    repository.job("dev/mnist", f"files: {{/etc/a: {{content: 'token: {TOKEN}'}}}}\n")
+    assert _refused(repository).count("TW710") == 1
 
 
 def test_one_missing_file_of_a_shared_layer_is_one_finding(repository: Repository) -> None:

@@ -308,6 +308,11 @@ def test_an_unknown_option_is_at_its_line(repository: Repository) -> None:
     assert "help: Did you mean max-restarts?" in message
 
 
+def test_what_the_target_decides_is_only_to_be_removed(repository: Repository) -> None:
+    _written(repository, "job", "launcher: torchrun\nlauncherOptions: {master-addr: a}\n")
+    assert "help: Remove it.\n" in repository.run("check", "prod").stdout
+
+
 # --- reading them --------------------------------------------------------------------------------
 
 

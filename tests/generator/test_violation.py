@@ -154,3 +154,47 @@ def test_a_quantity_of_another_type_is_told_the_types(value: Data, found: str) -
 def test_no_message_lacks_what_it_speaks_of(keyword: dict[str, Data], value: Data) -> None:
     for violation in Schema({"properties": {"a": keyword}}, ()).explain({"a": value}):
         assert not violation.message.endswith(": ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "remedy"),
+    [
+        ("env: {A: {configMap: a}}", "env.A has configMap without key", "Add key."),
+        ("env: {A: {key: a}}", "env.A has key without configMap", "Add configMap."),
+        (
+            "env: {A: {}}",
+            "env.A needs one of: field, resource, configMap with key",
+            "Write one of ",
+        ),
+        (
+            "env: {A: {field: metadata.name, key: a}}",
+            "env.A.key means nothing without configMap",
+            "",
+        ),
+    ],
+)
+def test_what_is_begun_is_named_by_what_it_lacks(text: str, message: str, remedy: str) -> None:
+    data = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec", "name": "a"}
+    violations = schema.effective_job().explain({**data, **yaml.safe_load(text)})
+    (found,) = [one for one in violations if one.pointer.within("/env")]
+    assert found.message == message
+    assert found.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "refused"),
+    [
+        ("pools: {p: {defaults: {foo: 1}}}", "foo", {"name", "pool", "run", "state"}),
+        ("defaults: {foo: 1}", "foo", {"name", "extends"}),
+    ],
+)
+def test_keys_that_a_mapping_refuses_are_not_offered(
+    text: str, key: str, refused: set[str]
+) -> None:
+    data = {"apiVersion": "trainwright.io/v1alpha1", "kind": "Environment", "namespace": "a"}
+    data |= {"kubernetes": {"version": "1.34"}, "targets": {"job": {}}, **yaml.safe_load(text)}
+    (found,) = schema.environment_file().explain(data)
+    offered = set(found.remedy.removeprefix("Known keys: ").rstrip(".").split(", "))
+    assert found.key == key
+    assert "nodes" in offered
+    assert not refused & offered

@@ -420,6 +420,7 @@ def test_a_number_of_gpus_needs_no_pool(repository: Repository) -> None:
         (("FILE", "--env", "dev", "--pool", "x"), 1, 'dev has no pool "x"'),
         (("missing.yaml", "--env", "dev"), 2, "cannot read missing.yaml"),
         (("--command", "rm -rf /", "--env", "dev"), 1, "rm is not a command that starts training"),
+        (("--command", "rm -rf /", "--env", "dev", "--name", "a"), 1, "rm is not a command that"),
         (("--command", "docker run 'a", "--env", "dev"), 1, "no closing quotation"),
         (("--command", "docker run --nope a", "--env", "dev"), 1, "--nope"),
     ],

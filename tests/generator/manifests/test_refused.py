@@ -96,3 +96,24 @@ def test_every_field_of_the_tables_exists(table: dict[str, dict[str, object]]) -
     known = kubernetes_schemas.definitions(kubernetes_schemas.NEWEST)["$defs"]
     for definition, fields in table.items():
         assert fields.keys() <= known[definition]["properties"].keys()
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "remedy", "line"),
+    [
+        ("v1", "Servce", 'Did you mean "Service"?', 2),
+        ("batch/v1", "Jobs", 'Did you mean "Job"?', 2),
+        ("apps/v1beta1", "Deployment", "Deployment is of apps/v1.", 1),
+        ("v1", "Job", "Job is of batch/v1.", 1),
+        ("v1", "Nothing", "Write an apiVersion that it serves", 1),
+    ],
+)
+def test_a_kind_that_is_not_there_gets_a_suggestion(
+    tmp_path: Path, api_version: str, kind: str, remedy: str, line: int
+) -> None:
+    file = tmp_path / "a.yaml"
+    file.write_text(f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\n")
+    found = run.check((str(file),), OPTIONS).findings
+    (finding,) = [one for one in found if one.rule == "TW011"]
+    assert finding.remedy.startswith(remedy)
+    assert finding.place.line == line

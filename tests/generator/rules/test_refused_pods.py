@@ -122,3 +122,11 @@ def test_a_job_is_told_at_its_authored_line(repository: Repository) -> None:
         ("cpu: request 8, limit 4", 7, amounts.index('"4"') + 1),
         ("memory: request 1Gi, limit 512Mi", 7, amounts.index("512Mi") + 1),
     ]
+
+
+def test_what_is_said_of_a_sidecar_is_not_from_the_training(repository: Repository) -> None:
+    limits = "resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}"
+    repository.job("dev/mnist", f"sidecars: {{s: {{image: 'a:1', {limits}}}}}\n")
+    output = repository.run("check", "--no-cache").stdout
+    assert "error[TW724]: memory: request 2Gi, limit 1Gi" in output
+    assert "sets resources.memory" not in output

@@ -55,7 +55,7 @@ def run(root: Path, found: ImportInput, options: ImportOptions) -> ImportBatch:
     """
     if not found.sources and not found.problems and not found.findings:
         raise ImportingError(_nothing(found))
-    if options.name and len(found.sources) != 1:
+    if options.name and len(found.sources) > 1:
         raise ImportingError(f"--name is for one workload, and there are {len(found.sources)}")
     tree = Folder(root)
     place = ImportContext(tree, options.environment)

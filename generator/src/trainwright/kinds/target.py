@@ -17,7 +17,7 @@ from trainwright.pointer import Pointer
 class Unsupported:
     """A field of the spec that a target cannot express, why, and what to do.
 
-    `within` is the line and column, from 0, of what is meant in a text of several lines.
+    `within` is the line and column, from 0, of what is meant in a text.
     """
 
     path: Pointer

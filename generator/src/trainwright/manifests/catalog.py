@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
+from difflib import get_close_matches
 from functools import cached_property
 
 from trainwright.frozen import dataclass
@@ -105,6 +106,15 @@ class Catalog:
         """
         group = api_version.rpartition("/")[0]
         return any(served.rpartition("/")[0] == group for served, _ in self._served)
+
+    def nearest(self, api_version: str, kind: str) -> str:
+        """The kind of an apiVersion whose name comes near; empty when none does."""
+        known = [name for served, name in self._served if served == api_version]
+        return next(iter(get_close_matches(kind, known, n=1, cutoff=0.75)), "")
+
+    def versions(self, kind: str) -> tuple[str, ...]:
+        """The apiVersions that serve a kind of this name."""
+        return tuple(sorted(served for served, name in self._served if name == kind))
 
     @property
     def _served(self) -> Iterable[tuple[str, str]]:

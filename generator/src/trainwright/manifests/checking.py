@@ -190,10 +190,15 @@ def _unknown_kind(
         return
     message = f"Kubernetes {catalog.kubernetes} has no {kind} of {api_version}"
     remedy = "Write an apiVersion that it serves, or name its version with --kubernetes-version."
+    near = "" if when else catalog.nearest(api_version, kind)
+    if near:
+        remedy = f'Did you mean "{near}"?'
+    elif others := catalog.versions(kind):
+        remedy = f"{kind} is of {' and '.join(others)}."
     finding = dx.RENDERED_SCHEMA.at(
         _NOWHERE, f"{message}: {when}" if when else message, remedy=remedy
     )
-    yield _Remark(finding, "/apiVersion")
+    yield _Remark(finding, "/kind" if near else "/apiVersion")
 
 
 def _against(

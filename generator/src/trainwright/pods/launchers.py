@@ -81,7 +81,8 @@ class Launcher:
         option = plain(name)
         if option in self.decided:
             by = self.decided[option]
-            return f"{name} of {self.name} follows from {by}", f"Remove it; set {by}."
+            remedy = "Remove it." if by.startswith("the target") else f"Remove it; set {by}."
+            return f"{name} of {self.name} follows from {by}", remedy
         takes = self.options.get(option)
         if takes is None:
             meant = get_close_matches(option, self.options, n=1)

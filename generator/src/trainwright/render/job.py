@@ -11,7 +11,7 @@ from trainwright.frozen import dataclass
 from trainwright.helm import ChartRefusal, Engine
 from trainwright.kinds import TARGETS, placed_by_kueue
 from trainwright.kinds.subjects import subject_of
-from trainwright.kinds.target import Target
+from trainwright.kinds.target import Target, Unsupported
 from trainwright.model import Environment, Finding, Job, Location, Manifest, Related, Waiver
 from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit
@@ -26,7 +26,7 @@ from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Sources, Step, decide, next_name
 from trainwright.runs.record import Record, Recorded, Unrecorded
 from trainwright.specs import edit as editing
-from trainwright.specs import ledger, redundant, schema, schema_errors
+from trainwright.specs import files, ledger, redundant, schema, schema_errors
 from trainwright.specs.filetree import digest
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import JobFile, LoadedJob
@@ -228,6 +228,7 @@ def _judged(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> 
     manifests = objects.manifests(texts, job.target)
     patched = _patched(work, manifests, name) if job.pod_patch else None
     findings = tuple(_check(manifests, sources.spec, job, environment, patched))
+    findings = tuple(f for f in findings if not _is_said(f, linted))
     record = _record(work, texts, manifests)
     return _Judged(True, (*linted, *_about(file, findings)), texts, record)
 
@@ -309,10 +310,22 @@ def _unfit(
         message = problem.message
         if kind is dx.UNSUPPORTED:
             message = f"{target.name}: {message}"
-        at = spec.authored(problem.path)
-        if problem.within is not None:
-            at = spec.origin_in(problem.path, *problem.within)
-        yield kind.at(at, message, remedy=problem.remedy, path=problem.path)
+        place, related = _meant(spec, problem)
+        yield kind.at(place, message, remedy=problem.remedy, path=problem.path, related=related)
+
+
+def _meant(spec: Layered, problem: Unsupported) -> tuple[Location, tuple[Related, ...]]:
+    """Where what a target cannot express is written, which may be a file that the spec names."""
+    at = problem.path
+    if problem.within is None:
+        return spec.authored(at), ()
+    line, column = problem.within
+    if source := files.source_of(spec, at):
+        names = Related("from", f"names {source}", spec.origin(Pointer.of(*at.parts[:2], "from")))
+        return Location(source, line + 1, column + 1), (names,)
+    if "\n" in str(lookup(spec.data, at)):
+        return spec.origin_in(at, line, column), ()
+    return spec.authored(at), ()
 
 
 def _left_out(spec: Layered, job: Job, environment: Environment) -> Iterator[Finding]:
@@ -390,6 +403,13 @@ def _credentials(spec: Layered) -> Iterator[Finding]:
         yield _finding(secrets.D10, hit, None, spec)
 
 
+def _is_said(finding: Finding, linted: tuple[Finding, ...]) -> bool:
+    """Whether a credential of a rendered file was found in the spec's own text of it."""
+    return finding.rule == secrets.CREDENTIAL and any(
+        one.rule == finding.rule and one.path.within(finding.path) for one in linted
+    )
+
+
 def _against_schema(
     manifest: Manifest, spec: Layered, environment: Environment
 ) -> Iterator[Finding]:
@@ -414,7 +434,7 @@ def _finding(
         path=path,
         note=hit.note,
         effect=rule.effect,
-        related=(*_sources(spec, hit.also), *_overridden(spec, path)),
+        related=(*_sources(spec, () if at else hit.also), *_overridden(spec, path)),
         manifest=manifest.title if manifest else "",
         pointer=hit.pointer,
     )

@@ -94,15 +94,32 @@ def _below(data: Data, key: str) -> Iterator[Data]:
 
 
 def _explanation(spec: Layered, pointer: Pointer) -> Explanation:
-    settings = [_setting(layer, pointer, value) for layer, value in spec.history(pointer)]
+    settings = list(_settings(spec, pointer))
     if not settings:  # inside a list: the list's own layer set it
-        settings = [_setting(spec.setter(pointer), pointer, lookup(spec.data, pointer))]
+        layer = spec.setter(pointer)
+        settings = [_setting(layer, pointer, lookup(spec.data, pointer))]
     return Explanation(
         pointer=pointer,
         value=lookup(spec.data, pointer),
         decided=settings[0],
         overridden=tuple(settings[1:]),
     )
+
+
+def _settings(spec: Layered, pointer: Pointer) -> Iterator[Setting]:
+    """What every layer says of a value, topmost first: also one value where mappings lie over it,
+    as `image: a:1` below `image: {tag: 2}`.
+    """
+    decided = False
+    for layer in reversed(spec.layers):
+        at = pointer
+        while at and not layer.wrote(at):
+            at = at.parent
+        value = lookup(layer.data, at)
+        whole = at != pointer
+        if at and not (whole and (not decided or value is None or isinstance(value, Mapping))):
+            decided = True
+            yield _setting(layer, at, value)
 
 
 def _setting(layer: Layer, pointer: Pointer, value: Data) -> Setting:

@@ -217,6 +217,14 @@ def _unlike(spec: Layered) -> Iterator[Finding]:
             yield dx.FILE.at(spec.origin(path), message, remedy=remedy, path=path)
 
 
+def source_of(spec: Layered, pointer: Pointer) -> str:
+    """The file of the repository that has the text of an entry of `files`; empty where that is in
+    the spec itself.
+    """
+    at = Pointer.of(*pointer.parts[:2])
+    return dict(named(spec.data)).get(at, "") if at.parent == _FILES else ""
+
+
 def decided_by(spec: Layered, pointer: Pointer) -> Location | None:
     """The file of the repository that a digest is that of, or that is there for its folder; None
     for what people write.

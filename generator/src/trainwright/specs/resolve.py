@@ -353,7 +353,7 @@ _FILLED = ("/proc", "/sys", "/dev")
 
 
 def _unmountable(job: Job, spec: Layered) -> Iterator[Finding]:
-    """Files below others, and where a container has files that nobody wrote."""
+    """Files below others, and in folders that the kernel fills."""
     names = {file.name for file in job.files}
     names |= {SCRIPT_PATH} if job.entrypoint.inline else set()
     for name in sorted(names):

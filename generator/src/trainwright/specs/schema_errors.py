@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urljoin
 
 import jsonschema_rs
 
@@ -51,6 +52,7 @@ class _Failure:
     message: str  # the validator's own words
     names: bool = False  # whether the value is the key of something
     branches: tuple[_Failure, ...] = ()
+    excluded: frozenset[str] = frozenset()  # names that the mapping may not have
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ def violations(
 ) -> tuple[Violation, ...]:
     """Every violation, in the order of the data."""
     failures = [_failure(error, look) for error in errors]
+    failures = [failure for failure in failures if not _is_included(failure, failures)]
     mistyped = {failure.path for failure in failures if failure.keyword == "type"}
     found = {
         violation
@@ -110,6 +113,13 @@ def violations(
     if not found:  # what a schema says of a length may hold of the name that empty keys have here
         found = {Violation(Pointer(), "the file is refused", "Look for empty keys.")}
     return tuple(sorted(found, key=lambda v: (v.pointer, v.key, v.missing, v.message)))
+
+
+def _is_included(failure: _Failure, failures: list[_Failure]) -> bool:
+    """Whether another failure of the same mapping names the key that is missing, too."""
+    return failure.keyword == "dependentRequired" and any(
+        other.path == failure.path and other.branches for other in failures
+    )
 
 
 _KINDS = jsonschema_rs.ValidationErrorKind
@@ -139,7 +149,43 @@ def _failure(error: jsonschema_rs.ValidationError, look: SchemaInput) -> _Failur
         message=at.message,
         names=inner is not None,
         branches=tuple(_failure(each, look) for failed in branches for each in failed),
+        excluded=_excluded(look.schemas, path[look.below :])
+        if keyword in _CLOSING
+        else frozenset(),
     )
+
+
+def _excluded(schemas: Schemas, path: tuple[str, ...]) -> frozenset[str]:
+    """Names that a mapping may not have, though the schema that it refers to knows them."""
+    root, found = schemas.get("", {}), frozenset[str]()
+    nodes = list(_chain(root, root, schemas))
+    for key in path:
+        below = (
+            (one, node.get("properties", {}).get(key, node.get("additionalProperties")))
+            for one, node in nodes
+        )
+        root, inner = next((pair for pair in below if isinstance(pair[1], Mapping)), (root, {}))
+        nodes = list(_chain(root, inner, schemas))
+    for _, node in nodes:
+        found |= frozenset(node.get("propertyNames", {}).get("not", {}).get("enum", ()))
+    return found
+
+
+def _chain(
+    root: Mapping[str, Data], node: Mapping[str, Data], schemas: Schemas
+) -> Iterator[tuple[Mapping[str, Data], Mapping[str, Data]]]:
+    """A schema and those that it refers to, each with the document that it is in."""
+    for _ in range(_MOST_REFERENCES):
+        yield root, node
+        uri, _, fragment = str(node.get("$ref", "#")).partition("#")
+        if uri:
+            root = schemas.get(urljoin(str(root.get("$id", "")), uri), {})
+        if not uri and not fragment:
+            return
+        node = lookup(root, fragment) or {}
+
+
+_MOST_REFERENCES = 8  # one behind the other
 
 
 def _keyword(
@@ -238,9 +284,10 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
 
 
 def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
-    known = list(failure.schema.get("properties", {}))
+    properties = failure.schema.get("properties", {})
+    known = [key for key in properties if key not in failure.excluded]
     for key in failure.instance:
-        if key in known or any(
+        if key in properties or any(
             _matches(p, key) for p in failure.schema.get("patternProperties", {})
         ):
             continue
@@ -329,12 +376,25 @@ def _best_branch(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
     Alternatives that only differ in which key must be there are named together instead.
     """
     if all(branch.keyword == "required" for branch in failure.branches):
-        keys = [str(key) for branch in failure.branches for key in branch.wanted]
-        message = f"{_name(pointer)} needs one of: {_listed(list(dict.fromkeys(keys)))}"
-        yield Violation(pointer, message, _described(failure.schema) or f"Write {keys[0]}.")
+        ways = [list(map(str, branch.wanted)) for branch in failure.branches]
+        yield _no_alternative(failure, pointer, ways)
         return
     best = _closest(failure)
     yield from _EXPLAIN.get(best.keyword, _other)(best, Pointer.of(*best.path))
+
+
+def _no_alternative(failure: _Failure, pointer: Pointer, ways: list[list[str]]) -> Violation:
+    """None of several sets of keys is there; of one that is begun, what it lacks."""
+    there = failure.instance if isinstance(failure.instance, dict) else {}
+    begun = [way for way in ways if there.keys() & set(way)]
+    if len(begun) == 1:
+        has = [key for key in begun[0] if key in there]
+        lacks = [key for key in begun[0] if key not in there]
+        message = f"{_name(pointer)} has {' and '.join(has)} without {' and '.join(lacks)}"
+        return Violation(pointer, message, f"Add {' and '.join(lacks)}.")
+    named = list(dict.fromkeys(" with ".join(way) for way in ways))
+    message = f"{_name(pointer)} needs one of: {_listed(named)}"
+    return Violation(pointer, message, _described(failure.schema) or f"Write {named[0]}.")
 
 
 _MOST_KEYS = 8  # that one line names

@@ -48,8 +48,7 @@ def problems(job: Job, environment: Environment, name: str) -> Iterator[Problem]
         for kind, problem in _problem(at, reference.name, facts, TARGETS[job.target].kind):
             line = text.count("\n", 0, reference.start)
             column = reference.start - (text.rfind("\n", 0, reference.start) + 1)
-            within = (line, column) if "\n" in text else None
-            yield kind, dataclasses.replace(problem, within=within)
+            yield kind, dataclasses.replace(problem, within=(line, column))
 
 
 def resolved(job: Job, environment: Environment, name: str) -> Job:
