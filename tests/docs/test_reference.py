@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from markdown_it import MarkdownIt
 
 from trainwright.cli import main
 from trainwright_runtime.timeouts import Timeouts
@@ -77,6 +78,17 @@ def test_every_option_has_a_help_text() -> None:
 def test_an_option_can_come_from_its_variable() -> None:
     done = CliRunner().invoke(main, ["list", "rules"], env={"TRAINWRIGHT_LIST_OUTPUT": "json"})
     assert done.output.startswith("{")
+
+
+def test_every_page_begins_with_what_it_is_for() -> None:
+    """A paragraph below the title, before any table, list or block."""
+    silent = []
+    for page in sorted(DOCS.glob("*.md")):
+        kinds = [t.type for t in MarkdownIt().parse(page.read_text(encoding="utf-8"))]
+        opening = [kind for kind in kinds if kind != "html_block"][:4]
+        if opening != ["heading_open", "inline", "heading_close", "paragraph_open"]:
+            silent.append(page.name)
+    assert silent == []
 
 
 @pytest.mark.parametrize("script", ["verb_page", "schema_page"])
