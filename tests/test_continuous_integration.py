@@ -61,7 +61,12 @@ def test_a_skip_is_a_failure(
         [sys.executable, "-m", "pytest", "-p", "continuous_integration", "-p", "no:cacheprovider",
          "--continue-on-collection-errors", *arguments],
         cwd=tmp_path,
-        env={**environment, "CI": ci, "PYTHONPATH": str(Path(__file__).parent)},
+        env={
+            **environment,
+            "CI": ci,
+            "PYTHONPATH": str(Path(__file__).parent),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        },
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.stdout.splitlines()[-1].strip("= ").startswith(message), done.stdout

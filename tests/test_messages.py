@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,13 @@ REFUSED = {
 }
 
 
-def _texts(path: Path) -> Iterator[tuple[int, str]]:
+@cache
+def _texts(path: Path) -> list[tuple[int, str]]:
     """Every text of a module but its docstrings, and those of attributes."""
+    return list(_found(path))
+
+
+def _found(path: Path) -> Iterator[tuple[int, str]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib.util
 import sysconfig
 import venv
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from repository import Repository
+from trainwright import helm
 
 
 @pytest.fixture(autouse=True)
@@ -17,6 +19,15 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
     monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-06-01")
     monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+_engine = cache(helm.engine)
+
+
+@pytest.fixture(autouse=True)
+def _one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Helm's start, and its reading of the chart, are the same for every test."""
+    monkeypatch.setattr(helm, "engine", _engine)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -315,12 +314,6 @@ def _run(examples: int, steps: int) -> None:
             phases=(Phase.generate, Phase.shrink),
         ),
     )
-
-
-@pytest.fixture(autouse=True)
-def _one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Helm's start is most of the time, and the same for everybody."""
-    monkeypatch.setattr(helm, "engine", cache(helm.engine))
 
 
 def test_the_cache_says_what_no_cache_says() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from repository import Repository
-from trainwright import helm
 from trainwright.model import Data
 
 ROOT = Path(__file__).parents[2]
@@ -38,8 +36,7 @@ TOKENS = (
 
 
 @pytest.fixture
-def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    monkeypatch.setattr(helm, "engine", cache(helm.engine))  # its start is the same for each input
+def shipped(tmp_path: Path) -> Repository:
     ignore = shutil.ignore_patterns("rendered", "staging")
     shutil.copytree(ROOT / "environments", tmp_path / "environments", ignore=ignore)
     for path in (tmp_path / "environments").glob("*/jobs/*.yaml"):

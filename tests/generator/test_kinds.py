@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +96,16 @@ def _spelled(kind: Kind) -> re.Pattern[str]:
     return re.compile(kind.name, re.IGNORECASE)
 
 
-def _code(path: Path) -> Iterator[str]:
+@cache
+def _code(path: Path) -> frozenset[str]:
     """The names and the strings of a module that are not for people: prose and sources have spaces.
 
     A source is where a fact was read: a repository, with a version or a path below `pkg`.
     """
+    return frozenset(_words(path))
+
+
+def _words(path: Path) -> Iterator[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         for field in ("id", "attr", "name", "arg", "asname", "module"):
             name = getattr(node, field, None)

@@ -530,7 +530,7 @@ def test_two_writers_at_once_damage_nothing(tmp_path: Path) -> None:
 # --- several ranks -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+@pytest.mark.parametrize("kind", [pytest.param("ddp", marks=pytest.mark.slow), "fsdp"])
 def test_training_goes_on_alike_in_another_world_size(kind: str, tmp_path: Path) -> None:
     directory = tmp_path / "ckpt"
     losses, again = together(2, tmp_path, programs.train_and_save, directory, kind)

@@ -151,7 +151,9 @@ with elastic.training(model, optimizer, Data(), batch_size=8, num_workers=2, epo
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)]
+)
 def test_processes_end_with_their_worker(number: signal.Signals, tmp_path: Path) -> None:
     """What they inherited would keep connections open that the peers of the worker wait on."""
     (tmp_path / "train.py").write_text(ORPHANS)

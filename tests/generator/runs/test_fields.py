@@ -436,8 +436,8 @@ def test_there_is_a_change_of_every_field_of_an_environment() -> None:
     assert [r.path for r in ENVIRONMENT if r not in changed and r.path not in constant] == []
 
 
-def _is_rendered(root: Path, job: str) -> bool:
-    return _is_supported(Workspace(Folder(root)).job(JobFile("prod", job)))
+def _is_rendered(workspace: Workspace, job: str) -> bool:
+    return _is_supported(workspace.job(JobFile("prod", job)))
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -449,10 +449,14 @@ def test_an_edit_of_an_environment_does_what_the_table_says(tmp_path: Path, name
     before = {**PLACE, **here}
     repository = Repository(tmp_path)
     repository.write("prod/environment.yaml", yaml.safe_dump(before))
+    paths = {}
     for target, job in product(TARGETS, JOBS):
         spec = {**BASE, **JOBS[job], "name": f"{target}-{job}", "target": target}
-        path = repository.write(f"prod/jobs/{target}-{job}.yaml", yaml.safe_dump(spec))
-        if not _is_rendered(tmp_path, f"{target}-{job}"):
+        written = repository.write(f"prod/jobs/{target}-{job}.yaml", yaml.safe_dump(spec))
+        paths[f"{target}-{job}"] = written
+    workspace = Workspace(Folder(tmp_path))
+    for job, path in paths.items():
+        if not _is_rendered(workspace, job):
             path.unlink()
     rendered = repository.run("render", "--no-cache")
     assert rendered.exit_code == 0, rendered.output
