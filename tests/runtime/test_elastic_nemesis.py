@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from nemesis import Forks, Violation, run, schedule, shrunk
 
-SCHEDULES = 30  # minutes on two cores; benchmarks/schedules.py runs a thousand
+# Each takes some ten seconds of a processor; benchmarks/schedules.py runs a thousand.
+SCHEDULES = settings.default.max_examples // 8
 
 
 @pytest.fixture(scope="module")
