@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
@@ -64,6 +65,9 @@ def fit(model: nn.Module, train: Images, test: Images, options: argparse.Namespa
         if resumed := checkpoints.load(state):
             place.say(f"goes on after step {resumed}")
 
+        per_epoch = math.ceil(sampler.num_samples / options.batch_size)
+        later = options.epochs - sampler.epoch - 1
+        metrics.expect(sampler.step + len(batches) + per_epoch * later)
         while sampler.epoch < options.epochs:
             for step, (images, labels) in metrics.steps(
                 batches, after=sampler.step, world_size=place.world_size
@@ -75,6 +79,7 @@ def fit(model: nn.Module, train: Images, test: Images, options: argparse.Namespa
                 sampler.advance(options.batch_size)
 
                 if step % options.log_every == 0:
+                    metrics.values(loss=loss.item())
                     place.say(f"step {step}: loss {loss.item():.6f}")
                 if checkpoints.due(step):
                     with metrics.stall():

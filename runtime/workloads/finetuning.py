@@ -107,7 +107,9 @@ def run(
     # The first process downloads; the others find everything in the cache.
     with settings.main_process_first(local=False):
         task = _prepared(prepare, options)
-    with left_in_the_end(), Metrics.from_environment(rank=settings.process_index) as metrics:
+    # Trainer itself posts the status of a TrainJob.
+    own = Metrics.from_environment(rank=settings.process_index, reports_status=False)
+    with left_in_the_end(), own as metrics:
         trainer = Trainer(
             model=task.model,
             args=settings,

@@ -19,6 +19,7 @@ from typing import Protocol, Self, TypeVar
 
 from trainwright_runtime import __version__
 from trainwright_runtime.journal import Event, Lines, Past, Scalar
+from trainwright_runtime.trainjob import TrainJobStatus
 
 # Seconds: from a small model on a GPU to a large one that accumulates gradients.
 _STEP_BUCKETS = (
@@ -149,10 +150,12 @@ class Metrics:
         *,
         past: Past | None = None,
         launched: float | None = None,
+        status: TrainJobStatus | None = None,
     ) -> None:
-        """`launched` is when the container was started, in Unix seconds."""
+        """`launched` is when the container was started, in Unix seconds; `status` one sink more."""
         past = past or Past()
-        self._sinks = tuple(sinks)
+        self._sinks = tuple(sinks) if status is None else (*sinks, status)
+        self._status = status
         self._world_size = past.world_size
         self._stalled = 0.0
         began = "start" if past.started is None else "restart"
@@ -160,11 +163,17 @@ class Metrics:
 
     @classmethod
     def from_environment(
-        cls, *, rank: int | None = None, environ: Mapping[str, str] = os.environ
+        cls,
+        *,
+        rank: int | None = None,
+        environ: Mapping[str, str] = os.environ,
+        reports_status: bool = True,
     ) -> Self:
         """The recorder that the variables `TRAINWRIGHT_METRICS_*` ask for.
 
         `rank` names this process where `TRAINWRIGHT_REPLICA` does not; by default it is `RANK`.
+        Rank 0 of a TrainJob whose Trainer takes a status posts it, unless `reports_status` is
+        False: Transformers does so by itself.
         What cannot be had (a port in use, a folder that cannot be written) is left out with a
         warning.
         """
@@ -188,7 +197,8 @@ class Metrics:
                     "no metrics port: cannot listen on TRAINWRIGHT_METRICS_PORT=%s + LOCAL_RANK=%s:"
                     " %s", port, local_rank, error,
                 )  # fmt: skip
-        return cls(sinks, past=past, launched=_launched(environ))
+        status = TrainJobStatus.from_environment(environ) if reports_status else None
+        return cls(sinks, past=past, launched=_launched(environ), status=status)
 
     def step(
         self,
@@ -211,6 +221,16 @@ class Metrics:
             self._world_size = world_size
         for sink in self._sinks:
             sink.step(step, samples, seconds, data_wait, world_size)
+
+    def expect(self, steps: int) -> None:
+        """The whole training has so many steps, over restarts: progress is measured by it."""
+        if self._status is not None:
+            self._status.total = steps
+
+    def values(self, **values: float) -> None:
+        """The last values of the model, such as `loss=0.2`, for the status of its TrainJob."""
+        if self._status is not None:
+            self._status.values = {**self._status.values, **values}
 
     def checkpoint(self, *, stall: float) -> None:
         """A checkpoint was taken, for which training stood still for `stall` seconds."""
