@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields, replace
 from typing import Any, Literal, TypeAlias
 
-from trainwright.duration import seconds
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.pointer import Pointer
+from trainwright.quantity import seconds
 
 # Plain data as YAML and JSON know it. `Any` stops here: everything past `resolve` is typed.
 Data: TypeAlias = Any

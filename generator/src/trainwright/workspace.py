@@ -14,7 +14,15 @@ from trainwright.kinds import attempts
 from trainwright.model import Data, Environment, Finding, Job
 from trainwright.runs import adjust, identity, meaning
 from trainwright.runs.adoption import adopt, begun
-from trainwright.runs.decision import Decision, Held, Sources, decide, finished_as, unchanged
+from trainwright.runs.decision import (
+    Decision,
+    Held,
+    Sources,
+    Step,
+    decide,
+    finished_as,
+    unchanged,
+)
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
 from trainwright.specs import files, ledger, own_objects, pools, resolve
@@ -358,6 +366,32 @@ class Workspace:
         spec = Layered(record.spec, self.loaded(file.environment).layers)
         sound = job is not None and not any(resolve.problems(job, spec, environment))
         return job if sound else None
+
+    def active(self, file: JobFile) -> Job | None:
+        """A job that asks for resources, as its run has it."""
+        current = self.current_job(file)
+        if current is not None:
+            return current
+        resolved = self.job(file)
+        ended = resolved.decision is None or resolved.decision.step is Step.END
+        return None if ended else self.running(resolved)
+
+    def running(self, resolved: ResolvedJob) -> Job | None:
+        """The job as its run has it: as recorded, where that is behind what is written now."""
+        sources, record, decision = resolved.sources, resolved.record, resolved.decision
+        if sources is None or decision is None:
+            return None
+        if decision.step is Step.BEGIN or record is None or not decision.held:
+            return sources.job
+        try:
+            found = adjust.recorded_job(
+                record, sources.spec, sources.environment, sources.job.source
+            )
+        except adjust.CannotAdjust:
+            return sources.job
+        changed = sources.own.get("maxDuration") != record.job.get("maxDuration")
+        most = sources.job.max_duration if changed else found.job.max_duration
+        return replace(found.job, state=sources.job.state, max_duration=most)
 
     # --- runs as they stand --------------------------------------------------------------------
 

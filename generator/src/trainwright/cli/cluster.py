@@ -39,13 +39,13 @@ _COLORS = ("cyan", "green", "magenta", "yellow", "blue", "bright_red")
 
 def _seconds(_: click.Context, __: click.Parameter, written: str | None) -> int | None:
     """30s, 10m, 1h30m: the durations of a job spec."""
-    from trainwright import duration
+    from trainwright import quantity
 
     if written is None:
         return None
     if not _DURATION.fullmatch(written):
         raise click.BadParameter(f"{written!r} is not a duration such as 30s, 10m or 1h30m")
-    return duration.seconds(written)
+    return quantity.seconds(written)
 
 
 def reaching(command: Callable[..., None]) -> Callable[..., None]:

@@ -77,12 +77,12 @@ def _say(out: Path, changes: Changes, check_only: bool) -> int:
 
 def _report(context: Context, surveyed: LoadedSites, environments: tuple[str, ...]) -> str:
     from trainwright import reports
-    from trainwright.render.build import Build, EnvironmentBuild
 
-    command = " ".join(("trainwright", "wire", *environments))
-    planned = tuple(
-        EnvironmentBuild(name=name, jobs=jobs, runs={}, findings=(), changes=None)
-        for name, jobs in surveyed.jobs.items()
+    return reports.write(
+        surveyed.findings,
+        surveyed.lines,
+        "text",
+        checked=tuple(str(job) for jobs in surveyed.jobs.values() for job in jobs),
+        command=" ".join(("trainwright", "wire", *environments)),
+        color=context.color,
     )
-    plan = Build(environments=planned, findings=surveyed.findings, sources=surveyed.lines)
-    return reports.render(plan, "text", command=command, color=context.color)

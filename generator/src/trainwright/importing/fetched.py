@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from trainwright.duration import seconds
 from trainwright.frozen import dataclass
 from trainwright.model import Data
+from trainwright.quantity import seconds
 from trainwright.tolerant import mapping, mappings, text
 
 GROUP, KIND = "external-secrets.io", "ExternalSecret"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from trainwright.duration import seconds
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
+from trainwright.quantity import seconds
 from trainwright.specs import edit as editing
 from trainwright.specs import schema
 

@@ -9,25 +9,23 @@ from pathlib import Path
 from trainwright.cluster.status import RunStatus
 from trainwright.overview.history import events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
-from trainwright.plan.sides import Side
 from trainwright.render.build import Build
 from trainwright.reports import redacted
 from trainwright.specs import demand
 from trainwright.specs.capacity import check_capacity
 from trainwright.specs.ledger import LedgerEntry
 from trainwright.specs.load import JobFile
-from trainwright.specs.tree import Folder
+from trainwright.workspace import Workspace
 
 
 def overview(root: Path, build: Build, live: Sequence[RunStatus] = ()) -> Overview:
     """Everything that was built, with the clusters' own words where they were asked."""
-    side = Side(Folder(root))
     seen = {(str(status), status.object): status for status in live}
     chosen = set(build.jobs)
     found = events(root)
     return Overview(
         environments=tuple(
-            _environment(side, one.name, one.jobs, seen) for one in build.environments
+            _environment(build.workspace, one.name, one.jobs, seen) for one in build.environments
         ),
         events=tuple(event for event in found if event.file in chosen),
         findings=tuple(map(redacted, build.findings)),
@@ -36,16 +34,16 @@ def overview(root: Path, build: Build, live: Sequence[RunStatus] = ()) -> Overvi
 
 
 def _environment(
-    side: Side,
+    workspace: Workspace,
     name: str,
     files: Sequence[JobFile],
     live: Mapping[tuple[str, str], RunStatus],
 ) -> EnvironmentOverview:
-    environment = side.sound(name)
+    environment = workspace.sound(name)
     finished: defaultdict[str, list[LedgerEntry]] = defaultdict(list)
-    for entry in side.ledger(name).runs.values():
+    for entry in workspace.ledger(name).runs.values():
         finished[entry.job].append(entry)
-    jobs = tuple(_job(side, file, tuple(finished[file.name]), live) for file in files)
+    jobs = tuple(_job(workspace, file, tuple(finished[file.name]), live) for file in files)
     active = [(one.job, one.demand) for one in jobs if one.job and one.demand != demand.NOTHING]
     return EnvironmentOverview(
         name=name,
@@ -56,17 +54,17 @@ def _environment(
 
 
 def _job(
-    side: Side,
+    workspace: Workspace,
     file: JobFile,
     finished: tuple[LedgerEntry, ...],
     live: Mapping[tuple[str, str], RunStatus],
 ) -> JobOverview:
-    run, job = side.run(file), side.active(file)
+    run, job = workspace.run(file), workspace.active(file)
     return JobOverview(
         file=file,
         run=run,
-        job=job or side.job(file).job,
-        demand=side.demand(job) if job else demand.NOTHING,
+        job=job or workspace.job(file).job,
+        demand=workspace.demand(job) if job else demand.NOTHING,
         finished=tuple(sorted(finished, key=lambda one: one.finished, reverse=True)),
         live=live.get((str(file), run.object)),
     )

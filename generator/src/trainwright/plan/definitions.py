@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright.duration import seconds
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
 from trainwright.manifests import changes, crds
@@ -16,6 +15,7 @@ from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.plan import actions
 from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
 from trainwright.pointer import Pointer
+from trainwright.quantity import seconds
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.merge import lookup
 

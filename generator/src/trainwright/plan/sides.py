@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from trainwright import progress
-from trainwright.model import Job
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered
-from trainwright.runs import adjust
 from trainwright.runs.decision import Step
 from trainwright.runs.record import Recorded, Unrecorded
 from trainwright.specs.demand import NOTHING
@@ -81,32 +79,6 @@ class Side(Workspace):
             files=texts,
             demand=self.demand(job) if job and texts else NOTHING,
         )
-
-    def active(self, file: JobFile) -> Job | None:
-        """A job that asks for resources, as its run has it."""
-        current = self.current_job(file)
-        if current is not None:
-            return current
-        resolved = self.job(file)
-        ended = resolved.decision is None or resolved.decision.step is Step.END
-        return None if ended else self.running(resolved)
-
-    def running(self, resolved: ResolvedJob) -> Job | None:
-        """The job as its run has it: as recorded, where that is behind what is written now."""
-        sources, record, decision = resolved.sources, resolved.record, resolved.decision
-        if sources is None or decision is None:
-            return None
-        if decision.step is Step.BEGIN or record is None or not decision.held:
-            return sources.job
-        try:
-            found = adjust.recorded_job(
-                record, sources.spec, sources.environment, sources.job.source
-            )
-        except adjust.CannotAdjust:
-            return sources.job
-        changed = sources.own.get("maxDuration") != record.job.get("maxDuration")
-        most = sources.job.max_duration if changed else found.job.max_duration
-        return replace(found.job, state=sources.job.state, max_duration=most)
 
 
 def _files(run: PlannedRun | None) -> Mapping[str, str]:

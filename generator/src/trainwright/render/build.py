@@ -79,6 +79,7 @@ class Build:
     environments: tuple[EnvironmentBuild, ...]
     findings: tuple[Finding, ...]  # of all environments, and of what belongs to none
     sources: Mapping[str, tuple[str, ...]]  # lines of every file that a finding names
+    workspace: Workspace  # in which all that was read, for what is asked next
 
     @property
     def jobs(self) -> tuple[JobFile, ...]:
@@ -124,6 +125,7 @@ def build(
         sources={
             path: reader.lines(path) for path in _files(findings) if tree.kind(path) == "file"
         },
+        workspace=workspace,
     )
 
 
