@@ -6,8 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-
-from trainwright.frozen import dataclass
+from typing import NamedTuple
 
 _MALFORMED = re.compile(r"~(?![01])")
 # A key that reads as one step between dots. Anything else is quoted, as jq quotes it.
@@ -101,8 +100,7 @@ def _quoted(key: str) -> str:
     return "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """A part of a path as it was typed; one that is not `exact` may be part of a key with dots."""
 
     text: str
