@@ -68,6 +68,7 @@ bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/pipeline.py
 	$(BIN)/python benchmarks/repository.py
 	$(BIN)/python benchmarks/editor.py
+	$(BIN)/python benchmarks/pages.py
 	$(BIN)/python benchmarks/upgrade.py
 	$(BIN)/python benchmarks/manifests.py
 	$(BIN)/python benchmarks/importing.py
