@@ -50,6 +50,7 @@ check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of ev
 	$(BIN)/python scripts/field_table.py --check
 	$(BIN)/python scripts/fabric_page.py --check
 	$(BIN)/python scripts/schema_page.py --check
+	$(BIN)/python scripts/kubernetes_page.py --check
 	$(BIN)/python scripts/verb_page.py --check
 	$(BIN)/python scripts/workload_pages.py --check
 	$(BIN)/trainwright render --check

@@ -539,6 +539,27 @@ FEATURES = (
     ),
     Feature(name="host IPC", spec="hostIPC: true", shows=("hostIPC: true",)),
     Feature(name="host processes", spec="hostPID: true", shows=("hostPID: true",)),
+    Feature(name="user namespace", spec="hostUsers: false", shows=("hostUsers: false",)),
+    Feature(
+        name="processes of a pod's containers",
+        spec="shareProcessNamespace: true",
+        shows=("shareProcessNamespace: true",),
+    ),
+    Feature(
+        name="no variables of Services",
+        spec="enableServiceLinks: false",
+        shows=("enableServiceLinks: false",),
+    ),
+    Feature(
+        name="volume: recursively read only",
+        spec=_volume("claim: data, readOnly: true, recursiveReadOnly: Enabled"),
+        shows=("recursiveReadOnly: Enabled",),
+    ),
+    Feature(
+        name="volume: block device",
+        spec="volumes: {v: {claim: raw, devicePath: /dev/xvda}}",
+        shows=("devicePath: ",),
+    ),
     Feature(
         name="isolated network",
         spec="network: isolated",

@@ -34,7 +34,7 @@ spec:
   {{- with $values.runtimeClassName }}
   runtimeClassName: {{ quote . }}
   {{- end }}
-  {{- with include "training-job.given" (dict "values" $values "fields" (list "topologySpreadConstraints" "resourceClaims" "hostNetwork" "hostIPC" "hostPID" "dnsPolicy" "dnsConfig" "hostAliases")) | trim }}
+  {{- with include "training-job.given" (dict "values" $values "fields" (list "topologySpreadConstraints" "resourceClaims" "hostNetwork" "hostIPC" "hostPID" "hostUsers" "shareProcessNamespace" "enableServiceLinks" "dnsPolicy" "dnsConfig" "hostAliases")) | trim }}
   {{- nindent 2 . }}
   {{- end }}
   {{- with $values.serviceAccountName }}
@@ -71,14 +71,15 @@ spec:
 {{- end }}
 
 {{/*
-Fields that values give as Kubernetes has them, but for what is empty. Takes a dict of "values" and
-"fields", a list of names.
+Fields that values give as Kubernetes has them, but for what is empty; false is only where it is not
+what holds anyway. Takes a dict of "values" and "fields", a list of names.
 */}}
 {{- define "training-job.given" }}
 {{- $values := .values }}
 {{- range $field := .fields }}
-{{- with get $values $field }}
-{{ $field }}: {{ if kindIs "string" . }}{{ quote . }}{{ else }}{{ toJson . | replace "\x7f" "\\u007f" }}{{ end }}
+{{- $value := get $values $field }}
+{{- if or $value (and (kindIs "bool" $value) (has $field (list "hostUsers" "enableServiceLinks"))) }}
+{{ $field }}: {{ if kindIs "string" $value }}{{ quote $value }}{{ else }}{{ toJson $value | replace "\x7f" "\\u007f" }}{{ end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -124,6 +125,24 @@ securityContext:
   {{- include "training-job.fields" . | trim | nindent 2 }}
 {{- end }}
 {{- include "training-job.mounts" . }}
+{{- include "training-job.devices" . }}
+{{- end }}
+{{- end }}
+
+{{/* The volumes that the container has as devices. Takes the values. */}}
+{{- define "training-job.devices" }}
+{{- $devices := list }}
+{{- range .volumes }}
+  {{- with .devicePath }}{{ $devices = append $devices . }}{{ end }}
+{{- end }}
+{{- if $devices }}
+volumeDevices:
+  {{- range .volumes }}
+  {{- if .devicePath }}
+  - name: {{ quote .name }}
+    devicePath: {{ quote .devicePath }}
+  {{- end }}
+  {{- end }}
 {{- end }}
 {{- end }}
 
@@ -153,6 +172,9 @@ volumeMounts:
     {{- end }}
     {{- with .mountPropagation }}
     mountPropagation: {{ . }}
+    {{- end }}
+    {{- with .recursiveReadOnly }}
+    recursiveReadOnly: {{ . }}
     {{- end }}
   {{- end }}
   {{- end }}

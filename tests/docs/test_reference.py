@@ -91,6 +91,6 @@ def test_every_page_begins_with_what_it_is_for() -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("script", ["verb_page", "schema_page"])
+@pytest.mark.parametrize("script", ["verb_page", "schema_page", "kubernetes_page"])
 def test_the_reference_is_fresh(script: str) -> None:
     subprocess.run([sys.executable, ROOT / f"scripts/{script}.py", "--check"], check=True)

@@ -62,6 +62,32 @@ def test_each_half_is_what_is_written(
     assert (found.get("requests"), found.get("limits")) == (requests, limits)
 
 
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("{cpu: '2'}", "{requests: {cpu: '2'}}"),
+        ("{memory: 8Gi}", "{requests: {memory: 8Gi}, limits: {memory: 8Gi}}"),
+        (
+            "{memory: 8Gi, limits: {memory: 16Gi}}",
+            "{requests: {memory: 8Gi}, limits: {memory: 16Gi}}",
+        ),
+        ("{memory: 8Gi, limits: {memory: 16Gi}}", "{memory: 16Gi, requests: {memory: 8Gi}}"),
+        (
+            "{ephemeralStorage: 1Gi}",
+            "{requests: {ephemeralStorage: 1Gi}, limits: {ephemeralStorage: 1Gi}}",
+        ),
+    ],
+)
+def test_two_spellings_are_one_run(repository: Repository, one: str, other: str) -> None:
+    _resources(repository, one)
+    before = repository.tree()
+    _resources(repository, other)
+    after = repository.tree()
+    assert {k: v for k, v in before.items() if k.endswith("job.yaml")} == {
+        k: v for k, v in after.items() if k.endswith("job.yaml")
+    }
+
+
 def test_a_request_above_the_limit_is_found_where_it_is_written(repository: Repository) -> None:
     text = f"{JOB}resources:\n  requests:\n    memory: 8Gi\n  limits:\n    memory: 4Gi\n"
     repository.write("dev/jobs/llm.yaml", text)

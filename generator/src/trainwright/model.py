@@ -343,6 +343,11 @@ def _true(value: bool) -> bool | None:
     return value or None
 
 
+def _false(value: bool) -> bool | None:
+    """Of what is on unless it is turned off."""
+    return None if value else False
+
+
 # --- the job ---------------------------------------------------------------------------------
 
 
@@ -529,14 +534,16 @@ class Mount:
     sub_path_expr: str = ""
     read_only: bool = False
     mount_propagation: str = ""
+    recursive_read_only: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
     """One volume. `source` is the Kubernetes volume source, without the name.
 
-    It appears at `mount_path`, unless that is empty, and at each of the further `mounts`. A volume
-    with `create` has no source yet: its claim is named after the job.
+    It appears at `mount_path`, unless that is empty, and at each of the further `mounts`; without a
+    file system, as a block device at `device_path`. A volume with `create` has no source yet: its
+    claim is named after the job.
     """
 
     name: str = field(metadata=NOT_WRITTEN)
@@ -547,7 +554,9 @@ class Volume:
     create: Claim | None = None
     sub_path_expr: str = ""
     mount_propagation: str = ""
+    recursive_read_only: str = ""
     mounts: tuple[Mount, ...] = ()
+    device_path: str = ""
 
     @property
     def mounted(self) -> tuple[Mount, ...]:
@@ -560,6 +569,7 @@ class Volume:
             sub_path_expr=self.sub_path_expr,
             read_only=self.read_only,
             mount_propagation=self.mount_propagation,
+            recursive_read_only=self.recursive_read_only,
         )
         return (first, *self.mounts)
 
@@ -800,6 +810,7 @@ def _container_mount(written: Data) -> Iterator[Mount]:
             sub_path_expr=fields.get("subPathExpr", ""),
             read_only=fields.get("readOnly", False),
             mount_propagation=fields.get("mountPropagation", ""),
+            recursive_read_only=fields.get("recursiveReadOnly", ""),
         )
 
 
@@ -924,6 +935,13 @@ class Job:
     host_network: bool | None = field(default=None, metadata=written(pod="hostNetwork", read=_true))
     host_ipc: bool | None = field(default=None, metadata=written(pod="hostIPC", read=_true))
     host_pid: bool | None = field(default=None, metadata=written(pod="hostPID", read=_true))
+    host_users: bool | None = field(default=None, metadata=written(pod="hostUsers", read=_false))
+    share_process_namespace: bool | None = field(
+        default=None, metadata=written(pod="shareProcessNamespace", read=_true)
+    )
+    enable_service_links: bool | None = field(
+        default=None, metadata=written(pod="enableServiceLinks", read=_false)
+    )
     dns_policy: str = field(default="", metadata=written(pod="dnsPolicy"))
     dns_config: Mapping[str, Data] = field(default_factory=dict, metadata=written(pod="dnsConfig"))
     host_aliases: tuple[Mapping[str, Data], ...] = field(

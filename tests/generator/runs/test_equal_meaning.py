@@ -82,6 +82,7 @@ CHECKS = ("shm", "memory", "disk", "ports", "names", "checkpoint", "collective")
 # For each default of the schema what must be there, and the default written out.
 OF_JOBS: dict[str, Pair] = {
     "mountPropagation": ({}, _over("volumes/v/mountPropagation", "None")),
+    "recursiveReadOnly": ({}, _over("volumes/v/recursiveReadOnly", "Disabled")),
     "mount/readOnly": (
         _beside("initContainers", {"mounts": {"v": {"mountPath": "/v"}}}),
         _over("initContainers/beside/mounts/v/readOnly", False),
@@ -155,6 +156,9 @@ OF_JOBS: dict[str, Pair] = {
     "fields/hostNetwork": ({}, {"hostNetwork": False}),
     "fields/hostIPC": ({}, {"hostIPC": False}),
     "fields/hostPID": ({}, {"hostPID": False}),
+    "fields/hostUsers": ({}, {"hostUsers": True}),
+    "fields/shareProcessNamespace": ({}, {"shareProcessNamespace": False}),
+    "fields/enableServiceLinks": ({}, {"enableServiceLinks": True}),
     "fields/terminationMessagePolicy": (
         {},
         {"terminationMessagePolicy": "FallbackToLogsOnError"},

@@ -218,6 +218,11 @@ _PROBE_DEFAULTS = {
 def rest(pod: Pod) -> dict[str, dict[str, Data]]:
     """Fields of the pod and its container that no other part of a form has, but for defaults."""
     found = {where: beyond_defaults(fields) for where, fields in pod.rest.items()}
+    if devices := mappings(found.get("container", {}).get("volumeDevices")):
+        found["container"]["volumeDevices"] = {
+            text(device.get("devicePath")): pod.volumes.get(text(device.get("name")), {})
+            for device in devices
+        }
     return {where: fields for where, fields in found.items() if fields}
 
 

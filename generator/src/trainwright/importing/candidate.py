@@ -409,8 +409,8 @@ def _patch(pod: Pod, target: str) -> dict[str, Data]:
     return {"spec": of_pod} if any(of_pod.values()) else {}
 
 
-# What is read of a container's resources and ports beside its own fields.
-_OF_RESOURCES = frozenset({"claims", "hostPorts"})
+# What is read of a container's resources, ports and volumes beside its own fields.
+_OF_RESOURCES = frozenset({"claims", "hostPorts", "volumeDevices"})
 
 
 def _asked_token(source: Source) -> bool | None:

@@ -11,7 +11,7 @@ from trainwright.model import Data
 from trainwright.pods import build
 from trainwright.pods.pod import Mount, Pod
 from trainwright.pods.template import Container
-from trainwright.tolerant import dig, mapping, sequence, text
+from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 SHM = "/dev/shm"  # noqa: S108 - the path of it everywhere
 Literal: TypeAlias = Callable[[str], str]  # a text as a spec has to write it
@@ -87,7 +87,14 @@ def volumes(pod: Pod, is_file: Callable[[Mount], bool]) -> Iterator[tuple[str, D
     """The volumes that containers mount; those of files that the spec holds are left out."""
     shm = shared_memory(pod) != "none"
     known = {**{mount.volume: mount.source for mount in pod.mounts}, **pod.volumes}
+    devices = {
+        text(device.get("name")): {"devicePath": device.get("devicePath")}
+        for device in mappings(pod.rest.get("container", {}).get("volumeDevices"))
+    }
     for name, source in known.items():
+        if source and name in devices:
+            yield _name(name, known), {**_source(source), **devices[name]}
+            continue
         own = [m for m in pod.mounts if m.volume == name and not (shm and m.path == SHM)]
         own = [mount for mount in own if not is_file(mount)]
         if source and (own or _elsewhere(pod, name)):
@@ -113,8 +120,9 @@ def _name(name: str, known: Collection[str]) -> str:
 
 def _elsewhere(pod: Pod, volume: str) -> bool:
     """Whether a container beside the one that trains mounts a volume."""
-    mounts = (mount for c in (*pod.before, *pod.beside) for mount in c.mounts)
-    return any(mount.get("name") == volume for mount in mounts)
+    others = (*pod.before, *pod.beside)
+    used = [use for c in others for use in (*c.mounts, *mappings(c.body.get("volumeDevices")))]
+    return any(use.get("name") == volume for use in used)
 
 
 def _source(source: Mapping[str, Data]) -> dict[str, Data]:

@@ -135,6 +135,7 @@ _DECIDED_BY = (
     (r"/pods/\d+/grace_period", "gracePeriod"),
     (r"/pods/\d+/mounts", "volumes"),
     (r"/pods/\d+/(?:files|modes)", "files"),
+    (r"/pods/\d+/rest/container/volumeDevices", "volumes"),
     (r"/pods/\d+/init/", "initContainers"),
     (r"/pods/\d+/sidecars/", "sidecars"),
     (r"/pods/\d+/env_from", "envFrom"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.kind import Kind
-from trainwright.model import Data, Environment, Job
+from trainwright.model import GIVEN, Data, Environment, Job, spelled
 from trainwright.pods.launchers import plain
 from trainwright.pods.references import NotKnown, RunFact
 from trainwright.pointer import Pointer
@@ -43,6 +43,15 @@ class Deviation:
     def covers(self, path: Pointer) -> bool:
         """Whether a value of the normal form may differ because of it."""
         return any(map(path.matches, self.fields))
+
+
+def given(job: Job, without: Collection[str] = ()) -> dict[Pointer, bool]:
+    """The fields that reach pods as they are written, and whether a job writes each of them."""
+    return {
+        Pointer.of(spelled(name)): getattr(job, name) not in (None, "", (), {})
+        for name in GIVEN
+        if name not in without
+    }
 
 
 def one_process(job: Job) -> Iterator[Unsupported]:
@@ -101,6 +110,30 @@ def sidecars(job: Job, whose: str) -> Iterator[Unsupported]:
             "would wait for the container's end",
             "Remove it, or use another target.",
         )
+
+
+def recursively_read_only(job: Job, whose: str) -> Iterator[Unsupported]:
+    """Refuses mounts that are read only below, where the definition of a kind is older than they
+    are: the API server would drop the field, and the files could be written.
+    """
+    own = (place for volume in job.volumes for place in volume.places)
+    others = (
+        (Pointer.of(field, container.name, "mounts", volume), mount)
+        for field, containers in (
+            ("initContainers", job.init_containers),
+            ("sidecars", job.sidecars),
+        )
+        for container in containers
+        for volume, mounts in container.mounts.items()
+        for mount in mounts
+    )
+    for at, mount in (*own, *others):
+        if mount.recursive_read_only == "Enabled":
+            yield Unsupported(
+                at / "recursiveReadOnly",
+                f"{whose} do not have recursiveReadOnly: the API server would drop it",
+                "Remove it, or use another target.",
+            )
 
 
 def image_volumes(job: Job, whose: str) -> Iterator[Unsupported]:

@@ -83,18 +83,27 @@ def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Fi
 
 
 def _volumes(job: Job, spec: Layered) -> Iterator[Finding]:
-    mounted = {name for _, container in beside(job) for name in container.mounts}
+    mounted = {name for _, container in beside(job) for name in _volumes_of(container)}
     for volume in job.volumes:
         at = Pointer.of("volumes", volume.name)
-        if not volume.mounted and volume.name not in mounted:
+        if not (volume.mounted or volume.device_path) and volume.name not in mounted:
             remedy = (
                 f"Add {(at / 'mountPath').dotted}, name it in the mounts of an init container or "
                 "sidecar, or remove it."
             )
             message = f"{at.dotted} is mounted nowhere"
             yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy)
+        if volume.create and volume.device_path:
+            message = f"{at.dotted} creates a claim of files, which is not a block device"
+            remedy = "Use a claim of volumeMode Block, or mountPath."
+            yield _at(dx.CONTRADICTION, spec, at / "devicePath", message, remedy=remedy)
         if volume.create:
             yield from _claim_fits(job, spec, volume.create, at)
+
+
+def _volumes_of(container: Container) -> Iterator[str]:
+    yield from container.mounts
+    yield from (device["name"] for device in container.parts.get("volumeDevices", ()))
 
 
 def _claim_fits(job: Job, spec: Layered, claim: Claim, at: Pointer) -> Iterator[Finding]:

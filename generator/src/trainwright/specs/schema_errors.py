@@ -16,6 +16,7 @@ from trainwright.findings import credentials
 from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
+from trainwright.specs import kubernetes_fields
 from trainwright.specs.merge import lookup
 from trainwright.specs.yaml_syntax import missing_space
 
@@ -294,9 +295,14 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         where = f" in {_name(pointer)}" if pointer else ""
         near = _nearest(key, known, 0.75)
         remedy = f'Did you mean "{near}"?' if near else f"Known keys: {', '.join(sorted(known))}."
+        if place := kubernetes_fields.of_job(key) if _OF_JOBS.issubset(known) else None:
+            remedy = place.remedy
         if failure.instance[key] is None and (meant := missing_space(key)):
             remedy = f"A colon needs a space behind it: `{meant}`."
         yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
+
+
+_OF_JOBS = {"entrypoint", "podPatch"}  # by which the schema of a job is known
 
 
 def _nearest(word: str, known: list[str], cutoff: float) -> str:

@@ -350,6 +350,8 @@ def _volume(job: Job, volume: Volume) -> dict[str, Data]:
         rendered |= first
     else:
         further = [containers.place(mount) for mount in volume.mounts]
+    if volume.device_path:
+        rendered["devicePath"] = volume.device_path
     return rendered | ({"mounts": further} if further else {})
 
 

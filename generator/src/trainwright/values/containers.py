@@ -48,6 +48,7 @@ def place(mount: Mount) -> dict[str, Data]:
         "subPathExpr": mount.sub_path_expr,
         "readOnly": mount.read_only,
         "mountPropagation": mount.mount_propagation,
+        "recursiveReadOnly": mount.recursive_read_only,
     }
     return {key: value for key, value in found.items() if value}
 

@@ -10,7 +10,17 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from trainwright.model import Container, Data, File, Job, Mount, ValueFrom, Variable, Volume
+from trainwright.model import (
+    Container,
+    Data,
+    File,
+    Job,
+    Mount,
+    Resources,
+    ValueFrom,
+    Variable,
+    Volume,
+)
 from trainwright.pods.command import UNASKED_CHECKS
 from trainwright.pods.launchers import LAUNCHERS, NUMBER, SWITCH, TEXT, Takes, Whole, plain
 
@@ -31,6 +41,7 @@ def normal(job: Job) -> Job:
         {
             "launcher_options": _options(job),
             "preflight": _preflight(job.preflight),
+            "resources": _resources(job.resources),
             "env": _variables(job.env),
             "volumes": _each(_volume, job.volumes),
             "files": _each(_file, job.files),
@@ -97,6 +108,34 @@ def _preflight(asked: Mapping[str, Data]) -> dict[str, Data]:
 # --- the pod ---------------------------------------------------------------------------------
 
 
+def _resources(asked: Resources) -> Resources:
+    """Requests that are no limits only where there is no limit."""
+    memory = _halves(asked.memory, asked.request_memory, asked.limit_memory)
+    disk = _halves(
+        asked.ephemeral_storage, asked.request_ephemeral_storage, asked.limit_ephemeral_storage
+    )
+    return _with(
+        asked,
+        {
+            "cpu": asked.request_cpu or asked.cpu,
+            "request_cpu": "",
+            **dict(zip(("memory", "request_memory", "limit_memory"), memory, strict=True)),
+            **dict(zip(_DISK, disk, strict=True)),
+        },
+    )
+
+
+_DISK = ("ephemeral_storage", "request_ephemeral_storage", "limit_ephemeral_storage")
+
+
+def _halves(both: str, request: str, limit: str) -> tuple[str, str, str]:
+    """The three spellings of a request and a limit, of which that of both comes first."""
+    most = limit or both
+    if not request:
+        return both, "", limit
+    return (request, "", _unless(most, request)) if most else ("", request, "")
+
+
 def _variables(written: Mapping[str, Variable]) -> dict[str, Variable]:
     return {name: _variable(value) for name, value in written.items()}
 
@@ -124,6 +163,7 @@ def _volume(volume: Volume) -> Volume:
             "sub_path_expr": first.sub_path_expr,
             "read_only": first.read_only,
             "mount_propagation": first.mount_propagation,
+            "recursive_read_only": first.recursive_read_only,
             "mounts": tuple(further),
         },
     )
@@ -137,7 +177,13 @@ def _source(kind: str, value: Data) -> Data:
 
 
 def _mount(mount: Mount) -> Mount:
-    return _with(mount, {"mount_propagation": _unless(mount.mount_propagation, "None")})
+    return _with(
+        mount,
+        {
+            "mount_propagation": _unless(mount.mount_propagation, "None"),
+            "recursive_read_only": _unless(mount.recursive_read_only, "Disabled"),
+        },
+    )
 
 
 def _file(file: File) -> File:

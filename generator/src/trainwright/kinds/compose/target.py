@@ -15,10 +15,11 @@ from trainwright.kinds.target import (
     Meeting,
     Target,
     Unsupported,
+    given,
     one_process,
     own_rendezvous,
 )
-from trainwright.model import GIVEN, Data, Environment, Job, ValueFrom, Volume, spelled
+from trainwright.model import Data, Environment, Job, ValueFrom, Volume
 from trainwright.pods import command
 from trainwright.pods.flags import flag_words
 from trainwright.pods.launchers import own_options
@@ -75,7 +76,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         Pointer("/sidecars"): job.sidecars,
         Pointer("/queue"): job.queue,
         Pointer("/gang"): job.gang,
-        **{Pointer.of(spelled(f)): getattr(job, f) for f in GIVEN if f not in _OF_DOCKER},
+        **given(job, without=_OF_DOCKER),
         Pointer("/serviceAccount"): job.service_account,
         Pointer("/serviceAccountToken"): job.service_account_token,
         Pointer("/createServiceAccount"): job.create_service_account,
@@ -145,8 +146,14 @@ def _unsupported_mounts(job: Job) -> Iterator[Unsupported]:
 
 
 def _unsupported_places(volume: Volume, path: Pointer) -> Iterator[Unsupported]:
+    if volume.device_path:
+        yield Unsupported(path / "devicePath", "Docker has nothing like devicePath", _REMEDY)
     for at, mount in volume.places:
-        wanted = {"subPathExpr": mount.sub_path_expr, "mountPropagation": mount.mount_propagation}
+        wanted = {
+            "subPathExpr": mount.sub_path_expr,
+            "mountPropagation": mount.mount_propagation,
+            "recursiveReadOnly": mount.recursive_read_only,
+        }
         for key in (key for key, value in wanted.items() if value):
             yield Unsupported(at / key, f"Docker has nothing like {key}", _REMEDY)
         if mount.sub_path and "emptyDir" in volume.source:

@@ -18,6 +18,7 @@ from trainwright.kinds.target import (
     image_volumes,
     one_process,
     own_rendezvous,
+    recursively_read_only,
     sidecars,
 )
 from trainwright.model import Data, Elastic, Environment, Job
@@ -127,6 +128,7 @@ def _newer_than_its_pods(job: Job, environment: Environment) -> Iterator[Unsuppo
         yield from sidecars(job, whose)
     if minor and minor < (1, 9):
         yield from image_volumes(job, whose)
+        yield from recursively_read_only(job, whose)
 
 
 TARGET = Target(

@@ -19,6 +19,7 @@ from trainwright.kinds.target import (
     image_volumes,
     one_process,
     own_rendezvous,
+    recursively_read_only,
     sidecars,
 )
 from trainwright.kinds.trainingjob import KIND
@@ -147,6 +148,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
     newer = {
         Pointer("/security/appArmorProfile"): job.security.app_armor_profile,
         Pointer("/resourceClaims"): job.resource_claims,
+        Pointer("/hostUsers"): job.host_users is not None,
     }
     for path in (path for path, value in newer.items() if value):
         yield Unsupported(
@@ -163,6 +165,7 @@ def _unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         )
     yield from sidecars(job, "the pods of a TrainingJob")
     yield from image_volumes(job, "the pods of a TrainingJob")
+    yield from recursively_read_only(job, "the pods of a TrainingJob")
     yield from _apart(job, rendezvous)
 
 

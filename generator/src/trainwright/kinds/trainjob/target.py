@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from trainwright.groupkind import TRAININGRUNTIME, GroupKind
 from trainwright.kinds import facts, indexed, labels, queueing
-from trainwright.kinds.target import Deviation, Fact, Target, Unsupported
+from trainwright.kinds.target import Deviation, Fact, Target, Unsupported, given
 from trainwright.kinds.trainjob import KIND
-from trainwright.model import GIVEN, Data, Environment, Job, spelled
+from trainwright.model import Data, Environment, Job
 from trainwright.pods import command
 from trainwright.pointer import Pointer
 from trainwright.specs.merge import DIRECTIVE
@@ -89,12 +89,13 @@ def _not_overridable(job: Job, environment: Environment, minor: int) -> Iterator
         Pointer("/entrypoint/image"): job.entrypoint.image,
         Pointer("/retries"): job.retries,
         Pointer("/gang" if job.gang else "/queue"): queueing.gang_scheduler(job, environment),
-        **{Pointer.of(spelled(field)): getattr(job, field) for field in GIVEN},
+        **given(job),
         Pointer("/image/pullPolicy"): job.image.pull_policy != "IfNotPresent",
         Pointer("/metrics"): job.metrics,
         Pointer("/resourceClaims"): job.resource_claims,
         Pointer("/serviceAccountToken"): job.service_account_token,
         Pointer("/envFrom"): job.env_from,
+        **{Pointer.of("volumes", v.name, "devicePath"): v.device_path for v in job.volumes},
         Pointer("/initContainers"): job.init_containers,
         Pointer("/sidecars"): job.sidecars,
         Pointer("/gracePeriod"): minor < 3 and job.grace_period != _DEFAULT_GRACE,

@@ -1,0 +1,140 @@
+"""Where a spec has what Kubernetes says of a pod: each field of a pod, a container and a mount.
+
+People who know Kubernetes write its names; an unknown one of these is answered by where it is, and
+why not where it has no place. A field that a later version adds has to be entered here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from trainwright.frozen import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The fields of a spec that say it, if any, and what there is to know. `patch` is whether a
+    podPatch may say it.
+    """
+
+    fields: tuple[str, ...] = ()
+    why: str = ""
+    patch: bool = False
+
+    @property
+    def remedy(self) -> str:
+        """What to do with a field that was written by its name in Kubernetes."""
+        why = f"{self.why[:1].upper()}{self.why[1:]}. " if self.why else ""
+        if self.fields:
+            return f"{why}Write {' or '.join(self.fields)}."
+        return f"{why}{'Write it in podPatch.' if self.patch else 'Remove it.'}"
+
+
+def _at(*fields: str, why: str = "") -> Place:
+    return Place(fields, why)
+
+
+def _patched(why: str = "") -> Place:
+    return Place((), why, patch=True)
+
+
+def _refused(why: str) -> Place:
+    return Place((), why)
+
+
+_NAMES = _refused("the target names its pods, by which they find each other")
+_NO_TERMINAL = _refused("no terminal is attached to it")
+
+POD: Mapping[str, Place] = {
+    "activeDeadlineSeconds": _at("maxDuration", why="a run has one for all of its pods"),
+    "affinity": _at("affinity"),
+    "automountServiceAccountToken": _at("serviceAccountToken"),
+    "containers": _at("entrypoint", "sidecars"),
+    "dnsConfig": _at("dnsConfig"),
+    "dnsPolicy": _at("dnsPolicy"),
+    "enableServiceLinks": _at("enableServiceLinks"),
+    "ephemeralContainers": _refused("only pods that run can have them"),
+    "evictionResponders": _patched("clusters have it behind a feature gate"),
+    "hostAliases": _at("hostAliases"),
+    "hostIPC": _at("hostIPC"),
+    "hostNetwork": _at("hostNetwork"),
+    "hostPID": _at("hostPID"),
+    "hostUsers": _at("hostUsers"),
+    "hostname": _NAMES,
+    "hostnameOverride": _NAMES,
+    "imagePullSecrets": _at("image.pullSecrets"),
+    "initContainers": _at("initContainers", "sidecars"),
+    "nodeName": _refused("it goes around the scheduler, and so around queues and quotas"),
+    "nodeSelector": _at("nodeSelector"),
+    "os": _patched("training runs on Linux"),
+    "overhead": _refused("the RuntimeClass sets it"),
+    "preemptionPolicy": _refused("the PriorityClass sets it"),
+    "priority": _refused("the PriorityClass sets it"),
+    "priorityClassName": _at("priorityClass"),
+    "readinessGates": _patched("no rank waits for another one to be ready"),
+    "resourceClaims": _at("resourceClaims"),
+    "resources": _at("resources", why="they are those of the container that trains"),
+    "restartPolicy": _at("retries"),
+    "runtimeClassName": _at("runtimeClass"),
+    "schedulerName": _at("schedulerName", "gang", "queue"),
+    "schedulingGates": _refused("Kueue sets and removes them"),
+    "schedulingGroup": _at("gang"),
+    "securityContext": _at("security"),
+    "serviceAccount": _at("serviceAccount"),
+    "serviceAccountName": _at("serviceAccount"),
+    "setHostnameAsFQDN": _NAMES,
+    "shareProcessNamespace": _at("shareProcessNamespace"),
+    "subdomain": _NAMES,
+    "terminationGracePeriodSeconds": _at("gracePeriod"),
+    "tolerations": _at("tolerations"),
+    "topologySpreadConstraints": _at("topologySpread"),
+    "volumes": _at("volumes"),
+}
+CONTAINER: Mapping[str, Place] = {
+    "args": _at("entrypoint.args", "flags"),
+    "command": _at("entrypoint.argv"),
+    "env": _at("env", "secrets"),
+    "envFrom": _at("envFrom"),
+    "image": _at("image"),
+    "imagePullPolicy": _at("image.pullPolicy"),
+    "lifecycle": _at("lifecycle"),
+    "livenessProbe": _at("livenessProbe"),
+    "name": _at("name", why="the target names its container itself"),
+    "ports": _at("metrics", why="the target sets the port of the rendezvous"),
+    "readinessProbe": _at("readinessProbe"),
+    "resizePolicy": _patched(),
+    "resources": _at("resources", "resourceClaims"),
+    "restartPolicy": _at("retries"),
+    "restartPolicyRules": _patched("clusters have it behind a feature gate"),
+    "securityContext": _at("security"),
+    "startupProbe": _at("startupProbe"),
+    "stdin": _NO_TERMINAL,
+    "stdinOnce": _NO_TERMINAL,
+    "terminationMessagePath": _at("terminationMessagePath"),
+    "terminationMessagePolicy": _at("terminationMessagePolicy"),
+    "tty": _NO_TERMINAL,
+    "volumeDevices": _at("volumes.<name>.devicePath"),
+    "volumeMounts": _at("volumes.<name>.mountPath", "volumes.<name>.mounts"),
+    "workingDir": _at("workingDir"),
+}
+MOUNT: Mapping[str, Place] = {
+    "bindMountOptions": _patched("clusters have it behind a feature gate"),
+    "mountPath": _at("mountPath"),
+    "mountPropagation": _at("mountPropagation"),
+    "name": _at("volumes.<name>"),
+    "readOnly": _at("readOnly"),
+    "recursiveReadOnly": _at("recursiveReadOnly"),
+    "subPath": _at("subPath"),
+    "subPathExpr": _at("subPathExpr"),
+}
+# By the type of Kubernetes.
+FIELDS: Mapping[str, Mapping[str, Place]] = {
+    "PodSpec": POD,
+    "Container": CONTAINER,
+    "VolumeMount": MOUNT,
+}
+
+
+def of_job(name: str) -> Place | None:
+    """Where a job has a field of a pod or its container; None for any other name."""
+    return POD.get(name) or CONTAINER.get(name)
