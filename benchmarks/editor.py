@@ -98,6 +98,12 @@ class Client:
         found = await self.client.text_document_completion_async(params)
         assert found
 
+    async def lenses(self, path: Path) -> None:
+        """What a change of the file does to runs is said there."""
+        document = types.TextDocumentIdentifier(path.as_uri())
+        found = await self.client.text_document_code_lens_async(types.CodeLensParams(document))
+        assert found
+
     async def checked(self) -> None:
         await self.client.protocol.send_request_async("trainwright/checked", {})
 
@@ -208,6 +214,7 @@ async def _shared(client: Client, root: Path, jobs: Sequence[Path]) -> None:
         before = time.perf_counter()
         client.type(path, changed)
         first = await timed(client.type(jobs[1], f"{own}\n"))
+        consequences = await timed(client.lenses(path))
         waiting = []
         done = asyncio.ensure_future(client.checked())
         while not done.done():
@@ -215,7 +222,8 @@ async def _shared(client: Client, root: Path, jobs: Sequence[Path]) -> None:
             await asyncio.sleep(0.01)
         taken = time.perf_counter() - before
         show(f"{name}: the open job", [first], "")
-        show(f"{name}: all jobs", [taken], "1000")
+        show(f"{name}: what it holds back and starts", [first + consequences], "1000")
+        show(f"{name}: all jobs", [taken], "")
         if waiting:
             show(f"{name}: hover meanwhile", waiting, "20")
         client.type(path, text)

@@ -7,7 +7,7 @@ import sys
 
 from trainwright.errors import INTERRUPTED
 
-_YOUNG = 50_000  # objects made since the last look at the youngest, 700 by default
+_YOUNG = 200_000  # objects made since the last look at the youngest, 700 by default
 
 
 def main() -> None:

@@ -8,7 +8,6 @@ Both render the same bytes. https://pypi.org/project/helm-python-sdk/ is young, 
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -16,10 +15,9 @@ from contextlib import suppress
 from functools import cache, cached_property
 from io import BytesIO
 from pathlib import Path
-from threading import Lock, Thread
-from types import ModuleType
 from typing import TYPE_CHECKING, Protocol
 
+from trainwright import helm_sdk
 from trainwright.errors import EngineError
 from trainwright.frozen import dataclass
 from trainwright.model import Data
@@ -61,22 +59,21 @@ class Embedded:
     """
 
     def __init__(self) -> None:
-        # Go's start-up takes 45 ms without the GIL: time enough to read and merge the specs.
-        Thread(target=_load, daemon=True).start()
+        helm_sdk.start()
         self._of_target: dict[str, Chart] = {}
 
     @cached_property
     def _whole(self) -> Chart:
-        chart: Chart = sdk().Chart.load(CHART)
+        chart: Chart = helm_sdk.sdk().Chart.load(CHART)
         return chart
 
     def _bare(self, target: str) -> Chart:
         if target not in self._of_target:
-            self._of_target[target] = sdk().Chart.load_archive(_archive(CHART, target))
+            self._of_target[target] = helm_sdk.sdk().Chart.load_archive(_archive(CHART, target))
         return self._of_target[target]
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        helm_python = sdk()
+        helm_python = helm_sdk.sdk()
         try:
             valid = schema.chart_values().accepts(values)
             chart = self._bare(values["target"]) if valid else self._whole
@@ -95,7 +92,7 @@ class OtherChart:
     """
 
     def __init__(self, path: Path):
-        helm_python = sdk()
+        helm_python = helm_sdk.sdk()
         try:
             if path.is_dir():
                 self._whole: Chart = helm_python.Chart.load(path)
@@ -112,7 +109,7 @@ class OtherChart:
         return str(self._whole.version)
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        helm_python = sdk()
+        helm_python = helm_sdk.sdk()
         try:
             bare = self._bare if self._bare and self._bare.schema.accepts(values) else None
             chart = bare.chart if bare else self._whole
@@ -137,7 +134,7 @@ def _without_schema(path: Path) -> _Bare | None:
     import tarfile
     from tempfile import TemporaryDirectory
 
-    unlike = (OSError, ValueError, EOFError, tarfile.TarError, sdk().HelmError)
+    unlike = (OSError, ValueError, EOFError, tarfile.TarError, helm_sdk.sdk().HelmError)
     with TemporaryDirectory(prefix="trainwright-") as scratch, suppress(*unlike):
         folder = Path(scratch, "chart")
         if path.is_dir():
@@ -150,7 +147,7 @@ def _without_schema(path: Path) -> _Bare | None:
         found = schema.Schema(json.loads(file.read_bytes()), ())
         file.unlink()
         if not found.defect:
-            return _Bare(sdk().Chart.load(folder), found)
+            return _Bare(helm_sdk.sdk().Chart.load(folder), found)
     return None
 
 
@@ -170,27 +167,6 @@ def chart_version() -> str:
     return str(chart["version"])
 
 
-# Who waits for another thread's import that fails is given what it left: a module without content.
-_LOADING = Lock()
-
-
-def sdk() -> ModuleType:
-    """Helm's SDK, loaded on first use. Raises EngineError when it cannot be."""
-    # Rendering makes much short-lived garbage: collecting it less often takes a fifth off the time.
-    os.environ.setdefault("GOGC", "400")
-    with _LOADING:
-        try:
-            import helm_python  # 50 ms, and only commands that render need it
-        except Exception as error:  # its own kind too, for a library of another processor
-            raise EngineError(f"the Helm engine cannot be loaded: {error}") from error
-    return helm_python
-
-
-def _load() -> None:
-    with suppress(EngineError):  # rendering will raise it again
-        sdk()
-
-
 def _archive(folder: Path, target: str) -> bytes:
     """What rendering for a target needs of a chart, as the .tgz that Helm reads from memory.
 
@@ -201,13 +177,17 @@ def _archive(folder: Path, target: str) -> bytes:
     targets: list[str] = schema.chart_values().root["properties"]["target"]["enum"]
     others = set(targets) - {target}
     buffer = BytesIO()
+    paths = [folder / "Chart.yaml", folder / "values.yaml"]
+    for path in sorted((folder / "templates").iterdir()):
+        owner = path.stem.lstrip("_").partition("-")[0]
+        if path.name != "NOTES.txt" and owner not in others:
+            paths.append(path)
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
-        for name in ("Chart.yaml", "values.yaml"):
-            archive.add(folder / name, f"{folder.name}/{name}")
-        for path in sorted((folder / "templates").iterdir()):
-            owner = path.stem.lstrip("_").partition("-")[0]
-            if path.name != "NOTES.txt" and owner not in others:
-                archive.add(path, f"{folder.name}/templates/{path.name}")
+        for path in paths:  # without the names of owners, which `add` asks the system for
+            text = path.read_bytes()
+            member = tarfile.TarInfo(path.relative_to(folder.parent).as_posix())
+            member.size = len(text)
+            archive.addfile(member, BytesIO(text))
     return buffer.getvalue()
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
-from trainwright.helm import sdk
+from trainwright.helm_sdk import sdk
 from trainwright.model import Data, Finding, Related
 from trainwright.pointer import Pointer
 from trainwright.specs import git

@@ -1,0 +1,35 @@
+"""Helm's Go SDK as a Python module, which takes a while to start."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from threading import Lock, Thread
+from types import ModuleType
+
+from trainwright.errors import EngineError
+
+# Who waits for another thread's import that fails is given what it left: a module without content.
+_LOADING = Lock()
+
+
+def sdk() -> ModuleType:
+    """Helm's SDK, loaded on first use. Raises EngineError when it cannot be."""
+    # Rendering makes much short-lived garbage: collecting it less often takes a fifth off the time.
+    os.environ.setdefault("GOGC", "400")
+    with _LOADING:
+        try:
+            import helm_python  # 50 ms, and only commands that render need it
+        except Exception as error:  # its own kind too, for a library of another processor
+            raise EngineError(f"the Helm engine cannot be loaded: {error}") from error
+    return helm_python
+
+
+def start() -> None:
+    """Begin to load the SDK: Go starts for 45 ms without the GIL, time enough for other work."""
+    Thread(target=_load, daemon=True).start()
+
+
+def _load() -> None:
+    with suppress(EngineError):  # rendering will raise it again
+        sdk()
