@@ -65,7 +65,7 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  -
         ("kind: Pod", "f.yaml:1:1", "apiVersion must say what this is"),
         ("apiVersion: 1\nkind: Pod", "f.yaml:1:1", "apiVersion must say what this is"),
         ("a: b", "f.yaml:1:1", "apiVersion and kind must say what this is"),
-        ("apiVersion: v1\nkind: Podd\nmetadata: {name: a}", "f.yaml:1:13", "Kubernetes 1.31 has no Podd of v1"),
+        ("apiVersion: v1\nkind: Podd\nmetadata: {name: a}", "f.yaml:2:7", "Kubernetes 1.31 has no Podd of v1"),
     ],
 )  # fmt: skip
 def test_findings_are_where_the_mistake_is(
