@@ -11,9 +11,8 @@ from pygls import uris
 from pygls.lsp.server import LanguageServer
 
 from trainwright.editor.diagnostics import To
-from trainwright.editor.hover import Link
 from trainwright.editor.place import Place
-from trainwright.editor.session import Session
+from trainwright.editor.session import Link, Session
 from trainwright.editor.text import Position, Span
 from trainwright.errors import SourceError
 from trainwright.specs.load import ENVIRONMENTS

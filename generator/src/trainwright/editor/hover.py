@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from trainwright.editor import names
 from trainwright.editor.place import Place, job_at
+from trainwright.editor.session import Link
 from trainwright.editor.text import Position, Span
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding
@@ -14,8 +15,6 @@ from trainwright.reports.report import help_uri, rule, visible
 from trainwright.specs.load import JobFile
 from trainwright.specs.merge import BUILT_IN, Layer, lookup
 from trainwright.specs.schema_errors import show
-
-Link = Callable[[str, int], str]  # the URI of a line of a file, from 1
 
 
 @dataclass(frozen=True, slots=True)

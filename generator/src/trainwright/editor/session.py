@@ -19,6 +19,9 @@ _LOG = logging.getLogger(__name__)
 _REMEMBERED = 64  # texts, of which an editor shows a few
 
 
+Link = Callable[[str, int], str]  # the URI of a line of a file, from 1
+
+
 class Session:
     """The jobs of one repository, kept checked while its files are edited.
 

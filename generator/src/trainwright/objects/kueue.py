@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from trainwright.objects.subject import Subject
-from trainwright.pods.template import PodTemplate
+from collections.abc import Container
+
+from trainwright.model import Environment
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
@@ -16,10 +17,11 @@ LAYERS = "kueue.x-k8s.io/podset-slice-required-topology-constraints"
 GROUP = "kueue.x-k8s.io/podset-group-name"
 
 
-def version_of(subject: Subject) -> tuple[int, ...]:
+def version_of(environment: Environment) -> tuple[int, ...]:
     """The cluster's Kueue, as numbers; nothing when the environment does not say."""
-    return tuple(int(n) for n in subject.environment.kueue_version.split(".") if n.isdigit())
+    return tuple(int(n) for n in environment.kueue_version.split(".") if n.isdigit())
 
 
-def sliced(template: PodTemplate) -> bool:
-    return any(name in template.annotations for name in (*SLICE, LAYERS))
+def sliced(annotations: Container[str]) -> bool:
+    """Whether annotations of a pod ask for a topology of slices."""
+    return any(name in annotations for name in (*SLICE, LAYERS))

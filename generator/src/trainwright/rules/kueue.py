@@ -229,7 +229,7 @@ K12 = Rule(
 
 
 def _k07(subject: Subject) -> Iterator[Hit]:
-    version = version_of(subject)
+    version = version_of(subject.environment)
     if subject.manifest.api_version == "kueue.x-k8s.io/v1beta1" and not (
         version and version < _BETA2
     ):

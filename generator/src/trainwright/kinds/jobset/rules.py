@@ -85,7 +85,7 @@ def _j12(subject: Subject) -> Iterator[Hit]:
         for field, value in wanted.items():
             if job.spec.get(field) != value or value is None:
                 found = job.spec.get(field, "left out")
-                yield Hit(f"{job.pointer}/{field}", f"{field} of {job.name!r} is {found}")
+                yield Hit(Pointer(job.pointer) / field, f"{field} of {job.name!r} is {found}")
 
 
 _MAX_INT32 = 2147483647

@@ -16,7 +16,9 @@ def _k10(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates[1:]:
         for name in TOPOLOGY[:2]:
             level = template.annotations.get(name)
-            alone = GROUP not in template.annotations and not any(map(sliced, subject.templates))
+            alone = GROUP not in template.annotations and not any(
+                sliced(template.annotations) for template in subject.templates
+            )
             if level and alone and subject.templates[0].annotations.get(name) == level:
                 message = f"{subject.templates[0].role} and {template.role} may get a {level} each"
                 yield Hit(f"{template.pointer}/metadata/annotations", message)
@@ -49,7 +51,7 @@ K10 = Rule(
 
 
 def _k06(subject: Subject) -> Iterator[Hit]:
-    if QUEUE_LABEL in subject.labels and version_of(subject) >= (0, 20):
+    if QUEUE_LABEL in subject.labels and version_of(subject.environment) >= (0, 20):
         version = subject.environment.kueue_version
         pointer = Pointer.of("metadata", "labels", QUEUE_LABEL)
         yield Hit(pointer, f"Kueue {version} knows no PyTorchJob of Kubeflow Trainer v1")
