@@ -147,6 +147,31 @@ def test_three_thousand_jobs_are_below_a_megabyte(visit: Visit) -> None:
     opened.assert_quiet()
 
 
+def test_findings_by_rule_and_by_team(visit: Visit, tmp_path: Path) -> None:
+    """A team is the label of that name, or the queue, or else the environment."""
+    made = Repository(git_repository.init(tmp_path / "specs"))
+    made.environment("prod", "queueing: kueue\nqueues: {team-nlp: {}}\n")
+    loose = made.job("base/loose")
+    loose.write_text(loose.read_text().replace('tag: "1.0"', "tag: latest"))
+    for name, extra in (
+        ("labelled", "labels: {team: vision}\nqueue: team-nlp\n"),
+        ("queued", "queue: team-nlp\n"),
+        ("alone", "queue: null\n"),
+    ):
+        head = f"apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: {name}\n"
+        made.write(f"prod/jobs/{name}.yaml", f"{head}extends: base/loose\n{extra}")
+    opened = visit(made.run("report").stdout)
+    page = opened.page
+    rules = page.locator("#findings summary")
+    assert all(text.startswith("TW") for text in rules.all_inner_texts())
+    page.get_by_label("Group by").select_option("team")
+    names = {text.rsplit(" ", 1)[0].strip() for text in rules.all_inner_texts()}
+    assert names == {"vision", "team-nlp", "prod"}
+    rules.first.click()
+    opened.assert_quiet()
+    assert axe.Axe().run(page).violations_count == 0
+
+
 def test_hostile_text_is_text(visit: Visit, repository: Repository) -> None:
     git_repository.git(repository.root, "commit", "--quiet", "--allow-empty", "-m", "x")
     repository.job("prod/attack")

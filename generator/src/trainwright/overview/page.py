@@ -34,6 +34,7 @@ class Style:
 def render(found: Overview, style: Style) -> str:
     """The page, the same bytes for the same repository."""
     lines = AuthoredLines(found.sources)
+    teams = {str(one.file): _team(one) for one in found.jobs}
     errors = sum(finding.severity is Severity.ERROR for finding in found.findings)
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
@@ -51,7 +52,7 @@ def render(found: Overview, style: Style) -> str:
             }
             for event in found.events
         ],
-        "findings": [finding_data(finding, lines) for finding in by_weight(found.findings)],
+        "findings": [finding_data(one, lines, teams) for one in by_weight(found.findings)],
     }
     return document(
         "report",
@@ -115,6 +116,11 @@ def _job(one: JobOverview, lines: AuthoredLines) -> Data:
         ],
         "live": _live(one),
     }
+
+
+def _team(one: JobOverview) -> str:
+    """Whose job it is: as its label `team` has it, or else its queue."""
+    return (one.job.labels.get("team") or one.job.queue or "") if one.job else ""
 
 
 def _live(one: JobOverview) -> Data:

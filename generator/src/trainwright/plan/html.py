@@ -31,6 +31,8 @@ _WARNING = frozenset({Action.CANCELLED, Action.NEW_RUN, Action.HELD})
 def render(review: Plan, style: Style) -> str:
     lines = AuthoredLines(review.sources)
     changes = review.listed
+    sides = ((change, change.after or change.before) for change in review.changes)
+    queues = {str(change.file): run.queue for change, run in sides if run}
     data = {
         "link": style.link if style.link.startswith(("https://", "http://")) else "",
         "environments": sorted({change.file.environment for change in changes}),
@@ -43,7 +45,7 @@ def render(review: Plan, style: Style) -> str:
         "hours": max((change.asked.hours.high for change in changes), default=0),
         "changes": list(_changes(changes, lines)),
         "shared": [_shared(file, lines) for file in review.blast],
-        "findings": [finding_data(finding, lines) for finding in by_weight(review.findings)],
+        "findings": [finding_data(one, lines, queues) for one in by_weight(review.findings)],
     }
     return document(
         "plan",

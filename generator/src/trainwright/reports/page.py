@@ -121,8 +121,8 @@ def placed(place: Location, lines: AuthoredLines) -> dict[str, Data]:
     return {"file": place.file, "line": place.line, "authored": lines.at(place)}
 
 
-def finding_data(finding: Finding, lines: AuthoredLines) -> Data:
-    """A finding for the script of a page."""
+def finding_data(finding: Finding, lines: AuthoredLines, teams: Mapping[str, str]) -> Data:
+    """A finding for the script of a page, with the team of its job, or else its environment."""
     return {
         "rule": finding.rule,
         "name": rule(finding).name,
@@ -131,5 +131,6 @@ def finding_data(finding: Finding, lines: AuthoredLines) -> Data:
         "message": finding.message,
         "effect": finding.effect,
         "remedy": finding.remedy,
+        "team": teams.get(finding.subject) or finding.subject.partition("/")[0],
         **placed(finding.place, lines),
     }

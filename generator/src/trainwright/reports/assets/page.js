@@ -84,23 +84,35 @@ function causes(list, link) {
 function findings(all, link) {
   if (!all.length) return;
   byId("findings-section").hidden = false;
-  const groups = Map.groupBy
-    ? Map.groupBy(all, (finding) => finding.rule)
-    : all.reduce((map, one) => map.set(one.rule, [...(map.get(one.rule) ?? []), one]), new Map());
-  byId("findings").append(...[...groups].map(([rule, found]) => {
-    const list = element("div");
-    const group = element("details", { class: "group" },
-      element("summary", {}, `${rule} ${found[0].name} `, element("span", { class: "count" }, String(found.length))),
-      element("p", {}, element("a", { href: found[0].help, rel: "noreferrer" }, `About ${rule}`)), list);
-    group.addEventListener("toggle", () => group.open && !list.children.length &&
-      fill(list, found, (one) => element("div", { class: `finding ${one.severity}` },
-        element("p", {}, element("strong", {}, one.severity), " ", one.message, " ", placed(one, link)),
-        one.authored ? element("code", { class: "authored" }, one.authored) : null,
-        one.effect ? element("p", { class: "muted" }, one.effect) : null,
-        element("p", {}, one.remedy))));
-    group.open = found[0].severity === "error";
-    return group;
-  }));
+  const grouping = byId("grouping");
+  const show = () => byId("findings").replaceChildren(
+    ...grouped(all, grouping.value).map(([, found]) => group(found, grouping.value === "team", link)));
+  grouping.addEventListener("change", show);
+  show();
+}
+
+function grouped(all, key) {
+  const groups = new Map();
+  for (const one of all) groups.set(one[key], [...(groups.get(one[key]) ?? []), one]);
+  return [...groups];
+}
+
+// The findings of a rule, or those of a team, which name their rules.
+function group(found, byTeam, link) {
+  const [{ rule, name, help, team }] = found;
+  const about = (one) => element("a", { href: one.help, rel: "noreferrer" }, byTeam ? one.rule : `About ${rule}`);
+  const list = element("div");
+  const made = element("details", { class: "group" },
+    element("summary", {}, byTeam ? `${team} ` : `${rule} ${name} `, element("span", { class: "count" }, String(found.length))),
+    byTeam ? null : element("p", {}, about({ help })), list);
+  made.addEventListener("toggle", () => made.open && !list.children.length &&
+    fill(list, found, (one) => element("div", { class: `finding ${one.severity}` },
+      element("p", {}, element("strong", {}, one.severity), " ", byTeam ? about(one) : null, byTeam ? " " : null, one.message, " ", placed(one, link)),
+      one.authored ? element("code", { class: "authored" }, one.authored) : null,
+      one.effect ? element("p", { class: "muted" }, one.effect) : null,
+      element("p", {}, one.remedy))));
+  made.open = found.some((one) => one.severity === "error");
+  return made;
 }
 
 // A list with its search, its select and its chips; what they say is in the address.
