@@ -198,3 +198,26 @@ def test_keys_that_a_mapping_refuses_are_not_offered(
     assert found.key == key
     assert "nodes" in offered
     assert not refused & offered
+
+
+@pytest.mark.parametrize(
+    ("text", "remedies"),
+    [
+        ("restartPolicy: Never", ["Write retries."]),
+        ("replicas: 2", ["Write nodes."]),
+        ("terminationGracePeriodSeconds: 5", ["Write gracePeriod."]),
+        ("serviceAccountName: a", ["Write serviceAccount."]),
+        ("env: {A: {secretKeyRef: {name: a, key: b}}}", ["Write secrets, beside env."]),
+        ("envFrom: [{configMapRef: {name: a}}]", ['Did you mean "configMap"?']),
+        (
+            "volumes: {v: {secret: {secretName: a, defaultMode: '0400'}, mountPath: /v}}",
+            ["Write 0o400, or 256: without the o it is text."],
+        ),
+    ],
+)
+def test_what_kubernetes_calls_otherwise_is_named(text: str, remedies: list[str]) -> None:
+    data = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec", "name": "a"}
+    written = yaml.safe_load(text)
+    violations = schema.effective_job().explain({**data, **written})
+    (key,) = written
+    assert [one.remedy for one in violations if one.pointer.within(f"/{key}")] == remedies

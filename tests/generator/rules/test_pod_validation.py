@@ -250,3 +250,22 @@ def test_pods_that_clusters_accepted_have_no_finding(shared: Callable[[str], Pat
     for file in files:
         subject = subject_of(Manifest(body=yaml.safe_load(file.read_text())), nowhere("1.37"))
         assert not list(RULES["TW739"].run(subject)), file
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("flags: {epochs: 1, host: ", "}"),
+        ("launcher: torchrun\nlauncherOptions: {role: ", "}"),
+        ("env: {B: b, A: ", "}"),
+    ],
+)
+def test_a_variable_that_is_not_there_is_found_where_it_is_named(
+    before: str, after: str, repository: Repository
+) -> None:
+    job = repository.job("dev/mnist", f"{before}$(NOPE){after}\n")
+    done = repository.run("check", "--no-cache", "-o", "json")
+    (found,) = [f for f in json.loads(done.output)["report"]["results"] if f["rule"] == "TW307"]
+    line = len(job.read_text().splitlines())
+    column = len(before.rpartition("\n")[2]) + 1
+    assert (found["place"]["line"], found["place"]["column"]) == (line, column)

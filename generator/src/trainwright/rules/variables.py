@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from trainwright.kinds import SERVED
-from trainwright.model import Severity
+from trainwright.model import Job, Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import SHELLS
@@ -28,8 +28,25 @@ def _j07(subject: Subject) -> Iterator[Hit]:
             for name in dict.fromkeys(_referred(container)):
                 if name not in container.variables and not name.startswith(given):
                     message = f"$({name}) names no variable of {container.name!r}"
-                    yield Hit(container.pointer, message)
+                    main = container is template.main
+                    yield Hit(
+                        container.pointer, message, _written(name, subject.job if main else None)
+                    )
             yield from _in_values(container, given)
+
+
+def _written(name: str, job: Job | None) -> Pointer:
+    """Where a job refers to a variable in its command line."""
+    holders = {"flags": job.flags, "launcherOptions": job.launcher_options} if job else {}
+    for field, options in holders.items():
+        for key, value in options.items():
+            if f"$({name})" in str(value):
+                return Pointer.of(field, key)
+    for field in ("argv", "args"):
+        for index, word in enumerate(getattr(job.entrypoint, field) if job else ()):
+            if f"$({name})" in word:
+                return Pointer.of("entrypoint", field, index)
+    return Pointer("/entrypoint")
 
 
 def _is_known(container: Container, template: PodTemplate) -> bool:

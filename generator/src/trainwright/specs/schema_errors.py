@@ -117,10 +117,12 @@ def violations(
 
 
 def _is_included(failure: _Failure, failures: list[_Failure]) -> bool:
-    """Whether another failure of the same mapping names the key that is missing, too."""
-    return failure.keyword == "dependentRequired" and any(
-        other.path == failure.path and other.branches for other in failures
-    )
+    """Whether another failure of the same mapping names what is missing, or why it is."""
+    beside = [one for one in failures if one.path == failure.path and one is not failure]
+    if failure.keyword == "dependentRequired":
+        return any(one.branches for one in beside)
+    lacks = failure.branches and all(one.keyword == "required" for one in failure.branches)
+    return bool(lacks) and any(one.keyword in _CLOSING for one in beside)
 
 
 _KINDS = jsonschema_rs.ValidationErrorKind
@@ -279,6 +281,8 @@ def _type(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         remedy = (
             f"Write it without quotes. {remedy}" if value.strip("-.0123456789") == "" else remedy
         )
+    if "integer" in types and isinstance(value, str) and re.fullmatch("0[0-7]+", value):
+        remedy = f"Write 0o{value[1:]}, or {int(value, 8)}: without the o it is text."
     if types == ["object"] and isinstance(value, str) and (meant := missing_space(value)):
         remedy = f"A colon needs a space behind it: `{meant}`."
     yield Violation(pointer, message, remedy.strip() or f"Write {expected}.")
@@ -293,16 +297,39 @@ def _unknown_keys(failure: _Failure, pointer: Pointer) -> Iterator[Violation]:
         ):
             continue
         where = f" in {_name(pointer)}" if pointer else ""
-        near = _nearest(key, known, 0.75)
-        remedy = f'Did you mean "{near}"?' if near else f"Known keys: {', '.join(sorted(known))}."
-        if place := kubernetes_fields.of_job(key) if _OF_JOBS.issubset(known) else None:
-            remedy = place.remedy
+        remedy = _meant(key, known)
         if failure.instance[key] is None and (meant := missing_space(key)):
             remedy = f"A colon needs a space behind it: `{meant}`."
         yield Violation(pointer / key, f'unknown key "{key}"{where}', remedy, key=key)
 
 
 _OF_JOBS = {"entrypoint", "podPatch"}  # by which the schema of a job is known
+# How others call what jobs, their variables and containers have by another name.
+_OTHER_NAMES = {
+    "backoffLimit": "retries",
+    "gpus": "resources.gpu",
+    "maxRetries": "retries",
+    "replicas": "nodes",
+    "fieldRef": "field",
+    "resourceFieldRef": "resource",
+    "secret": "secrets, beside env",
+    "secretKeyRef": "secrets, beside env",
+    "securityContext": "security",
+    "valueFrom": "field, resource or configMap, or secrets beside env",
+    "volumeMounts": "mounts",
+}
+
+
+def _meant(key: str, known: list[str]) -> str:
+    """What to write in place of an unknown key."""
+    if place := kubernetes_fields.of_job(key) if _OF_JOBS.issubset(known) else None:
+        return place.remedy
+    if near := _nearest(key, known, 0.75):
+        return f'Did you mean "{near}"?'
+    other = _OTHER_NAMES.get(key, "")
+    if {*re.findall(r"\w+", other)} & {*known} or (other and "configMap" in known):
+        return f"Write {other}."
+    return f"Known keys: {', '.join(sorted(known))}."
 
 
 def _nearest(word: str, known: list[str], cutoff: float) -> str:
