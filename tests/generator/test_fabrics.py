@@ -49,6 +49,14 @@ POOLS: dict[str, dict[str, Any]] = {
         **GPUS,
         "nodeSelector": {"cloud.google.com/gke-accelerator": "nvidia-h200-141gb"},
     },
+    "gib-a4x": {
+        "resource": "nvidia.com/gpu",
+        "gpusPerNode": 4,
+        "nodeSelector": {
+            "cloud.google.com/gke-accelerator": "nvidia-gb200",
+            "kubernetes.io/arch": "arm64",
+        },
+    },
     "infiniband-sriov": GPUS,
     "roce-oke": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "BM.GPU.H100.8"}},
     "roce-oke-vf": {**GPUS, "nodeSelector": {"node.kubernetes.io/instance-type": "BM.GPU.H100.8"}},
@@ -193,6 +201,7 @@ ON_KUBERNETES = [name for name, target in TARGETS.items() if target.envelope is 
 # What has no place on a target, by what the finding names.
 REFUSED = {
     ("dranet", "trainingjob"): "do not have resourceClaims",
+    ("gib-a4x", "trainingjob"): "do not have resourceClaims",
     ("tcpx", "trainingjob"): "have no sidecars",
     ("tcpxo", "trainingjob"): "have no sidecars",
 }
@@ -277,7 +286,8 @@ def test_every_target_renders_what_the_fabric_needs(
 def test_what_a_target_has_no_place_for_is_refused_by_name(
     tmp_path: Path, fabric: str, target: str
 ) -> None:
-    _write(tmp_path, fabric, _job(target))
+    resources = {"cpu": "64", "memory": "256Gi", "gpu": POOLS[fabric]["gpusPerNode"]}
+    _write(tmp_path, fabric, _job(target, resources=resources))
     messages = [f.message for f in _built(tmp_path).findings]
     assert any(REFUSED[fabric, target] in message for message in messages)
 
