@@ -1,4 +1,4 @@
-"""A thousand random schedules of kills, pauses, early ends and lost coordinators.
+"""A thousand random schedules of kills, pauses, partitions, full disks and what else there is.
 
     python benchmarks/schedules.py [schedules] [first seed]
 
@@ -26,11 +26,13 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             deeds = nemesis.schedule(seed)
             try:
-                nemesis.run(Path(folder, "all"), deeds, forks)
+                nemesis.run(Path(folder, "all"), deeds, forks, 1 + 2 * (seed % 2))
             except nemesis.Violation as violation:
                 failed += 1
-                fewer = nemesis.shrunk(Path(folder), deeds, forks)
+                fewer = nemesis.shrunk(Path(folder), deeds, forks, 1 + 2 * (seed % 2))
                 print(f"seed {seed}: {fewer}\n{violation}", flush=True)
+            if (seed + 1 - first) % 10 == 0:
+                print(f"{seed + 1 - first - failed} of {seed + 1 - first} held so far", flush=True)
     forks.close()
     seconds = time.monotonic() - began
     print(f"{count - failed} of {count} held, {seconds / count:.1f} s each")

@@ -1,7 +1,9 @@
 """Trainings of real processes that are disturbed by a schedule, and what must hold of each.
 
 Workers are forked from one process that has imported torch: a life costs milliseconds, and not
-the seconds of an import. As a program (`python nemesis.py`) this is that process.
+the seconds of an import. As a program (`python nemesis.py`) this is that process. Where the machine
+lets it, each node has a network of its own, whose cable can be pulled, and the checkpoints a disk
+of their own, which can be full: namespaces of Linux, which end with the process.
 """
 
 from __future__ import annotations
@@ -10,19 +12,39 @@ import json
 import os
 import random
 import select
+import shutil
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 WORKERS = 3
 RECORDS, BATCH, EPOCHS = 60, 4, 3
-KINDS = ("kill", "pause", "exit", "retry", "slow", "coordinator", "evict")
+KINDS = (
+    "kill",
+    "pause",
+    "exit",
+    "retry",
+    "error",
+    "slow",
+    "clock",
+    "coordinator",
+    "evict",
+    "partition",
+    "full",
+)
+ISOLATED = ("partition", "full")
+"""What needs namespaces."""
+APART = 1.5  # seconds without a network
+FULL = 0.2  # seconds without room on the disk
 TIMEOUT = 90.0
 
 
@@ -35,10 +57,10 @@ class Deed:
     worker: int
 
 
-def schedule(seed: int) -> list[Deed]:
+def schedule(seed: int, kinds: Sequence[str] = KINDS) -> list[Deed]:
     chance = random.Random(seed)
     return [
-        Deed(round(chance.uniform(0.05, 0.6), 2), chance.choice(KINDS), chance.randrange(WORKERS))
+        Deed(round(chance.uniform(0.05, 0.6), 2), chance.choice(kinds), chance.randrange(WORKERS))
         for _ in range(chance.randint(1, 6))
     ]
 
@@ -47,10 +69,10 @@ class Violation(AssertionError):
     """What did not hold, and the logs."""
 
 
-def run(folder: Path, deeds: Sequence[Deed], forks: Forks) -> None:
+def run(folder: Path, deeds: Sequence[Deed], forks: Forks, candidates: int = 1) -> None:
     """Train while the deeds are done; raises Violation."""
     folder.mkdir(parents=True)
-    training = _Training(folder, forks)
+    training = _Training(folder, forks, candidates)
     try:
         for deed in deeds:
             training.watch(deed.after)
@@ -65,29 +87,32 @@ def run(folder: Path, deeds: Sequence[Deed], forks: Forks) -> None:
         training.end()
 
 
-def shrunk(folder: Path, deeds: Sequence[Deed], forks: Forks) -> list[Deed]:
+def shrunk(folder: Path, deeds: Sequence[Deed], forks: Forks, candidates: int = 1) -> list[Deed]:
     """A schedule with fewer deeds that fails as well, leaving out one after the other."""
     found = list(deeds)
     for index in range(len(deeds) - 1, -1, -1):
         fewer = found[:index] + found[index + 1 :]
         try:
-            run(folder / f"without-{index}", fewer, forks)
+            run(folder / f"without-{index}", fewer, forks, candidates)
         except Violation:
             found = fewer
     return found
 
 
 class _Training:
-    def __init__(self, folder: Path, forks: Forks) -> None:
-        from trainwright_runtime.machine import free_port
-
+    def __init__(self, folder: Path, forks: Forks, candidates: int) -> None:
         self._folder, self._forks = folder, forks
-        self._port = free_port()
+        self._addresses = forks.addresses(candidates)
         self._lives = 0
         self._pids: dict[int, int] = {}  # worker -> pid
-        self._paused: dict[int, float] = {}  # pid -> until when
-        self._codes: dict[int, int] = {}  # of workers that have ended well
-        self._coordinator = self._start_coordinator()
+        self._coordinators: dict[int, int] = {}  # candidate -> pid
+        self._later: list[tuple[float, Callable[[], None]]] = []
+        self._codes: dict[int, int] = {}  # of workers that are not started again
+        self._ending = False
+        (folder / "checkpoints").mkdir()
+        forks.ask("mount", str(folder / "checkpoints"))
+        for index in range(candidates):
+            self._start_coordinator(index)
         for worker in range(WORKERS):
             self._start(worker)
 
@@ -99,67 +124,132 @@ class _Training:
         """What an entrypoint does meanwhile: start again what was lost."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and not self.done:
-            for pid, until in list(self._paused.items()):
-                if time.monotonic() >= until:
-                    self._signal(pid, signal.SIGCONT)
-                    del self._paused[pid]
-            for pid, status in self._forks.ended(0.02):
-                workers = [worker for worker, known in self._pids.items() if known == pid]
-                for worker in workers:
-                    self._ended(worker, os.waitstatus_to_exitcode(status))
+            self._look(0.02)
 
     def do(self, deed: Deed) -> None:
         pid = self._pids.get(deed.worker)
         match deed.kind:
-            case "coordinator":
-                self._coordinator.kill()
-                self._coordinator.wait()
-                self.watch(0.2)
-                self._coordinator = self._start_coordinator()
-            case "evict":
-                for other in self._pids.values():
-                    self._signal(other, signal.SIGKILL)
+            case "coordinator" | "evict" | "partition" | "full":
+                getattr(self, f"_{deed.kind}")(deed.worker)
             case "kill" if pid:
                 self._signal(pid, signal.SIGKILL)
             case "pause" if pid:
                 self._signal(pid, signal.SIGSTOP)
-                self._paused[pid] = time.monotonic() + 1.0
+                self._in(1.0, lambda: self._signal(pid, signal.SIGCONT))
             case _ if pid:
                 (self._folder / f"{deed.kind}-{pid}").touch()
 
+    def _coordinator(self, _: int) -> None:
+        for index, pid in list(self._coordinators.items()):
+            if len(self._addresses) == 1 or self._forks.ask("serves", self._addresses[index]):
+                self._signal(pid, signal.SIGKILL)
+
+    def _evict(self, _: int) -> None:
+        for pid in self._pids.values():
+            self._signal(pid, signal.SIGKILL)
+
+    def _partition(self, node: int) -> None:
+        self._forks.ask("link", node, "down")
+        self._in(APART, lambda: self._forks.ask("link", node, "up"))
+
+    def _full(self, _: int) -> None:
+        ballast = str(self._folder / "checkpoints" / ".ballast")
+        self._forks.ask("fill", ballast)
+        self._in(FULL, lambda: self._forks.ask("empty", ballast))
+
     def check(self) -> None:
+        for _, due in self._later:
+            due()
+        self._later.clear()
+        self._end_coordinators()
+        self._forks.ask("unmount", str(self._folder / "checkpoints"))
+        if problems := [*self._own_problems(), *self._problems_of_the_end()]:
+            raise Violation("\n".join([*problems, self.logs()]))
+
+    def _own_problems(self) -> Iterator[str]:
+        """Of each process: whether its code is true, and whether it is gone."""
+        for worker, code in self._codes.items():
+            log = max(self._folder.glob(f"w{worker}-*.log"), key=lambda p: p.stat().st_mtime)
+            asked = FAILURE in log.read_text() or "No space left on device" in log.read_text()
+            if code != int(asked):
+                yield f"worker {worker} ended with {code}"
+        if self._pids or self._coordinators:
+            yield f"processes are left: workers {self._pids}, coordinators {self._coordinators}"
+
+    def _problems_of_the_end(self) -> Iterator[str]:
         from trainwright_runtime.coordination import ending
         from trainwright_runtime.elastic import audit
 
+        recorded = ending.recorded_epochs(self._folder / "checkpoints")
+        if 0 not in self._codes.values():
+            if recorded:
+                yield "the end is recorded, though all workers have failed"
+            return
         verdict = audit.verify(self._folder / "audit")
-        problems = list(verdict.problems)
+        yield from verdict.problems
         if verdict.epochs != {"train": EPOCHS}:
-            problems.append(f"epochs: {verdict.epochs}")
+            yield f"epochs: {verdict.epochs}"
         if verdict.records != RECORDS * EPOCHS:
-            problems.append(f"{verdict.records} records of {RECORDS * EPOCHS}")
-        if set(self._codes.values()) != {0}:
-            problems.append(f"exit codes: {self._codes}")
+            yield f"{verdict.records} records of {RECORDS * EPOCHS}"
         ends = (self._folder / "ends").read_text().split()
         if ends != [str(RECORDS // BATCH * EPOCHS)]:
-            problems.append(f"rank 0 ran the program's end after steps {ends}")
-        if ending.recorded_epochs(self._folder / "checkpoints") != EPOCHS:
-            problems.append("the end is not recorded")
-        if problems:
-            raise Violation("\n".join([*problems, self.logs()]))
+            yield f"rank 0 ran the program's end after steps {ends}"
+        if recorded != EPOCHS:
+            yield "the end is not recorded"
+        yield from self._wrong_losses()
+
+    def _wrong_losses(self) -> Iterator[str]:
+        undisturbed = losses(self._forks.undisturbed())
+        for epoch, loss in losses(self._folder):
+            if abs(loss - dict(undisturbed)[epoch]) > 1e-5 * abs(loss):
+                yield f"loss {loss} in epoch {epoch}, {dict(undisturbed)[epoch]} undisturbed"
 
     def end(self) -> None:
-        for pid in self._pids.values():
+        for pid in [*self._pids.values(), *self._coordinators.values()]:
             self._signal(pid, signal.SIGKILL)
-        self._coordinator.kill()
-        self._coordinator.wait()
+        for _, due in self._later:
+            due()
+        self._forks.ask("unmount", str(self._folder / "checkpoints"))
 
     def logs(self) -> str:
         paths = sorted(self._folder.glob("*.log"))
         return "\n".join(f"== {path.name}\n{path.read_text()[-1500:]}" for path in paths)
 
-    def _start_coordinator(self) -> subprocess.Popen[bytes]:
-        argv = [sys.executable, "-m", "trainwright_runtime", "coordinator", f"--port={self._port}"]
-        return subprocess.Popen(argv, env={**os.environ, **_TIMEOUTS}, stdout=subprocess.DEVNULL)
+    def _look(self, seconds: float) -> None:
+        for when, due in list(self._later):
+            if time.monotonic() >= when:
+                self._later.remove((when, due))
+                due()
+        for pid, status in self._forks.ended(seconds):
+            code = os.waitstatus_to_exitcode(status)
+            for worker in [worker for worker, known in self._pids.items() if known == pid]:
+                self._ended(worker, code)
+            for index in [index for index, known in self._coordinators.items() if known == pid]:
+                del self._coordinators[index]
+                if not self._ending:
+                    self._in(0.2, partial(self._start_coordinator, index))
+
+    def _in(self, seconds: float, due: Callable[[], None]) -> None:
+        self._later.append((time.monotonic() + seconds, due))
+
+    def _end_coordinators(self) -> None:
+        self._ending = True
+        for pid in self._coordinators.values():
+            self._signal(pid, signal.SIGTERM)
+        deadline = time.monotonic() + TIMEOUT / 3
+        while self._coordinators and time.monotonic() < deadline:
+            self._look(0.02)
+
+    def _start_coordinator(self, index: int) -> None:
+        if self._ending:
+            return
+        address = self._addresses[index]
+        argv = [f"--port={address.rpartition(':')[2]}"]
+        if len(self._addresses) > 1:
+            argv += [f"--candidates={','.join(self._addresses)}", f"--index={index}"]
+        log = str(self._folder / f"coordinator-{index}.log")
+        environ = {**_TIMEOUTS, "TRAINWRIGHT_GRACE_PERIOD": "2"}
+        self._coordinators[index] = self._forks.start(index, log, environ, argv)
 
     def _start(self, worker: int) -> None:
         self._lives += 1
@@ -167,7 +257,7 @@ class _Training:
         life.unlink(missing_ok=True)
         environ = {
             **_TIMEOUTS,
-            "TRAINWRIGHT_COORDINATOR": f"127.0.0.1:{self._port}",
+            "TRAINWRIGHT_COORDINATOR": ",".join(self._addresses),
             "TRAINWRIGHT_REPLICA": f"w{worker}",
             "TRAINWRIGHT_AUDIT_DIR": str(self._folder / "audit"),
             "TRAINWRIGHT_CHECKPOINT_DIR": str(self._folder / "checkpoints"),
@@ -175,8 +265,8 @@ class _Training:
             "TRAINWRIGHT_BACKEND": "gloo",
             "TRAINWRIGHT_LIFE_FILE": str(life),
         }
-        log = self._folder / f"w{worker}-{self._lives}.log"
-        self._pids[worker] = self._forks.start(self._folder, log, environ)
+        log = str(self._folder / f"w{worker}-{self._lives}.log")
+        self._pids[worker] = self._forks.start(worker, log, environ, [str(self._folder)])
 
     def _ended(self, worker: int, code: int) -> None:
         from trainwright_runtime.coordination import ending
@@ -184,10 +274,8 @@ class _Training:
 
         stage = ending.read(self._folder / f"life-{worker}").stage
         self._pids.pop(worker)
-        if code == 0 and stage in (Stage.COMPLETE, Stage.OVER):
-            self._codes[worker] = code
-        elif code == 1:
-            self._codes[worker] = code  # its own error: an entrypoint ends the job
+        if (code == 0 and stage in (Stage.COMPLETE, Stage.OVER)) or code == 1:
+            self._codes[worker] = code  # 1 is its own error, which an entrypoint passes on
         else:
             self._start(worker)
 
@@ -197,6 +285,13 @@ class _Training:
             os.kill(pid, number)
 
 
+def losses(folder: Path) -> list[tuple[int, float]]:
+    """What workers found an epoch's loss to be, at its end."""
+    path = folder / "losses"
+    lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+    return [(int(epoch), float(loss)) for epoch, loss in lines]
+
+
 _TIMEOUTS = {
     "TRAINWRIGHT_COLLECTIVE_TIMEOUT": "3",
     "TRAINWRIGHT_QUORUM_TIMEOUT": "3",
@@ -204,24 +299,57 @@ _TIMEOUTS = {
 }
 
 
+NAMESPACES = ("unshare", "--net", "--mount", "--propagation=private")
+
+
+def can_isolate() -> bool:
+    """Whether this machine gives a process networks and mounts of its own."""
+    if not all(map(shutil.which, ("ip", "nsenter", "unshare", "mount"))):
+        return False
+    probe = [*_namespaces(), "sh", "-c", "mount -t tmpfs none /mnt && ip link add br0 type bridge"]
+    return subprocess.run(probe, capture_output=True, check=False).returncode == 0
+
+
+def _namespaces() -> list[str]:
+    return [*NAMESPACES, *(["--map-root-user"] if os.geteuid() else [])]
+
+
 class Forks:
-    """The process that workers are forked from."""
+    """The process that workers and coordinators are forked from."""
 
     def __init__(self) -> None:
+        self.isolated = can_isolate()
+        argv = [*(_namespaces() if self.isolated else []), sys.executable, __file__]
         self._process = subprocess.Popen(
-            [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [*argv, str(int(self.isolated))],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self._ends: list[tuple[int, int]] = []
+        self._undisturbed: Path | None = None
 
-    def start(self, folder: Path, log: Path, environ: dict[str, str]) -> int:
+    def addresses(self, candidates: int) -> list[str]:
+        from trainwright_runtime.machine import free_port
+
+        if self.isolated:
+            port = free_port()
+            return [f"{_address(node)}:{port}" for node in range(candidates)]
+        return [f"127.0.0.1:{free_port()}" for _ in range(candidates)]
+
+    def start(self, node: int, log: str, environ: dict[str, str], argv: list[str]) -> int:
+        """A worker, or a coordinator where `argv` are options."""
+        return int(self.ask("start", node, log, environ, argv))
+
+    def ask(self, *what: Any) -> Any:
         assert self._process.stdin
-        self._process.stdin.write(json.dumps([str(folder), str(log), environ]) + "\n")
+        self._process.stdin.write(json.dumps(what) + "\n")
         self._process.stdin.flush()
         while True:
-            kind, pid, status = self._read()
-            if kind == "started":
-                return pid
-            self._ends.append((pid, status))
+            kind, first, second = self._read()
+            if kind == "answer":
+                return first
+            self._ends.append((first, second))
 
     def ended(self, seconds: float) -> list[tuple[int, int]]:
         """Processes that have ended since, with their status."""
@@ -233,14 +361,27 @@ class Forks:
         ends, self._ends = self._ends, []
         return ends
 
+    def undisturbed(self) -> Path:
+        """The folder of a training by one process, alone."""
+        if self._undisturbed is None:
+            self._undisturbed = Path(tempfile.mkdtemp(prefix="undisturbed-"))
+            log = str(self._undisturbed / "log")
+            self.start(0, log, {}, [str(self._undisturbed)])
+            deadline = time.monotonic() + TIMEOUT
+            while len(losses(self._undisturbed)) < EPOCHS and time.monotonic() < deadline:
+                time.sleep(0.05)
+        return self._undisturbed
+
     def close(self) -> None:
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.close()
         self._process.wait()
         self._process.stdout.close()
+        if self._undisturbed is not None:
+            shutil.rmtree(self._undisturbed)
 
-    def _read(self) -> tuple[str, int, int]:
+    def _read(self) -> tuple[str, Any, int]:
         assert self._process.stdout
         line = bytearray()
         while not line.endswith(b"\n"):  # unbuffered, for `select`
@@ -248,8 +389,8 @@ class Forks:
             if not byte:
                 raise RuntimeError("the process that forks workers has ended")
             line += byte
-        kind, pid, status = json.loads(line)
-        return kind, pid, status
+        kind, first, second = json.loads(line)
+        return kind, first, second
 
 
 def train(folder: Path) -> None:
@@ -266,15 +407,24 @@ def train(folder: Path) -> None:
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
     data = torch.arange(float(RECORDS)).reshape(RECORDS, 1)
-    with elastic.training(model, optimizer, data, batch_size=BATCH, epochs=EPOCHS) as run_:
-        for _ in run_.epochs():
+    with elastic.training(
+        model, optimizer, data, batch_size=BATCH, epochs=EPOCHS, totals=("loss",)
+    ) as run_:
+        for epoch in run_.epochs():
             for batch in run_.batches():
-                run_.backward(model(batch).mean())
+                loss = model(batch).mean()
+                run_.backward(loss)
+                run_.add(loss=loss.item() * len(batch))
                 time.sleep(0.01)
                 _obey(folder)
+            with (folder / "losses").open("a") as file:
+                file.write(f"{epoch} {run_.totals()['loss']:.9g}\n")
     if run_.rank == 0:
         with (folder / "ends").open("a") as file:
             file.write(f"{run_.step}\n")
+
+
+FAILURE = "this program was asked to fail"
 
 
 def _obey(folder: Path) -> None:
@@ -282,59 +432,185 @@ def _obey(folder: Path) -> None:
         os._exit(0)
     if (folder / f"retry-{os.getpid()}").exists():
         os._exit(171)
+    if (folder / f"error-{os.getpid()}").exists():
+        raise RuntimeError(FAILURE)
     if (folder / f"slow-{os.getpid()}").exists():
         time.sleep(0.3)
+    if (jump := folder / f"clock-{os.getpid()}").exists():
+        jump.unlink()
+        clock, hours = time.time, (-1) ** os.getpid()
+        time.time = lambda: clock() + 3600 * hours
 
 
-def _fork(folder: str, log: str, environ: dict[str, str]) -> int:
+def _start(
+    isolation: _Isolation | None, node: int, log: str, environ: dict[str, str], argv: list[str]
+) -> int:
     pid = os.fork()
     if pid:
         return pid
     code = 1
     try:
+        if isolation is not None:
+            isolation.enter(node)
         os.environ.update(environ)
         output = os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        from trainwright_runtime.coordination import ending
-
-        try:
-            train(Path(folder))
-            code = 0
-        except SystemExit as end:
-            code = int(end.code or 0)
-        except BaseException as error:  # noqa: BLE001 - as the interpreter does
-            import traceback
-
-            traceback.print_exception(error)
-            code = getattr(error, "exit_code", 1)
-        ending.program_ended(code)
+        code = _coordinate(argv) if argv[0].startswith("--") else _work(Path(argv[0]))
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(code)
 
 
+def _coordinate(argv: list[str]) -> int:
+    from trainwright_runtime import coordinator
+
+    return coordinator.main(argv)
+
+
+def _work(folder: Path) -> int:
+    from trainwright_runtime.coordination import ending
+
+    code = 1
+    try:
+        train(folder)
+        code = 0
+    except SystemExit as end:
+        code = int(end.code or 0)
+    except BaseException as error:  # noqa: BLE001 - as the interpreter does
+        import traceback
+
+        traceback.print_exception(error)
+        code = getattr(error, "exit_code", 1)
+    ending.program_ended(code)
+    return code
+
+
+def _address(node: int) -> str:
+    return f"10.77.0.{node + 1}"
+
+
+class _Isolation:
+    """A network for each node, all on one bridge; held by a process each."""
+
+    def __init__(self) -> None:
+        _do("ip link set lo up")
+        _do("ip link add br0 type bridge")
+        _do("ip link set br0 up")
+        _do("ip addr add 10.77.0.100/24 dev br0")
+        self._holders = [self._hold(node) for node in range(WORKERS)]
+
+    def enter(self, node: int) -> None:
+        for kind, flag in (("net", CLONE_NEWNET), ("uts", CLONE_NEWUTS)):
+            with Path(f"/proc/{self._holders[node]}/ns/{kind}").open() as file:
+                _libc("setns", file.fileno(), flag)
+
+    def _hold(self, node: int) -> int:
+        ready, tell = os.pipe()
+        pid = os.fork()
+        if not pid:
+            _libc("prctl", 1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+            _libc("unshare", CLONE_NEWNET | CLONE_NEWUTS)
+            socket.sethostname(_address(node))  # what gloo listens at
+            os.write(tell, b"1")
+            signal.pause()
+        os.read(ready, 1)
+        _do(f"ip link add v{node} type veth peer name eth0 netns {pid}")
+        _do(f"ip link set v{node} master br0 up")
+        for what in (
+            f"addr add {_address(node)}/24 dev eth0",
+            "link set eth0 up",
+            "link set lo up",
+        ):
+            _do(f"nsenter -t {pid} -n ip {what}")
+        return pid
+
+
+CLONE_NEWNET, CLONE_NEWUTS = 0x40000000, 0x04000000  # linux/sched.h
+
+
+def _libc(name: str, *arguments: int) -> None:
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if getattr(libc, name)(*arguments):
+        raise OSError(ctypes.get_errno(), name)
+
+
+def _do(command: str) -> None:
+    subprocess.run(command.split(), check=True)
+
+
+def _answer(isolation: _Isolation | None, what: str, *arguments: Any) -> Any:
+    if what == "start":
+        return _start(isolation, *arguments)
+    if what == "serves":
+        return _greets(arguments[0])
+    if isolation is not None:
+        {"mount": _mount, "unmount": _unmount, "fill": _fill, "empty": _empty, "link": _link}[what](
+            *arguments
+        )
+    return None
+
+
+def _link(node: int, state: str) -> None:
+    _do(f"ip link set v{node} {state}")
+
+
+def _mount(folder: str) -> None:
+    _do(f"mount -t tmpfs -o size=2m none {folder}")
+
+
+def _unmount(folder: str) -> None:
+    """Keep what others are to read."""
+    if Path(folder).is_mount():
+        kept = {path.name: path.read_bytes() for path in Path(folder).glob("*.json")}
+        _do(f"umount -l {folder}")
+        for name, content in kept.items():
+            Path(folder, name).write_bytes(content)
+
+
+def _fill(ballast: str) -> None:
+    with suppress(OSError), Path(ballast).open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
+
+
+def _empty(ballast: str) -> None:
+    Path(ballast).unlink(missing_ok=True)
+
+
+def _greets(address: str) -> bool:
+    from trainwright_runtime.coordination.lines import connected
+
+    try:
+        lines, greeting = connected(address, 0.2)
+    except OSError:
+        return False
+    lines.close()
+    return bool(greeting["serves"])
+
+
 def main() -> None:
     os.environ["RUST_LOG"] = "error"
     import torch
 
-    from trainwright_runtime import elastic  # noqa: F401 - imported once, for all
+    from trainwright_runtime import coordinator, elastic  # noqa: F401 - imported once, for all
     from trainwright_runtime.elastic import replica  # noqa: F401
 
     torch.set_num_threads(1)
+    isolation = _Isolation() if sys.argv[1] == "1" else None
     while True:
         ready = select.select([0], [], [], 0.01)[0]
-        try:
+        with suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 _tell("ended", *ended)
-        except ChildProcessError:
-            pass
         if ready:
             line = _line()
             if not line:
                 return
-            _tell("started", _fork(*json.loads(line)), 0)
+            _tell("answer", _answer(isolation, *json.loads(line)), 0)
 
 
 def _line() -> bytes:

@@ -26,7 +26,7 @@ from trainwright_runtime.timeouts import Timeouts
 
 DEFAULT_PORT = 29511
 RECOVERY = 1.5  # seconds in which a worker on this machine connects again
-_TICK_MS = 50
+_TICK_MS = 20
 _GRACE = 30.0
 _ASK = 0.05  # seconds between two looks for the last worker
 
