@@ -51,6 +51,7 @@ JOB: Spec = {
     "volumes": {"v": {"claim": "c", "mountPath": "/v"}},
 }
 CODE: Spec = {"code": {"image": f"registry.example.com/code@sha256:{'5' * 64}"}}
+AGENT = "registry.example.com/agent"
 BESIDE = "registry.example.com/beside:1"
 TORCHRUN: Spec = {"launcher": "torchrun"}
 
@@ -303,6 +304,9 @@ OF_ENVIRONMENTS: dict[str, Spec] = {
     "targets/pytorchjob/restrictedInitContainer": _over(
         "targets/pytorchjob/restrictedInitContainer", False
     ),
+    "targets/jobset/inPlaceRestart/serviceAccount": _over(
+        "targets/jobset/inPlaceRestart/serviceAccount", "jobset-in-place-restart"
+    ),
     "gitops/engine": _over("gitops/engine", "argocd"),
     "gitops/mode": _over("gitops/mode", "rendered"),
     "gitops/prune": _over("gitops/prune", "confirm"),
@@ -400,7 +404,11 @@ def test_what_means_the_same_begins_no_run(
 RESTRICTED = {
     **PLACE,
     "podSecurity": None,
-    "targets": {**PLACE["targets"], "pytorchjob": {"version": "1.10"}},
+    "targets": {
+        **PLACE["targets"],
+        "pytorchjob": {"version": "1.10"},
+        "jobset": {"inPlaceRestart": {"image": f"{AGENT}@sha256:{'6' * 64}"}},
+    },
 }
 
 
@@ -412,6 +420,7 @@ def test_a_default_in_a_shared_file_is_behind_nothing(tmp_path: Path, start: boo
     repository.write("prod/environment.yaml", yaml.safe_dump(place))
     for target in TARGETS:
         job = {**JOB, "target": target, "name": target, "security": {"runAsUser": 1}}
+        job |= {"retries": 2} if target == "jobset" else {}  # which the agents are for
         repository.write(f"prod/jobs/{target}.yaml", yaml.safe_dump(job))
     done = repository.run("render", "--no-cache")
     assert done.exit_code == 0, done.output
