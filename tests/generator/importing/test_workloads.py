@@ -162,6 +162,19 @@ def differing(one: Imported, root: Path) -> set[str]:
     return {path for path in paths if not BY_DESIGN.match(path)}
 
 
+def test_a_gang_comes_through_where_the_environment_has_one(
+    tmp_path: Path, shared: Callable[[str], Path]
+) -> None:
+    """What Kueue does not do, an environment that queues by Volcano does."""
+    path = tmp_path / "environments/open/environment.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text(ENVIRONMENT.partition("queueing")[0] + "queueing: volcano\n")
+    done = imported(tmp_path, shared("workloads/16-kf-04-volcano.yaml"))[1]
+    ((one, _),) = done.imported
+    assert one.spec["gang"] is True
+    assert {left.severity for left in one.left} <= {Loss.COSMETIC}
+
+
 def test_specs_are_short(shared: Callable[[str], Path], root: Path) -> None:
     """The median of lines, blank ones and comments aside."""
     shared("workloads")
