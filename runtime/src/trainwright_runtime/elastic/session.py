@@ -191,12 +191,18 @@ def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:
     if len(candidates) == 1:
         return _asked(candidates[0])
     answers: Queue[tuple[str, Lines, str] | Exception] = Queue()
+    first = threading.Lock()
 
     def ask(candidate: str) -> None:
         try:
-            answers.put(_asked(candidate))
+            answer = _asked(candidate)
         except (OSError, ValueError) as error:
             answers.put(error)
+        else:
+            if first.acquire(blocking=False):
+                answers.put(answer)
+            else:  # several may know that training is over
+                answer[1].close()
 
     for candidate in candidates:
         threading.Thread(target=ask, args=(candidate,), daemon=True).start()
@@ -204,7 +210,7 @@ def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:
     for _ in candidates:
         answer = answers.get()
         if not isinstance(answer, Exception):
-            return answer  # at most one serves; what another one answers later is dropped
+            return answer
         failure = answer
     raise ConnectionRefusedError(str(failure))
 
