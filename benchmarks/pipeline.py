@@ -127,7 +127,7 @@ def report(root: Path, runs: int) -> None:
     cold = timed(lambda: trainwright(root, "render"), runs, clean)
     again = timed(lambda: trainwright(root, "render", "--no-cache"), runs)
     fresh = timed(lambda: trainwright(root, "render", "--check", "--no-cache"), runs)
-    judged = timed(lambda: trainwright(root, "check"), 1)
+    checked = timed(lambda: trainwright(root, "check"), 1)
     known = timed(lambda: trainwright(root, "check"), runs)
     floor = measure_floor(root, specs, runs)
     total = sum(floor.values())
@@ -140,7 +140,9 @@ def report(root: Path, runs: int) -> None:
     print("all runs are recorded, nothing has changed, and there is no cache:")
     print(f"  render / from cold                    {again / cold:6.2f}   (wanted: at most 0.25)")
     print(f"  render --check / from cold            {fresh / cold:6.2f}   (wanted: at most 0.25)")
-    print(f"check again / for the first time        {known / judged:6.2f}   (wanted: at most 0.33)")
+    print(
+        f"check again / for the first time        {known / checked:6.2f}   (wanted: at most 0.33)"
+    )
     clean()
     print(
         f"peak memory of the process tree         {peak_memory(root):6.0f} MB (wanted: below 400)"

@@ -246,7 +246,7 @@ class Edits(RuleBasedStateMachine):
     ) -> None:
         """What is rendered meanwhile is written all the same."""
         racing = Racing(self.repository.root, after, lambda: self._write(*edit))
-        options = replace(_OPTIONS, judge=False, recover=True, writes=True)
+        options = replace(_OPTIONS, check_next_runs=False, recover=True, writes=True)
         with suppress(TrainwrightError):
             built = plan.build(self.repository.root, selection, options, specs=racing)
             for environment in built.environments if not built.failed else ():

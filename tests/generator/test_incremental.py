@@ -148,13 +148,13 @@ class Editor:
         """Check a few jobs, and go on before the others are."""
         for file in self.chance.sample(sorted(self.check.stale), k=len(self.check.stale) // 2):
             self.check.check(file)
-        self.check.settle(TODAY)
+        self.check.refresh(TODAY)
         return set()
 
     def compare(self) -> None:
         while self.check.stale:
             self.check.check(next(iter(self.check.stale)))
-        self.check.settle(TODAY)
+        self.check.refresh(TODAY)
         options = BuildOptions(today=TODAY, use_cache=False)
         found = list(self.check.everything())
         if not self.check.workspace.survey.jobs and not found:  # a command has nothing to select

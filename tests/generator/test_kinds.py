@@ -372,7 +372,7 @@ STATE = """\
 import sys, yaml
 from trainwright.kinds import KINDS
 body = yaml.safe_load(open(sys.argv[1]))
-state = KINDS["toys.example.com", "Toy"].status.judge({**body, "status": {"ready": 1}})
+state = KINDS["toys.example.com", "Toy"].status.state_of({**body, "status": {"ready": 1}})
 print(state.phase, state.ready, state.total)
 """
 

@@ -193,9 +193,11 @@ def test_a_live_run_may_lose_the_placement_that_is_the_flavors(queue: str, kind:
         Manifest(body=yaml.safe_load(head + spec % placement))
         for placement in (", nodeSelector: {a: b}", "", ", nodeSelector: {a: c}")
     )
-    verdicts = [judged.verdict for judged in transitions.judge(with_it, without)]
+    verdicts = [checked.verdict for checked in transitions.evaluate(with_it, without)]
     assert verdicts == [Verdict.IN_PLACE if "queue" in queue else Verdict.REJECTED]
-    assert [judged.verdict for judged in transitions.judge(with_it, other)] == [Verdict.REJECTED]
+    assert [checked.verdict for checked in transitions.evaluate(with_it, other)] == [
+        Verdict.REJECTED
+    ]
 
 
 # --- what an API server makes of the file once more ----------------------------------------------

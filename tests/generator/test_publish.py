@@ -29,7 +29,7 @@ from trainwright.runs.folder import folder_of
 from trainwright.specs import git as our_git
 from trainwright.specs.tree import NOTHING, Edited
 
-FRESH = plan.BuildOptions(today="2026-06-01", use_cache=False, judge=False)
+FRESH = plan.BuildOptions(today="2026-06-01", use_cache=False, check_next_runs=False)
 OPTIONS = PublishOptions(planning=FRESH)
 
 

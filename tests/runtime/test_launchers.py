@@ -10,7 +10,7 @@ import yaml
 
 from trainwright_runtime.errors import EnvironmentMistake, RuntimeFailure
 from trainwright_runtime.launchers import LAUNCHERS, recognise
-from trainwright_runtime.layout import Layout, Machine, settle
+from trainwright_runtime.layout import Layout, Machine, resolve
 from trainwright_runtime.options import Nodes, parse
 
 ROOT = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def _machine(gpus: int = 0, cores: int = 8) -> Machine:
 
 
 def _settle(environ: Mapping[str, str], line: str = "", gpus: int = 0) -> Layout:
-    return settle(recognise(environ), parse([*line.split(), "--", "t.py"], {}), _machine(gpus))
+    return resolve(recognise(environ), parse([*line.split(), "--", "t.py"], {}), _machine(gpus))
 
 
 def _without(environ: Mapping[str, str], name: str) -> dict[str, str]:
@@ -316,7 +316,7 @@ def test_explicit_numbers_need_no_look_at_the_gpus() -> None:
 
     machine = Machine(gpus=never, has_gpu_driver=lambda: True, cores=lambda: 8)
     options = parse(["--backend=nccl", "--nproc-per-node=8", "--", "t.py"], {})
-    assert settle(recognise({}), options, machine).nproc == 8
+    assert resolve(recognise({}), options, machine).nproc == 8
 
 
 def test_live_recovery_goes_on_with_fewer_nodes_than_the_launcher_has() -> None:

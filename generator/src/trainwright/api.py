@@ -122,7 +122,7 @@ class Repository:
         """
         from trainwright.specs import filetree
 
-        options = replace(self._options(), judge=False, recover=True, writes=write)
+        options = replace(self._options(), check_next_runs=False, recover=True, writes=write)
         with ExitStack() as stack:
             if write:
                 stack.enter_context(filetree.held(self.root))

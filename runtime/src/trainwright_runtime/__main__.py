@@ -17,7 +17,7 @@ from types import FrameType
 from trainwright_runtime import errors, failure, gang, logs, machine, options, preflight
 from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import recognise
-from trainwright_runtime.layout import Layout, Machine, settle
+from trainwright_runtime.layout import Layout, Machine, resolve
 from trainwright_runtime.options import Options, Program
 from trainwright_runtime.processes import STOP_SIGNALS
 
@@ -79,7 +79,7 @@ def _train(asked: Options, environ: Mapping[str, str]) -> int:
     placement = recognise(environ)
     rank = {} if placement.node_rank is None else {"node": placement.node_rank}
     logs.configure(asked.log_format, rank or {"node": placement.node})
-    layout = settle(
+    layout = resolve(
         placement,
         asked,
         Machine(gpus=machine.gpus, has_gpu_driver=machine.has_gpu_driver, cores=machine.cores),

@@ -55,7 +55,7 @@ class Layout:
         return f"{where.launcher}: {who}, master {master}, {self.backend}"
 
 
-def settle(placement: Placement, options: Options, machine: Machine) -> Layout:
+def resolve(placement: Placement, options: Options, machine: Machine) -> Layout:
     """The layout, or the mistake that keeps the ranks from ever meeting."""
     nproc = 1 if placement.per_process else _nproc(placement, options, machine)
     return Layout(

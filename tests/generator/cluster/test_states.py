@@ -37,7 +37,7 @@ OBSERVED = {
 @pytest.mark.parametrize("name", OBSERVED)
 def test_real_status_of_a_pytorchjob(shared: Shared, name: str) -> None:
     body = yaml.safe_load(shared(f"observed/status/pytorchjob-{name}.yaml").read_text())
-    state = SERVED["kubeflow.org", "PyTorchJob"].status.judge(body)
+    state = SERVED["kubeflow.org", "PyTorchJob"].status.state_of(body)
     assert (state.phase, state.reason, state.ready) == OBSERVED[name]
     assert state.total == 2
     assert state.since.startswith("2026-11-21T03:0")
@@ -119,7 +119,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], Phase]] = {
 def test_the_other_kinds(case: str) -> None:
     spec, status, phase = CASES[case]
     kind = _kind(case.split(maxsplit=1)[0])
-    state = kind.status.judge({"metadata": {"name": "a"}, "spec": spec, "status": status})
+    state = kind.status.state_of({"metadata": {"name": "a"}, "spec": spec, "status": status})
     assert state.phase is phase
     assert state.total == 4
 
@@ -162,7 +162,7 @@ def test_the_health_that_argo_cd_shows_agrees(case: str) -> None:
 @pytest.mark.parametrize("name", OBSERVED)
 def test_the_health_of_real_status_agrees(shared: Shared, name: str) -> None:
     body = yaml.safe_load(shared(f"observed/status/pytorchjob-{name}.yaml").read_text())
-    state = SERVED["kubeflow.org", "PyTorchJob"].status.judge(body)
+    state = SERVED["kubeflow.org", "PyTorchJob"].status.state_of(body)
     assert argo_cd(body, "PyTorchJob") in HEALTH[state.phase]
 
 
@@ -181,7 +181,7 @@ def test_a_failure_that_holds_is_never_anything_else(
         "execStatus": {"conditions": holds(*types)},
         "stage": "Running",
     }
-    state = kind.status.judge(
+    state = kind.status.state_of(
         {"metadata": {}, **({"spec": {}} if filled else {}), "status": status}
     )
     assert (state.phase is Phase.FAILED) == ("Failed" in types)

@@ -39,7 +39,7 @@ def found(repository: Repository, path: str) -> list[str]:
     session = Session(repository.root)
     while not session.is_checked:
         session.check_next()
-    session.settle("2026-06-01")
+    session.refresh("2026-06-01")
     return [one.title for one in lenses(session, f"environments/{path}")]
 
 
@@ -106,7 +106,7 @@ def test_what_is_most_on_the_screen_is_checked_first(written):
     session = Session(written.root)
     while not session.is_checked:
         session.check_next()
-    session.settle("2026-06-01")
+    session.refresh("2026-06-01")
     session.put("environments/base/jobs/shared.yaml", BASE)
     session.put("environments/prod/environment.yaml", "")
     session.changed(["environments/defaults.yaml"])

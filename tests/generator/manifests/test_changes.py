@@ -335,7 +335,7 @@ def test_no_finding_on_a_field_that_a_webhook_fills_in_is_certain(
     known, _ = crds.load(shared("crds/jobset.x-k8s.io"), KUBERNETES)
     before, after = (yaml.safe_load(JOBSET) for _ in range(2))
     before["spec"]["network"], after["spec"]["network"] = old, new
-    (found,) = changes.judge(
+    (found,) = changes.evaluate(
         Catalog(KUBERNETES, known), Manifest(body=before), Manifest(body=after)
     )
     assert found == Refusal("/spec/network", "Value is immutable", sure)

@@ -25,8 +25,8 @@ def findings(text: str, setting: CheckContext = SETTING) -> list[Finding]:
     return [finding for chunk in chunks for finding in checking.check_text(chunk, setting).findings]
 
 
-def _comparable(looked: CheckedText) -> tuple[list[Finding], list[object], list[object]]:
-    return looked.findings, [*looked.seen], [*looked.unknown]
+def _comparable(result: CheckedText) -> tuple[list[Finding], list[object], list[object]]:
+    return result.findings, [*result.seen], [*result.unknown]
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -16,7 +16,7 @@ from trainwright.model import Data, Environment, Manifest
 from trainwright.objects.edit import Basis
 from trainwright.objects.transition import Verdict
 from trainwright.rules.edits import EDITS
-from trainwright.rules.transitions import TRANSITIONS, judge
+from trainwright.rules.transitions import TRANSITIONS, evaluate
 from trainwright.specs import kubernetes_schemas, resolve
 from trainwright.specs.yamlio import Document
 
@@ -57,7 +57,7 @@ def _verdicts(
     kind: str, before: str, after: str, environment: Environment | None = None, status: Data = None
 ) -> set[Verdict]:
     old, new = (yaml.safe_load(f"{{{text}}}") for text in (before, after))
-    found = judge(_manifest(kind, old, status), _manifest(kind, new), environment)
+    found = evaluate(_manifest(kind, old, status), _manifest(kind, new), environment)
     return {judgement.verdict for judgement in found}
 
 
@@ -220,7 +220,7 @@ def test_a_claim_grows_only_once_it_is_bound() -> None:
     assert _verdicts(kind, *grown, status={"phase": "Pending"}) == {R}
     assert _verdicts(kind, *grown, status={"phase": "Bound"}) == {P}
     old, new = (_manifest(kind, yaml.safe_load(f"{{{text}}}")) for text in grown)
-    (judgement,) = judge(old, new)
+    (judgement,) = evaluate(old, new)
     assert "if the claim is bound" in judgement.why
     assert _verdicts(kind, *reversed(grown), status={"phase": "Bound"}) == {R}
 
@@ -335,7 +335,7 @@ def test_fields_that_a_definition_fixes(
         def message(
             old: dict[str, Any], new: dict[str, Any], environment: Environment = environment
         ) -> set[Verdict]:
-            found = judge(Manifest(body=old), Manifest(body=new), environment)
+            found = evaluate(Manifest(body=old), Manifest(body=new), environment)
             return {judgement.verdict for judgement in found}
 
         assert [type(o) for o in cel.transition(known, one, two)] == [cel.Broken], at

@@ -17,7 +17,7 @@ from crds import CRDS, TRAINJOBS
 from trainwright.model import Data, Environment, Manifest
 from trainwright.objects.transition import Step, Transition, Verdict
 from trainwright.rules import RULES
-from trainwright.rules.transitions import TRANSITIONS, Judgement, judge
+from trainwright.rules.transitions import TRANSITIONS, Judgement, evaluate
 from trainwright.specs import resolve
 from trainwright.specs.merge import lookup
 from trainwright.specs.yamlio import Document
@@ -28,7 +28,7 @@ def _manifest(text: str) -> Manifest:
 
 
 def _judged(step: Step) -> tuple[Judgement, ...]:
-    return judge(_manifest(step.before), _manifest(step.after) if step.after else None)
+    return evaluate(_manifest(step.before), _manifest(step.after) if step.after else None)
 
 
 def _trainer(minor: str) -> Environment:
@@ -234,7 +234,7 @@ def test_a_trainjob_before_2_2_accepts_what_its_jobset_never_sees(
     minor: str, field: str, expected: Verdict
 ) -> None:
     step = _spec("TrainJob", f"{field}: {{a: 1}}", f"{field}: {{a: 2}}")
-    found = judge(_manifest(step.before), _manifest(step.after), _trainer(minor))
+    found = evaluate(_manifest(step.before), _manifest(step.after), _trainer(minor))
     assert {j.verdict for j in found} == {expected}
 
 
@@ -254,15 +254,15 @@ def test_a_trainjob_before_2_2_accepts_what_its_jobset_never_sees(
 )
 def test_removals(kind: str, annotations: str, expected: Verdict | None) -> None:
     text = f"kind: {kind}\nmetadata: {{name: a, annotations: {{{annotations}}}}}"
-    found = judge(_manifest(text), None)
+    found = evaluate(_manifest(text), None)
     assert [j.verdict for j in found] == ([expected] if expected else [])
 
 
 def test_a_new_object_changes_nothing_and_another_name_removes_the_first() -> None:
     first, second = (_manifest(f"kind: Job\nmetadata: {{name: {n}}}") for n in "ab")
-    assert judge(None, first) == ()
-    assert judge(first, first) == ()
-    assert [j.verdict for j in judge(first, second)] == [D]
+    assert evaluate(None, first) == ()
+    assert evaluate(first, first) == ()
+    assert [j.verdict for j in evaluate(first, second)] == [D]
 
 
 def test_what_is_refused_leaves_nothing_else_to_happen() -> None:
@@ -303,7 +303,7 @@ def test_every_field_that_a_real_definition_fixes_is_refused(
             for key in field[:-1]:
                 holder = holder.setdefault(key, {})
             holder[field[-1]] = value
-        found = judge(
+        found = evaluate(
             Manifest(body=before), Manifest(body=after), _trainer(minor) if minor else None
         )
         assert [j.verdict for j in found] == [R], field
@@ -334,8 +334,8 @@ def test_any_two_objects_can_be_compared(
     before: dict[str, Data], after: dict[str, Data], kind: str
 ) -> None:
     old, new = Manifest(body={**before, "kind": kind}), Manifest(body={**after, "kind": kind})
-    judged = judge(old, new)
-    assert judge(old, new) == judged
+    checked = evaluate(old, new)
+    assert evaluate(old, new) == checked
     if json.dumps(before, sort_keys=True) == json.dumps(after, sort_keys=True):
-        assert judged == ()
-    judge(old, None)
+        assert checked == ()
+    evaluate(old, None)

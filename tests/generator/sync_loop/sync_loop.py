@@ -408,7 +408,7 @@ class Loop:
 
     # --- the end -------------------------------------------------------------------------------
 
-    def settle(self) -> int:
+    def refresh(self) -> int:
         """Let everything end while nobody writes; how many rounds it takes until nothing moves."""
         quiet = 0
         for number in range(100):
@@ -422,7 +422,7 @@ class Loop:
     def end(self) -> None:
         """Render what was left, let everything end, and look at what became of it."""
         self.write(self.main)
-        rounds = self.settle()
+        rounds = self.refresh()
         desired = self.desired()
         if rounds < 0:
             self.faults.append("it never settles")
@@ -479,7 +479,7 @@ def _jobs_of(paths: object) -> frozenset[str]:
 
 
 def _verdicts(before: Body, after: Body) -> set[Verdict]:
-    return {j.verdict for j in transitions.judge(Manifest(body=before), Manifest(body=after))}
+    return {j.verdict for j in transitions.evaluate(Manifest(body=before), Manifest(body=after))}
 
 
 _MOVES = frozenset({"suspend", "activeDeadlineSeconds"})

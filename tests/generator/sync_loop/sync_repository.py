@@ -36,7 +36,7 @@ LEDGER = "environments/prod/ledger.yaml"
 _UNION = (LIST, LEDGER)  # as .gitattributes says
 _MOST = 2_000  # trees that are remembered
 _NOWHERE = Path("/nowhere")
-_OPTIONS = plan.BuildOptions(today="2026-06-01", use_cache=False, judge=False)
+_OPTIONS = plan.BuildOptions(today="2026-06-01", use_cache=False, check_next_runs=False)
 
 
 def identity(body: Body) -> Identity:

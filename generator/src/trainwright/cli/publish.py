@@ -83,7 +83,9 @@ def publish(  # noqa: PLR0913 - an option each
 
     with errors():
         options = PublishOptions(
-            planning=replace(planning(helm, no_cache=True), judge=False, new_runs=new_runs),
+            planning=replace(
+                planning(helm, no_cache=True), check_next_runs=False, new_runs=new_runs
+            ),
             branch=branch,
             path=path,
             remote=_absolute(repo) if repo else remote,

@@ -61,7 +61,9 @@ def render(
     from trainwright.reports import terminal
 
     with errors(), nullcontext() if check_only else context.held():
-        options = replace(planning(helm, no_cache), judge=False, recover=True, new_runs=new_runs)
+        options = replace(
+            planning(helm, no_cache), check_next_runs=False, recover=True, new_runs=new_runs
+        )
         options = replace(options, writes=not check_only)
         with context.progress("rendering"):
             plan = context.plan(selections, options)
@@ -133,7 +135,7 @@ def diff(  # noqa: PLR0913 - an option each
             sys.exit(
                 _diff_against(context, selections, against, helm, -1 if name_only else unified)
             )
-        options = replace(planning(helm, no_cache), judge=False, recover=True)
+        options = replace(planning(helm, no_cache), check_next_runs=False, recover=True)
         with context.progress("rendering"):
             plan = context.plan(selections, options)
         if plan.failed:

@@ -34,7 +34,7 @@ def findings(context: Context, selections: tuple[str, ...], output: str) -> None
         session.changed(changed)
         while not session.is_checked:
             session.check_next()
-        session.settle(today())
+        session.refresh(today())
         chosen = chosen_by(session.workspace.survey.jobs, selections)
         found = tuple(f for f in session.check.everything() if chosen is None or chosen(f.subject))
         return reports.write(

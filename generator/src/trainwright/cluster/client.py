@@ -182,7 +182,7 @@ class Cluster:
         """
         name = body["metadata"]["name"]
         return self._json(
-            Answer("patch", str(resource), namespace, judged=True),
+            Answer("patch", str(resource), namespace, about_object=True),
             "patch",
             resource.path(namespace, name),
             body=dict(body),

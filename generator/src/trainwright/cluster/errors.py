@@ -61,12 +61,12 @@ class Refused(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was asked for; `judged` says that a refusal is about the object and not about us."""
+    """What was asked for; `about_object`: a refusal is of the object and not of us."""
 
     verb: str
     resource: str
     namespace: str = ""
-    judged: bool = False
+    about_object: bool = False
 
     def __str__(self) -> str:
         where = f" in namespace {self.namespace}" if self.namespace else ""
@@ -90,7 +90,7 @@ def failed(answer: Answer, status: int, body: object, where: str) -> ClusterErro
             f"{where} knows no {answer.resource}: what makes it is not installed, "
             "or this is another cluster than the environment's"
         )
-    if answer.judged and 400 <= status < 500 and status != 429:
+    if answer.about_object and 400 <= status < 500 and status != 429:
         causes = (text.get("details") or {}).get("causes") or ()
         return Refused(message, tuple(c["field"] for c in causes if c.get("field")))
     if answer.resource == LOG and (status == 400 or status >= 500):

@@ -57,37 +57,37 @@ class Observation:
     notices: tuple[Notice, ...] = ()  # about it and what it makes, the newest last
 
 
-def judge(kind: Kind, sight: Observation) -> State:
+def state_of(kind: Kind, observation: Observation) -> State:
     """The state of a run: what its object says, made precise by its pods."""
-    state = kind.status.judge(sight.body)
+    state = kind.status.state_of(observation.body)
     state = replace(state, message=clean(state.message))
     if state.phase is Phase.SUCCEEDED:
         return state
     if state.phase is Phase.FAILED:
-        return _with_the_failure(state, sight.pods)
-    if sight.body["metadata"].get("deletionTimestamp"):
+        return _with_the_failure(state, observation.pods)
+    if observation.body["metadata"].get("deletionTimestamp"):
         return replace(state, phase=Phase.DELETING, reason="", message="")
     if state.phase is Phase.SUSPENDED:
-        return _queued(state, sight)
-    return _by_its_pods(state, sight)
+        return _queued(state, observation)
+    return _by_its_pods(state, observation)
 
 
-def _queued(state: State, sight: Observation) -> State:
+def _queued(state: State, observation: Observation) -> State:
     """A workload with a queue was suspended by Kueue, which resumes it."""
-    queue = (sight.body["metadata"].get("labels") or {}).get(QUEUE_LABEL, "")
+    queue = (observation.body["metadata"].get("labels") or {}).get(QUEUE_LABEL, "")
     if not queue:
         return replace(state, ready=0)
-    reason, message = kueue.reason(sight.workload, queue, sight.workloads)
+    reason, message = kueue.reason(observation.workload, queue, observation.workloads)
     waiting = replace(state, phase=Phase.QUEUED, ready=0)
     if not reason:
         return replace(waiting, reason="Admitted", message="Kueue lets it start")
     return replace(waiting, reason=reason, message=message)
 
 
-def _by_its_pods(state: State, sight: Observation) -> State:
-    pods = current(sight.pods)
+def _by_its_pods(state: State, observation: Observation) -> State:
+    pods = current(observation.pods)
     if not pods:
-        return _without_pods(state, sight.notices)
+        return _without_pods(state, observation.notices)
     attempts = max(state.restarts, *(pod.attempt for pod in pods))
     seen = replace(
         state,
@@ -98,8 +98,8 @@ def _by_its_pods(state: State, sight: Observation) -> State:
     broken = tuple(pod for pod in pods if pod.reason == "CrashLoopBackOff" or _down(pod))
     again = state.phase is Phase.PENDING and any(pod.attempt for pod in pods)
     if broken or again or state.phase is Phase.RESTARTING:
-        return _restarting(replace(seen, phase=Phase.RESTARTING), sight, broken)
-    why = _delays(seen, sight)
+        return _restarting(replace(seen, phase=Phase.RESTARTING), observation, broken)
+    why = _delays(seen, observation)
     if not why:
         return replace(seen, phase=Phase.RUNNING if seen.ready else state.phase)
     return _explained(replace(seen, phase=Phase.RUNNING if seen.ready else Phase.PENDING), why)
@@ -111,15 +111,15 @@ def _without_pods(state: State, notices: Sequence[Notice]) -> State:
     return replace(state, reason=notices[-1].reason, message=notices[-1].message)
 
 
-def _restarting(seen: State, sight: Observation, broken: Sequence[LivePod]) -> State:
+def _restarting(seen: State, observation: Observation, broken: Sequence[LivePod]) -> State:
     """What ended pods, and what keeps those from starting that replace them."""
-    pods = current(sight.pods)
-    failing = first_failure(broken or pods) or _last_failure(sight.pods)
+    pods = current(observation.pods)
+    failing = first_failure(broken or pods) or _last_failure(observation.pods)
     cause = failure(*failing) if failing else (seen.reason, seen.message)
     causes = [cause] if any(cause) else []
-    stuck = [why for why in _delays(seen, sight, broken) if not _is_starting(why[0])]
+    stuck = [why for why in _delays(seen, observation, broken) if not _is_starting(why[0])]
     why = [*causes, *stuck] if broken else [*stuck, *causes]
-    return _explained(seen, why or _delays(seen, sight))
+    return _explained(seen, why or _delays(seen, observation))
 
 
 def _explained(state: State, why: Sequence[tuple[str, str]]) -> State:
@@ -130,16 +130,16 @@ def _explained(state: State, why: Sequence[tuple[str, str]]) -> State:
 
 
 def _delays(
-    seen: State, sight: Observation, broken: Sequence[LivePod] = ()
+    seen: State, observation: Observation, broken: Sequence[LivePod] = ()
 ) -> list[tuple[str, str]]:
     """What keeps pods from being ready that are not broken, and others from being made."""
-    pods = current(sight.pods)
+    pods = current(observation.pods)
     waiting = sorted((pod for pod in pods if pod.reason and pod not in broken), key=_weight)
     found = [_held_up(waiting)] if waiting else []
-    group = [notice for notice in sight.notices if notice.kind == POD_GROUP]
+    group = [notice for notice in observation.notices if notice.kind == POD_GROUP]
     if group and waiting and waiting[0].reason == UNSCHEDULED:
         found = [(group[-1].reason, group[-1].message)]
-    refused = [notice for notice in sight.notices if notice.reason.startswith(_NOT_MADE)]
+    refused = [notice for notice in observation.notices if notice.reason.startswith(_NOT_MADE)]
     if refused and lacks_pods(seen.total, pods):
         found.append((refused[-1].reason, refused[-1].message))
     return found

@@ -245,7 +245,7 @@ def _label(body: Mapping[str, Data], name: str) -> str:
 def _may_lack(one: LiveObject, found: Mapping[str, Sequence[Data]]) -> bool:
     """Whether a run may have pods that the labels of git did not find."""
     without = (Phase.SUCCEEDED, Phase.SUSPENDED)
-    return one.name not in found and one.kind.status.judge(one.body).phase not in without
+    return one.name not in found and one.kind.status.state_of(one.body).phase not in without
 
 
 def _explained(
@@ -283,10 +283,10 @@ def _is_of(reference: Mapping[str, Data], kind: GroupKind) -> bool:
     return not written or kind.kind == POD_GROUP or GroupKind.of(written, kind.kind) == kind
 
 
-def _is_unexplained(one: LiveObject, sight: Observation) -> bool:
-    state = one.kind.status.judge(one.body)
+def _is_unexplained(one: LiveObject, observation: Observation) -> bool:
+    state = one.kind.status.state_of(one.body)
     waits = state.phase in (Phase.PENDING, Phase.RUNNING, Phase.RESTARTING)
-    return waits and is_unexplained(state.total, current(sight.pods))
+    return waits and is_unexplained(state.total, current(observation.pods))
 
 
 def _happened(event: Mapping[str, Data]) -> str:
@@ -303,11 +303,11 @@ def _run(
     place: DesiredState,
     intent: DesiredRun | None,
     one: LiveObject | None,
-    sight: Observation | None,
+    observation: Observation | None,
 ) -> RunStatus:
     environment = place.environment.name
     manifest = intent.manifest if intent else None
-    if one is None or sight is None:
+    if one is None or observation is None:
         assert intent is not None
         return RunStatus(
             environment=environment,
@@ -324,9 +324,9 @@ def _run(
         object=one.name,
         kind=one.kind.kind,
         desired=_desired(place, intent, one),
-        state=observe.judge(one.kind, sight),
+        state=observe.state_of(one.kind, observation),
         drift=drift(_placed(manifest, one), one.body) if manifest else (),
-        pods=sight.pods,
+        pods=observation.pods,
         held=intent.held if intent else (),
     )
 

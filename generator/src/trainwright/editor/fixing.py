@@ -84,7 +84,7 @@ def _is_text(raw: bytes) -> bool:
 def _checked(session: Session, today: str) -> tuple[Finding, ...]:
     while not session.is_checked:
         session.check_next()
-    session.settle(today)
+    session.refresh(today)
     return tuple(session.check.everything())
 
 

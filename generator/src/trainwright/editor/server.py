@@ -222,7 +222,7 @@ class Server:
             self.protocol.workspace_code_lens_refresh(None)
 
     def _publish(self, session: Session) -> None:
-        changed = session.settle(self._today())
+        changed = session.refresh(self._today())
         answered = [
             path
             for root, path in self._awaited

@@ -126,10 +126,10 @@ class Session:
         except Exception:  # noqa: BLE001 - a bug in one job must not silence the others
             _LOG.exception("%s cannot be checked: please report the lines below", file)
 
-    def settle(self, today: str) -> Collection[str]:
+    def refresh(self, today: str) -> Collection[str]:
         """The files about which there is something else to say than before."""
         try:
-            return self.check.settle(today)
+            return self.check.refresh(today)
         except TrainwrightError as error:
             self.problem = str(error)
             return ()

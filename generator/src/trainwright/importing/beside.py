@@ -196,7 +196,7 @@ def metrics(manifests: Sequence[Manifest], pod: Pod) -> dict[str, Data]:
 # --- the normal form -----------------------------------------------------------------------------
 
 
-def settled(
+def in_spec_terms(
     run: NormalForm, workload: Workload, manifests: Sequence[Manifest], name: str = ""
 ) -> NormalForm:
     """A run with what stands beside it said as a spec says it, whatever it is called there.

@@ -123,4 +123,4 @@ def read(manifests: tuple[Manifest, ...], title: str, *, sampled: bool = False) 
     with naming(title):
         workload = predicted.workload(manifests)
         run = form.of_workload(workload, manifests, sampled=sampled)
-        return beside.settled(run, workload, manifests)
+        return beside.in_spec_terms(run, workload, manifests)

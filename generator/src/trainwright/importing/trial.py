@@ -101,7 +101,9 @@ class ImportContext:
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
         everything = (*objects.manifests(texts, job.target), *runtimes)
         workload = predicted.workload(everything)
-        return beside.settled(equivalence.normal_form(everything, name), workload, everything, name)
+        return beside.in_spec_terms(
+            equivalence.normal_form(everything, name), workload, everything, name
+        )
 
     @cached_property
     def _engine(self) -> helm.Engine:

@@ -59,13 +59,13 @@ def _nothing(_: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
 class Status:
     """What the status of the objects of one kind means.
 
-    `judge` is pure: an object as the API server gives it, into a state. `waits` says in words what
-    init containers of the operator's own wait for. `size` is how many pods an elastic object has
-    been given, None for what its spec asks for. `makes` are the objects that stand between this one
-    and its pods, by kind and name: warnings of theirs are its own.
+    `state_of` is pure: an object as the API server gives it, into a state. `waits` says in words
+    what init containers of the operator's own wait for. `size` is how many pods an elastic object
+    has been given, None for what its spec asks for. `makes` are the objects that stand between
+    this one and its pods, by kind and name: warnings of theirs are its own.
     """
 
-    judge: Callable[[Mapping[str, Data]], State]
+    state_of: Callable[[Mapping[str, Data]], State]
     waits: Mapping[str, str] = field(default_factory=dict, hash=False)
     size: Callable[[Mapping[str, Data]], int | None] = _as_it_is
     makes: Callable[[Mapping[str, Data]], tuple[tuple[GroupKind, str], ...]] = _nothing

@@ -111,9 +111,9 @@ def _wrong(
     now = {m.identity: m for m in map(_manifest, yamlio.load_rendered(after))}
     for old in map(_manifest, yamlio.load_rendered(before)):
         if old.identity in now:
-            for judged in transitions.judge(old, now[old.identity], environment):
-                if judged.verdict in verdicts:
-                    yield f"{judged.pointer}, {judged.why}"
+            for checked in transitions.evaluate(old, now[old.identity], environment):
+                if checked.verdict in verdicts:
+                    yield f"{checked.pointer}, {checked.why}"
 
 
 def _manifest(body: dict[str, object]) -> Manifest:

@@ -34,7 +34,7 @@ class Refusal:
         return found if self.sure else webhooks.unless(found)
 
 
-def judge(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:
+def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:
     """What its definition says about an object that stays the same one and is changed.
 
     Without the definition it cannot be asked, which is said for all kinds that have one. What is

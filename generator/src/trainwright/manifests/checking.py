@@ -86,26 +86,26 @@ def check_text(chunk: Chunk, setting: CheckContext) -> CheckedText:
     glanced = reading.glance(chunk)
     if glanced is None:
         return check_text_exactly(chunk, setting)
-    looked = CheckedText([], [], [])
-    remarks = tuple(_remarks(glanced[0], 0, chunk, setting, looked))
+    result = CheckedText([], [], [])
+    remarks = tuple(_remarks(glanced[0], 0, chunk, setting, result))
     if remarks:
         document, *more = reading.documents(chunk)
         if more or not isinstance(document, Document) or document.data != glanced[0]:
             return check_text_exactly(chunk, setting)
-        looked.findings.extend(_placed(remark, document) for remark in remarks)
-    return looked
+        result.findings.extend(_placed(remark, document) for remark in remarks)
+    return result
 
 
 def check_text_exactly(chunk: Chunk, setting: CheckContext) -> CheckedText:
     """The same, with the position of everything read along."""
-    looked = CheckedText([], [], [])
+    result = CheckedText([], [], [])
     for index, document in enumerate(reading.documents(chunk)):
         if isinstance(document, tuple):
-            looked.findings.extend(document)
+            result.findings.extend(document)
         else:
-            for remark in _remarks(document.data, index, chunk, setting, looked):
-                looked.findings.append(_placed(remark, document))
-    return looked
+            for remark in _remarks(document.data, index, chunk, setting, result):
+                result.findings.append(_placed(remark, document))
+    return result
 
 
 def place(chunk: Chunk, at: ObjectLocation) -> Location:
@@ -122,18 +122,18 @@ def _placed(remark: _Remark, document: Document) -> Finding:
 
 
 def _remarks(
-    data: Data, index: int, chunk: Chunk, setting: CheckContext, looked: CheckedText
+    data: Data, index: int, chunk: Chunk, setting: CheckContext, result: CheckedText
 ) -> Iterator[_Remark]:
     if chunk.found and isinstance(data, Mapping) and data.keys().isdisjoint(_ENVELOPE):
         message = "not a manifest: it has neither apiVersion nor kind"
         yield _Remark(replace(dx.SHAPE.at(_NOWHERE, message), severity=Severity.NOTE), "")
         return
     for item in reading.objects(data):
-        yield from _about(item, ObjectLocation(index, item.prefix), setting, looked)
+        yield from _about(item, ObjectLocation(index, item.prefix), setting, result)
 
 
 def _about(
-    item: Object, at: ObjectLocation, setting: CheckContext, looked: CheckedText
+    item: Object, at: ObjectLocation, setting: CheckContext, result: CheckedText
 ) -> Iterator[_Remark]:
     body = item.body
     problem = _shapeless(body)
@@ -142,14 +142,14 @@ def _about(
         return
     manifest = Manifest(body=body)
     if manifest.api_version.partition("/")[0] in FOR_TOOLS:
-        looked.unknown.append(UnknownKind(manifest.api_version, manifest.kind, at))
+        result.unknown.append(UnknownKind(manifest.api_version, manifest.kind, at))
         return
-    looked.seen.append(CheckedObject(manifest.identity, at))
+    result.seen.append(CheckedObject(manifest.identity, at))
     known = setting.catalog.find(manifest.api_version, manifest.kind)
     if known is None:
-        remarks = [*_unknown_kind(manifest, at, setting, looked)]
+        remarks = [*_unknown_kind(manifest, at, setting, result)]
     else:
-        remarks = [*_against(manifest, known, at, looked)]
+        remarks = [*_against(manifest, known, at, result)]
     ruled = [*_ruled(manifest, setting)]
     if known is not None:
         repeated = (remark for remark in ruled if remark.finding.rule == REPEATED_NAME)
@@ -180,13 +180,13 @@ def _shapeless(body: Data) -> str:
 
 
 def _unknown_kind(
-    manifest: Manifest, at: ObjectLocation, setting: CheckContext, looked: CheckedText
+    manifest: Manifest, at: ObjectLocation, setting: CheckContext, result: CheckedText
 ) -> Iterator[_Remark]:
     catalog = setting.catalog
     api_version, kind = manifest.api_version, manifest.kind
     when = kubernetes_schemas.when_kind(api_version, kind, catalog.kubernetes)
     if not when and not catalog.serves_group(api_version):
-        looked.unknown.append(UnknownKind(api_version, kind, at))
+        result.unknown.append(UnknownKind(api_version, kind, at))
         return
     message = f"Kubernetes {catalog.kubernetes} has no {kind} of {api_version}"
     remedy = "Write an apiVersion that it serves, or name its version with --kubernetes-version."
@@ -202,12 +202,12 @@ def _unknown_kind(
 
 
 def _against(
-    manifest: Manifest, known: KnownKind, at: ObjectLocation, looked: CheckedText
+    manifest: Manifest, known: KnownKind, at: ObjectLocation, result: CheckedText
 ) -> Iterator[_Remark]:
     violations = known.violations(manifest.body)
     if known.unchecked:
         rule = "the patterns of its schema"
-        looked.unknown.append(
+        result.unknown.append(
             UnknownKind(manifest.api_version, manifest.kind, at, rule, known.unchecked)
         )
     for violation in violations:
@@ -226,7 +226,7 @@ def _against(
             unknown = UnknownKind(
                 manifest.api_version, manifest.kind, at, outcome.rule, outcome.reason
             )
-            looked.unknown.append(unknown)
+            result.unknown.append(unknown)
 
 
 def _repeated(manifest: Manifest, known: KnownKind, repeated: set[str]) -> Iterator[_Remark]:

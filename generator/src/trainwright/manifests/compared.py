@@ -26,7 +26,7 @@ class Since:
 
 
 def changed(
-    since: Since, chunks: Sequence[Chunk], looked: Sequence[CheckedText], setting: CheckContext
+    since: Since, chunks: Sequence[Chunk], result: Sequence[CheckedText], setting: CheckContext
 ) -> Iterator[Finding]:
     """What our rules and definitions say about each change of an object that stays the same one.
 
@@ -35,10 +35,10 @@ def changed(
     for pair in earlier.pairs(since.paths, chunks, since.revision):
         if not all(changes.is_valid(setting.catalog, m) for m in (pair.before, pair.after)):
             continue
-        found = tuple(_refused(pair, since, chunks, looked, setting)) if since.with_crds else ()
+        found = tuple(_refused(pair, since, chunks, result, setting)) if since.with_crds else ()
         yield from found
         refused = tuple(f"{finding.pointer}/" for finding in found)
-        for judgement in transitions.judge(pair.before, pair.after, setting.environment):
+        for judgement in transitions.evaluate(pair.before, pair.after, setting.environment):
             known = f"{judgement.pointer}/".startswith(
                 refused
             )  # a definition refuses all around it
@@ -51,11 +51,11 @@ def _refused(
     pair: Pair,
     since: Since,
     chunks: Sequence[Chunk],
-    looked: Sequence[CheckedText],
+    result: Sequence[CheckedText],
     setting: CheckContext,
 ) -> Iterator[Finding]:
     after = pair.after
-    for outcome in changes.judge(setting.catalog, pair.before, after):
+    for outcome in changes.evaluate(setting.catalog, pair.before, after):
         if isinstance(outcome, changes.Refusal):
             message = f"{outcome.message} (compared with {since.revision})"
             place = _place(pair, outcome.pointer, chunks)
@@ -63,7 +63,7 @@ def _refused(
             yield replace(finding, manifest=after.title, pointer=outcome.pointer)
         else:
             rule = UnknownKind(after.api_version, after.kind, pair.at, outcome.rule, outcome.reason)
-            looked[pair.chunk].unknown.append(rule)
+            result[pair.chunk].unknown.append(rule)
 
 
 def _becomes(judgement: Judgement, after: Manifest, place: Location, revision: str) -> Finding:

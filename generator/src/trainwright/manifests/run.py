@@ -69,18 +69,18 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
         catalog=Catalog(environment.kubernetes_version, definitions),
         around=Bundle(_context(chunks)),
     )
-    looked = list(look_at_all(chunks, setting))
-    findings = [*problems, *(finding for one in looked for finding in one.findings)]
-    findings += _duplicates(chunks, looked)
+    result = list(look_at_all(chunks, setting))
+    findings = [*problems, *(finding for one in result for finding in one.findings)]
+    findings += _duplicates(chunks, result)
     if options.against:
         from trainwright.manifests import compared  # git and CEL, 30 ms that few need
 
         since = compared.Since(paths, options.against, with_crds=options.crds is not None)
-        findings += compared.changed(since, chunks, looked, setting)
-    findings += _unknown(chunks, looked, need=options.need_schemas)
+        findings += compared.changed(since, chunks, result, setting)
+    findings += _unknown(chunks, result, need=options.need_schemas)
     values = frozenset(_values(sources))
     findings = [f for f in findings if f.rule != dx.SHAPE.id or f.place.file not in values]
-    findings = _settled(findings, environment, options.today)
+    findings = _after_policy(findings, environment, options.today)
     return ManifestFindings(
         findings=tuple(sorted(findings, key=lambda finding: finding.order)),
         sources=dict(excerpts.lines(sources, findings)),
@@ -132,11 +132,11 @@ def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
                         yield Manifest(body=item.body)
 
 
-def _duplicates(chunks: Sequence[Chunk], looked: Sequence[CheckedText]) -> Iterator[Finding]:
+def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Iterator[Finding]:
     """Objects that are described twice, in whichever files: at the second, naming the first."""
     first: dict[tuple[str, str, str, str], tuple[Chunk, checking.ObjectLocation]] = {}
     rule = rules.RULES[DUPLICATE]
-    for chunk, one in zip(chunks, looked, strict=True):
+    for chunk, one in zip(chunks, result, strict=True):
         for seen in one.seen:
             _, kind, _, name = seen.identity
             if not name:
@@ -190,11 +190,11 @@ def _values(sources: Sequence[Source]) -> Iterator[str]:
 
 
 def _unknown(
-    chunks: Sequence[Chunk], looked: Sequence[CheckedText], *, need: bool
+    chunks: Sequence[Chunk], result: Sequence[CheckedText], *, need: bool
 ) -> Iterator[Finding]:
     """Once a kind or rule: what could not be checked, and in how many objects."""
     found: dict[tuple[str, ...], list[tuple[Chunk, UnknownKind]]] = {}
-    for chunk, one in zip(chunks, looked, strict=True):
+    for chunk, one in zip(chunks, result, strict=True):
         for unknown in one.unknown:
             if _group_kind(unknown) in _BESIDE:
                 continue
@@ -214,10 +214,12 @@ def _unknown(
             yield replace(finding, severity=Severity.ERROR) if missing else finding
 
 
-def _settled(findings: Sequence[Finding], environment: Environment, today: str) -> list[Finding]:
+def _after_policy(
+    findings: Sequence[Finding], environment: Environment, today: str
+) -> list[Finding]:
     """The findings under the severities and waivers of the environment."""
     by_name: dict[str, list[Finding]] = {}
     for finding in findings:
         by_name.setdefault(finding.manifest.rpartition("/")[2], []).append(finding)
-    judged = [JobFindings(name, tuple(group), ()) for name, group in by_name.items()]
-    return list(apply_policy(environment, judged, today, whole=False))
+    checked = [JobFindings(name, tuple(group), ()) for name, group in by_name.items()]
+    return list(apply_policy(environment, checked, today, whole=False))

@@ -25,7 +25,7 @@ _ACTIONS = {
 }
 
 
-def judge(
+def decide(
     before: PlannedRun | None, after: PlannedRun | None, environment: Environment | None = None
 ) -> Judgement:
     """The action and, in one clause, why.
@@ -81,7 +81,7 @@ def removed(before: PlannedRun) -> str:
     """What becomes of an object that leaves git."""
     for manifest in manifests(before).values():
         if manifest.name == before.object:
-            for judgement in transitions.judge(manifest, None):
+            for judgement in transitions.evaluate(manifest, None):
                 return f"{before.object}: {judgement.why}"
     return f"{before.object} goes"
 
@@ -92,21 +92,21 @@ def _same_object(
     if before.files == after.files:
         return Action.UNCHANGED, ""
     old, new = manifests(before), manifests(after)
-    judged = sorted(
+    checked = sorted(
         (
             judgement
             for identity, manifest in old.items()
-            for judgement in transitions.judge(manifest, new.get(identity), environment)
+            for judgement in transitions.evaluate(manifest, new.get(identity), environment)
         ),
         key=lambda judgement: tuple(Verdict).index(judgement.verdict),
     )
-    refused = judged and judged[0].verdict in (Verdict.REJECTED, Verdict.REFUSED_BELOW)
+    refused = checked and checked[0].verdict in (Verdict.REJECTED, Verdict.REFUSED_BELOW)
     if not refused and (before.state, after.state) == ("active", "suspended"):
         return Action.SUSPENDED, "its pods are deleted, the object stays"
     if not refused and (before.state, after.state) == ("suspended", "active"):
         return Action.RESUMED, "its pods are created"
-    if judged:
-        return _ACTIONS[judged[0].verdict], f"{judged[0].why} ({judged[0].pointer})"
+    if checked:
+        return _ACTIONS[checked[0].verdict], f"{checked[0].why} ({checked[0].pointer})"
     if set(old) == set(new):
         return Action.UNCHANGED, ""  # comments, or how the same data is written
     return Action.IN_PLACE, "objects beside it come or go"

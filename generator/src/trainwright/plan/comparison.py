@@ -177,7 +177,7 @@ class _Comparison:
             action, why = Action.BROKEN, f"{message}; nothing is rendered"
         else:
             environment = self.after.environments.get(file.environment)
-            action, why = actions.judge(before, after, environment)
+            action, why = actions.decide(before, after, environment)
             action, why = self._again(file, before, after, (action, why))
         held = self._held(file) if action is Action.UNCHANGED else ()
         if held:
@@ -229,7 +229,7 @@ class _Comparison:
         """What a run comes to whose object may be in the cluster from before."""
         there = replace(after, files=self._earlier.texts(file, after.object) or after.files)
         environment = self.after.environments.get(file.environment)
-        action, why = actions.judge(there, after, environment)
+        action, why = actions.decide(there, after, environment)
         again = "`trainwright rerun` begins another run"
         if action is Action.UNCHANGED:
             return (
@@ -404,42 +404,42 @@ class _Comparison:
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
         """What is wrong with the jobs that the merge touches, after severities and waivers."""
-        found = (*self.after.survey.findings, *self._settled, *self._crd_verdict.findings)
+        found = (*self.after.survey.findings, *self._job_findings, *self._crd_verdict.findings)
         return tuple(sorted(distinct(found), key=lambda finding: finding.order))
 
     @cached_property
     def _errors(self) -> Counter[str]:
         """How many errors each job has, by environment/job."""
-        return Counter(f.subject for f in self._settled if f.severity is Severity.ERROR)
+        return Counter(f.subject for f in self._job_findings if f.severity is Severity.ERROR)
 
     @cached_property
-    def _settled(self) -> tuple[Finding, ...]:
-        return tuple(finding for name in self._names for finding in self._settle(name))
+    def _job_findings(self) -> tuple[Finding, ...]:
+        return tuple(finding for name in self._names for finding in self._findings_of(name))
 
     def _unknown(self, file: JobFile) -> Finding:
         unreadable = self.after.folder(file.environment).is_unreadable(file.name)
         return unknown_run(file, there=unreadable)
 
-    def _settle(self, name: str) -> tuple[Finding, ...]:
+    def _findings_of(self, name: str) -> tuple[Finding, ...]:
         environment = self.after.environments.get(name)
         if name not in self.after.survey.jobs:
             return ()
         if environment is None:
             return self.after.loaded(name).findings
-        judged = [
+        checked = [
             JobFindings(file.name, rendered.findings, rendered.waivers)
             for file, rendered in self._after.items()
             if file.environment == name
         ]
-        judged += [
+        checked += [
             JobFindings(file.name, (self._unknown(file),), ())
             for file in self._unreadable
             if file.environment == name
         ]
         if self._objects(name):
-            judged.append(JobFindings("", own_objects.findings(self.after, name), ()))
-        settled = apply_policy(environment, judged, self._options.today, whole=False)
-        return (*settled, *self.after.ledger(name).findings)
+            checked.append(JobFindings("", own_objects.findings(self.after, name), ()))
+        findings = apply_policy(environment, checked, self._options.today, whole=False)
+        return (*findings, *self.after.ledger(name).findings)
 
 
 # Of an edit of an object that is there.

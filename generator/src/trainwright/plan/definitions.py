@@ -35,7 +35,7 @@ def ask(folder: Path, found: Sequence[JobChange]) -> CrdVerdict:
     for change in found:
         refused: list[Refusal] = []
         for was, now in _kept(change):
-            for outcome in changes.judge(catalog, was, now):
+            for outcome in changes.evaluate(catalog, was, now):
                 if isinstance(outcome, Refusal):
                     reported.append(_finding(change, was, now, outcome))
                     refused += [outcome] if outcome.sure else []

@@ -30,7 +30,7 @@ class Side(Workspace):
         self, files: Sequence[JobFile], helm: str | None, *, new_runs: bool = False
     ) -> dict[JobFile, Rendered]:
         """Some jobs, rendered and checked; with `new_runs` those, too, that `render` refuses."""
-        items = [batch.Item(file, self.known(file), judge=True) for file in files]
+        items = [batch.Item(file, self.known(file), check_next_runs=True) for file in files]
         outcomes = batch.run(self, items, batch.BatchOptions(helm=helm, new_runs=new_runs))
         counted = progress.counted(outcomes, len(items), "jobs")
         return {rendered.file: rendered for rendered, _ in counted}

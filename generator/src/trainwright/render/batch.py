@@ -38,13 +38,13 @@ class BatchOptions:
 class Item:
     """A job to render, and the run that it has, if any: `recorded`, or listed by an index.
 
-    With `judge` the next run is checked, also where the present one stays.
+    With `check_next_runs` the next run is checked, also where the present one stays.
     """
 
     file: JobFile
     recorded: Recorded | None = None
     unrecorded: Unrecorded | None = None
-    judge: bool = True
+    check_next_runs: bool = True
 
 
 def run(workspace: Workspace, items: Sequence[Item], options: BatchOptions) -> Iterator[Outcome]:
@@ -89,7 +89,7 @@ class Renderer:
         context = render.Context(
             engine=self._engine,
             ledger=workspace.ledger(file.environment),
-            judge=item.judge,
+            check_next_runs=item.check_next_runs,
             new_runs=self._new_runs,
         )
         was = item.recorded or item.unrecorded

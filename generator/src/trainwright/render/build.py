@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class BuildOptions:
     """How to plan: `helm` names a binary to use instead of the embedded engine.
 
-    With `judge` the next run of every job is checked; without it only runs that begin are.
+    With `check_next_runs` the next run of every job is checked, without it only runs that begin.
     With `recover` records that are missing are taken from git's history. `new_runs` lets runs begin
     in place of those whose beginning is unknown. `writes` says that what is
     built will be written: then a right list of manifests in the layout of earlier versions is
@@ -46,7 +46,7 @@ class BuildOptions:
     helm: str | None = None
     kubernetes: str = ""  # a minor version instead of each environment's own
     use_cache: bool = True
-    judge: bool = True
+    check_next_runs: bool = True
     new_runs: bool = False
     recover: bool = False
     writes: bool = False
@@ -167,9 +167,9 @@ class _Work:
         self._cache_path = memory.location(root, selection.environment)
         self._mark = memory.fingerprint(options.helm or memory.EMBEDDED)
         self.environment = workspace.sound(self.name)
-        remembers = options.use_cache and options.judge
+        remembers = options.use_cache and options.check_next_runs
         self._remembered = cache.load(self._cache_path, self._mark) if remembers else {}
-        self._judged: dict[str, Remembered] = {}
+        self._checked: dict[str, Remembered] = {}
         self._known: dict[str, Remembered] = {}  # what a check of a job would come to from now on
         self._runs: dict[str, Record] = dict(self._folder.records)
         self._texts: dict[str, str] = {}
@@ -183,12 +183,12 @@ class _Work:
         for file, recorded in self._present().items():
             known = self._remembered.get(file.name)
             if known and self._still_true(known):
-                self._judged[file.name] = self._known[file.name] = known
-            judge = self._options.judge and file.name not in self._judged
+                self._checked[file.name] = self._known[file.name] = known
+            checked = self._options.check_next_runs and file.name not in self._checked
             here = file.name in self._runs  # not only in git's history
-            if judge or recorded is None or not (here and self._workspace.stays(file, recorded)):
+            if checked or recorded is None or not (here and self._workspace.stays(file, recorded)):
                 unrecorded = None if recorded else self._folder.unrecorded.get(file.name)
-                yield batch.Item(file, recorded, unrecorded, judge=judge)
+                yield batch.Item(file, recorded, unrecorded, check_next_runs=checked)
 
     def _present(self) -> Mapping[JobFile, Recorded | None]:
         """The run of each job: as it is recorded here, or else in git's history."""
@@ -229,15 +229,15 @@ class _Work:
             waivers=rendered.waivers,
             idle=rendered.idle,
         )
-        if item.judge or rendered.findings or job not in self._judged:
-            self._judged[job] = outcome
-        if item.judge:
+        if item.check_next_runs or rendered.findings or job not in self._checked:
+            self._checked[job] = outcome
+        if item.check_next_runs:
             self._known[job] = outcome
         if rendered.record is not None:
             self._runs[job] = rendered.record
             text = records.text(rendered.file.path, rendered.record)
             self._texts[f"{job}/{RECORD_FILE}"] = text
-            if self._options.writes and rendered.is_judged:
+            if self._options.writes and rendered.is_checked:
                 written = {records.path(self.name, job): state_of(text.encode())}
                 self._known[job] = replace(outcome, inputs={**inputs, **written})
         self._texts |= {f"{job}/{name}": text for name, text in rendered.files.items()}
@@ -245,7 +245,7 @@ class _Work:
     @property
     def idle(self) -> tuple[redundant.Idle, ...] | None:
         """What decides nothing, job by job; None unless it is known of all jobs there are."""
-        found = [outcome.idle for outcome in self._judged.values()]
+        found = [outcome.idle for outcome in self._checked.values()]
         known = tuple(idle for idle in found if idle is not None)
         whole = self._selection.whole and len(known) == len(self._selection.jobs)
         return known if whole else None
@@ -272,10 +272,10 @@ class _Work:
         if not self._options.use_cache or self.environment is None or not self._known:
             return
         remembered = self._remembered
-        if not self._options.judge:  # it was of no use so far
+        if not self._options.check_next_runs:  # it was of no use so far
             remembered = cache.load(self._cache_path, self._mark)
         stay = {file.name for file in self._selection.others}
-        if not self._options.judge:
+        if not self._options.check_next_runs:
             stay |= {file.name for file in self._selection.jobs}
         kept = {job: outcome for job, outcome in remembered.items() if job in stay}
         known = {**kept, **self._known}
@@ -286,10 +286,10 @@ class _Work:
         checked = EnvironmentCheck(
             name=self.name,
             jobs=self._selection.jobs,
-            judged=self._judged,
+            checked=self._checked,
             runs=self._runs,
             unknown=() if self._options.new_runs else tuple(self._unknown_now()),
-            whole=self._selection.whole and self._options.judge,
+            whole=self._selection.whole and self._options.check_next_runs,
             complete=self._selection.whole,
         )
         return checked.findings(self._workspace, shared, self._options.today)

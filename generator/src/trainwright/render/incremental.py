@@ -2,7 +2,7 @@
 
 What it comes to is what `build` finds in the same files. Each job is remembered with the states of
 the files that decided it, as the cache has them; an edit makes those of its jobs stale, and
-`check` renders one of them again. What is about several jobs is found again by `settle`.
+`check` renders one of them again. What is about several jobs is found again by `refresh`.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ class IncrementalCheck:
 
     # --- all of them together --------------------------------------------------------------------
 
-    def settle(self, today: str) -> set[str]:
+    def refresh(self, today: str) -> set[str]:
         """Find what is about several jobs anew; the files about which anything has changed."""
         survey = self.workspace.survey
         if today != self._today:
@@ -246,7 +246,7 @@ class IncrementalCheck:
         check = EnvironmentCheck(
             name=name,
             jobs=jobs,
-            judged={job: it.outcome for job, it in known.items()},
+            checked={job: it.outcome for job, it in known.items()},
             runs={job: it.record for job, it in known.items() if it.record},
             unknown=tuple(file for file in lost if may_have_run(folder, file)),
             whole=len(known) == len(jobs),

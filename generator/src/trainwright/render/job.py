@@ -70,7 +70,7 @@ class Rendered:
         return self.decision is not None and self.decision.finished
 
     @property
-    def is_judged(self) -> bool:
+    def is_checked(self) -> bool:
         """Whether a check of the run that is recorded now has nothing to add to the findings."""
         step = self.decision.step if self.decision and self.usable else None
         return step in (Step.BEGIN, Step.END)
@@ -78,13 +78,13 @@ class Rendered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """What a job is rendered in. `judge` asks for the findings of its next run, too, where the
-    present one stays; `new_runs` lets runs begin in place of unknown ones.
+    """What a job is rendered in. `check_next_runs` asks for the findings of its next run, too,
+    where the present one stays; `new_runs` lets runs begin in place of unknown ones.
     """
 
     engine: Engine
     ledger: Ledger = EMPTY
-    judge: bool = True
+    check_next_runs: bool = True
     new_runs: bool = False
 
 
@@ -119,12 +119,12 @@ def job(
     decision = decide(sources, record, context.ledger)
     done = replace(failed, usable=True, decision=decision)
     work = _Work(sources, decision, context.engine, loaded.file, loaded.source)
-    judged = _judged(work, loaded, layers) if _is_judged(decision, context) else None
-    if judged is not None:
+    checked = _check_next_run(work, loaded, layers) if _checks_next_run(decision, context) else None
+    if checked is not None:
         waivers = sources.job.waivers
-        done = replace(done, usable=judged.usable, findings=judged.findings, waivers=waivers)
-    if decision.step is Step.BEGIN and judged is not None:
-        return _begun(done, judged, present, context)
+        done = replace(done, usable=checked.usable, findings=checked.findings, waivers=waivers)
+    if decision.step is Step.BEGIN and checked is not None:
+        return _begun(done, checked, present, context)
     if decision.step is Step.END:
         findings = _about(loaded.file, tuple(_credentials(loaded.spec)))
         # What else is waived was not looked for: those waivers are not without effect.
@@ -137,13 +137,13 @@ def job(
 
 
 def _begun(
-    done: Rendered, judged: _Judged, present: Recorded | Unrecorded | None, context: Context
+    done: Rendered, checked: _NextRun, present: Recorded | Unrecorded | None, context: Context
 ) -> Rendered:
     """A new run, unless one is there whose beginning is unknown, or has finished."""
     finding = None if context.new_runs else _unasked(done, present)
     if finding is not None:
         return replace(done, usable=False, findings=(*done.findings, finding))
-    return replace(done, files=judged.files, record=judged.record)
+    return replace(done, files=checked.files, record=checked.record)
 
 
 def _unasked(done: Rendered, present: Recorded | Unrecorded | None) -> Finding | None:
@@ -169,9 +169,11 @@ def _unasked(done: Rendered, present: Recorded | Unrecorded | None) -> Finding |
     )
 
 
-def _is_judged(decision: Decision, context: Context) -> bool:
+def _checks_next_run(decision: Decision, context: Context) -> bool:
     """Whether the next run is looked at: a new one always, that of a finished job never."""
-    return decision.step is Step.BEGIN or (context.judge and decision.step is not Step.END)
+    return decision.step is Step.BEGIN or (
+        context.check_next_runs and decision.step is not Step.END
+    )
 
 
 def _about(file: JobFile, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
@@ -198,14 +200,14 @@ class _Work:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class _NextRun:
     usable: bool
     findings: tuple[Finding, ...]
     files: Mapping[str, str] = field(default_factory=dict)
     record: Record | None = None
 
 
-def _judged(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> _Judged:
+def _check_next_run(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> _NextRun:
     """The run that the sources describe now, rendered and checked."""
     sources, file = work.sources, work.file
     job, environment = sources.job, sources.environment
@@ -213,10 +215,10 @@ def _judged(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> 
     name = next_name(sources, work.decision.record)
     problems = (*loaded.findings, *_unfit(sources.spec, job, environment, target, name))
     if problems:
-        return _Judged(False, _about(file, problems))
+        return _NextRun(False, _about(file, problems))
     linted = _about(file, (*layers.findings(job, environment), *_credentials(sources.spec)))
     if job.state == "cancelled":
-        return _Judged(True, linted)
+        return _NextRun(True, linted)
     noted = (*_left_out(sources.spec, job, environment), *_ambiguous(sources.spec, job))
     linted = (*linted, *_about(file, noted))
     try:
@@ -224,13 +226,13 @@ def _judged(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLayers) -> 
     except ChartRefusal as refusal:
         message = f"the chart refuses the values: {refusal}"
         finding = dx.CHART.at(sources.spec.origin("/name"), message)
-        return _Judged(False, _about(file, (*linted, finding)))
+        return _NextRun(False, _about(file, (*linted, finding)))
     manifests = objects.manifests(texts, job.target)
     patched = _patched(work, manifests, name) if job.pod_patch else None
     findings = tuple(_check(manifests, sources.spec, job, environment, patched))
     findings = tuple(f for f in findings if not _is_said(f, linted))
     record = _record(work, texts, manifests)
-    return _Judged(True, (*linted, *_about(file, findings)), texts, record)
+    return _NextRun(True, (*linted, *_about(file, findings)), texts, record)
 
 
 def _patched(work: _Work, manifests: tuple[Manifest, ...], name: str) -> Patched:

@@ -31,7 +31,7 @@ class EnvironmentCheck:
 
     name: str
     jobs: tuple[JobFile, ...]
-    judged: Mapping[str, Remembered]
+    checked: Mapping[str, Remembered]
     runs: Mapping[str, Record]
     unknown: tuple[JobFile, ...]
     whole: bool
@@ -49,14 +49,14 @@ class EnvironmentCheck:
         together = (*shared, *collisions.find(self.name, self.runs, workspace.reader))
         own = workspace.own_objects(self.name) if self.complete else NONE
         together += tuple(own_objects.findings(environment, own, self.runs))
-        judged = [*self._of_jobs(), JobFindings("", together, ()), *self._unknown(workspace)]
-        settled = apply_policy(environment, judged, today, whole=self.whole)
+        checked = [*self._of_jobs(), JobFindings("", together, ()), *self._unknown(workspace)]
+        findings = apply_policy(environment, checked, today, whole=self.whole)
         jobs = {file.name for file in self.jobs}
         strange = ledger.strangers(known, jobs, self.name) if self.whole else ()
-        return (*settled, *strange)
+        return (*findings, *strange)
 
     def _of_jobs(self) -> Iterator[JobFindings]:
-        for job, outcome in sorted(self.judged.items()):
+        for job, outcome in sorted(self.checked.items()):
             yield JobFindings(job, outcome.findings, outcome.waivers)
 
     def _unknown(self, workspace: Workspace) -> Iterator[JobFindings]:

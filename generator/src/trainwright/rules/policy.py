@@ -43,14 +43,14 @@ def apply_policy(
     environment was looked at.
     """
     used: set[Waiver] = set()
-    settled: list[Finding] = []
-    for judged in jobs:
-        waivers = (*judged.waivers, *_applying(environment.waivers, judged.job))
-        settled.extend(_remaining(judged.findings, environment, waivers, today, used))
-        settled.extend(_about(judged.waivers, today, used, f"{environment.name}/{judged.job}"))
+    findings: list[Finding] = []
+    for job in jobs:
+        waivers = (*job.waivers, *_applying(environment.waivers, job.job))
+        findings.extend(_remaining(job.findings, environment, waivers, today, used))
+        findings.extend(_about(job.waivers, today, used, f"{environment.name}/{job.job}"))
     shared = environment.waivers
     about = _about(shared, today, used if whole else used | set(shared), environment.name)
-    return (*settled, *about, *_unknown_severities(environment))
+    return (*findings, *about, *_unknown_severities(environment))
 
 
 def _applying(waivers: tuple[Waiver, ...], job: str) -> Iterator[Waiver]:

@@ -42,7 +42,7 @@ class Judgement:
         return self.transition.verdict
 
 
-def judge(
+def evaluate(
     before: Manifest | None, after: Manifest | None, environment: Environment | None = None
 ) -> tuple[Judgement, ...]:
     """What becomes of each part of a change to one object, the worst first.
@@ -64,9 +64,9 @@ def judge(
             transition=transition, pointer=pointer, why=row.why, source=row.source
         )
         found.setdefault((transition.id, row.why), judgement)
-    judged = sorted(found.values(), key=lambda judgement: _ORDER.index(judgement.verdict))
-    refused = tuple(j for j in judged if j.verdict is Verdict.REJECTED)
-    return refused or tuple(judged)
+    checked = sorted(found.values(), key=lambda judgement: _ORDER.index(judgement.verdict))
+    refused = tuple(j for j in checked if j.verdict is Verdict.REJECTED)
+    return refused or tuple(checked)
 
 
 def _removed(before: Manifest) -> Iterator[Judgement]:

@@ -210,8 +210,8 @@ def _metadata_for_others(job: Job, environment: Environment) -> dict[str, Data]:
     kind, level = (
         ("required", topology.required) if topology.required else ("preferred", topology.preferred)
     )
-    wish = {f"kueue.x-k8s.io/podset-{kind}-topology": level}
-    merged: dict[str, Data] = merge(_mesh(job, environment), {"podAnnotations": wish})
+    wanted = {f"kueue.x-k8s.io/podset-{kind}-topology": level}
+    merged: dict[str, Data] = merge(_mesh(job, environment), {"podAnnotations": wanted})
     return merged
 
 

@@ -12,7 +12,7 @@ from trainwright.kinds.state import Phase, State, Status, first, holding, status
 from trainwright.model import Data
 
 
-def _judge(body: Mapping[str, Data]) -> State:
+def _state_of(body: Mapping[str, Data]) -> State:
     spec, status = body.get("spec") or {}, status_of(body)
     failed = status.get("failed", 0)  # pods, and each but the last was started again
     counted = State(
@@ -37,4 +37,4 @@ def _judge(body: Mapping[str, Data]) -> State:
     return counted
 
 
-STATUS = Status(judge=_judge)
+STATUS = Status(state_of=_state_of)

@@ -19,7 +19,7 @@ from trainwright.tolerant import mapping
 _JOB = GroupKind("batch", "Job")
 
 
-def _judge(body: Mapping[str, Data]) -> State:
+def _state_of(body: Mapping[str, Data]) -> State:
     status = status_of(body)
     jobs = status.get("replicatedJobsStatus")
     counted = replace(
@@ -58,4 +58,4 @@ def _replicated(body: Mapping[str, Data]) -> Iterator[ReplicatedJob]:
     return replicated_jobs(mapping(body.get("spec")), "/spec")
 
 
-STATUS = Status(judge=_judge, makes=_jobs)
+STATUS = Status(state_of=_state_of, makes=_jobs)

@@ -13,7 +13,7 @@ from trainwright.kinds.state import Phase, State, Status, first, holding, status
 from trainwright.model import Data
 
 
-def _judge(body: Mapping[str, Data]) -> State:
+def _state_of(body: Mapping[str, Data]) -> State:
     spec, status = body.get("spec") or {}, status_of(body)
     replicas = (spec.get("pytorchReplicaSpecs") or {}).values()
     active = sum(r.get("active", 0) for r in (status.get("replicaStatuses") or {}).values())
@@ -37,4 +37,6 @@ def _judge(body: Mapping[str, Data]) -> State:
     )
 
 
-STATUS = Status(judge=_judge, waits={"init-pytorch": "waits until the name of the master resolves"})
+STATUS = Status(
+    state_of=_state_of, waits={"init-pytorch": "waits until the name of the master resolves"}
+)

@@ -24,7 +24,7 @@ _STAGES = {
 }
 
 
-def _judge(body: Mapping[str, Data]) -> State:
+def _state_of(body: Mapping[str, Data]) -> State:
     status = status_of(body)
     execution: Mapping[str, Data] = status.get("execStatus") or {}
     replicas = (execution.get("replicaStatuses") or {}).values()
@@ -52,4 +52,4 @@ def _size(body: Mapping[str, Data]) -> int | None:
     return status_of(body).get("currentSize") or None
 
 
-STATUS = Status(judge=_judge, size=_size)
+STATUS = Status(state_of=_state_of, size=_size)

@@ -18,7 +18,7 @@ from trainwright.model import Data
 _SET, _JOB = GroupKind("jobset.x-k8s.io", "JobSet"), GroupKind("batch", "Job")
 
 
-def _judge(body: Mapping[str, Data]) -> State:
+def _state_of(body: Mapping[str, Data]) -> State:
     spec, status = body.get("spec") or {}, status_of(body)
     jobs = status.get("jobsStatus")
     counted = replace(
@@ -35,4 +35,4 @@ def _made(body: Mapping[str, Data]) -> tuple[tuple[GroupKind, str], ...]:
     return ((_SET, name), *((_JOB, f"{name}-{group}-0") for group in groups))
 
 
-STATUS = Status(judge=_judge, makes=_made)
+STATUS = Status(state_of=_state_of, makes=_made)

@@ -6,10 +6,10 @@ from trainwright.kinds.state import Phase, State, Status, status_of
 from trainwright.model import Data
 
 
-def _judge(body: Mapping[str, Data]) -> State:
+def _state_of(body: Mapping[str, Data]) -> State:
     status = status_of(body)
     phase = Phase.SUCCEEDED if status.get("broken") == 0 else Phase.RUNNING
     return State(phase=phase, ready=status.get("ready"), total=body["spec"]["size"])
 
 
-STATUS = Status(judge=_judge)
+STATUS = Status(state_of=_state_of)
