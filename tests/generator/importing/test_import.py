@@ -11,6 +11,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 
@@ -557,7 +558,7 @@ def test_whatever_is_broken_is_a_problem_and_no_crash(seed: int, tmp_path: Path)
             above, _, last = pointer.rpartition("/")
             holder = lookup(body, above)
             key = last.replace("~1", "/").replace("~0", "~")
-            holder[int(key) if isinstance(holder, list) else key] = chance.choice(ODD)
+            holder[int(key) if isinstance(holder, list) else key] = deepcopy(chance.choice(ODD))
         with suppress(TrainwrightError):  # that there is nothing to import
             _import(tmp_path / "broken.yaml", bodies)
 

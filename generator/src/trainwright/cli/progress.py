@@ -18,7 +18,7 @@ _PATIENCE = 1.0  # seconds without a bar
 
 
 def is_wanted() -> bool:
-    """Whether somebody watches standard error, and not a log of CI or a terminal without a cursor.
+    """Whether standard error is a terminal with a cursor, and no log of CI.
 
     https://docs.github.com/en/actions/reference/workflows-and-actions/variables sets CI.
     """

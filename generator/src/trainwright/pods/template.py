@@ -1,4 +1,4 @@
-"""Pod templates and their containers as anybody may have written them: reading never raises."""
+"""Pod templates and their containers of manifests of any origin: reading never raises."""
 
 from __future__ import annotations
 

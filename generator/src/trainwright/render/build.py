@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +79,8 @@ class Build:
     environments: tuple[EnvironmentBuild, ...]
     findings: tuple[Finding, ...]  # of all environments, and of what belongs to none
     sources: Mapping[str, tuple[str, ...]]  # lines of every file that a finding names
-    workspace: Workspace  # in which all that was read, for what is asked next
+    # In which all that was read, for what is asked next: two builds of the same files are equal.
+    workspace: Workspace = field(compare=False, repr=False)
 
     @property
     def jobs(self) -> tuple[JobFile, ...]:
@@ -295,7 +296,7 @@ class _Work:
         return checked.findings(self._workspace, shared, self._options.today)
 
     def _unknown_now(self) -> Iterator[JobFile]:
-        """The jobs of which nobody knows the run, once it is known which would begin."""
+        """The jobs whose run is unknown, once it is known which would begin."""
         yield from self._unknown
         for file in self._new:
             run = self._runs.get(file.name)
