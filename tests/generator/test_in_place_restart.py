@@ -118,6 +118,30 @@ def test_a_job_with_an_account_of_its_own_keeps_it(repository: Repository) -> No
     assert pod["serviceAccountName"] == "own"
 
 
+@pytest.mark.parametrize("own", ["", "serviceAccount: own\n"], ids=["of the run", "named"])
+def test_an_account_that_comes_with_the_run_is_that_of_the_pods(
+    own: str, repository: Repository
+) -> None:
+    body = _rendered(repository, f"createServiceAccount: true\n{own}")
+    folder = repository.root / "environments/prod/rendered/llm"
+    account = yaml.safe_load((folder / "serviceaccount.yaml").read_text())["metadata"]["name"]
+    assert account == ("own" if own else body["metadata"]["name"])
+    assert _job_of(body)["template"]["spec"]["serviceAccountName"] == account
+
+
+@pytest.mark.parametrize("own", ["serviceAccount: own\n", "createServiceAccount: true\n"])
+def test_the_account_of_the_environment_is_no_fact_of_a_job_with_its_own(
+    own: str, repository: Repository
+) -> None:
+    _rendered(repository, own)
+    repository.environment("prod").write_text(
+        _environment(options=f"inPlaceRestart: {{image: {AGENT}, serviceAccount: other}}")
+    )
+    listed = repository.run("list", "jobs", "-o", "json")
+    (job,) = json.loads(listed.stdout)["items"]
+    assert "inPlaceRestart" not in json.dumps(job.get("behind", []))
+
+
 @pytest.mark.parametrize(
     ("kubernetes", "job", "message"),
     [

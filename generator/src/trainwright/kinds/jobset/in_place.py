@@ -66,7 +66,7 @@ def prepared(job: Job, environment: Environment) -> Job:
         job,
         volumes=(*job.volumes, token),
         sidecars=(*job.sidecars, _agent(options.restart_agent)),
-        service_account=job.service_account or _account(options),
+        service_account=job.service_account if _has_own(job) else _account(options),
     )
 
 
@@ -147,6 +147,11 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
         )
 
 
+def _has_own(job: Job) -> bool:
+    """Whether a job has an account of its own, by name or one that comes with the run."""
+    return bool(job.service_account or job.create_service_account)
+
+
 def _account(options: TargetOptions) -> str:
     """As in JobSet's own example, site/static/examples/in-place-restart/service-account.yaml."""
     return options.restart_account or "jobset-in-place-restart"
@@ -157,7 +162,7 @@ def _agents(job: Job, environment: Environment) -> Data:
     if not is_on(job, environment):
         return None
     options = environment.targets[job.target]
-    own = {} if job.service_account else {"serviceAccount": _account(options)}
+    own = {} if _has_own(job) else {"serviceAccount": _account(options)}
     return {"image": options.restart_agent, **own}
 
 
