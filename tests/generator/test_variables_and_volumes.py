@@ -147,10 +147,10 @@ WRONG_VARIABLES = {
     "{field: metadata.nam}": 'env.A.field is "metadata.nam", which is not a valid field of the pod',
     "{fiel: metadata.name}": 'unknown key "fiel" in env.A',
     "{field: metadata.name, resource: limits.cpu}": "keys that exclude each other: field, resource",
-    "{configMap: train}": "env.A needs one of: field, resource, configMap, key",
+    "{configMap: train}": "env.A has configMap without key",
     "{field: metadata.name, key: a}": "env.A.key means nothing without configMap",
     "{resource: cpu}": 'env.A.resource is "cpu", which is not a valid resource',
-    "{}": "env.A needs one of: field, resource, configMap, key",
+    "{}": "env.A needs one of: field, resource, configMap with key",
 }
 
 
