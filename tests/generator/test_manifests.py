@@ -72,22 +72,25 @@ def test_the_real_crd_accepts_it_strictly(path: Path, shared: Callable[[str], Pa
         assert crd is None or crds.errors(shared(crd), body) == []
 
 
-# Claims of devices by this shape, and images as volumes, are from 1.31.
-# https://kubernetes.io/blog/2024/08/13/kubernetes-v1-31-release/
-_OLD = ("1.29", "1.30")
-_NEW_FIELDS = (
-    "jobset-pods-as-kubernetes-has-them",
-    "pytorchjob-containers-variables-and-volumes",
-)
+# The first minors that know all fields of a case.
+_SINCE = {
+    # Claims of devices by this shape, and images as volumes.
+    # https://kubernetes.io/blog/2024/08/13/kubernetes-v1-31-release/
+    "jobset-pods-as-kubernetes-has-them": 31,
+    "pytorchjob-containers-variables-and-volumes": 31,
+    # https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#restart-all-containers
+    "jobset-restarts-in-place": 35,
+}
 
 
-@pytest.mark.parametrize("version", [f"1.{minor}" for minor in range(29, 38)])
-def test_every_kubernetes_version_accepts_it(version: str) -> None:
+@pytest.mark.parametrize("minor", range(29, 38))
+def test_every_kubernetes_version_accepts_it(minor: int) -> None:
     for path in MANIFESTS:
-        if version in _OLD and any(name in path.parts for name in _NEW_FIELDS):
+        if minor < max(_SINCE.get(part, 0) for part in path.parts):
             continue
         for body in _objects(path):
-            assert schema.kind(body["kind"], version).explain(body) == (), _name(path)
+            kind = schema.kind(body["kind"], f"1.{minor}")
+            assert kind.explain(body) == (), _name(path)
 
 
 def test_every_kind_is_among_them() -> None:

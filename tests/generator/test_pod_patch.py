@@ -151,11 +151,11 @@ def test_layers_add_to_a_patch_and_their_nulls_reach_the_pods(repository: Reposi
 
 
 def test_a_job_removes_the_patch_that_it_inherits(repository: Repository) -> None:
-    layer = "defaults: {podPatch: {spec: {hostUsers: false}}}\n"
+    layer = "defaults: {podPatch: {spec: {preemptionPolicy: Never}}}\n"
     repository.write("prod/environment.yaml", ENVIRONMENT + layer)
     for removed in ("podPatch: null", "podPatch: {spec: null}"):
         repository.write("prod/jobs/llm.yaml", f"{JOB}target: job\n{removed}\n")
-        assert "hostUsers" not in _pod(_rendered(repository))["spec"]
+        assert "preemptionPolicy" not in _pod(_rendered(repository))["spec"]
         assert _check(repository) == []
 
 
@@ -257,7 +257,11 @@ def test_what_is_wrong_is_said_at_its_line(repository: Repository, name: str) ->
 
 def test_a_finding_is_the_patch_s_only_where_the_patch_causes_it(repository: Repository) -> None:
     repository.write("prod/environment.yaml", ENVIRONMENT.replace("baseline", "restricted"))
-    _job(repository, "spec: {hostUsers: false}", extra="security: {capabilities: [IPC_LOCK]}\n")
+    _job(
+        repository,
+        "spec: {preemptionPolicy: Never}",
+        extra="security: {capabilities: [IPC_LOCK]}\n",
+    )
     (found,) = [f for f in _check(repository) if f[0] == "TW707"]
     assert found[2].startswith("IPC_LOCK") or "IPC_LOCK" in found[2], found
 
@@ -297,7 +301,7 @@ def test_a_field_is_named_that_says_the_same(repository: Repository, patch: str)
 @pytest.mark.parametrize(
     "patch",
     [
-        "spec: {hostUsers: false}",
+        "spec: {preemptionPolicy: Never}",
         "spec: {terminationGracePeriodSeconds: null}",
         "spec: {volumes: [{name: dshm, $patch: delete}], containers: [{name: pytorch, volumeMounts: [{mountPath: /dev/shm, $patch: delete}]}]}",
     ],
@@ -349,9 +353,9 @@ def test_a_patch_has_to_be_allowed_but_where_the_environment_says_it(
 ) -> None:
     strict = ENVIRONMENT.replace(ALLOWED, "[]")
     repository.write("prod/environment.yaml", strict)
-    _job(repository, "spec: {hostUsers: false}")
+    _job(repository, "spec: {preemptionPolicy: Never}")
     assert [rule for rule, _, _ in _check(repository)] == ["TW027"]
-    own = "defaults: {podPatch: {spec: {hostUsers: false, automountServiceAccountToken: null}}}\n"
+    own = "defaults: {podPatch: {spec: {preemptionPolicy: Never, automountServiceAccountToken: null}}}\n"
     repository.write("prod/environment.yaml", strict + own)
     repository.write("prod/jobs/llm.yaml", f"{JOB}target: job\n")
     assert _check(repository) == []
@@ -371,12 +375,12 @@ def test_docker_has_no_pods(repository: Repository) -> None:
 @pytest.mark.parametrize(
     ("version", "patch", "refused"),
     [
-        ("2.0", "spec: {hostUsers: false}", "podPatch"),
+        ("2.0", "spec: {preemptionPolicy: Never}", "podPatch"),
         ("2.3", "spec: {hostUsers: null}", "remove"),
         ("2.3", "spec: {securityContext: {$patch: replace, supplementalGroups: [1]}}", "replace"),
         ("2.3", "spec: {containers: [{name: node, env: [{name: A, value: b}]}]}", "env"),
         ("2.3", "metadata: {annotations: {a: b}}", ""),
-        ("2.2", "spec: {hostUsers: false}", "TW011"),
+        ("2.2", "spec: {preemptionPolicy: Never}", "TW011"),
     ],
 )
 def test_a_runtime_of_the_cluster_takes_what_its_trainer_can_override(
@@ -407,7 +411,7 @@ metadata: {{name: old, namespace: training}}
 spec: {spec}
 """
 POD = (
-    "{template: {spec: {restartPolicy: Never, hostUsers: false, containers: [{name: NAME, image: "
+    "{template: {spec: {restartPolicy: Never, preemptionPolicy: Never, containers: [{name: NAME, image: "
     "'r.example.com/a:1', command: [python, train.py], resizePolicy: [{resourceName: cpu, "
     "restartPolicy: NotRequired}]}]}}}"
 )
@@ -435,8 +439,8 @@ def test_import_patches_what_no_field_says(repository: Repository, target: str) 
     policy = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
     assert spec["podPatch"] == {
         "spec": {
-            "hostUsers": False,
+            "preemptionPolicy": "Never",
             "containers": [{"name": CONTAINERS[target], "resizePolicy": policy}],
         }
     }
-    assert "hostUsers" not in done.output
+    assert "preemptionPolicy" not in done.output

@@ -31,9 +31,13 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
         "resources",
         FIELDS["resources"],
         model.Resources,
-        {"limits"},
+        {"limits", "requests"},
         set(),
-        {"limitCpu": "limits.cpu", "limitMemory": "limits.memory"},
+        {
+            f"{kind}{name[0].upper()}{name[1:]}": f"{kind}s.{name}"
+            for kind in ("limit", "request")
+            for name in ("cpu", "memory", "ephemeralStorage")
+        },
     ),
     ("checkpoint", FIELDS["checkpoint"], model.Checkpoint, set(), set(), {}),
     ("security", FIELDS["security"], model.Security, set(), set(), {}),
@@ -122,8 +126,8 @@ READ: list[tuple[str, dict[str, Any], type, set[str], set[str], dict[str, str]]]
 def _names(schema: dict[str, Any]) -> Iterator[str]:
     for name, child in schema.get("properties", schema).items():
         yield name
-        if name == "limits":
-            yield from (f"limits.{inner}" for inner in child["properties"])
+        if name in ("limits", "requests"):
+            yield from (f"{name}.{inner}" for inner in child["properties"])
 
 
 @pytest.mark.parametrize(
