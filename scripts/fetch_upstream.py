@@ -2,8 +2,8 @@
 
 python scripts/fetch_upstream.py
 
-Needs nothing but Python. A file that is there with the right content stays; one that `../shared`
-has is copied from there, without any network.
+Needs nothing but Python. A file that is there with the right content stays; one in a local copy is
+taken from there, without any network.
 """
 
 from __future__ import annotations

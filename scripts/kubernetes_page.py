@@ -18,7 +18,7 @@ _HEAD = f"""\
 <!-- Generated from the table of fields by `{COMMAND}`. Do not edit. -->
 # Fields by their names in Kubernetes
 
-For whoever knows a pod's fields and looks for them in a [job spec](schema.md): every field of a pod, its container and a mount, as Kubernetes {NEWEST} has them. What a [patch](pod-patch.md) says needs `podPatch` in the environment's `allow`.
+For whoever knows a pod's fields and looks for them in a [job spec](schema.md): every field of a pod, its container and a mount, as Kubernetes {NEWEST} has them. A field that only a [patch](pod-patch.md) can set needs `podPatch` in the environment's `allow`.
 """  # noqa: E501 - a paragraph is a line, as on the other pages
 _TITLES = {"PodSpec": "A pod", "Container": "A container", "VolumeMount": "A mount"}
 
@@ -34,7 +34,7 @@ def _lines() -> Iterator[str]:
         if number:
             yield ""
         yield f"## {_TITLES[kind]}\n"
-        yield "| Kubernetes | in a job spec | |"
+        yield "| Kubernetes | in a job spec | why |"
         yield "|---|---|---|"
         for name, place in sorted(fields.items()):
             yield f"| `{name}` | {_where(place)} | {place.why} |"

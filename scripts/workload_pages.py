@@ -34,7 +34,7 @@ _HEAD = f"""\
 
 For whoever wants to see what a real job looks like before writing one: training jobs that other projects publish, as `trainwright import` turns them into specs. Each page names its source and licence, shows the spec, what the import left out and why, and what `trainwright check` finds in it.
 
-The ten stand for what differs between the public jobs that the tests import: the four kinds of objects, elastic and fixed, one line of Python and a whole shell script, GPUs and other accelerators, with a queue and without one. More of the same would teach nothing new. Only jobs under Apache-2.0, MIT or MIT-0 are shown; the originals are where their authors keep them.
+They differ in what matters for a spec: the kind of the object, elastic or fixed, started as a Python program or by a shell script, GPUs or other accelerators, with or without a queue. All are under Apache-2.0 or MIT-0; the originals are linked, not copied.
 
 The environment of these pages, [environment.yaml](examples/workloads/environments/open/environment.yaml), allows everything that the originals take, and has no pools. In a repository of yours, resources, fabric, tolerations and the image's registry are [the pool's](pools.md) or the environment's, and the specs are shorter than here.
 

@@ -149,11 +149,20 @@ def test_a_restart_goes_on_where_it_was_and_reckons_from_its_own_steps() -> None
     status.close()
 
 
-@pytest.mark.parametrize("change", [{"RANK": "1"}, {"KUBEFLOW_TRAINER_SERVER_URL": ""}])
+@pytest.mark.parametrize(
+    "change",
+    [{"RANK": "1"}, {"RANK": "", "PET_NODE_RANK": "1"}, {"KUBEFLOW_TRAINER_SERVER_URL": ""}],
+)
 def test_only_rank_0_of_a_trainjob_posts(
     change: dict[str, str], server: Server, environ: dict[str, str]
 ) -> None:
     with Metrics.from_environment(environ={**environ, **change}) as metrics:
+        _step(metrics, 1)
+    assert server.posted == []
+
+
+def test_a_rank_that_is_given_counts(server: Server, environ: dict[str, str]) -> None:
+    with Metrics.from_environment(rank=1, environ=environ) as metrics:
         _step(metrics, 1)
     assert server.posted == []
 

@@ -197,7 +197,7 @@ class Metrics:
                     "no metrics port: cannot listen on TRAINWRIGHT_METRICS_PORT=%s + LOCAL_RANK=%s:"
                     " %s", port, local_rank, error,
                 )  # fmt: skip
-        status = TrainJobStatus.from_environment(environ) if reports_status else None
+        status = TrainJobStatus.from_environment(environ, rank) if reports_status else None
         return cls(sinks, past=past, launched=_launched(environ), status=status)
 
     def step(

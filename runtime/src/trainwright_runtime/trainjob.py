@@ -58,10 +58,17 @@ class TrainJobStatus:
         self._thread.start()
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> TrainJobStatus | None:
-        """None outside of a TrainJob whose Trainer takes a status, and in all but rank 0."""
+    def from_environment(
+        cls, environ: Mapping[str, str], rank: int | None = None
+    ) -> TrainJobStatus | None:
+        """None outside of a TrainJob whose Trainer takes a status, and in all but rank 0.
+
+        `rank` is that of this process; by default `RANK`, or that of its node where only nodes have
+        one, as with plain `python`.
+        """
+        own = environ.get("RANK") or environ.get("PET_NODE_RANK") or "0"
         url, certificate, token = (environ.get(name, "") for name in (URL, CERTIFICATE, TOKEN))
-        if not (url and certificate and token) or (environ.get("RANK") or "0") != "0":
+        if not (url and certificate and token) or (own if rank is None else str(rank)) != "0":
             return None
         if not url.startswith("https://"):
             _log.warning("no status of the TrainJob: %s=%s is not an https address", URL, url)

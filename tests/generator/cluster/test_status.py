@@ -455,11 +455,11 @@ def test_queued_is_said_in_kueues_words(
 SHORT = "insufficient unused quota for nvidia.com/gpu in flavor h100, 2 more needed"
 OTHER = {"nodeSelector": {"pool": "a100"}}
 LIKE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
-    "alike": ({}, {}, f"{SHORT} (said of other, a workload of the same shape)"),
+    "alike": ({}, {}, f"{SHORT} (reported for other, a workload of the same shape)"),
     "bypassed": (
         {}, {"reason": "PendingEvaluation", "message":
              "Bypassed scheduling evaluation because an equivalent workload recently failed"},
-        f"{SHORT} (said of other, a workload of the same shape)",
+        f"{SHORT} (reported for other, a workload of the same shape)",
     ),
     "elsewhere": ({"queueName": "else"}, {}, UNSAID),
     "other pods": ({"podSets": [{"name": "main", "count": 2, "template": {"spec": OTHER}}]}, {}, UNSAID),

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     type=Choice(("text", "json")),
     default="text",
     show_default=True,
-    help="The format of what is said.",
+    help="The format of the output.",
 )
 @click.pass_obj
 def import_(  # noqa: PLR0913 - an option each
@@ -108,7 +108,9 @@ def _say_all(
     for imported, path in done.imported:
         _say(context, imported, path, dry_run=dry_run)
     if done.imported and not dry_run:
-        click.echo(f"Rules were not asked yet: run `trainwright check {environment}`.", err=True)
+        click.echo(
+            f"Not checked against the rules yet: run `trainwright check {environment}`.", err=True
+        )
     _say_problems(context, found, done.problems)
     if done.broken:
         names = ", ".join(path for _, path in done.broken)

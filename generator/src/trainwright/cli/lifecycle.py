@@ -94,8 +94,10 @@ def extend(context: Context, /, selections: tuple[str, ...], duration: str, **op
 
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="JOB...")
-@click.option("--from", "source", required=True, metavar="ENV", help="Where it has proved itself.")
-@click.option("--to", required=True, metavar="ENV", help="Where it shall run.")
+@click.option(
+    "--from", "source", required=True, metavar="ENV", help="The environment to promote from."
+)
+@click.option("--to", required=True, metavar="ENV", help="The environment to promote to.")
 @click.option(
     "--only",
     metavar="PART,...",

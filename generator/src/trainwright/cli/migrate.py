@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--write", is_flag=True, help="Change the files; otherwise only show how.")
 @click.pass_obj
 def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
-    """Move PyTorchJob specs to TrainJob, and say what changes for the training.
+    """Move PyTorchJob specs to TrainJob, and list what changes for the training.
 
     Only `target` changes in a file. The environment must have the new target, with its version.
     A job that the new target cannot express is refused, with the reason: an elastic one, say. A

@@ -88,7 +88,9 @@ def _of_its_like(
         pending = quota.get("status") == "False" and message and _BYPASSED not in message
         if pending and _shape(other) == wanted:
             name = other["metadata"]["name"]
-            return _word(quota), clean(f"{message} (said of {name}, a workload of the same shape)")
+            return _word(quota), clean(
+                f"{message} (reported for {name}, a workload of the same shape)"
+            )
     return None
 
 

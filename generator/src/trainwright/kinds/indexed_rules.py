@@ -251,7 +251,8 @@ def _told_of_others(subject: Subject) -> Iterator[Hit]:
             given = options(container).get("nnodes", "")
             nodes = given or container.variables.get("PET_NNODES")
             if nodes is None or "--standalone" in container.command_line:
-                message = f"{template.replicas} pods start torchrun, and none knows of the others"
+                count = template.replicas
+                message = f"{count} pods start torchrun, and none has the addresses of the others"
                 yield Hit(container.pointer, message)
             elif nodes.isdigit() and int(nodes) != template.replicas:
                 message = f"torchrun expects {nodes} nodes, but there are {template.replicas} pods"

@@ -37,7 +37,11 @@ def _mismatch(container: Container, launcher: str, pods: int) -> str:
     world = given.get("num-processes", "")
     if not nodes:
         complete = pods < 2 or any(name in given for name in _ELSEWHERE)
-        return "" if complete else f"{pods} pods start {launcher}, and none knows of the others"
+        return (
+            ""
+            if complete
+            else f"{pods} pods start {launcher}, and none has the addresses of the others"
+        )
     if not nodes.isdigit():
         return ""
     if int(nodes) != pods and "hostfile" not in given:

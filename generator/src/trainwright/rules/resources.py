@@ -60,17 +60,26 @@ D01 = Rule(
 
 def _d02(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
-        if template.accelerators and not template.partial:
-            shm = template.shm
-            if shm is None or dig(shm[1], "emptyDir", "medium") != "Memory":
-                yield Hit(f"{template.pointer}/spec", "GPUs, but only 64 MB of shared memory")
+        if template.accelerators and not template.partial and not _has_shared_memory(template):
+            message = "accelerators, but only 64 MB of shared memory"
+            yield Hit(f"{template.pointer}/spec", message)
+
+
+def _has_shared_memory(template: PodTemplate) -> bool:
+    """A memory volume at /dev/shm, or the node's own: by a hostPath, or with its IPC namespace."""
+    _, volume = template.shm or ("", {})
+    return (
+        dig(volume, "emptyDir", "medium") == "Memory"
+        or text(dig(volume, "hostPath", "path")).rstrip("/") == "/dev/shm"  # noqa: S108
+        or template.spec.get("hostIPC") is True
+    )
 
 
 D02 = Rule(
     id="TW702",
     name="missing-shared-memory",
     severity=Severity.WARNING,
-    summary="Pods with accelerators mount a memory volume at /dev/shm.",
+    summary="Pods with accelerators have a memory volume at /dev/shm, or that of their node.",
     effect="Data loader workers and NCCL die with a bus error in the default 64 MB.",
     remedy="Leave shm to auto, or give it a size.",
     by_hand="Mount an emptyDir with medium: Memory at /dev/shm.",
@@ -189,7 +198,7 @@ def _d20(subject: Subject) -> Iterator[Hit]:
             continue
         for name in ("cpu", "memory"):
             if name not in main.requests and name not in main.limits:
-                message = f"GPUs are asked for, but no {name}"
+                message = f"accelerators are requested, but no {name}"
                 yield Hit(f"{main.pointer}/resources", message, spec=Pointer.of("resources", name))
 
 

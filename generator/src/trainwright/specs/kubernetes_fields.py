@@ -43,7 +43,7 @@ def _refused(why: str) -> Place:
 
 
 _NAMES = _refused("the target names its pods, by which they find each other")
-_NO_TERMINAL = _refused("no terminal is attached to it")
+_NO_TERMINAL = _patched("no terminal is attached to it")
 
 POD: Mapping[str, Place] = {
     "activeDeadlineSeconds": _at("maxDuration", why="a run has one for all of its pods"),
@@ -99,7 +99,7 @@ CONTAINER: Mapping[str, Place] = {
     "imagePullPolicy": _at("image.pullPolicy"),
     "lifecycle": _at("lifecycle"),
     "livenessProbe": _at("livenessProbe"),
-    "name": _at("name", why="the target names its container itself"),
+    "name": _refused("the target names its container itself"),
     "ports": _at("metrics", why="the target sets the port of the rendezvous"),
     "readinessProbe": _at("readinessProbe"),
     "resizePolicy": _patched(),

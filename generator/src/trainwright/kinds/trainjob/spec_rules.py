@@ -64,7 +64,7 @@ def _t01(subject: Subject) -> Iterator[Hit]:
                 yield Hit(f"/spec/{field}", message)
     elif not minors(subject):
         names = ", ".join(f"{field} ({_versions(_MINORS[field])})" for field in fields)
-        yield Hit(f"/spec/{fields[-1]}", f"no version of Trainer knows all of {names}")
+        yield Hit(f"/spec/{fields[-1]}", f"no version of Trainer has all of {names}")
 
 
 T01 = Rule(
