@@ -82,12 +82,12 @@ def task(
 
 def score(prediction: EvalPrediction) -> dict[str, float]:
     """Accuracy and F1, the two measures of MRPC in GLUE."""
-    message = np.argmax(prediction.predictions, axis=-1) == 1
+    predicted = np.argmax(prediction.predictions, axis=-1) == 1
     true = np.equal(prediction.label_ids, 1)
-    right = np.sum(message & true)
+    right = np.sum(predicted & true)
     return {
-        "accuracy": float(np.mean(message == true)),
-        "f1": float(2 * right / max(np.sum(message) + np.sum(true), 1)),
+        "accuracy": float(np.mean(predicted == true)),
+        "f1": float(2 * right / max(np.sum(predicted) + np.sum(true), 1)),
     }
 
 

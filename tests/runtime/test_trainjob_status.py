@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import ssl
@@ -165,6 +166,25 @@ def test_a_rank_that_is_given_counts(server: Server, environ: dict[str, str]) ->
     with Metrics.from_environment(rank=1, environ=environ) as metrics:
         _step(metrics, 1)
     assert server.posted == []
+
+
+def test_workers_without_ranks_post_nothing(server: Server, environ: dict[str, str]) -> None:
+    """Under live recovery ranks come with each quorum, and each worker would post."""
+    del environ["RANK"]
+    with Metrics.from_environment(environ={**environ, "TRAINWRIGHT_REPLICA": "n-0"}) as metrics:
+        _step(metrics, 1)
+    assert server.posted == []
+
+
+def test_a_server_that_speaks_no_http_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    def post(_: object) -> None:
+        raise http.client.BadStatusLine("SSH-2.0")
+
+    metrics = Metrics(status=TrainJobStatus(post, interval=0.0))
+    for step in (1, 2):
+        _step(metrics, step)
+    metrics.close()
+    assert caplog.text.count("TrainJob could not be posted: SSH-2.0") == 1
 
 
 def test_without_tls_nothing_is_posted(

@@ -18,7 +18,6 @@ _POWERS |= {f"{unit}i": Decimal(1024) ** (i + 1) for i, unit in enumerate("KMGTP
 
 
 @lru_cache(maxsize=4096)  # many objects ask for the same few amounts, and many rules for each
-@lru_cache(maxsize=1024)
 def parse(text: str) -> Decimal:
     """The number a quantity stands for, in cores, bytes or pieces. ValueError when it is none."""
     match = _SYNTAX.fullmatch(text)

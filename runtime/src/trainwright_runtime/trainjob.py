@@ -7,6 +7,7 @@ posted there. https://www.kubeflow.org/docs/components/trainer/user-guides/train
 
 from __future__ import annotations
 
+import http.client
 import json
 import logging
 import math
@@ -67,6 +68,8 @@ class TrainJobStatus:
         one, as with plain `python`.
         """
         own = environ.get("RANK") or environ.get("PET_NODE_RANK") or "0"
+        if rank is None and "RANK" not in environ and environ.get("TRAINWRIGHT_REPLICA"):
+            return None  # a worker that gets its rank with each quorum
         url, certificate, token = (environ.get(name, "") for name in (URL, CERTIFICATE, TOKEN))
         if not (url and certificate and token) or (own if rank is None else str(rank)) != "0":
             return None
@@ -125,8 +128,9 @@ class TrainJobStatus:
         while not self._closed.is_set():
             self._changed.wait()
             self._changed.clear()
-            self._send()
-            self._closed.wait(self._interval)
+            if not self._closed.is_set():  # the last one follows
+                self._send()
+                self._closed.wait(self._interval)
         self._send()
 
     def _send(self) -> None:
@@ -135,7 +139,7 @@ class TrainJobStatus:
         try:
             self._post(self.status())
             self._failed = False
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             if not self._failed:
                 _log.warning("the status of the TrainJob could not be posted: %s", error)
             self._failed = True

@@ -35,7 +35,6 @@ from trainwright.rules.field_checks import (
     one_word,
     only_where,
     relative,
-    without,
 )
 from trainwright.specs import kubernetes_schemas
 from trainwright.tolerant import dig, integer, mapping, mappings, sequence, text
@@ -243,6 +242,7 @@ def _resources(body: Mapping[str, Data]) -> Iterator[Problem]:
 
 _OF_POD = ("metadata.name", "metadata.namespace", "metadata.uid")
 _IN_ENV = (
+    "spec.host",  # as spec.nodeName was called
     *("spec.nodeName", "spec.serviceAccountName", "status.hostIP", "status.hostIPs"),
     *("status.podIP", "status.podIPs"),
 )
@@ -371,7 +371,6 @@ _TOKEN = 2**32  # seconds
 CHECKS: Mapping[str, tuple[Check, ...]] = {
     "PodSpec": (
         between("activeDeadlineSeconds", 1, _LAST),
-        between("terminationGracePeriodSeconds", 0),
         formed("nodeName", forms.SUBDOMAIN),
         _host_namespaces,
         _host_ports,
@@ -458,7 +457,6 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
     "SecretEnvSource": _WHOLE,
     "VolumeMount": (
         filled("mountPath"),
-        without("mountPath", ":"),
         relative("subPath"),
         relative("subPathExpr"),
         at_most_one("subPath", "subPathExpr"),

@@ -101,9 +101,9 @@ def _port(way: str, port: Data, ports: set[str] | None) -> Iterator[Problem]:
     at, number = Pointer("/port"), count(port)
     if port is None:
         yield Pointer(), " has no port"
-    elif isinstance(port, str) and number is not None and way != "grpc":
+    elif isinstance(port, str) and port.isdecimal() and way != "grpc":
         yield at, f'.port is the text "{port}": a number has no quotes'
-    elif number is not None and not 1 <= number <= _LAST_PORT:
+    elif not isinstance(port, str) and number is not None and not 1 <= number <= _LAST_PORT:
         yield at, f".port is {number}, ports are 1 to {_LAST_PORT}"
     elif isinstance(port, str) and not forms.is_template(port) and ports is not None:
         if problem := forms.PORT.problem(port):

@@ -93,7 +93,7 @@ function findings(all, link) {
 
 function grouped(all, key) {
   const groups = new Map();
-  for (const one of all) groups.set(one[key], [...(groups.get(one[key]) ?? []), one]);
+  for (const one of all) groups.set(one[key], groups.get(one[key]) ?? []).get(one[key]).push(one);
   return [...groups];
 }
 

@@ -7,10 +7,11 @@ from trainwright.kinds.toy import KIND
 from trainwright.kinds.toy.templates import pod_template
 from trainwright.model import Manifest
 from trainwright.pods.pod import Operator, Restart, Workload
+from trainwright.tolerant import amount, dig
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
-    job = {"completions": manifest.body["spec"]["size"], "completionMode": "Indexed"}
+    job = {"completions": amount(dig(manifest.body, "spec", "size")), "completionMode": "Indexed"}
     template = pod_template(manifest)
     restart = Restart(limit=0)
     pods = indexed_pods.job_pods(manifest.name, job, template, role=KIND.container, restart=restart)
