@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import git_repository as git
 from repository import Repository
 from trainwright.kinds import TARGETS
 
+EXAMPLE = Path(__file__).parents[2] / "docs/examples/config-files"
 TEXT = "stage: 2\nname: ünï\n"
 BYTES = b"\x00\x01\xff"
 TOKEN = "hf_" + "aB3" * 12  # by its form
@@ -578,6 +580,47 @@ def test_a_new_file_of_a_folder_is_an_edit_in_the_plan(repository: Repository) -
     (change,) = json.loads(shown.stdout)["plan"]["changes"]
     assert (change["job"], change["action"]) == ("dev/mnist", "new run")
     assert change["causes"][0]["place"]["file"] == "configs/hydra/new.yaml"
+
+
+REMOVED = (
+    "/etc/hydra: null",
+    "/etc/hydra: {from: other}",
+    "/etc/hydra: {from: null, content: a}",
+    "/etc/hydra/train.yaml: null",
+    "/etc/hydra/train.yaml: {from: other/train.yaml}",
+    '/etc/hydra: {mode: "0755"}',
+)
+
+
+@pytest.mark.parametrize("own", REMOVED)
+def test_a_folder_and_what_a_layer_above_makes_of_it_have_no_findings(
+    own: str, repository: Repository
+) -> None:
+    _folder(repository)
+    _put(repository, "other/train.yaml", "b\n")
+    hydra = "files: {/etc/hydra: {from: configs/hydra}}"
+    repository.environment("dev", f"defaults: {{{hydra}}}\n")
+    repository.job("dev/mnist", f"files: {{{own}, /etc/s: {{from: configs/hydra}}}}\n")
+    repository.job("dev/other")
+    repository.job("dev/third", 'files: {/etc/hydra: {content: "one file"}}\n')
+    found = repository.run("check", "--no-cache")
+    assert (found.exit_code, "TW06" in found.output) == (0, False), found.output
+
+
+@pytest.mark.parametrize("path", ["/etc/hydra/gone.yaml", "/etc/none"])
+def test_what_removes_nothing_of_a_folder_is_found(path: str, repository: Repository) -> None:
+    _folder(repository)
+    repository.environment("dev", "defaults: {files: {/etc/hydra: {from: configs/hydra}}}\n")
+    job = repository.job("dev/mnist", f"files:\n  {path}: null\n")
+    output = repository.run("check", "--no-cache").output
+    assert f'files["{path}"]: null removes nothing' in output
+    assert f"mnist.yaml:{len(job.read_text().splitlines())}:" in output
+
+
+def test_the_documented_jobs_have_no_findings(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLE, tmp_path / "example")
+    found = Repository(tmp_path / "example").run("check", "--no-cache")
+    assert (found.exit_code, "TW06" in found.output) == (0, False), found.output
 
 
 # --- binary data ---------------------------------------------------------------------------------

@@ -113,6 +113,7 @@ class _Folders:
     def __init__(self, inside: List):
         self._inside = inside
         self._below: dict[str, tuple[str, ...]] = {}  # the files that are there now, by the folder
+        self._alone: set[str] = set()  # the paths that are one file each
         self.named: list[str] = []
         self.findings: list[Finding] = []
 
@@ -128,7 +129,9 @@ class _Folders:
             made |= {path: file} if found is None else found
             for name in found or ():
                 places[name] = path
-        return _replaced(layer, made, places) if places else layer
+        self._alone.difference_update(path for path, file in made.items() if file is None)
+        self._alone.update(path for path in written if made.get(path) is not None)
+        return _replaced(layer, made, places) if made != written else layer
 
     def _files(self, layer: Layer, path: str, file: Data) -> dict[str, Data] | None:
         """What stands for an entry of `files`; None where it is no folder's."""
@@ -139,15 +142,16 @@ class _Folders:
             if not before:
                 return None
             if isinstance(file, Mapping) and not {"content", "binaryData", "from"} & file.keys():
-                return {path: None, **dict.fromkeys(before, file)}  # the mode of them all
+                return dict.fromkeys(before, file)  # the mode of them all
             del self._below[path]
-            return {**dict.fromkeys(before), path: file}
+            return {**dict.fromkeys(before), **_instead(path, file)}
         self.named += (source, *(f"{source}/{a}" for name in listed for a in _above(name)))
         self._check(layer, path, file, listed)
         more = {key: value for key, value in file.items() if key == "mode"}
         found = {f"{path}/{name}": {"from": f"{source}/{name}", **more} for name in listed}
         self._below[path] = tuple(found)
-        return {path: None, **dict.fromkeys(before), **found}
+        replaced = (*before, *({path} & self._alone))
+        return {**dict.fromkeys(replaced), **found}
 
     def _check(
         self, layer: Layer, path: str, file: Mapping[str, Data], names: Sequence[str]
@@ -165,6 +169,13 @@ class _Folders:
     def _refuse(self, layer: Layer, at: Pointer, message: str, remedy: str) -> None:
         finding = dx.FILE.at(layer.place(at), message, remedy=remedy)
         self.findings.append(_at_line(layer, at, finding))
+
+
+def _instead(path: str, file: Data) -> dict[str, Data]:
+    """The entry that takes the place of a folder, of which no key is there to be removed."""
+    if not isinstance(file, Mapping):
+        return {} if file is None else {path: file}
+    return {path: {key: value for key, value in file.items() if value is not None}}
 
 
 def _replaced(layer: Layer, made: Mapping[str, Data], places: Mapping[str, str]) -> Layer:

@@ -101,7 +101,8 @@ def read(spec: Layered) -> WrittenLayers:
         if layer.label != BUILT_IN:
             for pointer, value in _leaves(layer):
                 one = _over(current, mappings, _Written(layer, pointer, value))
-                written.append(one)
+                if pointer.parts[0] != "files" or layer.wrote(pointer):  # else a folder's
+                    written.append(one)
     return WrittenLayers(spec, tuple(written))
 
 
@@ -247,9 +248,9 @@ def _shadowed_everywhere(
 def _leaves(layer: Layer) -> Iterator[tuple[Pointer, Data]]:
     for key, value in layer.data.items():
         if key == "files":  # digests are not written by hand
-            yield from (
-                (at, leaf) for at, leaf in leaves(value, Pointer.of(key)) if layer.wrote(at)
-            )
+            for at, leaf in leaves(value, Pointer.of(key)):
+                if layer.wrote(at) or at.parts[-1] != "digest":
+                    yield at, leaf
         elif key not in _OF_THE_FILE:
             for pointer, leaf in leaves(value, Pointer.of(key)):
                 removed = leaf is None and pointer != _PATCH and pointer.within(_PATCH)
