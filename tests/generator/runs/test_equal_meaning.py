@@ -66,6 +66,12 @@ def _volume(source: Spec) -> Spec:
     return {"volumes": {"s": {**source, "mountPath": "/s"}}}
 
 
+def _ephemeral(annotations: Spec) -> Spec:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    template = {"metadata": {"annotations": annotations}, "spec": spec}
+    return _volume({"ephemeral": {"volumeClaimTemplate": template}})
+
+
 def _beside(field: str, more: Spec) -> Spec:
     return {field: {"beside": {"image": BESIDE, **more}}}
 
@@ -242,6 +248,47 @@ SPELLINGS: dict[str, Pair] = {
     "one node": ({}, {"nodes": 1}),
     "minutes": ({"gracePeriod": "120s"}, {"gracePeriod": "2m"}),
     "thousandths": ({}, _over("resources/cpu", "8000m")),
+    "the limit that memory has": ({}, _over("resources/limits/memory", "64Gi")),
+    "the limit that a disk has": (
+        _over("resources/ephemeralStorage", "8Gi"),
+        _over("resources/limits/ephemeralStorage", "8Gi"),
+    ),
+    "a limit in other units": ({}, _over("resources/limits/memory", "65536Mi")),
+    "a request and a limit in other units": (
+        {},
+        {
+            "resources": {
+                "memory": None,
+                "requests": {"memory": "64Gi"},
+                "limits": {"memory": "65536Mi"},
+            }
+        },
+    ),
+    "a repeated flag as a list": (
+        {"flags": {"x": {"repeat": [1, 2]}}},
+        {"flags": {"x": [1, 2]}},
+    ),
+    "a list as a repeated flag": (
+        {"flags": {"x": [1, 2]}},
+        {"flags": {"x": {"repeat": [1, 2]}}},
+    ),
+    "an empty list": ({"flags": {"x": {"repeat": []}}}, {"flags": {"x": []}}),
+    "a boolean without its form": (
+        {"flagStyle": {"booleans": "value"}, "flags": {"x": {"value": False}}},
+        {"flags": {"x": False}},
+    ),
+    "a boolean with its form": (
+        {"flagStyle": {"booleans": "value"}, "flags": {"x": False}},
+        {"flags": {"x": {"value": False}}},
+    ),
+    "a secret by its name": (
+        _volume({"secret": {"secretName": "s"}}),
+        _over("volumes/s/secret", "s"),
+    ),
+    "a secret with its field": (
+        _volume({"secret": "s"}),
+        _over("volumes/s/secret", {"secretName": "s"}),
+    ),
     "checks that are made anyway": (
         {"preflight": {"ports": True}},
         {"preflight": {"shm": True, "names": False}},
@@ -251,10 +298,25 @@ SPELLINGS: dict[str, Pair] = {
 DERIVED: dict[str, Pair] = {
     "half of the memory": ({}, {"shm": "32Gi"}),
     "an amount of shared memory": ({"shm": "8Gi"}, {"shm": "8192Mi"}),
-    "the limit that memory has": ({}, _over("resources/limits/memory", "64Gi")),
     "the size of a claim": (
         {"volumes": {"n": {"create": {"size": "1Ti"}, "mountPath": "/n"}}},
         _over("volumes/n/create/size", "1024Gi"),
+    ),
+    "the size of a folder": (
+        _volume({"emptyDir": {"sizeLimit": "1Gi"}}),
+        _over("volumes/s/emptyDir/sizeLimit", "1024Mi"),
+    ),
+    "the size of an ephemeral volume": (
+        _ephemeral({}),
+        _over("volumes/s/ephemeral/volumeClaimTemplate/spec/resources/requests/storage", "1024Mi"),
+    ),
+    "decimal numbers in another spelling and form": (
+        {"flags": {"x": [0.1, 0.2], "y": 0.5, "z": 1.5}},
+        {"flags": {"x": {"repeat": ["1e-1", ".2"]}, "y": "5e-1", "z": "1.5"}},
+    ),
+    "a decimal number in the only item of a list": (
+        _over("flags/x", [0.1]),
+        _over("flags/x", "1e-1"),
     ),
     "how a claim of one node is mounted": (
         {"volumes": {"n": {"create": {"size": "1Ti"}, "mountPath": "/n"}}},
@@ -276,6 +338,12 @@ DERIVED: dict[str, Pair] = {
         {"dnsPolicy": "ClusterFirstWithHostNet"},
     ),
     "two at once": ({}, {"shm": "32Gi", "resources": {"cpu": "8000m"}, "nodes": 1}),
+}
+# The same amounts, of which each manifest keeps its own spelling.
+OTHER_UNITS = {
+    "thousandths",
+    "a limit in other units",
+    "a request and a limit in other units",
 }
 CASES = {**OF_JOBS, **SPELLINGS, **DERIVED}
 
@@ -394,9 +462,77 @@ def test_what_means_the_same_begins_no_run(
         if case not in DERIVED:
             jobs = [(one.job, one.environment) for one in (was, found.sources)]
             assert len({identity.spec_hash(*job) for job in jobs}) == 1
-            if case != "thousandths":
+            if case not in OTHER_UNITS:
                 first, second = (values.build(*job, "run") for job in jobs)
                 assert first == second
+
+
+# --- another meaning ------------------------------------------------------------------------------
+
+
+def _driver(name: str, value: str) -> Spec:
+    return _volume({"csi": {"driver": "csi.example.com", "volumeAttributes": {name: value}}})
+
+
+RATE: Spec = _over("flags/lr", 0.1)
+# What reads much alike and is another run.
+OTHERS: dict[str, Pair] = {
+    "a flag beside attributes called limits": (_driver("limits", "10"), RATE),
+    "a flag beside attributes called requests": (_driver("requests", "10"), RATE),
+    "a flag beside annotations called limits": (_ephemeral({"limits": "10"}), RATE),
+    "an attribute called size": (_driver("size", "1.10"), _driver("size", "1.1")),
+    "an attribute called sizeLimit": (_driver("sizeLimit", "1000m"), _driver("sizeLimit", "1")),
+    "an annotation called size": (_ephemeral({"size": "1.10"}), _ephemeral({"size": "1.1"})),
+    "the name of the run": ({"flags": {"name": "run"}}, {"flags": {"name": "${{ run.name }}"}}),
+    "a name in place of that of the run": (
+        {"env": {"NAME": "a-${{ run.name }}"}},
+        {"env": {"NAME": "a-run"}},
+    ),
+    "a version as text": (_over("flags/py", "3.10"), _over("flags/py", "3.1")),
+    "another version as text": (_over("flags/py", "3.1"), _over("flags/py", "3.10")),
+    "a version as text in a list": (
+        _over("flags/py", {"words": ["3.10", "3.9"]}),
+        _over("flags/py", {"words": ["3.1", "3.9"]}),
+    ),
+    "another list": (_over("flags/x", {"repeat": [1, 2]}), _over("flags/x", [1, 3])),
+    "another secret": (
+        _volume({"secret": {"secretName": "s"}}),
+        _over("volumes/s/secret", "t"),
+    ),
+    "a lower limit": (_over("resources/limits/memory", "65Gi"), _over("resources/memory", "63Gi")),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_what_means_something_else_begins_a_run(case: str, tmp_path: Path) -> None:
+    before, over = OTHERS[case]
+    repository = Repository(tmp_path)
+    repository.write("prod/environment.yaml", yaml.safe_dump(PLACE))
+    job = merge({**JOB, "target": "job", "name": "llm"}, before)
+    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(job, sort_keys=False))
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(merge(job, over), sort_keys=False))
+    found = Workspace(Folder(tmp_path)).job(JobFile("prod", "llm"))
+    assert found.decision is not None, found.findings
+    assert found.decision.step == Step.BEGIN
+
+
+def test_what_a_shorter_form_hid_of_a_base_comes_with_the_longer_one(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.write("prod/environment.yaml", yaml.safe_dump(PLACE))
+    head = {key: JOB[key] for key in ("apiVersion", "kind")}
+    optional = _volume({"secret": {"secretName": "s", "optional": True}})
+    repository.write("base/jobs/half.yaml", yaml.safe_dump({**head, "name": "half", **optional}))
+    job = {**JOB, "target": "job", "name": "llm", "extends": "base/half"}
+    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(merge(job, _volume({"secret": "s"}))))
+    done = repository.run("render", "--no-cache")
+    assert done.exit_code == 0, done.output
+    longer = merge(job, _volume({"secret": {"secretName": "s"}}))
+    repository.write("prod/jobs/llm.yaml", yaml.safe_dump(longer))
+    found = Workspace(Folder(tmp_path)).job(JobFile("prod", "llm"))
+    assert found.decision is not None, found.findings
+    assert found.decision.step == Step.BEGIN
 
 
 # --- shared files ---------------------------------------------------------------------------------

@@ -125,26 +125,45 @@ def _word(value: Data) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-_DECIMAL = re.compile(
-    r"(?P<name>[^=]*=)?(?P<number>[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d{1,3})?)"
-)
-
-
+_DECIMAL = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+(?=[eE]))(?:[eE][-+]?\d{1,3})?")
 _EXACT = 25  # characters of a number that Decimal does not round
 
 
-def by_value(words: Sequence[str]) -> list[str]:
-    """Arguments with decimal numbers in one spelling: 1e-4 is 0.0001. Whole numbers stay words,
-    since 1e3 is not an int to a program.
+def spelled_as(flags: Mapping[str, Data], others: Mapping[str, Data]) -> dict[str, Data]:
+    """Flags with each decimal number in its spelling among others that have the same number there:
+    1e-4 is 0.0001. Whole numbers stay words, since 1e3 is not an int to a program.
     """
-    return [_spelled_alike(word) for word in words]
+    return {name: _spelled_as(value, others.get(name)) for name, value in flags.items()}
 
 
-def _spelled_alike(word: str) -> str:
-    match = _DECIMAL.fullmatch(word)
-    if match is None or len(match["number"]) > _EXACT:
-        return word
-    return f"{match['name'] or ''}{Decimal(match['number']).normalize():E}"
+def _spelled_as(value: Data, other: Data) -> Data:
+    if isinstance(other, Mapping):
+        other = next(iter(other.values()), None)
+    if isinstance(value, Mapping):
+        return {form: _spelled_as(given, other) for form, given in value.items()}
+    own, others = (given if isinstance(given, list) else [given] for given in (value, other))
+    if len(own) != len(others):
+        return value
+    pairs = zip(own, others, strict=True)
+    spelled = [there if _is_same_decimal(here, there) else here for here, there in pairs]
+    return spelled if isinstance(value, list) else spelled[0]
+
+
+def _is_same_decimal(one: Data, other: Data) -> bool:
+    number = _decimal(one)
+    return number is not None and number == _decimal(other)
+
+
+def _decimal(value: Data) -> Decimal | None:
+    """The number that a flag has, unless that is whole, or the value a text.
+
+    A number that Python writes otherwise is in a spec as the text that was written; what Python
+    writes as it is there was put in quotes. "3.1" may be a version.
+    """
+    text = str(value)
+    if not isinstance(value, str | float) or len(text) > _EXACT or not _DECIMAL.fullmatch(text):
+        return None
+    return None if isinstance(value, str) and text == str(float(text)) else Decimal(text)
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from trainwright import values
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment, Job
-from trainwright.pods.flags import by_value
+from trainwright.pods.flags import spelled_as
 from trainwright.runs import identity
 from trainwright.specs import resolve, schema
 from trainwright.specs.merge import Layered
 from trainwright.values.normal import normal
 
-_NAME = "run"  # of both, whatever they would be called
+# Of both, whatever they would be called. The names begin differently, so that a text which has one
+# of them as it is cannot be equal under each to a reference.
+_NAMES = ("run", "other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,58 +35,60 @@ class Surroundings:
         specs = [replace(self.spec, data={**data, **about}) for data in (one, other)]
         if not all(schema.effective_job().accepts(spec.data) for spec in specs):
             return False
-        jobs = [resolve.typed(spec, self.environment, self.source) for spec in specs]
-        first, second = (_meaning(job, self.environment) for job in jobs)
+        one_job, other_job = (resolve.typed(spec, self.environment, self.source) for spec in specs)
+        other_job = replace(other_job, flags=spelled_as(other_job.flags, one_job.flags))
+        jobs = (one_job, other_job)
+        first, second = (identity.meaning(job, self.environment) for job in jobs)
         if first == second:
             return True
         pairs = zip(jobs, specs, strict=True)
         if any(True for job, spec in pairs for _ in resolve.problems(job, spec, self.environment)):
             return False  # of which nothing can be rendered
-        one_renders, other_renders = (_rendered(job, self.environment) for job in jobs)
-        return one_renders == other_renders
+        return all(self._rendered_alike(one_job, other_job, name) for name in _NAMES)
+
+    def _rendered_alike(self, one: Job, other: Job, name: str) -> bool:
+        """Whether the same is rendered of two jobs under a name."""
+        return _rendered(one, self.environment, name) == _rendered(other, self.environment, name)
 
 
-def _meaning(job: Job, environment: Environment) -> dict[str, Data]:
-    """What a job means to a run that there is: a number in another spelling is the same."""
-    found = identity.meaning(job, environment)
-    return found | ({"flags": by_value(found["flags"])} if "flags" in found else {})
-
-
-def _rendered(job: Job, environment: Environment) -> dict[str, Data]:
-    """What is rendered of a job but for the run's name, with numbers and amounts in one spelling.
+def _rendered(job: Job, environment: Environment, name: str) -> dict[str, Data]:
+    """What is rendered of a job under a name, with amounts in one spelling.
 
     The chart lays these values out, and adds nothing to them. Of files the digest is known.
     """
     placeless = replace(job, state="active", max_duration=None, files=())
-    found = values.build(placeless, environment, _NAME)
-    words, own = found.get("args", []), len(job.entrypoint.args)
-    amounts = {key: _in_numbers(found[key]) for key in _WITH_AMOUNTS & found.keys()}
-    return {
-        **found,
-        **amounts,
-        "args": [*words[:own], *by_value(words[own:])],
-        "files of the job": {file.name: (file.digest, file.mode) for file in normal(job).files},
-    }
+    found: Data = values.build(placeless, environment, name)
+    for path in _AMOUNTS:
+        found = _in_numbers(found, path)
+    files = {file.name: (file.digest, file.mode) for file in normal(job).files}
+    return {**found, "files of the job": files}
 
 
-_WITH_AMOUNTS = frozenset({"resources", "shm", "claims", "initContainers", "volumes"})
+_EACH = "*"  # every key of a mapping, or item of a list
+_RESOURCES = tuple(("resources", kind, _EACH) for kind in ("requests", "limits"))
+# Where the chart's values have amounts. Anywhere else a text is what its reader makes of it: what
+# a driver takes for a size, for one.
+_AMOUNTS: tuple[tuple[str, ...], ...] = (
+    *_RESOURCES,
+    *(("initContainers", _EACH, *path) for path in _RESOURCES),
+    ("shm", "sizeLimit"),
+    ("claims", _EACH, "size"),
+    ("volumes", _EACH, "source", "emptyDir", "sizeLimit"),
+    *(
+        ("volumes", _EACH, "source", "ephemeral", "volumeClaimTemplate", "spec", *path)
+        for path in _RESOURCES
+    ),
+)
 
 
-def _in_numbers(value: Data) -> Data:
-    """Resources, and the sizes of volumes, as numbers."""
-    if isinstance(value, Mapping):
-        return {key: _AMOUNTS.get(key, _in_numbers)(item) for key, item in value.items()}
-    return [_in_numbers(item) for item in value] if isinstance(value, list) else value
-
-
-def _each(amounts: Data) -> Data:
-    found: Data = {key: identity.amount(item) for key, item in amounts.items()}
-    return found
-
-
-_AMOUNTS: Mapping[str, Callable[[Data], Data]] = {
-    "requests": _each,
-    "limits": _each,
-    "size": identity.amount,
-    "sizeLimit": identity.amount,
-}
+def _in_numbers(data: Data, path: tuple[str, ...]) -> Data:
+    """The data with the amounts at a path as numbers."""
+    if not path:
+        return identity.amount(data)
+    key, rest = path[0], path[1:]
+    if isinstance(data, Mapping):
+        chosen = data if key == _EACH else data.keys() & {key}
+        return {**data, **{name: _in_numbers(data[name], rest) for name in chosen}}
+    if isinstance(data, list) and key == _EACH:
+        return [_in_numbers(item, rest) for item in data]
+    return data

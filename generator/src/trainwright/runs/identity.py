@@ -60,7 +60,16 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
     if job.pool:  # what it leads to, by whatever name
         found["pool"] = _decisive(job, environment)["pools"][job.pool.name]
     if "resources" in found:
-        found["resources"] = {key: amount(item) for key, item in found["resources"].items()}
+        found["resources"] = _amounts(found["resources"])
+    return found
+
+
+def _amounts(resources: Mapping[str, Data]) -> dict[str, Data]:
+    """Resources as numbers, without a limit of what is request and limit in one anyway."""
+    found = {key: amount(item) for key, item in resources.items()}
+    for name in ("memory", "ephemeral_storage"):
+        if found.get(f"limit_{name}") == found.get(name):
+            found.pop(f"limit_{name}", None)
     return found
 
 

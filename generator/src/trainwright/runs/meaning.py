@@ -50,7 +50,7 @@ def asked(record: Record, own: Spec, chosen: Mapping[str, Spec], spec: Spec, sam
     wanted: Data = record.spec
     for path in changed:
         value = _at(spec, path)
-        if not (isinstance(value, Mapping) and isinstance(_at(wanted, path), Mapping)):
+        if not (isinstance(value, Mapping) and isinstance(_at(record.spec, path), Mapping)):
             wanted = _with(wanted, path, value)
     if wanted is record.spec:
         return False
@@ -168,15 +168,15 @@ def _with(data: Data, path: Path, value: Data) -> Data:
     """The data with a value at a path, or without it where the value is absent, and without what is
     empty then: a container without an image is none.
     """
-    if value is _ABSENT and path[-1] == ORDER:
-        return data
+    if value is _ABSENT and (path[-1] == ORDER or not isinstance(data, Mapping)):
+        return data  # a shorter form may be there by now, which has nothing below it
     key, rest = path[0], path[1:]
     below = dict(data) if isinstance(data, Mapping) else {}
     if key == ORDER:
         return {name: below[name] for name in value if name in below} | below
     if rest:
         below[key] = _with(below.get(key, {}), rest, value)
-        if value is _ABSENT and not below[key]:
+        if value is _ABSENT and below[key] == {}:
             del below[key]
     elif value is _ABSENT:
         below.pop(key, None)
