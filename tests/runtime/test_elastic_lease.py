@@ -8,22 +8,26 @@ two events. Each rule is then broken, and the search has to find that.
 from __future__ import annotations
 
 import random
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from signal import SIGCONT, SIGSTOP
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from trainwright_runtime import coordinator
 from trainwright_runtime.coordination import lease
+from trainwright_runtime.coordination.election import Election
 from trainwright_runtime.coordination.lease import Vote
-from trainwright_runtime.coordination.lines import connected
-from trainwright_runtime.coordination.protocol import Answer
+from trainwright_runtime.coordination.lines import Lines, connected
+from trainwright_runtime.coordination.protocol import Answer, Phase
+from trainwright_runtime.coordination.registry import Registry
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.machine import free_port
 
@@ -285,3 +289,104 @@ def test_that_training_is_over_is_known_to_the_next_coordinator() -> None:
         late = Session(group.addresses, "b-1", silence=60)
         assert late.ask(0) is Answer.OVER
         late.close()
+
+
+@pytest.fixture
+def elected() -> Iterator[str]:
+    """The address of a coordinator that was elected, the only candidate there is."""
+    address = f"127.0.0.1:{free_port()}"
+    election = Election([address], 0)
+    port = int(address.rpartition(":")[2])
+    registry = Registry(port, recovery=0, silence=60, election=election)
+    assert election.win()
+    registry.serve()
+    yield address
+    election.resign()
+    registry.close()
+
+
+@pytest.mark.parametrize("phase", [Phase.LEADS, Phase.ENDING])
+def test_a_worker_that_does_not_lead_ends_no_training(elected: str, phase: Phase) -> None:
+    trains = Session([elected], "b-1", silence=60)
+    assert trains.ask(1) is Answer.FOUND  # lineage 2/b-1
+    fenced = Session([elected], "a-1", silence=60)
+    fenced.lineage, fenced.phase = "1/a-1", phase
+    fenced.finish()
+    assert fenced.phase is Phase.STALE
+    assert trains.ask(1) is Answer.TRAIN
+    fenced.close()
+    trains.close()
+
+
+_NOT_A_MESSAGE = [5, [], None, "candidate", {}, {"do": "vote", "candidate": None}, {"worker": []}]
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """Somebody at a registry's port: the first above a coordinator's."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        yield server
+
+
+def _coordinator_of(listener: socket.socket) -> str:
+    return f"127.0.0.1:{listener.getsockname()[1] - 1}"
+
+
+def _greet(listener: socket.socket, greeting: dict[str, Any]) -> Lines:
+    lines = Lines(listener.accept()[0])
+    lines.write({"registry": listener.getsockname()[1] - 1, **greeting})
+    return lines
+
+
+@pytest.mark.parametrize("message", _NOT_A_MESSAGE, ids=repr)
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_registry_closes_a_connection_that_sends_something_else(
+    message: Any, capfd: pytest.CaptureFixture[str]
+) -> None:
+    port = free_port()
+    election = Election([f"127.0.0.1:{port}"], 0)
+    registry = Registry(port, recovery=0, silence=60, election=election)
+    lines, _ = connected(f"127.0.0.1:{port}", 60)
+    lines.connection.settimeout(10)
+    lines.write(message)
+    with pytest.raises(ConnectionError):
+        lines.read()
+    lines.close()
+    registry.close()
+    assert not capfd.readouterr().err
+
+
+@pytest.mark.parametrize("answer", [5, [], {}, {"given": True, "number": None, "finished": False}])
+def test_a_candidate_asks_again_after_any_answer(listener: socket.socket, answer: Any) -> None:
+    candidates = [f"127.0.0.1:{free_port()}", _coordinator_of(listener)]
+    election = Election(candidates, 0)
+    for _ in range(2):
+        finishing = threading.Thread(target=election.finish)
+        finishing.start()
+        lines = _greet(listener, {})
+        lines.read()
+        lines.write(answer)
+        with pytest.raises(ConnectionError):
+            lines.read()
+        lines.close()
+        finishing.join()
+
+
+def test_a_candidate_that_does_not_know_whether_it_serves_is_not_the_coordinator(
+    listener: socket.socket,
+) -> None:
+    worker = Session([f"127.0.0.1:{free_port()}", _coordinator_of(listener)], "a-1", silence=60)
+    refused: list[Exception] = []
+
+    def ask() -> None:
+        try:
+            worker.ask(0)
+        except OSError as error:
+            refused.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    _greet(listener, {}).close()
+    asking.join(10)
+    assert refused

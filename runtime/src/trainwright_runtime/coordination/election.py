@@ -202,7 +202,7 @@ class _Peer:
                 (request, asked), self._next, self._idle = self._next, None, False
             try:
                 self._answered(asked, self._exchange(request))
-            except (OSError, ValueError, KeyError):
+            except (OSError, ValueError, KeyError, TypeError):
                 self._disconnect()
 
     def _exchange(self, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,11 @@ class Lines:
         self.connection.sendall(json.dumps(message).encode() + b"\n")
 
     def read(self) -> dict[str, Any]:
-        """Raises OSError when the connection has ended, TimeoutError when nothing came in time."""
+        """The next message.
+
+        Raises OSError when the connection has ended, TimeoutError when nothing came in time, and
+        ValueError for what is not a message.
+        """
         while b"\n" not in self._rest:
             more = self.connection.recv(65536)
             if not more:
@@ -32,7 +36,9 @@ class Lines:
             if len(self._rest) > _LONGEST:
                 raise ValueError("a line without an end")
         line, _, self._rest = self._rest.partition(b"\n")
-        message: dict[str, Any] = json.loads(line)
+        message = json.loads(line)
+        if not isinstance(message, dict):
+            raise ValueError("a line that is not a JSON object")
         return message
 
     def close(self) -> None:

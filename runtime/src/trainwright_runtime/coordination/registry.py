@@ -124,9 +124,9 @@ class Registry:
                 if "candidate" in message:
                     lines.write(self._vote(message))
                     continue
-                worker = message["worker"]
+                worker = str(message["worker"])
                 lines.write(self._reply(message, connection))
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             pass  # it has ended, or is not a worker
         finally:
             self._leave(worker, connection)
@@ -142,11 +142,15 @@ class Registry:
         if not self.serves:
             raise ConnectionAbortedError("another candidate may be the coordinator")
         reply = self._answer(message, connection)
-        if message["do"] == "finish" and self._election is not None and not self._election.finish():
+        if message["do"] == "finish" and not self._announced():
             raise ConnectionAbortedError("most candidates do not know yet that training is over")
         if not self.serves:  # no longer, after a pause
             raise ConnectionAbortedError("another candidate may be the coordinator")
         return reply
+
+    def _announced(self) -> bool:
+        """Whether training goes on, or most candidates know that it is over."""
+        return self._election is None or not self.finished or self._election.finish()
 
     def _answer(self, message: Mapping[str, Any], connection: object) -> dict[str, str]:
         worker, lineage, phase = message["worker"], message["lineage"], Phase(message["phase"])

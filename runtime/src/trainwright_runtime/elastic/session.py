@@ -217,7 +217,7 @@ def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:
 
 def _asked(candidate: str) -> tuple[str, Lines, str]:
     lines, greeting = connected(candidate, _CONNECT)
-    if not greeting["serves"]:
+    if not (greeting.get("serves") and "life" in greeting):
         lines.close()
         raise ConnectionRefusedError(f"the candidate at {candidate} is not the coordinator")
     return candidate, lines, str(greeting["life"])
