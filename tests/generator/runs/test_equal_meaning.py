@@ -326,6 +326,10 @@ DERIVED: dict[str, Pair] = {
         _beside("initContainers", {"resources": {"requests": {"cpu": "100m"}}}),
         _over("initContainers/beside/resources/requests/cpu", "0.1"),
     ),
+    "an amount beside as a number": (
+        _beside("initContainers", {"resources": {"requests": {"cpu": 1}, "limits": {"cpu": "2"}}}),
+        _over("initContainers/beside/resources", {"requests": {"cpu": "1"}, "limits": {"cpu": 2}}),
+    ),
     "the commit of the code": (
         {
             "code": {"git": {"url": "https://git.example.com/a", "commit": "5" * 40}},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from trainwright import values
+from trainwright import quantity, values
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment, Job
 from trainwright.pods.flags import spelled_as
@@ -84,7 +84,8 @@ _AMOUNTS: tuple[tuple[str, ...], ...] = (
 def _in_numbers(data: Data, path: tuple[str, ...]) -> Data:
     """The data with the amounts at a path as numbers."""
     if not path:
-        return identity.amount(data)
+        amount = quantity.read(data)  # also of 1, which is "1" to Kubernetes
+        return data if amount is None else amount
     key, rest = path[0], path[1:]
     if isinstance(data, Mapping):
         chosen = data if key == _EACH else data.keys() & {key}
