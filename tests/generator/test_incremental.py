@@ -141,6 +141,8 @@ class Editor:
         for record in self.repository.root.glob("environments/*/rendered/*/run.lock"):
             if not self.chance.randrange(8):
                 record.write_text("<<<<<<< HEAD\n")
+            elif not self.chance.randrange(8):
+                record.unlink()
         after = self.repository.tree()
         return {f"environments/{p}" for p in {*before, *after} if before.get(p) != after.get(p)}
 
@@ -181,3 +183,20 @@ def test_random_edits_never_leave_a_stale_finding(
         for _ in range(chance.randrange(1, 4)):
             editor.step()
         editor.compare()
+
+
+def test_files_of_a_run_without_a_record_are_an_unknown_run(tmp_path: Path) -> None:
+    repository = Repository(tmp_path)
+    repository.environment("dev")
+    repository.job("dev/small")
+    assert repository.run("render").exit_code == 0
+    editor = Editor(repository, random.Random(0))
+    editor.compare()
+    (tmp_path / "environments/dev/rendered/small/run.lock").unlink()
+    editor.check.edit(editor.tree, editor.folder, {"environments/dev/rendered/small/run.lock"})
+    editor.compare()
+    assert list(editor.check.everything()) == []
+    repository.job("dev/small", "retries: 3\n")
+    editor.check.edit(editor.tree, editor.folder, {"environments/dev/jobs/small.yaml"})
+    editor.compare()
+    assert [found.rule for found in editor.check.everything()] == ["TW054"]

@@ -27,7 +27,7 @@ from trainwright.plan.sides import Side
 from trainwright.pointer import Pointer
 from trainwright.render.history import History
 from trainwright.render.job import Rendered
-from trainwright.render.policy import leaves_a_run, may_have_run, unknown_run
+from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.reports import redacted
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import record as records
@@ -165,7 +165,7 @@ class _Comparison:
     def _may_have_run(self, file: JobFile) -> bool:
         folder, decision = self.after.folder(file.environment), self._decided(self.after, file)
         begins = decision.name if decision else ""
-        return may_have_run(folder, file) or leaves_a_run(folder, file, begins)
+        return has_unknown_run(folder, file, begins)
 
     def _change(self, file: JobFile) -> JobChange:
         now = self._after.get(file)

@@ -13,7 +13,7 @@ from trainwright.model import Finding, Severity
 from trainwright.render import batch, cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
-from trainwright.render.policy import EnvironmentCheck, leaves_a_run, may_have_run
+from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.rules.policy import distinct
 from trainwright.runs import folder as index
 from trainwright.runs import kustomization
@@ -163,7 +163,6 @@ class _Work:
         self._options = options
         self._folder = workspace.folder(self.name)
         self._history = history
-        self._unknown: tuple[JobFile, ...] = ()  # jobs that may have an unknown run
         self._new: tuple[JobFile, ...] = ()  # jobs without a record anywhere
         self._cache_path = memory.location(root, selection.environment)
         self._mark = memory.fingerprint(options.helm or memory.EMBEDDED)
@@ -198,7 +197,6 @@ class _Work:
             found = {file: self._folder.recorded(file.name) for file in jobs}
         else:
             found = dict(self._history.runs(jobs, self._workspace))
-        self._unknown = tuple(file for file, run in found.items() if not run and self._lost(file))
         self._new = tuple(file for file, run in found.items() if not run)
         return found
 
@@ -210,12 +208,6 @@ class _Work:
             self._runs[file.name] = run.record
             texts = {**run.files.texts(), RECORD_FILE: records.text(file.path, run.record)}
             self._texts |= {f"{file.name}/{name}": text for name, text in texts.items()}
-
-    def _lost(self, file: JobFile) -> bool:
-        """Whether a job without a known run may have one all the same."""
-        cut_off = self._history is not None and self._history.is_cut_off(self.name)
-        listed = file.name in self._folder.unrecorded
-        return (cut_off and not listed) or may_have_run(self._folder, file)
 
     def _still_true(self, known: Remembered) -> bool:
         reader = self._workspace.reader
@@ -297,11 +289,12 @@ class _Work:
 
     def _unknown_now(self) -> Iterator[JobFile]:
         """The jobs whose run is unknown, once it is known which would begin."""
-        yield from self._unknown
+        cut_off = self._history is not None and self._history.is_cut_off(self.name)
         for file in self._new:
             run = self._runs.get(file.name)
-            left = run is not None and leaves_a_run(self._folder, file, run.object)
-            if left and file not in self._unknown:
+            begins = run.object if run else ""
+            lost = cut_off and file.name not in self._folder.unrecorded
+            if lost or has_unknown_run(self._folder, file, begins):
                 yield file
 
     def _changes(self) -> Changes:

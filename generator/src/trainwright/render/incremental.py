@@ -17,7 +17,7 @@ from trainwright.model import Finding
 from trainwright.render import cache
 from trainwright.render import job as render
 from trainwright.render.cache import Remembered
-from trainwright.render.policy import EnvironmentCheck, may_have_run
+from trainwright.render.policy import EnvironmentCheck, has_unknown_run
 from trainwright.rules.policy import distinct
 from trainwright.runs import record as records
 from trainwright.runs.record import Record
@@ -242,13 +242,14 @@ class IncrementalCheck:
             return ()
         known = {file.name: it for file in jobs if (it := self._checked.get(file))}
         folder = self.workspace.folder(name)
-        lost = (file for file in jobs if file.name in known and not folder.record(file.name))
+        begins = {job: it.record.object if it.record else "" for job, it in known.items()}
+        new = (file for file in jobs if file.name in known and not folder.record(file.name))
         check = EnvironmentCheck(
             name=name,
             jobs=jobs,
             checked={job: it.outcome for job, it in known.items()},
             runs={job: it.record for job, it in known.items() if it.record},
-            unknown=tuple(file for file in lost if may_have_run(folder, file)),
+            unknown=tuple(file for file in new if has_unknown_run(folder, file, begins[file.name])),
             whole=len(known) == len(jobs),
         )
         return check.findings(self.workspace, self._shared.get(name, ()), self._today)

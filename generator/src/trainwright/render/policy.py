@@ -66,15 +66,17 @@ class EnvironmentCheck:
             yield JobFindings(file.name, (finding,), ())
 
 
-def may_have_run(folder: RenderedFolder, file: JobFile) -> bool:
-    """Whether a job without a record that can be read may have a run all the same."""
-    return file.name not in folder.unrecorded and folder.is_unreadable(file.name)
+def has_unknown_run(folder: RenderedFolder, file: JobFile, begins: str) -> bool:
+    """Whether a job without a known run may have one all the same.
 
-
-def leaves_a_run(folder: RenderedFolder, file: JobFile, begins: str) -> bool:
-    """Whether a job has files of another run than the one that begins, and no record of it."""
-    unclaimed = "" if file.name in folder.unrecorded else folder.unclaimed(file.name)
-    return unclaimed not in ("", begins)
+    It has a record that cannot be read, or none and the files of another run than the one that
+    `begins`, which is empty where none does.
+    """
+    if file.name in folder.unrecorded:
+        return False
+    if folder.is_unreadable(file.name):
+        return True
+    return bool(begins) and folder.unclaimed(file.name) not in ("", begins)
 
 
 def unknown_run(file: JobFile, *, there: bool) -> Finding:
