@@ -16,6 +16,9 @@ import yaml
 import git_repository as git
 from repository import Repository
 from trainwright.kinds import TARGETS
+from trainwright.render.incremental import IncrementalCheck
+from trainwright.specs.tree import Folder
+from trainwright.workspace import Workspace
 
 EXAMPLE = Path(__file__).parents[2] / "docs/examples/config-files"
 TEXT = "stage: 2\nname: ünï\n"
@@ -580,6 +583,65 @@ def test_a_new_file_of_a_folder_is_an_edit_in_the_plan(repository: Repository) -
     (change,) = json.loads(shown.stdout)["plan"]["changes"]
     assert (change["job"], change["action"]) == ("dev/mnist", "new run")
     assert change["causes"][0]["place"]["file"] == "configs/hydra/new.yaml"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "environments",
+        "environments/dev",
+        "environments/dev/rendered",
+        "environments/dev/rendered/mnist",
+        "environments/dev/rendered/mnist/values.yaml",
+        "environments/other/rendered",
+        "environments/prod",
+    ],
+)
+@pytest.mark.parametrize("rendered", [True, False], ids=["rendered", "new"])
+def test_what_is_rendered_travels_with_no_run(
+    source: str, rendered: bool, repository: Repository
+) -> None:
+    repository.environment("prod")
+    repository.environment("dev")
+    repository.job("dev/mnist")
+    if rendered:
+        _rendered(repository)
+    job = repository.job("dev/mnist", f"files:\n  /etc/s:\n    from: {source}\n")
+    line = len(job.read_text().splitlines())
+    output = _refused(repository)
+    assert f"error[TW029]: {source} " in output
+    assert "has what is rendered" in output
+    assert f"--> environments/dev/jobs/mnist.yaml:{line}:" in output
+
+
+BESIDE_SPECS = ("environments/dev/scripts", "environments/conf", "environments/conf/deep er/a")
+
+
+@pytest.mark.parametrize("source", BESIDE_SPECS)
+@pytest.mark.parametrize("of", ["job", "defaults"])
+def test_a_folder_beside_the_specs_is_seen_by_all_commands(
+    source: str, of: str, repository: Repository
+) -> None:
+    _put(repository, f"{source}/run.sh", "a\n")
+    named = f"files: {{/etc/s: {{from: {source}}}}}\n"
+    repository.environment("dev", "" if of == "job" else f"defaults: {{{named.strip()}}}\n")
+    repository.job("dev/mnist", named if of == "job" else "")
+    git.init(repository.root)
+    _rendered(repository)
+    git.commit(repository.root)
+    check = IncrementalCheck(Workspace(Folder(repository.root)))
+    while check.stale:
+        check.check(next(iter(check.stale)))
+    for path, content in (("run.sh", "b\n"), ("deep/new.sh", "n\n")):
+        _put(repository, f"{source}/{path}", content)
+        tree = Folder(repository.root)
+        check.edit(tree, tree, {f"{source}/{path}"})
+        assert [str(file) for file in check.stale] == ["dev/mnist"]
+        check.check(next(iter(check.stale)))
+    shown = repository.run("plan", "--against", "HEAD", "-o", "json")
+    (change,) = json.loads(shown.stdout)["plan"]["changes"]
+    assert change["job"] == "dev/mnist"
+    assert repository.run("render", "--check").exit_code == (of == "job")
 
 
 REMOVED = (

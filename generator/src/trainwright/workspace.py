@@ -174,13 +174,14 @@ class Workspace:
             name: it for name, it in self._ledgers.items() if ledger.path(name) not in changed
         }
         outputs = {_environment(path) for path in changed if f"/{RENDERED}/" in path}
+        reached = files.with_folders(changed)
         found._folders = {name: it for name, it in self._folders.items() if name not in outputs}
         found._jobs = {
             file: it
             for file, it in self._jobs.items()
             if file.environment in found._loaded
             and file.environment not in touched
-            and not any(path in changed for path in it.loaded.files)
+            and reached.isdisjoint(it.loaded.files)
         }
         return found
 

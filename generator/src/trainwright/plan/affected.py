@@ -50,10 +50,10 @@ class _Text:
     def __init__(self, reader: Reader, changed: frozenset[str]):
         self._reader = reader
         self._changed = changed
-        # How a spec that takes one of the other files from the repository names it: at least by
-        # the end of its name, wherever YAML may break the line.
-        outside = (path for path in changed if not path.startswith(f"{ENVIRONMENTS}/"))
-        self._words = {os.fsencode(path.split()[-1]) for path in outside if path.split()}
+        # How a spec that takes one of them from the repository names it, wherever YAML may break
+        # the line: at least by the end of its name, and by the folder of environments if it has it.
+        paths = (path for path in changed if path.split() and not files.is_rendered(path))
+        self._words = {os.fsencode(_shown(path)) for path in paths}
         self._named = cache(self._names)
         self._shared = cache(self._shared_names)
 
@@ -96,6 +96,10 @@ class _Text:
         if _SPELT.search(raw):
             return None
         return frozenset(JobFile(*map(bytes.decode, found)) for found in _NAMED.findall(raw))
+
+
+def _shown(path: str) -> str:
+    return path.split()[0 if path.startswith(f"{ENVIRONMENTS}/") else -1]
 
 
 def _retired(before: Side, after: Side, changed: frozenset[str]) -> Iterator[JobFile]:

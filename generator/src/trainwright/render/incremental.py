@@ -75,15 +75,16 @@ class IncrementalCheck:
 
     def edit(self, tree: Tree, rendered: Tree, changed: Collection[str]) -> None:
         """Go on with trees in which some files have changed."""
-        before, changed = self.workspace, files.with_folders(changed)
+        before = self.workspace
         self.workspace = before.edited(tree, rendered, changed)
         if self.workspace.survey is not before.survey:
             self._surveyed(before.survey)
-        for path in changed:
-            state = self.workspace.reader.state(path) if path in self._reached else ""
-            for file in self._reached.get(path, ()):
+        for path in files.with_folders(changed) & self._reached.keys():
+            state = self.workspace.reader.state(path)
+            for file in self._reached[path]:
                 if self._checked[file].outcome.inputs[path] != state:
                     self._stale[file] = None
+        for path in changed:
             self._unsettled.update(self._around(path, before))
             for file in self._rendered(path):
                 self._stale[file] = None

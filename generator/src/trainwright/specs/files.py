@@ -23,6 +23,7 @@ from trainwright.specs.tree import ENVIRONMENTS
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation
 LIMIT = 1024 * 1024
 _FILES = Pointer.of("files")
+_RENDERED = re.compile(rf"{ENVIRONMENTS}/[^/]+/rendered/")
 _NOT_INSIDE = frozenset({"", ".", ".."})
 _SEPARATOR = re.compile(r"[/\\]")  # a backslash is one on Windows
 _NOT_MOUNTED = re.compile(r"[:\\\x00-\x1f]")  # in the name of a file
@@ -62,9 +63,18 @@ def _source(file: Data) -> str:
 
 
 def with_folders(paths: Iterable[str]) -> frozenset[str]:
-    """Files of the repository with the folders around them, which a spec may name instead."""
-    outside = (path for path in paths if not path.startswith(f"{ENVIRONMENTS}/"))
-    return frozenset(paths) | {above for path in outside for above in _above(path)}
+    """Files of the repository with the folders around them, which a spec may name instead.
+
+    Rendered files, of which there are many, and their folders it may not.
+    """
+    everything = frozenset(paths)
+    sources = (path for path in everything if not is_rendered(path))
+    return everything | {above for path in sources for above in _above(path)}
+
+
+def is_rendered(path: str) -> bool:
+    """Whether a path is one of rendered files, which no spec may name."""
+    return bool(_RENDERED.match(path))
 
 
 def _above(path: str) -> Iterator[str]:

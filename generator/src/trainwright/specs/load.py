@@ -292,6 +292,17 @@ def _is_of_git(path: str) -> bool:
     return f"{path}/".startswith(".git/")
 
 
+def _holds_rendered(tree: Tree, path: str) -> bool:
+    """Whether a path is that of rendered files, or of a folder that has or will have them."""
+    environments, *inside = path.split("/")
+    if environments != ENVIRONMENTS:
+        return False
+    if len(inside) > 1:
+        return inside[1] == RENDERED
+    there = (environment_path(name), f"{path}/{RENDERED}") if (name := "".join(inside)) else ()
+    return not there or any(map(tree.kind, there))
+
+
 def _below(tree: Tree, folder: str) -> Iterator[str]:
     for entry in tree.entries(folder):
         if entry.kind == "folder" and entry.name not in _LEFT_BEHIND:
@@ -380,6 +391,10 @@ class Reader:
         if _is_of_git(path):
             message = f"{path} is git's own, and in no commit"
             return dx.FILE.at(Location(path), message, remedy="Name a file that is committed.")
+        if _holds_rendered(self.tree, path):
+            message = f"{path} has what is rendered, so that each run would begin another one"
+            remedy = "Name another file, or another folder."
+            return dx.FILE.at(Location(path), message, remedy=remedy)
         return self.raw(path)
 
     def repository_folder(self, path: str) -> tuple[str, ...] | None:
@@ -387,7 +402,9 @@ class Reader:
 
         What programs and desktops leave beside files is none, as no commit has it.
         """
-        if any(self.tree.kind(name) != "folder" for name in _around(path)) or _is_of_git(path):
+        if any(self.tree.kind(name) != "folder" for name in _around(path)):
+            return None
+        if _is_of_git(path) or _holds_rendered(self.tree, path):
             return None
         return tuple(_below(self.tree, path))
 
