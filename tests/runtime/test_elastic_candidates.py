@@ -16,6 +16,9 @@ from test_elastic_lease import free_ports
 from trainwright_runtime.coordination.lines import connected
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.launchers import recognise
+from trainwright_runtime.layout import Machine, resolve
+from trainwright_runtime.live import _Candidates
+from trainwright_runtime.options import parse
 
 NODES = 3
 PROGRAM = """
@@ -143,3 +146,59 @@ def test_names_of_the_first_nodes_follow_from_that_of_node_0() -> None:
     assert found.names == ("run-worker-0", "run-worker-1", "run-worker-2")
     assert found.number == 2
     assert recognise(jobset | {"TRAINWRIGHT_MASTER_ADDR": "10.0.0.1"}).names == ()
+
+
+NAMES = [f"run-node-0-{number}.run:29511" for number in range(4)]
+PORTS = [f"127.0.0.1:{port}" for port in (4000, 5000, 6000)]
+
+
+def _own(node: int, listed: list[str], **more: str) -> int | None:
+    """Which of the candidates runs on this node of four."""
+    environ = {
+        "HOSTNAME": f"run-node-0-{node}",
+        "JOB_COMPLETION_INDEX": str(node),
+        "TRAINWRIGHT_NNODES": "4",
+        "TRAINWRIGHT_MASTER_ADDR": "run-node-0-0.run",
+        "TRAINWRIGHT_COORDINATORS": ",".join(listed),
+        **more,
+    }
+    asked = parse(["--nproc-per-node=1", "--", "train.py"], environ)
+    cpu = Machine(gpus=lambda: 0, has_gpu_driver=lambda: False, cores=lambda: 1)
+    return _Candidates.of(resolve(recognise(environ), asked, cpu), asked, environ).own
+
+
+@pytest.mark.parametrize(
+    ("listed", "own"),
+    [
+        (NAMES[:3], [0, 1, 2, None]),
+        (NAMES[1:], [None, 0, 1, 2]),
+        (NAMES[2:0:-1], [None, 1, 0, None]),
+        (["coord.infra:29511"], [None] * 4),
+        (["a.infra:1", "b.infra:1", "c.infra:1"], [None] * 4),
+        (["a.infra:1", NAMES[0], NAMES[1]], [1, 2, None, None]),
+        ([NAMES[1]], [None, 0, None, None]),
+        (PORTS, [0, 1, 2, None]),
+        (["[::1]:4000", "localhost:5000", "127.0.0.1:6000"], [0, 1, 2, None]),
+        ([*PORTS[:1], *NAMES[1:3]], [0, 1, 2, None]),
+        ([*PORTS[:2], NAMES[0]], [2, 1, None, None]),
+        (["127.0.0.1:4000"], [0, None, None, None]),
+        (["192.0.2.1:4000"], [None] * 4),  # https://www.rfc-editor.org/rfc/rfc5737: nobody's
+    ],
+)
+def test_each_listed_candidate_is_the_node_of_its_name(
+    listed: list[str], own: list[int | None]
+) -> None:
+    assert [_own(node, listed) for node in range(4)] == own
+
+
+def test_one_listed_address_is_that_of_node_0_where_nodes_meet_there() -> None:
+    environ = {"TRAINWRIGHT_MASTER_ADDR": "192.0.2.1"}
+    found = [_own(node, ["192.0.2.1:4000"], **environ) for node in range(4)]
+    assert found == [0, None, None, None]
+
+
+def test_one_process_of_a_node_runs_its_candidate() -> None:
+    torchrun = {"WORLD_SIZE": "4", "MASTER_ADDR": "a", "MASTER_PORT": "1", "HOSTNAME": "a"}
+    ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(4)]
+    found = [_own(0, ["a:4000", "b:4000", "c:4000"], **torchrun, **rank) for rank in ranks]
+    assert found == [0, None, None, None]

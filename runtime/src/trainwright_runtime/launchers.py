@@ -98,13 +98,13 @@ def _port(environ: Environ, name: str) -> int:
 def _address(environ: Environ, name: str) -> str:
     """A host name or IP address. ElasticDL writes host:port there, which torch cannot resolve."""
     value = _text(environ, name, "the name of node 0")
-    if ":" in value and not _is_ip(value):
+    if ":" in value and not is_ip(value):
         port = name.replace("ADDR", "PORT")
         raise EnvironmentMistake(name, value, f"a name without a port: the port goes into {port}")
     return value
 
 
-def _is_ip(text: str) -> bool:
+def is_ip(text: str) -> bool:
     try:
         ipaddress.ip_address(text)
     except ValueError:
@@ -142,7 +142,7 @@ def _node_name(environ: Environ) -> str:
 
 def is_loopback(host: str) -> bool:
     """Whether the address stands for the machine that uses it."""
-    return host == "localhost" or (_is_ip(host) and ipaddress.ip_address(host).is_loopback)
+    return host == "localhost" or (is_ip(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def _numbered(first: str, nodes: int) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ def _numbered(first: str, nodes: int) -> tuple[str, ...]:
     The same where a headless Service follows: `job-node-0-0.job`, `job-node-0-1.job`.
     """
     label, dot, domain = first.partition(".")
-    if _is_ip(first) or not label.endswith("-0"):
+    if is_ip(first) or not label.endswith("-0"):
         return ()
     return tuple(f"{label[:-1]}{number}{dot}{domain}" for number in range(nodes))
 
@@ -202,7 +202,7 @@ def _place_elastic(environ: Environ) -> Placement:
         node_rank=None,
         master_addr=host,
         master_port=int(port),
-        hosts=nodes.high == 1 or _is_host(host, node),
+        hosts=nodes.high == 1 or is_host(host, node),
         procs=_procs(environ),
         max_restarts=_number(environ, restarts) if restarts in environ else None,
         rendezvous=_settings(environ),
@@ -210,13 +210,13 @@ def _place_elastic(environ: Environ) -> Placement:
     )
 
 
-def _is_host(host: str, node: str) -> bool:
+def is_host(host: str, node: str) -> bool:
     """Whether this node is the rendezvous's host, from names, never from look-ups.
 
     torch compares what the names resolve to, and `<job>-worker-0` against its fully qualified
     form does not match: https://github.com/pytorch/pytorch/issues/73380
     """
-    return node == host or (not _is_ip(host) and _label(node) == _label(host))
+    return node == host or (not is_ip(host) and _label(node) == _label(host))
 
 
 def _label(name: str) -> str:

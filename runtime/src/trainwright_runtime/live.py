@@ -15,8 +15,8 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty
 
@@ -27,9 +27,9 @@ from trainwright_runtime.coordination.lease import needed
 from trainwright_runtime.diagnosis import failure_of
 from trainwright_runtime.errors import EnvironmentMistake, Unreachable
 from trainwright_runtime.failure import Node
-from trainwright_runtime.launchers import Placement
+from trainwright_runtime.launchers import Placement, is_host, is_ip, is_loopback
 from trainwright_runtime.layout import Layout
-from trainwright_runtime.machine import free_port
+from trainwright_runtime.machine import free_port, has_address
 from trainwright_runtime.options import Options
 from trainwright_runtime.processes import (
     Ended,
@@ -79,7 +79,7 @@ class _Candidates:
     def of(cls, layout: Layout, options: Options, environ: Mapping[str, str]) -> _Candidates:
         where = layout.placement
         if listed := environ.get(_LIST):
-            return cls._listed(listed, where)
+            return cls._listed(listed, where, environ)
         port = options.coordinator_port or (
             coordinator.DEFAULT_PORT if where.master_port else free_port()
         )
@@ -91,16 +91,14 @@ class _Candidates:
         return cls(addresses=(f"{where.master_addr}:{port}",), own=0 if where.hosts else None)
 
     @classmethod
-    def _listed(cls, listed: str, where: Placement) -> _Candidates:
+    def _listed(cls, listed: str, where: Placement, environ: Mapping[str, str]) -> _Candidates:
         addresses = tuple(part.strip() for part in listed.split(","))
         for address in addresses:
             host, _, port = address.rpartition(":")
             if not (host and port.isdecimal() and 0 < int(port) < 65536):
                 raise EnvironmentMistake(_LIST, listed, "host:port, separated by commas")
-        labels = [address.partition(".")[0].partition(":")[0] for address in addresses]
-        node = where.node.partition(".")[0]
-        own = labels.index(node) if node in labels else where.number
-        return cls(addresses=addresses, own=own if own in range(len(addresses)) else None)
+        named = cls(addresses=addresses, own=None)
+        return replace(named, own=_own([host for host, _ in named.places], where, environ))
 
     @property
     def places(self) -> list[tuple[str, int]]:
@@ -114,6 +112,25 @@ class _Candidates:
             f"127.0.0.1:{address.rpartition(':')[2]}" if index == self.own else address
             for index, address in enumerate(self.addresses)
         )
+
+
+def _own(hosts: Sequence[str], where: Placement, environ: Mapping[str, str]) -> int | None:
+    """Which of the listed hosts is this node; None where it is none of them.
+
+    By its name. Its number counts among addresses only: as one of other names it would take over
+    what another process is to all other nodes.
+    """
+    found = [index for index, host in enumerate(hosts) if is_host(host, where.node)]
+    if found and where.per_process and environ["LOCAL_RANK"] != "0":
+        return None  # the launcher starts each process, and the first of the node runs it
+    if len(found) == 1:
+        return found[0]
+    found = found or [i for i, host in enumerate(hosts) if is_ip(host) or is_loopback(host)]
+    if where.number not in found:
+        return None
+    if len(hosts) == 1 and hosts[0] != where.master_addr and not has_address(hosts[0]):
+        return None  # a coordinator on no node of this training
+    return where.number
 
 
 def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Path) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 
 # What a GPU's driver shows of itself: NVIDIA, NVIDIA under WSL, NVIDIA Jetson, AMD.
@@ -38,6 +39,15 @@ def _affinity() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # macOS, where jobs are rehearsed, does not say
+
+
+def has_address(address: str) -> bool:
+    """Whether others reach this machine there."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family) as probe, suppress(OSError):
+        probe.bind((address, 0))
+        return True
+    return False
 
 
 def free_port() -> int:
