@@ -129,6 +129,10 @@ class Racing:
         self._step()
         return raw
 
+    def ignored(self, folder: str) -> frozenset[str]:
+        self._step()
+        return self.below.ignored(folder)
+
 
 class Edits(RuleBasedStateMachine):
     """A repository that people edit, and what is said of it with and without the cache."""

@@ -644,6 +644,58 @@ def test_a_folder_beside_the_specs_is_seen_by_all_commands(
     assert repository.run("render", "--check").exit_code == (of == "job")
 
 
+IGNORED = {
+    "configs/hydra/.env": "KEY=a\n",
+    "configs/hydra/optimizer/a.pyc": b"\0",
+    "configs/hydra/.mypy_cache/3.13/a.json": "{}",
+}
+
+
+def _ignoring(repository: Repository, folder: Path) -> None:
+    (folder / ".gitignore").write_text(".env\n*.pyc\n.mypy_cache/\n")
+    _folder(repository)
+    for path, content in IGNORED.items():
+        _put(repository, path, content)
+    repository.job("dev/mnist", "files: {/etc/hydra: {from: configs/hydra}}\n")
+
+
+@pytest.mark.parametrize("inside", [".", "ml"])
+def test_what_git_ignores_in_a_folder_travels_with_no_run(inside: str, tmp_path: Path) -> None:
+    top = git.init(tmp_path / "top")
+    repository = Repository(top / inside)
+    repository.environment("dev")
+    _ignoring(repository, top)
+    _put(repository, "configs/hydra/kept.pyc", b"kept")
+    git.git(top, "add", "--force", f"{inside}/configs/hydra/kept.pyc")
+    assert _mounted(repository) == {**ALL, "/etc/hydra/kept.pyc": b"kept"}
+    git.commit(top)
+    shown = repository.run("plan", "--against", "HEAD", "-o", "json")
+    assert json.loads(shown.stdout)["plan"]["changes"] == []
+    git.git(tmp_path, "clone", "--quiet", str(top), "clone")
+    clone = Repository(tmp_path / "clone" / inside)
+    assert clone.run("render", "--check", "--no-cache").exit_code == 0
+
+
+def test_the_cache_notices_what_git_begins_to_ignore(repository: Repository) -> None:
+    git.init(repository.root)
+    _ignoring(repository, repository.root)
+    assert _mounted(repository) == ALL
+    assert _mounted(repository) == ALL
+    (repository.root / ".gitignore").unlink()
+    assert _mounted(repository).keys() == {*ALL, *(f"/etc/{path[8:]}" for path in IGNORED)}
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["no repository", "one that ignores it all"])
+def test_without_git_every_file_of_a_folder_travels(ignored: bool, tmp_path: Path) -> None:
+    repository = Repository(tmp_path / "work")
+    repository.environment("dev")
+    _ignoring(repository, repository.root)
+    if ignored:
+        git.init(tmp_path)
+        (tmp_path / ".gitignore").write_text("*\n")
+    assert _mounted(repository).keys() == {*ALL, *(f"/etc/{path[8:]}" for path in IGNORED)}
+
+
 REMOVED = (
     "/etc/hydra: null",
     "/etc/hydra: {from: other}",

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
-from trainwright.specs.tree import Entry, Kind
+from trainwright.specs.tree import ENVIRONMENTS, Entry, Kind
 
 _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}
 
@@ -304,6 +304,22 @@ def find(folder: Path) -> tuple[Repository, str]:
     return Repository(Path(top)), "" if inside == Path() else inside.as_posix()
 
 
+def ignored(root: Path, folder: str) -> frozenset[str]:
+    """Files in a folder below a root that git is told not to look at, by path in the folder.
+
+    None without git or a repository, nor in one that ignores the root itself: a home folder's.
+    """
+    try:
+        found = Repository(root / folder).ignored("")
+    except GitError:
+        return frozenset()
+    with contextlib.suppress(GitError):  # it ends with 1 where git does look
+        if found:
+            Repository(root).git("check-ignore", "--quiet", "--", ENVIRONMENTS)
+            return frozenset()
+    return found
+
+
 def _paths(listed: bytes) -> Iterator[str]:
     return (os.fsdecode(path) for path in listed.split(b"\0") if path)
 
@@ -370,6 +386,9 @@ class Commit:
         if self._alone > _FEW:
             return self._rest[path]
         return Repository(self._repository).git("cat-file", "blob", found[1].decode())
+
+    def ignored(self, folder: str) -> frozenset[str]:
+        return frozenset()  # it would not be in a commit
 
     @cached_property
     def _rest(self) -> dict[str, bytes]:

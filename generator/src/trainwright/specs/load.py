@@ -311,12 +311,18 @@ def _below(tree: Tree, folder: str) -> Iterator[str]:
             yield entry.name
 
 
+def _is_among(name: str, ignored: frozenset[str]) -> bool:
+    """Whether a file is ignored by itself, or with a repository that it lies in."""
+    return name in ignored or any(f"{above}/" in ignored for above in _around(name))
+
+
 class Reader:
     """Reads each file under the root once, and never a file outside of it."""
 
     def __init__(self, tree: Tree):
         self.tree = tree
         self._raw: dict[str, bytes | Finding] = {}
+        self._listed: dict[str, tuple[str, ...]] = {}  # the files of folders that specs name
         self._parsed: dict[str, Document | tuple[Finding, ...]] = {}
         self._shared: dict[str, tuple[Finding, ...]] = {}
         self._valid: dict[str, tuple[Finding, ...]] = {}  # what is wrong with environments' files
@@ -400,13 +406,18 @@ class Reader:
     def repository_folder(self, path: str) -> tuple[str, ...] | None:
         """Every file of a folder of the repository, by its path in it; None for anything else.
 
-        What programs and desktops leave beside files is none, as no commit has it.
+        What programs and desktops leave beside files is none, nor is what git ignores: no commit
+        has it, so that a clean checkout would begin another run.
         """
         if any(self.tree.kind(name) != "folder" for name in _around(path)):
             return None
         if _is_of_git(path) or _holds_rendered(self.tree, path):
             return None
-        return tuple(_below(self.tree, path))
+        if path not in self._listed:
+            ignored = self.tree.ignored(path)
+            names = _below(self.tree, path)
+            self._listed[path] = tuple(name for name in names if not _is_among(name, ignored))
+        return self._listed[path]
 
     def with_files(self, spec: Layered) -> files.WithFiles:
         """A spec with the digests of the files of the repository that its layers name."""

@@ -92,7 +92,12 @@ class Observed:
 
     def __init__(self, below: Tree):
         self._below = below
-        self._answers: dict[str, dict[str, str]] = {"entries": {}, "kind": {}, "read": {}}
+        self._answers: dict[str, dict[str, str]] = {
+            "entries": {},
+            "kind": {},
+            "read": {},
+            "ignored": {},
+        }
         self.whole = True
 
     @property
@@ -123,6 +128,10 @@ class Observed:
         self._note("read", path)
         return self._below.read(path)
 
+    def ignored(self, folder: str) -> frozenset[str]:
+        self._note("ignored", folder)
+        return self._below.ignored(folder)
+
     def _note(self, question: str, path: str) -> None:
         known = self._answers[question]
         if path not in known:
@@ -136,6 +145,8 @@ def _answer(tree: Tree, question: str, path: str) -> str:
             return tree.kind(path)
         if question == "read":
             return hashlib.sha256(tree.read(path)).hexdigest()
+        if question == "ignored":
+            return hashlib.sha256(os.fsencode("\0".join(sorted(tree.ignored(path))))).hexdigest()
         listed = repr([(entry.name, entry.kind) for entry in tree.entries(path)])
         return hashlib.sha256(listed.encode("utf-8", "backslashreplace")).hexdigest()
     except (OSError, ValueError, SourceError) as error:

@@ -54,6 +54,10 @@ class Tree(Protocol):
         """A file's bytes. Raises OSError, FileNotFoundError among them."""
         ...
 
+    def ignored(self, folder: str) -> frozenset[str]:
+        """Files in a folder that git ignores, by path in it; repositories among them end in /."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Folder:
@@ -83,6 +87,11 @@ class Folder:
     def read(self, path: str) -> bytes:
         return read_regular(f"{self.root}/{path}")
 
+    def ignored(self, folder: str) -> frozenset[str]:
+        from trainwright.specs import git  # which has a tree of its own, and few folders are asked
+
+        return git.ignored(self.root, folder)
+
 
 @dataclass(frozen=True, slots=True)
 class Edited:
@@ -108,6 +117,9 @@ class Edited:
     def read(self, path: str) -> bytes:
         return self.files[path] if path in self.files else self.below.read(path)
 
+    def ignored(self, folder: str) -> frozenset[str]:
+        return self.below.ignored(folder)
+
 
 class _Nothing:
     """A tree without a file."""
@@ -120,6 +132,9 @@ class _Nothing:
 
     def read(self, path: str) -> bytes:
         raise FileNotFoundError(path)
+
+    def ignored(self, folder: str) -> frozenset[str]:
+        return frozenset()
 
 
 NOTHING: Tree = _Nothing()
@@ -136,6 +151,7 @@ class Snapshot:
         self._entries: dict[str, tuple[Entry, ...]] = {}
         self._kinds: dict[str, Kind] = {}
         self._read: dict[str, bytes | OSError | ValueError] = {}
+        self._ignored: dict[str, frozenset[str]] = {}
 
     def entries(self, folder: str) -> tuple[Entry, ...]:
         if folder not in self._entries:
@@ -157,6 +173,11 @@ class Snapshot:
         if isinstance(found, bytes):
             return found
         raise found
+
+    def ignored(self, folder: str) -> frozenset[str]:
+        if folder not in self._ignored:
+            self._ignored[folder] = self._below.ignored(folder)
+        return self._ignored[folder]
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:

@@ -80,16 +80,29 @@ def copy_sources(root: Path, copy: Path) -> None:
 
 def _copy_named(root: Path, copy: Path) -> None:
     reader = Reader(Folder(root))
-    for path in dict.fromkeys(_named(reader)):
-        raw = reader.repository_file(path)
-        if isinstance(raw, bytes) and not path.startswith(f"{ENVIRONMENTS}/"):
-            (copy / path).parent.mkdir(parents=True, exist_ok=True)
-            (copy / path).write_bytes(raw)
-        reader.forget(path)
+    for source in dict.fromkeys(_named(reader)):
+        inside = reader.repository_folder(source)
+        if source.startswith(f"{ENVIRONMENTS}/"):
+            for name in reader.tree.ignored(source) if inside is not None else ():
+                _remove(copy / source / name)  # the copy is in no repository that ignores it
+            continue
+        for path in [source] if inside is None else [f"{source}/{name}" for name in inside]:
+            raw = reader.repository_file(path)
+            if isinstance(raw, bytes):
+                (copy / path).parent.mkdir(parents=True, exist_ok=True)
+                (copy / path).write_bytes(raw)
+            reader.forget(path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _named(reader: Reader) -> Iterator[str]:
-    """The files of the repository that any layer of any job names.
+    """The files and folders of the repository that any layer of any job names.
 
     Documents are not validated: another version may take what this one refuses.
     """
@@ -99,9 +112,7 @@ def _named(reader: Reader) -> Iterator[str]:
         document = reader.document(path) if isinstance(raw, bytes) and b"from" in raw else None
         if isinstance(document, Document):
             for layer in _partial_specs(document.data):
-                for _, source in files.named(layer):
-                    inside = reader.repository_folder(source)
-                    yield from [source] if inside is None else (f"{source}/{f}" for f in inside)
+                yield from (source for _, source in files.named(layer))
         reader.forget(path)
 
 
