@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
+import git_repository as git
 import second_version
 from repository import Repository
 from second_version import VERSION, Version
@@ -200,6 +201,26 @@ def test_only_files_inside_of_the_repository_are_copied(tmp_path: Path) -> None:
         "copy/environments/prod/environment.yaml",
         "copy/environments/prod/jobs/llm.yaml",
         "copy/folder/file",
+    ]
+
+
+def test_what_git_ignores_in_a_named_folder_is_not_copied(tmp_path: Path) -> None:
+    repository = Repository(git.init(tmp_path / "repository"))
+    repository.environment("prod")
+    (repository.root / ".gitignore").write_text(".env\n")
+    files = {}
+    for folder in ("configs", "environments/prod/scripts"):
+        (repository.root / folder / "in").mkdir(parents=True)
+        for name in ("a", ".env", "in/.env"):
+            (repository.root / folder / name).write_text("text\n")
+        files[f"/etc/{folder}"] = {"from": folder}
+    repository.job("prod/llm", f"files: {json.dumps(files)}\n")
+    staging.copy_sources(repository.root, tmp_path / "copies/copy")
+    assert sorted(everything(tmp_path / "copies")) == [
+        "copy/configs/a",
+        "copy/environments/prod/environment.yaml",
+        "copy/environments/prod/jobs/llm.yaml",
+        "copy/environments/prod/scripts/a",
     ]
 
 
