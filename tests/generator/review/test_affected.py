@@ -83,6 +83,30 @@ def test_a_base_is_found_however_it_is_written(
         assert found == _parsed(_side(files, tmp_path), changed), path
 
 
+SOURCES = {
+    "plain": "from: environments/dev/my conf/in",
+    "around": "from: environments/dev/my conf",
+    "folded": "from: >-\n        environments/dev/my\n        conf/in",
+    "on two lines": "from: environments/dev/my\n        conf/in",
+    "escaped": 'from: "environments\\/dev/m\\x79 conf/in"',
+    "escaped key": '"fr\\x6fm": environments/dev/my conf/in',
+}
+
+
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+@pytest.mark.parametrize("of", ["prod/jobs/a.yaml", "prod/environment.yaml"])
+def test_a_folder_beside_the_specs_is_found_however_it_is_written(
+    source: str, of: str, tmp_path: Path
+) -> None:
+    files = _files(JOB.replace("NAME", "a").encode()) | {"dev/my conf/in/a.json": b"{}"}
+    named = f"files:\n    /etc/s:\n      {source}\n"
+    files[of] += (named if "jobs" in of else f"defaults:\n  {named}").encode()
+    touched = {JobFile("prod", "a"), *([] if "jobs" in of else [JobFile("prod", "b")])}
+    for changed in ("environments/dev/my conf/in/a.json", "environments/dev/my conf/in/new"):
+        found = affected.jobs(_side(files, tmp_path), _side(files, tmp_path), frozenset({changed}))
+        assert found == touched
+
+
 @settings(max_examples=50)
 @given(st.sets(st.sampled_from(_CHANGED)), st.sampled_from([*SPELLINGS.values()]), st.data())
 def test_any_edits_touch_what_parsing_all_says(
