@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,9 +17,10 @@ from test_elastic_lease import free_ports
 
 from trainwright_runtime.coordination.lines import connected
 from trainwright_runtime.elastic import audit
+from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import recognise
 from trainwright_runtime.layout import Machine, resolve
-from trainwright_runtime.live import _Candidates
+from trainwright_runtime.live import _Candidates, _Child, _Team
 from trainwright_runtime.options import parse
 
 NODES = 3
@@ -202,3 +205,28 @@ def test_one_process_of_a_node_runs_its_candidate() -> None:
     ranks = [{"RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(4)]
     found = [_own(0, ["a:4000", "b:4000", "c:4000"], **torchrun, **rank) for rank in ranks]
     assert found == [0, None, None, None]
+
+
+def test_a_node_ends_some_time_after_training_whatever_its_candidate_does(tmp_path: Path) -> None:
+    stays = "import pathlib, signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)"
+    stays += f"; pathlib.Path({str(tmp_path / 'there')!r}).touch(); time.sleep(60)"
+    team = _Team(
+        options=parse(["--grace-period=0.1", "--", "train.py"], {}),
+        max_restarts=0,
+        node=Node(rank=0, name="node-0"),
+        environ=os.environ,
+        coordinator=_Child(
+            argv=[sys.executable, "-c", stays], environ=os.environ, label={"coordinator": 4000}
+        ),
+        elastic=True,
+    )
+    assert team.coordinator is not None
+    team.start(team.coordinator)
+    assert team.coordinator.process is not None
+    try:
+        _until(lambda: (tmp_path / "there").exists() or None)
+        team.finish_by = time.monotonic()
+        assert team._after_the_end() == 0
+    finally:
+        team.end()
+    assert team.coordinator.process.done.wait(60)

@@ -7,6 +7,7 @@ two events. Each rule is then broken, and the search has to find that.
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 import subprocess
@@ -16,7 +17,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from signal import SIGCONT, SIGSTOP
+from signal import SIGCONT, SIGINT, SIGSTOP
 from typing import Any, NamedTuple
 
 import pytest
@@ -109,10 +110,10 @@ def _arrives(
         return
     other = world.candidates[voter]
     if kind == "withdraw":
-        vote = lease.take_back(other.vote, index, number, world.now)
+        vote = lease.take_back(other.vote, str(index), number, world.now)
         yield f"{voter} has it back ({number})", _with(world, voter, other._replace(vote=vote))
         return
-    vote, given = lease.give(other.vote, index, number, world.now)
+    vote, given = lease.give(other.vote, str(index), number, world.now)
     if given:
         after = _with(world, voter, other._replace(vote=vote))
         answer = ("given", index, voter, number, asked)
@@ -147,11 +148,11 @@ def test_no_order_of_events_makes_two_coordinators(walks: int) -> None:
 _give, _take_back, _held_until = lease.give, lease.take_back, lease.held_until
 
 
-def _gives_to_all(vote: Vote, candidate: int, number: int, now: float) -> tuple[Vote, bool]:
+def _gives_to_all(vote: Vote, candidate: str, number: int, now: float) -> tuple[Vote, bool]:
     return _give(Vote(), candidate, number, now)
 
 
-def _takes_back_what_is_newer(vote: Vote, candidate: int, number: int, now: float) -> Vote:
+def _takes_back_what_is_newer(vote: Vote, candidate: str, number: int, now: float) -> Vote:
     return _take_back(vote, candidate, vote.number, now)
 
 
@@ -187,12 +188,15 @@ class Candidates:
 
     addresses: list[str] = field(default_factory=list)
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    environ: dict[str, str] = field(default_factory=dict)
 
     def start(self, address: str) -> None:
         argv = [sys.executable, "-m", "trainwright_runtime", "coordinator"]
         argv += [f"--candidates={','.join(self.addresses)}", "--recovery=0"]
         argv += [f"--port={address.rpartition(':')[2]}", f"--index={self.addresses.index(address)}"]
-        self.processes[address] = subprocess.Popen(argv, stdout=subprocess.DEVNULL)
+        self.processes[address] = subprocess.Popen(
+            argv, stdout=subprocess.DEVNULL, env={**os.environ, **self.environ}
+        )
 
     def serving(self) -> list[str]:
         return [address for address in self.addresses if _serves(address)]
@@ -390,3 +394,68 @@ def test_a_candidate_that_does_not_know_whether_it_serves_is_not_the_coordinator
     _greet(listener, {}).close()
     asking.join(10)
     assert refused
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_candidate_whose_node_is_done_ends_without_the_others(finished: bool) -> None:
+    """Each of them with its own two others, that are gone; it has voted for itself meanwhile."""
+    processes = []
+    for index in range(COUNT):
+        group = Candidates([f"127.0.0.1:{port}" for port in free_ports()])
+        group.environ = {"TRAINWRIGHT_GRACE_PERIOD": "60" if finished else "1.5"}
+        own = group.addresses[index]
+        group.start(own)
+        processes.append(group.processes[own])
+        lines = _candidate(own)
+        lost = {"candidate": (index + 1) % COUNT, "number": 1, "finished": finished}
+        lines.write({"do": "withdraw", **lost, "process": "of one that is lost"})
+        lines.read()
+        lines.close()
+    time.sleep(1.2 * lease.LENGTH)  # after which it may vote
+    for process in processes:
+        process.send_signal(SIGINT)
+    try:
+        assert [process.wait(10) for process in processes] == [0] * COUNT
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _candidate(address: str) -> Lines:
+    """A connection to a candidate, once it is there."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            return connected(address, 1)[0]
+        except OSError:
+            time.sleep(0.02)
+    raise TimeoutError(address)
+
+
+@pytest.fixture
+def alone() -> Election:
+    """The only candidate there is, elected."""
+    election = Election([f"127.0.0.1:{free_port()}"], 0)
+    assert election.win()
+    return election
+
+
+def _asked_by(election: Election, process: str, number: int) -> bool:
+    """Whether it votes for this process, which is candidate 0."""
+    request = {"do": "vote", "candidate": 0, "number": number, "finished": False}
+    return bool(election.answer({**request, "process": process})["given"])
+
+
+def test_a_candidate_that_resigned_does_not_ask_again(alone: Election) -> None:
+    alone.resign()
+    alone.finish()
+    assert _asked_by(alone, "another one", 1)
+
+
+def test_two_processes_of_one_candidate_are_not_voted_for_at_a_time(alone: Election) -> None:
+    assert not _asked_by(alone, "another one", 1000)
+    alone.resign()
+    assert _asked_by(alone, "first", 1)
+    assert not _asked_by(alone, "second", 2)
+    assert _asked_by(alone, "first", 2)

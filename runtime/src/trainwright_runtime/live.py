@@ -49,6 +49,7 @@ _QUICK = 10.0  # seconds: who ends sooner after its start has not got to work
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0  # seconds before a start, doubled with each quick end
 _COORDINATOR_TRIES = 5  # quick ends of the coordinator before giving up
 _FINISH = 2.0  # grace periods that the others get once training is over
+_STAY = 2 * _FINISH  # grace periods in which other nodes follow, and lost workers hear of it
 _OTHER_NODES = 15.0  # seconds for their workers to find a coordinator that is on a new node
 
 _EARLY = "exit code 0 before training was over; run.finish() ends it early"
@@ -320,7 +321,10 @@ class _Team:
         moments = [child.due for child in children if child.due is not None]
         if self.finish_by is not None:
             moments.append(self.finish_by)
-        timeout = max(0.0, min(moments) - time.monotonic()) if moments else None
+        return self._event(min(moments, default=None))
+
+    def _event(self, by: float | None) -> Event | None:
+        timeout = None if by is None else max(0.0, by - time.monotonic())
         try:
             return self.events.get(timeout=timeout)
         except Empty:
@@ -411,10 +415,13 @@ class _Team:
         """Keep the coordinator while workers of other nodes need it, as it knows itself."""
         if self.coordinator is None or not self.elastic:
             return errors.DONE
+        by = (
+            None if self.finish_by is None else time.monotonic() + _STAY * self.options.grace_period
+        )
         for process in self._running([self.coordinator]):
             process.send(signal.SIGINT)  # it stays while other nodes need it
-            while not process.done.is_set():
-                match self.events.get():
+            while not process.done.is_set() and (by is None or time.monotonic() < by):
+                match self._event(by):
                     case Signalled(number):
                         return self._stopped(number)
         return errors.DONE

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -23,6 +24,8 @@ _RENEW = LENGTH / 4
 _ANSWER = LENGTH / 2  # seconds for another candidate's answer
 _ORDER = 0.1  # seconds by which a candidate lets those before it go first
 
+_NOT_NEEDED = float("-inf")  # is when a vote was given last, once training is over
+
 
 def now() -> float:
     """Seconds that go on while the machine sleeps: votes run out meanwhile."""
@@ -35,6 +38,7 @@ class Election:
 
     def __init__(self, candidates: Sequence[str], index: int) -> None:
         self._index, self._count = index, len(candidates)
+        self._process = uuid.uuid4().hex
         self._lock = threading.Condition()
         self._vote = lease.started(now())
         self._asked: dict[int, float] = {}  # voter -> when a vote was asked for that it gave
@@ -56,7 +60,7 @@ class Election:
 
     @property
     def heard(self) -> float:
-        """When this candidate last gave its vote."""
+        """When this candidate last gave its vote to another one; -inf once none needs it."""
         with self._lock:
             return self._heard
 
@@ -105,17 +109,19 @@ class Election:
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
         """Another candidate asks for this one's vote, or gives it back."""
-        candidate, number = int(message["candidate"]), int(message["number"])
+        owner, number = str(message["process"]), int(message["number"])
+        other = owner != self._process
         with self._lock:
             self._finished = self._finished or bool(message["finished"])
             if message["do"] == "withdraw":
-                self._vote = lease.take_back(self._vote, candidate, number, now())
+                self._vote = lease.take_back(self._vote, owner, number, now())
                 given = False
-                if self._finished:
-                    self._heard = float("-inf")  # the coordinator is not needed any more
+                if self._finished and other:
+                    self._heard = _NOT_NEEDED
             else:
-                self._vote, given = lease.give(self._vote, candidate, number, now())
-                self._heard = now() if given else self._heard
+                self._vote, given = lease.give(self._vote, owner, number, now())
+                if given and other and self._heard != _NOT_NEEDED:
+                    self._heard = now()
             return {"given": given, "number": number, "finished": self._finished}
 
     def _expire(self) -> None:
@@ -132,14 +138,19 @@ class Election:
 
     def _ask(self) -> int:
         with self._lock:
+            if self._closed.is_set():  # what it sent would go before the votes it gave back
+                return self._number
             self._number += 1
-            number, asked = self._number, now()
-            request = {"candidate": self._index, "number": number, "finished": self._finished}
-            own = self.answer({"do": "vote", **request})
-            self._take(self._index, asked, own)
-        for peer in self._peers.values():
-            peer.send({"do": "vote", **request}, asked)
-        return number
+            asked = now()
+            request = self._request("vote", self._number)
+            self._take(self._index, asked, self.answer(request))
+            for peer in self._peers.values():
+                peer.send(request, asked)
+            return self._number
+
+    def _request(self, do: str, number: int) -> dict[str, Any]:
+        who = {"candidate": self._index, "process": self._process}
+        return {"do": do, **who, "number": number, "finished": self._finished}
 
     def _answered(self, voter: int) -> Callable[[float, Mapping[str, Any]], None]:
         def take(asked: float, reply: Mapping[str, Any]) -> None:
@@ -161,10 +172,10 @@ class Election:
         """Give the votes back, first of all in this candidate's own mind."""
         self._given_up = self._number = number
         self._asked.clear()
-        request = {"candidate": self._index, "number": number, "finished": self._finished}
-        self.answer({"do": "withdraw", **request})
+        request = self._request("withdraw", number)
+        self.answer(request)
         for peer in self._peers.values():
-            peer.send({"do": "withdraw", **request}, 0.0)
+            peer.send(request, 0.0)
 
     def _renew(self) -> None:
         while not self._closed.wait(_RENEW):

@@ -25,8 +25,8 @@ HELD = 0.9 * LENGTH
 class Vote:
     """To whom a candidate has given its vote."""
 
-    owner: int = -1
-    """A candidate; -1 for nobody."""
+    owner: str = ""
+    """A candidate's process, since it forgets with its end whom it was given votes by."""
     number: int = 0
     """Of the owner's request: what it sends may overtake what it sent before."""
     until: float = 0.0
@@ -38,7 +38,7 @@ def started(now: float) -> Vote:
     return Vote(until=now + LENGTH)
 
 
-def give(vote: Vote, candidate: int, number: int, now: float) -> tuple[Vote, bool]:
+def give(vote: Vote, candidate: str, number: int, now: float) -> tuple[Vote, bool]:
     """A candidate asks for the vote, or asks its owner to keep it; whether it has it."""
     if now < vote.until and vote.owner != candidate:
         return vote, False
@@ -47,7 +47,7 @@ def give(vote: Vote, candidate: int, number: int, now: float) -> tuple[Vote, boo
     return Vote(owner=candidate, number=number, until=now + LENGTH), True
 
 
-def take_back(vote: Vote, candidate: int, number: int, now: float) -> Vote:
+def take_back(vote: Vote, candidate: str, number: int, now: float) -> Vote:
     """The owner does not need the vote: it is free at once. An older request changes nothing."""
     if vote.owner != candidate or number < vote.number:
         return vote
