@@ -442,8 +442,8 @@ def alone() -> Election:
 
 
 def _asked_by(election: Election, process: str, number: int) -> bool:
-    """Whether it votes for this process, which is candidate 0."""
-    request = {"do": "vote", "candidate": 0, "number": number, "finished": False}
+    """Whether it votes for this process, which is another candidate."""
+    request = {"do": "vote", "candidate": 1, "number": number, "finished": False}
     return bool(election.answer({**request, "process": process})["given"])
 
 
@@ -454,8 +454,47 @@ def test_a_candidate_that_resigned_does_not_ask_again(alone: Election) -> None:
 
 
 def test_two_processes_of_one_candidate_are_not_voted_for_at_a_time(alone: Election) -> None:
-    assert not _asked_by(alone, "another one", 1000)
+    assert not _asked_by(alone, "first", 1000)
     alone.resign()
     assert _asked_by(alone, "first", 1)
     assert not _asked_by(alone, "second", 2)
     assert _asked_by(alone, "first", 2)
+
+
+def test_a_voter_reports_two_processes_of_one_candidate() -> None:
+    voter = Election([f"127.0.0.1:{port}" for port in free_ports()], 1)
+
+    def duplicate(candidate: int, process: str) -> bool:
+        request = {"do": "vote", "candidate": candidate, "number": 1, "finished": False}
+        return bool(voter.answer({**request, "process": process})["duplicate"])
+
+    assert not duplicate(0, "first")
+    assert not duplicate(2, "third")
+    assert duplicate(0, "second")
+    assert not duplicate(0, "first")
+    assert duplicate(1, "another one with the voter's own index")
+
+
+def test_a_candidate_that_another_process_is_too_is_not_the_coordinator(
+    listener: socket.socket,
+) -> None:
+    """Each of the two could have one other vote, and its own."""
+    addresses = [f"127.0.0.1:{port}" for port in free_ports()[:2]]
+    election = Election([addresses[0], _coordinator_of(listener), addresses[1]], 0)
+    elected = threading.Thread(target=election.win, daemon=True)
+    elected.start()
+    voter = _greet(listener, {})
+    while not election.holds:
+        voter.write({**_granted(voter), "duplicate": False})
+    voter.write({**_granted(voter), "given": False, "duplicate": True})
+    deadline = time.monotonic() + 10
+    while election.holds:
+        voter.write({**_granted(voter), "duplicate": False})
+        assert time.monotonic() < deadline
+    election.resign()
+    voter.close()
+
+
+def _granted(voter: Lines) -> dict[str, Any]:
+    """The answer to the next request."""
+    return {"given": True, "number": voter.read()["number"], "finished": False}

@@ -24,7 +24,7 @@ _RENEW = LENGTH / 4
 _ANSWER = LENGTH / 2  # seconds for another candidate's answer
 _ORDER = 0.1  # seconds by which a candidate lets those before it go first
 
-_NOT_NEEDED = float("-inf")  # is when a vote was given last, once training is over
+_NEVER = float("-inf")
 
 
 def now() -> float:
@@ -39,6 +39,9 @@ class Election:
     def __init__(self, candidates: Sequence[str], index: int) -> None:
         self._index, self._count = index, len(candidates)
         self._process = uuid.uuid4().hex
+        # Candidate -> its process, and until when another process is not to be it.
+        self._processes = {index: (self._process, float("inf"))}
+        self._duplicate = _NEVER  # when another process was last heard of that is this candidate
         self._lock = threading.Condition()
         self._vote = lease.started(now())
         self._asked: dict[int, float] = {}  # voter -> when a vote was asked for that it gave
@@ -113,16 +116,32 @@ class Election:
         other = owner != self._process
         with self._lock:
             self._finished = self._finished or bool(message["finished"])
+            duplicate = self._is_duplicate(int(message["candidate"]), owner)
             if message["do"] == "withdraw":
                 self._vote = lease.take_back(self._vote, owner, number, now())
                 given = False
                 if self._finished and other:
-                    self._heard = _NOT_NEEDED
+                    self._heard = _NEVER
+            elif duplicate:
+                given = False
             else:
                 self._vote, given = lease.give(self._vote, owner, number, now())
-                if given and other and self._heard != _NOT_NEEDED:
+                if given and other and self._heard != _NEVER:
                     self._heard = now()
-            return {"given": given, "number": number, "finished": self._finished}
+            reply = {"given": given, "number": number, "finished": self._finished}
+            return {**reply, "duplicate": duplicate}
+
+    def _is_duplicate(self, candidate: int, process: str) -> bool:
+        """Whether another process is this candidate, and asked as it at most a second ago.
+
+        Each of the two has a vote of its own: with one more they could be elected both.
+        """
+        known, until = self._processes.get(candidate, (process, _NEVER))
+        if known != process and now() < until:
+            return True
+        if candidate != self._index:
+            self._processes[candidate] = process, now() + LENGTH
+        return False
 
     def _expire(self) -> None:
         """What this candidate knows as the coordinator is void once another one could be it."""
@@ -130,6 +149,8 @@ class Election:
             self._lost = True
 
     def _until(self) -> float:
+        if now() < self._duplicate + LENGTH:
+            return _NEVER
         return lease.held_until(self._asked.values(), self._count)
 
     def _known(self, number: int) -> bool:
@@ -161,6 +182,10 @@ class Election:
 
     def _take(self, voter: int, asked: float, reply: Mapping[str, Any]) -> None:
         self._finished = self._finished or bool(reply["finished"])
+        if reply["duplicate"]:
+            if now() >= self._duplicate + LENGTH:
+                log.error("another process is candidate %d for the coordinator too", self._index)
+            self._duplicate = now()
         self._expire()
         # Of an election that was given up, the votes are given back.
         if reply["given"] and int(reply["number"]) > self._given_up:
