@@ -1,4 +1,4 @@
-"""Take the pictures of docs/images: the pages of a branch of the shipped environments.
+"""Take the pictures of docs/images: a finding, and pages of a branch of the shipped environments.
 
     python scripts/screenshots.py
 
@@ -8,6 +8,8 @@ machine, so nothing compares the pictures; take them again when a page looks dif
 
 from __future__ import annotations
 
+import io
+import re
 import shutil
 import subprocess
 import sys
@@ -15,10 +17,24 @@ import tempfile
 from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
+from rich.console import Console
+from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs/images"
 BROWSER = "chromium"
+RESNET = """\
+apiVersion: trainwright.io/v1alpha1
+kind: JobSpec
+name: resnet
+image: {repository: registry.example.com/ml/resnet, tag: "1.4.0"}
+entrypoint: {script: train.py}
+flags: {epochs: 90, lr: 0.1}
+nodes: 2
+procsPerNode: 8
+pool: h100
+resources: {cpu: "4", memory: 32Gi, gpu: 1}
+"""
 _IDENTITY = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com")
 
 
@@ -30,6 +46,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         branch(root)
+        finding(root)
         pages = {
             "plan": trainwright(root, "plan", "--against", "main", "-o", "html"),
             "report": trainwright(root, "report"),
@@ -45,6 +62,21 @@ def main() -> None:
                 unfold(page)
                 page.screenshot(path=IMAGES / f"{name}.png")
             window.close()
+
+
+def finding(root: Path) -> None:
+    """A mistake in a job, as a terminal shows it."""
+    job = root / "environments/prod/jobs/resnet.yaml"
+    job.write_text(RESNET, encoding="utf-8")
+    shown = trainwright(root, "--color", "always", "check", "prod/resnet")
+    job.unlink()
+    terminal = Console(record=True, width=112, file=io.StringIO())
+    terminal.print("$ trainwright check", style="bold")
+    terminal.print(Text.from_ansi(shown.rstrip()))
+    picture = terminal.export_svg(title="trainwright")
+    # Without the fonts that it would load from a server.
+    picture = re.sub(r"\s*@font-face \{.*?\}", "", picture, flags=re.DOTALL)
+    (IMAGES / "finding.svg").write_text(picture, encoding="utf-8")
 
 
 def unfold(page: Page) -> None:
@@ -65,13 +97,13 @@ def branch(root: Path) -> None:
         ("mnist-nccl", "epochs: 10", "epochs: 20"),
     ):
         file = jobs / f"{name}.yaml"
-        message = file.read_text(encoding="utf-8")
-        file.write_text(message.replace(old, new), encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text.replace(old, new), encoding="utf-8")
     trainwright(root, "retire", "prod/bert-mrpc", "--outcome", "succeeded")
     commit(root, "Train longer")
     defaults = root / "environments/defaults.yaml"
-    message = defaults.read_text(encoding="utf-8")
-    defaults.write_text(message.replace("retries: 3", "retries: 5"), encoding="utf-8")
+    text = defaults.read_text(encoding="utf-8")
+    defaults.write_text(text.replace("retries: 3", "retries: 5"), encoding="utf-8")
     commit(root, "Try more often")
 
 

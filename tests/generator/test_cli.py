@@ -279,6 +279,21 @@ def test_completion(repository: Repository, shell: str) -> None:
     assert done.stdout.split() == ["plain,prod", "plain,prod/llm", "plain,prod/mnist"]
 
 
+@pytest.mark.parametrize(
+    ("color", "colored"), [("always", True), ("auto", False), ("never", False)]
+)
+def test_colors_are_kept_in_a_pipe_where_they_are_asked_for(
+    repository: Repository, color: str, colored: bool
+) -> None:
+    repository.job("prod/broken", "nodez: 3\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "trainwright", "--color", color, "check", "prod/broken"],
+        cwd=repository.root, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "TW010" in done.stdout
+    assert ("\x1b[" in done.stdout) is colored
+
+
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from trainwright.cli import main\n"

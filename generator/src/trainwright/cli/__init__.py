@@ -119,4 +119,6 @@ def main(context: click.Context, root: Path | None, color: str) -> None:
         context.call_on_close(partial(os.chdir, started))
         root = root.absolute()
         os.chdir(root)
+    # Without it click takes colours out of whatever is not written to a terminal.
+    context.color = {"always": True, "never": False}.get(color)
     context.obj = Context(root, color, started)

@@ -161,7 +161,7 @@ def _d04(subject: Subject) -> Iterator[Hit]:
         if processes is not None and gpus != processes:
             shared = f"{processes - gpus} ranks would share a GPU with another"
             note = shared if processes > gpus else f"{gpus - processes} GPUs would stay idle"
-            message = f"{processes} processes per node, but {gpus} GPUs"
+            message = f"{processes} processes per node, but {gpus} GPU{'' if gpus == 1 else 's'}"
             yield Hit(pointer, message, note=note, also=(Pointer("/resources/gpu"),))
 
 
