@@ -58,7 +58,7 @@ def _verdicts(
 ) -> set[Verdict]:
     old, new = (yaml.safe_load(f"{{{text}}}") for text in (before, after))
     found = evaluate(_manifest(kind, old, status), _manifest(kind, new), environment)
-    return {judgement.verdict for judgement in found}
+    return {outcome.verdict for outcome in found}
 
 
 # --- what was observed -----------------------------------------------------------------------------
@@ -220,8 +220,8 @@ def test_a_claim_grows_only_once_it_is_bound() -> None:
     assert _verdicts(kind, *grown, status={"phase": "Pending"}) == {R}
     assert _verdicts(kind, *grown, status={"phase": "Bound"}) == {P}
     old, new = (_manifest(kind, yaml.safe_load(f"{{{text}}}")) for text in grown)
-    (judgement,) = evaluate(old, new)
-    assert "if the claim is bound" in judgement.why
+    (outcome,) = evaluate(old, new)
+    assert "if the claim is bound" in outcome.why
     assert _verdicts(kind, *reversed(grown), status={"phase": "Bound"}) == {R}
 
 
@@ -336,7 +336,7 @@ def test_fields_that_a_definition_fixes(
             old: dict[str, Any], new: dict[str, Any], environment: Environment = environment
         ) -> set[Verdict]:
             found = evaluate(Manifest(body=old), Manifest(body=new), environment)
-            return {judgement.verdict for judgement in found}
+            return {outcome.verdict for outcome in found}
 
         assert [type(o) for o in cel.transition(known, one, two)] == [cel.Broken], at
         assert message(one, two) == {R}, at

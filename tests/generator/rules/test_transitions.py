@@ -17,7 +17,7 @@ from crds import CRDS, TRAINJOBS
 from trainwright.model import Data, Environment, Manifest
 from trainwright.objects.transition import Step, Transition, Verdict
 from trainwright.rules import RULES
-from trainwright.rules.transitions import TRANSITIONS, Judgement, evaluate
+from trainwright.rules.transitions import TRANSITIONS, EditOutcome, evaluate
 from trainwright.specs import resolve
 from trainwright.specs.merge import lookup
 from trainwright.specs.yamlio import Document
@@ -27,7 +27,7 @@ def _manifest(text: str) -> Manifest:
     return Manifest(body=yaml.safe_load(text))
 
 
-def _judged(step: Step) -> tuple[Judgement, ...]:
+def _judged(step: Step) -> tuple[EditOutcome, ...]:
     return evaluate(_manifest(step.before), _manifest(step.after) if step.after else None)
 
 
@@ -44,13 +44,13 @@ def _trainer(minor: str) -> Environment:
 def test_samples(transition: Transition) -> None:
     found = [j for j in _judged(transition.failing) if j.transition is transition]
     assert found, "the failing sample is judged otherwise"
-    for judgement in found:
-        assert judgement.why
-        assert not judgement.why.endswith(".")
-        assert judgement.source
-        assert judgement.verdict is transition.verdict
+    for outcome in found:
+        assert outcome.why
+        assert not outcome.why.endswith(".")
+        assert outcome.source
+        assert outcome.verdict is transition.verdict
         body = yaml.safe_load(transition.failing.after or transition.failing.before)
-        assert judgement.pointer == "" or lookup(body, judgement.pointer) is not None
+        assert outcome.pointer == "" or lookup(body, outcome.pointer) is not None
     assert transition not in {j.transition for j in _judged(transition.passing)}
     for text in (transition.summary, transition.effect, transition.remedy):
         assert text.endswith(".")

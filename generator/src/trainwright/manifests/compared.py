@@ -13,7 +13,7 @@ from trainwright.manifests.reading import Chunk
 from trainwright.model import Finding, Location, Manifest
 from trainwright.objects.transition import Verdict
 from trainwright.rules import transitions
-from trainwright.rules.transitions import Judgement
+from trainwright.rules.transitions import EditOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,11 @@ def changed(
         found = tuple(_refused(pair, since, chunks, result, setting)) if since.with_crds else ()
         yield from found
         refused = tuple(f"{finding.pointer}/" for finding in found)
-        for judgement in transitions.evaluate(pair.before, pair.after, setting.environment):
-            known = f"{judgement.pointer}/".startswith(
-                refused
-            )  # a definition refuses all around it
-            if judgement.verdict is not Verdict.IN_PLACE and not known:
-                place = _place(pair, judgement.pointer, chunks)
-                yield _becomes(judgement, pair.after, place, since.revision)
+        for outcome in transitions.evaluate(pair.before, pair.after, setting.environment):
+            known = f"{outcome.pointer}/".startswith(refused)  # a definition refuses all around it
+            if outcome.verdict is not Verdict.IN_PLACE and not known:
+                place = _place(pair, outcome.pointer, chunks)
+                yield _becomes(outcome, pair.after, place, since.revision)
 
 
 def _refused(
@@ -66,17 +64,17 @@ def _refused(
             result[pair.chunk].unknown.append(rule)
 
 
-def _becomes(judgement: Judgement, after: Manifest, place: Location, revision: str) -> Finding:
-    transition = judgement.transition
+def _becomes(outcome: EditOutcome, after: Manifest, place: Location, revision: str) -> Finding:
+    transition = outcome.transition
     return Finding(
         rule=transition.id,
         severity=transition.severity,
         place=place,
-        message=f"{judgement.why} (compared with {revision})",
+        message=f"{outcome.why} (compared with {revision})",
         remedy=transition.remedy,
         effect=transition.effect,
         manifest=after.title,
-        pointer=judgement.pointer,
+        pointer=outcome.pointer,
     )
 
 

@@ -1,4 +1,4 @@
-"""All manifests of a run, judged as one: schemas, CEL, rules, and what they are to each other."""
+"""All manifests of a run, checked as one: schemas, CEL, rules, and what they are to each other."""
 
 from __future__ import annotations
 

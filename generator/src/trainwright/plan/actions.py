@@ -13,7 +13,7 @@ from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
 
-Judgement = tuple[Action, str]
+PlannedAction = tuple[Action, str]
 
 _ACTIONS = {
     Verdict.REJECTED: Action.REJECTED,
@@ -27,7 +27,7 @@ _ACTIONS = {
 
 def decide(
     before: PlannedRun | None, after: PlannedRun | None, environment: Environment | None = None
-) -> Judgement:
+) -> PlannedAction:
     """The action and, in one clause, why.
 
     `after` is None when the spec is gone. What becomes of an edit depends on the versions that
@@ -54,7 +54,7 @@ def _started(after: PlannedRun) -> str:
     return f"when queue {after.queue} admits it" if after.queue else "at once"
 
 
-def _ended(before: PlannedRun, after: PlannedRun | None) -> Judgement:
+def _ended(before: PlannedRun, after: PlannedRun | None) -> PlannedAction:
     if after is not None and after.retired:
         return Action.RETIRED, f"it is in the ledger of finished runs; {removed(before)}"
     if goes_on(before, after):
@@ -81,24 +81,24 @@ def removed(before: PlannedRun) -> str:
     """What becomes of an object that leaves git."""
     for manifest in manifests(before).values():
         if manifest.name == before.object:
-            for judgement in transitions.evaluate(manifest, None):
-                return f"{before.object}: {judgement.why}"
+            for outcome in transitions.evaluate(manifest, None):
+                return f"{before.object}: {outcome.why}"
     return f"{before.object} goes"
 
 
 def _same_object(
     before: PlannedRun, after: PlannedRun, environment: Environment | None
-) -> Judgement:
+) -> PlannedAction:
     if before.files == after.files:
         return Action.UNCHANGED, ""
     old, new = manifests(before), manifests(after)
     checked = sorted(
         (
-            judgement
+            outcome
             for identity, manifest in old.items()
-            for judgement in transitions.evaluate(manifest, new.get(identity), environment)
+            for outcome in transitions.evaluate(manifest, new.get(identity), environment)
         ),
-        key=lambda judgement: tuple(Verdict).index(judgement.verdict),
+        key=lambda outcome: tuple(Verdict).index(outcome.verdict),
     )
     refused = checked and checked[0].verdict in (Verdict.REJECTED, Verdict.REFUSED_BELOW)
     if not refused and (before.state, after.state) == ("active", "suspended"):

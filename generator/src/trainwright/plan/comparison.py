@@ -199,9 +199,9 @@ class _Comparison:
         file: JobFile,
         before: PlannedRun | None,
         after: PlannedRun | None,
-        found: actions.Judgement,
-    ) -> actions.Judgement:
-        """What is judged, with what an earlier run of the same spec makes of it."""
+        found: actions.PlannedAction,
+    ) -> actions.PlannedAction:
+        """What happens, with what an earlier run of the same spec makes of it."""
         action, why = found
         if after is not None and after.object in self._back:
             return action, f"{why}; {self._met(file, after)}"
@@ -238,7 +238,7 @@ class _Comparison:
             )
         return (
             f"{after.object} was rendered before, and otherwise: where its object still is in the "
-            f"cluster the edit is {_JUDGED.get(action, 'made')}: {why}; {again}"
+            f"cluster the edit is {_API_ANSWERS.get(action, 'made')}: {why}; {again}"
         )
 
     def _stayed(self, file: JobFile) -> bool:
@@ -443,7 +443,7 @@ class _Comparison:
 
 
 # Of an edit of an object that is there.
-_JUDGED = {Action.REJECTED: "refused by the API", Action.IGNORED: "ignored"}
+_API_ANSWERS = {Action.REJECTED: "refused by the API", Action.IGNORED: "ignored"}
 
 
 def _is_unrendered(action: Action, after: PlannedRun | None) -> bool:

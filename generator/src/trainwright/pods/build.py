@@ -82,7 +82,7 @@ _PLACEMENT: Mapping[str, Callable[[Data], Data]] = {
     "schedulerName": text,
 }
 # What the other fields of a `Pod` say, by where it stands; the rest is kept as it is written.
-_SAID_OF_PODS = frozenset(
+_POD_FIELDS = frozenset(
     {
         *_PLACEMENT,
         "automountServiceAccountToken",
@@ -128,7 +128,7 @@ def _placement(spec: Mapping[str, Data]) -> Iterator[tuple[str, Data]]:
 def _rest(spec: Mapping[str, Data], container: Container) -> dict[str, dict[str, Data]]:
     """The fields that nothing else here reads, so that no field of a template means nothing."""
     found = {
-        "pod": {key: value for key, value in spec.items() if key not in _SAID_OF_PODS},
+        "pod": {key: value for key, value in spec.items() if key not in _POD_FIELDS},
         "container": {
             **{k: v for k, v in container.body.items() if k not in _SAID_OF_CONTAINERS},
             **dict(_beyond_numbers(container)),

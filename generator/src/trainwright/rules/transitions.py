@@ -26,7 +26,7 @@ _ORDER = tuple(Verdict)  # the worst first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class EditOutcome:
     """What becomes of one part of a change, why, and where that was read.
 
     `pointer` is a JSON pointer into the object after the change, or before it for a removal.
@@ -44,7 +44,7 @@ class Judgement:
 
 def evaluate(
     before: Manifest | None, after: Manifest | None, environment: Environment | None = None
-) -> tuple[Judgement, ...]:
+) -> tuple[EditOutcome, ...]:
     """What becomes of each part of a change to one object, the worst first.
 
     Nothing for a new object, or for one that stays as it is. Two objects of different identity
@@ -55,22 +55,22 @@ def evaluate(
     if after is None or after.identity != before.identity:
         return tuple(_removed(before))
     change = Change(edits.as_held(before), edits.as_held(after), environment)
-    found: dict[tuple[str, str], Judgement] = {}
+    found: dict[tuple[str, str], EditOutcome] = {}
     for path in change.paths:
         row = edits.of(change, path)
         transition = TRANSITIONS[row.rule]
         pointer = Pointer.of(*path)
-        judgement = Judgement(
+        outcome = EditOutcome(
             transition=transition, pointer=pointer, why=row.why, source=row.source
         )
-        found.setdefault((transition.id, row.why), judgement)
-    checked = sorted(found.values(), key=lambda judgement: _ORDER.index(judgement.verdict))
+        found.setdefault((transition.id, row.why), outcome)
+    checked = sorted(found.values(), key=lambda outcome: _ORDER.index(outcome.verdict))
     refused = tuple(j for j in checked if j.verdict is Verdict.REJECTED)
     return refused or tuple(checked)
 
 
-def _removed(before: Manifest) -> Iterator[Judgement]:
+def _removed(before: Manifest) -> Iterator[EditOutcome]:
     for transition in TRANSITIONS.values():
         why = transition.removal(before) if transition.removal else ""
         if why:
-            yield Judgement(transition=transition, pointer="", why=why, source=transition.source)
+            yield EditOutcome(transition=transition, pointer="", why=why, source=transition.source)

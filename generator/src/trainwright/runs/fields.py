@@ -105,7 +105,7 @@ def _facts() -> Iterator[EnvironmentField]:
 _ELSEWHERE = "In no name: only where the object is."
 _APPLYING = "In no name: who applies the run, and how."
 _CHART = "In no name. With `mode: chart` a run keeps the chart that it began with."
-_JUDGED = "Decides findings, about a job's next run."
+_CHECKED = "Decides findings, about a job's next run."
 _PLANNED = "Decides a plan's cost and capacity."
 
 ENVIRONMENT = (
@@ -135,18 +135,18 @@ ENVIRONMENT = (
     EnvironmentField(("apiVersion",)),
     EnvironmentField(("kind",)),
     EnvironmentField(("description",)),
-    EnvironmentField(("kubernetes", "version"), note=_JUDGED),
+    EnvironmentField(("kubernetes", "version"), note=_CHECKED),
     EnvironmentField(("kubernetes", "context"), note="Where `status` and others look."),
-    EnvironmentField(("targets", ANY, "version"), note=f"Of a kind not named above. {_JUDGED}"),
-    EnvironmentField(("targets", ANY, "restrictedInitContainer"), note=_JUDGED),
-    EnvironmentField(("images", "requireDigest"), note=_JUDGED),
-    EnvironmentField(("images", "registries"), note=_JUDGED),
+    EnvironmentField(("targets", ANY, "version"), note=f"Of a kind not named above. {_CHECKED}"),
+    EnvironmentField(("targets", ANY, "restrictedInitContainer"), note=_CHECKED),
+    EnvironmentField(("images", "requireDigest"), note=_CHECKED),
+    EnvironmentField(("images", "registries"), note=_CHECKED),
     EnvironmentField(("pools", ANY, "description")),
-    EnvironmentField(("pools", ANY, "gpusPerNode"), note=_JUDGED),
-    EnvironmentField(("pools", ANY, "node"), note=_JUDGED),
+    EnvironmentField(("pools", ANY, "gpusPerNode"), note=_CHECKED),
+    EnvironmentField(("pools", ANY, "node"), note=_CHECKED),
     EnvironmentField(("pools", ANY, "capacity"), note=_PLANNED),
     EnvironmentField(("pools", ANY, "pricePerGpuHour"), note=_PLANNED),
-    EnvironmentField(("pools", ANY, "spot"), note=_JUDGED),
+    EnvironmentField(("pools", ANY, "spot"), note=_CHECKED),
     EnvironmentField(
         ("pools", ANY, "fabric"),
         Effect.HELD,
@@ -157,17 +157,17 @@ ENVIRONMENT = (
         Effect.HELD,
         "A shared layer of the pool's jobs: as *shared* above.",
     ),
-    EnvironmentField(("kueue", "version"), note=_JUDGED),
+    EnvironmentField(("kueue", "version"), note=_CHECKED),
     EnvironmentField(("queues",), note=_PLANNED),
-    EnvironmentField(("secrets",), note=_JUDGED),
+    EnvironmentField(("secrets",), note=_CHECKED),
     EnvironmentField(
         ("sharedChanges",),
         note="With `start`, what is held starts new runs, but for `gitops` and `maxDuration`.",
     ),
-    EnvironmentField(("allow",), note=_JUDGED),
+    EnvironmentField(("allow",), note=_CHECKED),
     EnvironmentField(("budget",), note=_PLANNED),
-    EnvironmentField(("severities",), note=_JUDGED),
-    EnvironmentField(("waivers",), note=_JUDGED),
+    EnvironmentField(("severities",), note=_CHECKED),
+    EnvironmentField(("waivers",), note=_CHECKED),
 )
 
 
