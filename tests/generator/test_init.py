@@ -113,7 +113,7 @@ def test_the_page_about_it_works_as_it_is_written(tmp_path: Path) -> None:
         cwd=tmp_path, env={**os.environ, **git.ENVIRONMENT, "PATH": path},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     assert "trainwright: dev/example succeeded" in done.stderr
 
 

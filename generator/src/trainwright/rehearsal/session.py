@@ -229,12 +229,16 @@ def _given(written: str) -> tuple[str, str]:
     return name, value if equals else os.environ[name]
 
 
+# Nothing holds a free port until the job does, and the system gives those above to any connection
+# that is opened meanwhile: /proc/sys/net/ipv4/ip_local_port_range begins at 32768.
+# https://docs.kernel.org/networking/ip-sysctl.html
+_PORTS = range(10_000, 32_768)
+
+
 def _free_ports(count: int, taken: set[int]) -> int:
-    """The first of `count` free ports in a row. Nothing holds them until the job does."""
+    """The first of `count` free ports in a row."""
     for _ in range(1000):
-        with closing(socket.socket()) as probe:
-            probe.bind((LOOPBACK, 0))
-            first: int = probe.getsockname()[1]
+        first = _PORTS[secrets.randbelow(len(_PORTS) - count)]
         wanted = set(range(first, first + count))
         if not wanted & taken and all(map(_is_free, sorted(wanted))):
             taken |= wanted
