@@ -18,7 +18,7 @@ _HEAD = f"""\
 <!-- Generated from the table of fields by `{COMMAND}`. Do not edit. -->
 # Fields by their names in Kubernetes
 
-For whoever knows a pod's fields and looks for them in a [job spec](schema.md): every field of a pod, its container and a mount, as Kubernetes {NEWEST} has them. A field that only a [patch](pod-patch.md) can set needs `podPatch` in the environment's `allow`.
+For anyone who knows a pod's fields and looks for them in a [job spec](schema.md): every field of a pod, its container and a mount, as Kubernetes {NEWEST} has them. A field that only a [patch](pod-patch.md) can set needs `podPatch` in the environment's `allow`.
 """  # noqa: E501 - a paragraph is a line, as on the other pages
 _TITLES = {"PodSpec": "A pod", "Container": "A container", "VolumeMount": "A mount"}
 

@@ -19,7 +19,7 @@ _HEAD = f"""\
 <!-- Generated from the command line by `{COMMAND}`. Do not edit. -->
 # Verbs
 
-For whoever has a terminal open: every command of `trainwright` with its arguments and options, as `--help` has them. What a command is for, with examples, is on the page of its task.
+For anyone who has a terminal open: every command of `trainwright` with its arguments and options, as `--help` has them. What a command is for, with examples, is on the page of its task.
 
 Each option can be set by an environment variable instead: `TRAINWRIGHT`, the command and the option, in capitals and with underscores, such as `TRAINWRIGHT_PLAN_AGAINST=main`. An option that is given wins. The other variables are [on a page of their own](variables.md).
 """  # noqa: E501 - a paragraph is a line, as on the other pages

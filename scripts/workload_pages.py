@@ -32,7 +32,7 @@ _HEAD = f"""\
 {_GENERATED}
 # Public training jobs as specs
 
-For whoever wants to see what a real job looks like before writing one: training jobs that other projects publish, as `trainwright import` turns them into specs. Each page names its source and licence, shows the spec, what the import left out and why, and what `trainwright check` finds in it.
+For anyone who wants to see what a real job looks like before writing one: training jobs that other projects publish, as `trainwright import` turns them into specs. Each page names its source and licence, shows the spec, what the import left out and why, and what `trainwright check` finds in it.
 
 They differ in what matters for a spec: the kind of the object, elastic or fixed, started as a Python program or by a shell script, GPUs or other accelerators, with or without a queue. All are under Apache-2.0 or MIT-0; the originals are linked, not copied.
 

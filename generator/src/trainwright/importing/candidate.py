@@ -33,7 +33,6 @@ from trainwright.specs.yamlio import Block
 from trainwright.tolerant import dig, mappings, sequence, text
 
 _API = {"apiVersion": "trainwright.io/v1alpha1", "kind": "JobSpec"}
-_SHM = "/dev/shm"  # noqa: S108 - the path of it everywhere
 _TOPOLOGY = "kueue.x-k8s.io/podset-{}-topology"
 _OWN_LABELS = ("app.kubernetes.io/", "trainwright.io/", "helm.sh/")
 

@@ -10,10 +10,9 @@ from trainwright.importing import beside
 from trainwright.model import Data
 from trainwright.pods import build
 from trainwright.pods.pod import Mount, Pod
-from trainwright.pods.template import Container
+from trainwright.pods.template import SHARED_MEMORY, Container
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
-SHM = "/dev/shm"  # noqa: S108 - the path of it everywhere
 Literal: TypeAlias = Callable[[str], str]  # a text as a spec has to write it
 
 
@@ -78,7 +77,7 @@ def shared_memory(pod: Pod) -> str:
     for mount in pod.mounts:
         source = mapping(mount.source.get("emptyDir"))
         alone = not _elsewhere(pod, mount.volume) and not mount.sub_path
-        if mount.path == SHM and source.get("medium") == "Memory" and alone:
+        if mount.path == SHARED_MEMORY and source.get("medium") == "Memory" and alone:
             return str(source.get("sizeLimit", "none"))
     return "none"
 
@@ -95,7 +94,7 @@ def volumes(pod: Pod, is_file: Callable[[Mount], bool]) -> Iterator[tuple[str, D
         if source and name in devices:
             yield _name(name, known), {**_source(source), **devices[name]}
             continue
-        own = [m for m in pod.mounts if m.volume == name and not (shm and m.path == SHM)]
+        own = [m for m in pod.mounts if m.volume == name and not (shm and m.path == SHARED_MEMORY)]
         own = [mount for mount in own if not is_file(mount)]
         if source and (own or _elsewhere(pod, name)):
             yield from _volume(_name(name, known), source, own)

@@ -19,6 +19,8 @@ from trainwright.tolerant import (
     text,
 )
 
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the path of it everywhere
+
 
 def claim_names(claims: Iterable[Mapping[str, Data]]) -> tuple[str, ...]:
     """What the volumes are called that an object makes of templates of claims."""
@@ -191,7 +193,7 @@ class PodTemplate:
             text(mount.get("name"))
             for container in self.trains
             for mount in container.mounts
-            if text(mount.get("mountPath")).rstrip("/") == "/dev/shm"  # noqa: S108
+            if text(mount.get("mountPath")).rstrip("/") == SHARED_MEMORY
         }
         return next(((p, v) for p, v in self.volumes if text(v.get("name")) in names), None)
 

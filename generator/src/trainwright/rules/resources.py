@@ -11,7 +11,7 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import options
-from trainwright.pods.template import Container, PodTemplate
+from trainwright.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.pointer import Pointer
 from trainwright.specs.fabrics import nics
 from trainwright.tolerant import count, dig, extended, mapping, mappings, sequence, text
@@ -70,7 +70,7 @@ def _has_shared_memory(template: PodTemplate) -> bool:
     _, volume = template.shm or ("", {})
     return (
         dig(volume, "emptyDir", "medium") == "Memory"
-        or text(dig(volume, "hostPath", "path")).rstrip("/") == "/dev/shm"  # noqa: S108
+        or text(dig(volume, "hostPath", "path")).rstrip("/") == SHARED_MEMORY
         or template.spec.get("hostIPC") is True
     )
 
