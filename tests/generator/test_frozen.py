@@ -109,3 +109,28 @@ def test_values_with_an_order_and_those_that_change_are_of_the_standard_library(
     counter = Counter()
     counter.count += 1
     assert counter == Counter(1)
+
+
+@pytest.mark.parametrize("decorator", BOTH)
+def test_construction_takes_what_the_standard_library_takes(decorator):
+    kind = point(decorator, slots=True)
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'x'"):
+        kind()
+    with pytest.raises(TypeError, match="unexpected keyword argument 'z'"):
+        kind(1, z=1)
+    assert kind(1, 2, waits=[3]).waits == [3]
+    assert kind(1).waits is not kind(1).waits
+    with pytest.raises(TypeError, match="takes 1 positional argument"):
+        point(decorator, kw_only=True)(1)
+
+
+@pytest.mark.parametrize("decorator", BOTH)
+def test_a_value_of_a_derived_class_has_the_fields_of_both(decorator):
+    base = point(decorator)
+
+    @decorator(frozen=True, kw_only=True)
+    class Point3(base):
+        z: int = 5
+
+    assert (Point3(1, z=2).x, Point3(1).z, base(1).x) == (1, 5, 1)
+    assert Point3(1) == Point3(1, 0, z=5)

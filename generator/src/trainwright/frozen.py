@@ -1,9 +1,10 @@
 """`dataclass` for frozen values, of which a command defines some hundred before it begins.
 
 The standard library compiles six methods of each class, half a millisecond of it: a fifth of a
-short command. Here it compiles `__init__` alone, and the other methods are the same for all. That
-no field is assigned later is held by mypy, which sees the decorator of the standard library, and
-not at run time: that would make each construction several times slower.
+short command. Here `__init__` alone is compiled, when the first object is made, which most classes
+of a command never have; the other methods are the same for all. That no field is assigned later is
+held by mypy, which sees the decorator of the standard library, and not at run time: that would make
+each construction several times slower.
 https://docs.python.org/3/library/dataclasses.html#frozen-instances
 """
 
@@ -27,7 +28,7 @@ else:
 
         def decorated(cls: type) -> type:
             written = vars(cls)
-            made = dataclasses.dataclass(repr=False, eq=False, **options)(cls)
+            made = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
             for name, method in _methods(made):
                 if name not in written:
                     setattr(made, name, method)
@@ -44,6 +45,10 @@ def _methods(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
     hashed = attrgetter("__class__", *(it.name for it in fields if _is_hashed(it)))
     shown = [it.name for it in fields if it.repr]
 
+    def init(self: object, *arguments: object, **named: object) -> None:
+        cls.__init__ = _init(cls)
+        cls.__init__(self, *arguments, **named)
+
     def equals(self: object, other: object) -> Any:
         if other.__class__ is not self.__class__:
             return NotImplemented
@@ -56,6 +61,7 @@ def _methods(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
         values = ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
         return f"{self.__class__.__qualname__}({values})"
 
+    yield "__init__", init
     yield "__eq__", equals
     yield "__hash__", digest
     yield "__repr__", text
@@ -63,3 +69,22 @@ def _methods(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
 
 def _is_hashed(field: dataclasses.Field[Any]) -> bool:
     return field.compare if field.hash is None else field.hash
+
+
+def _init(cls: type[Any]) -> Any:
+    """`__init__` as the standard library writes it for a class whose fields may be assigned."""
+    known: dict[str, Any] = {"_ABSENT": dataclasses.MISSING}
+    positional, by_name, body = ["self"], ["*"], ["  pass"]
+    for field in dataclasses.fields(cls):
+        name = parameter = value = field.name
+        if field.default is not dataclasses.MISSING:
+            known[f"_{name}"] = field.default
+            parameter = f"{name}=_{name}"
+        elif field.default_factory is not dataclasses.MISSING:
+            known[f"_{name}"] = field.default_factory
+            parameter, value = f"{name}=_ABSENT", f"_{name}() if {name} is _ABSENT else {name}"
+        (by_name if field.kw_only else positional).append(parameter)
+        body.append(f"  self.{name} = {value}")
+    parameters = positional + (by_name if len(by_name) > 1 else [])
+    exec("\n".join([f"def __init__({', '.join(parameters)}):", *body]), known)  # noqa: S102 - names
+    return known["__init__"]
