@@ -17,6 +17,7 @@ from trainwright.importing.source import Source
 from trainwright.kinds import KINDS, SERVED
 from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, mapping
 from trainwright.manifests import reading
+from trainwright.manifests.parts import Whole, gather
 from trainwright.model import Finding, Location, Manifest
 from trainwright.specs.yamlio import Document
 
@@ -62,7 +63,9 @@ class ImportInput:
     def files(self, paths: tuple[str, ...]) -> None:
         """Take the manifests, compose files and command lines of files and folders."""
         parts: list[SourceObject] = []
-        for source in reading.gather(paths):
+        gathered = gather(paths)
+        self.beside += map(_not_rendered, gathered.wholes)
+        for source in gathered.manifests:
             if _holds_commands(source.raw):
                 self.commands(source.file, source.raw.decode(errors="replace"))
                 continue
@@ -119,6 +122,12 @@ class ImportInput:
             why = _REPLACED.get(kind, "it is not a training workload: keep applying it as it is")
             field = f"{kind.kind or 'document'}/{name}"
             self.beside.append(NotImported(field=field, place=part.place(""), value="", why=why))
+
+
+def _not_rendered(whole: Whole) -> NotImported:
+    """The files of a chart or a kustomization, which are not manifests yet."""
+    why = f"its manifests are yet to be rendered: `{whole.command} | trainwright import -`"
+    return NotImported(field=whole.title(), place=Location(whole.file, 1), value="", why=why)
 
 
 def _is_file(part: SourceObject) -> bool:

@@ -148,6 +148,8 @@ def _about(
     known = setting.catalog.find(manifest.api_version, manifest.kind)
     if known is None:
         remarks = [*_unknown_kind(manifest, at, setting, result)]
+        if not remarks and "metadata" not in body:  # a program's configuration, such as kind's
+            return
     else:
         remarks = [*_against(manifest, known, at, result)]
     ruled = [*_ruled(manifest, setting)]
@@ -163,7 +165,8 @@ def _about(
 
 
 _ENVELOPE = ("apiVersion", "kind")
-FOR_TOOLS = ("kustomize.config.k8s.io", "trainwright.io")  # files that no cluster ever sees
+# Files that no cluster ever sees; `builtin` are the transformers of kustomize itself.
+FOR_TOOLS = ("kustomize.config.k8s.io", "builtin", "trainwright.io")
 _SHAPE_REMEDY = "Point --manifests at Kubernetes manifests only, and start each with both."
 
 

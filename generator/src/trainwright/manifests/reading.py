@@ -20,6 +20,7 @@ from trainwright.specs.yamlio import Document
 
 STDIN = "<stdin>"
 _SUFFIXES = (".yaml", ".yml", ".json")
+KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ def _below(folder: Path) -> Iterator[str]:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     yield from _below(Path(entry.path))
-                elif entry.name.endswith(_SUFFIXES) and entry.is_file():
+                elif entry.name.endswith(_SUFFIXES + KUSTOMIZATIONS) and entry.is_file():
                     yield entry.path
     except OSError as error:
         raise SourceError(f"cannot read {folder}: {error.strerror}") from error

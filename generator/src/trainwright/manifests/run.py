@@ -12,7 +12,7 @@ from trainwright import rules
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
-from trainwright.manifests import checking, crds, excerpts, reading
+from trainwright.manifests import checking, crds, excerpts, parts, reading
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import (
     DUPLICATE,
@@ -22,6 +22,7 @@ from trainwright.manifests.checking import (
     UnknownKind,
 )
 from trainwright.manifests.crds import Crd
+from trainwright.manifests.parts import Gathered
 from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.spread import look_at_all, undisturbed
 from trainwright.model import Environment, Finding, GitOps, Location, Manifest, Related, Severity
@@ -61,7 +62,8 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
     environment = options.environment or nowhere(options.kubernetes or kubernetes_schemas.NEWEST)
     if options.kubernetes:
         environment = replace(environment, kubernetes_version=options.kubernetes)
-    sources = reading.gather(paths)
+    gathered = parts.gather(paths)
+    sources = gathered.manifests
     definitions, problems = _definitions(options.crds, environment.kubernetes_version)
     chunks = [chunk for source in sources for chunk in reading.split(source)]
     setting = CheckContext(
@@ -70,7 +72,11 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
         around=Bundle(_context(chunks)),
     )
     result = list(look_at_all(chunks, setting))
-    findings = [*problems, *(finding for one in result for finding in one.findings)]
+    findings = [
+        *problems,
+        *_parts(gathered),
+        *(finding for one in result for finding in one.findings),
+    ]
     findings += _duplicates(chunks, result)
     if options.against:
         from trainwright.manifests import compared  # git and CEL, 30 ms that few need
@@ -187,6 +193,15 @@ def _values(sources: Sequence[Source]) -> Iterator[str]:
                 record = records.parse(path.with_name(records.RECORD_FILE).read_bytes())
                 if record and path.name in record.files:
                     yield source.file
+
+
+def _parts(gathered: Gathered) -> Iterator[Finding]:
+    """Once per chart and kustomization: how many files are left to Helm and kustomize."""
+    for whole, count in gathered.wholes.items():
+        files = f"{count} file{'' if count == 1 else 's'}"
+        message = f"skipped: {files} of the {whole.title()}, whose manifests are yet to be rendered"
+        finding = dx.SHAPE.at(Location(whole.file, 1), message, remedy=whole.remedy())
+        yield replace(finding, severity=Severity.NOTE)
 
 
 def _unknown(

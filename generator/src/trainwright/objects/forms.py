@@ -10,8 +10,9 @@ import re
 from trainwright.frozen import dataclass
 from trainwright.objects import dns
 
-# What Helm or envsubst fill in before it is applied.
-_PLACEHOLDER = re.compile(r"\{\{.*\}\}|\$(?:[A-Z_][A-Z0-9_]*|\{\w+\})")
+# What Helm, envsubst or Flux (https://fluxcd.io/flux/components/kustomize/kustomizations/) fill in
+# before it is applied.
+_PLACEHOLDER = re.compile(r"\{\{.*\}\}|\$(?:[A-Z_][A-Z0-9_]*|\{\w+(?:[-:=+?][^}]*)?\})")
 
 
 def is_template(value: str) -> bool:

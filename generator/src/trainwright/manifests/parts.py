@@ -1,0 +1,130 @@
+"""Files of a folder that are not manifests yet: a chart's templates, a kustomization's patches.
+
+Helm renders what is in `templates/` (https://helm.sh/docs/topics/charts/), while `crds/` is applied
+as it is. kustomize merges patches into resources and reads other files as configuration
+(https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/).
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+
+from trainwright.frozen import dataclass
+from trainwright.manifests import reading
+from trainwright.manifests.reading import Source
+from trainwright.model import Data
+from trainwright.tolerant import mapping, mappings, sequence
+
+_CHART = "Chart.yaml"
+_VALUES = re.compile(r"values[^/]*\.(?:ya?ml|json)")
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A Helm chart or a kustomization: its own file, and the command that prints its manifests."""
+
+    file: str
+    kind: str
+    command: str
+
+    def title(self) -> str:
+        """How it is named in one line, by its folder."""
+        return f"{self.kind} `{_folder(self.file)}`"
+
+    def remedy(self) -> str:
+        """How its manifests are checked."""
+        return f"Check its manifests: `{self.command} | trainwright check --manifests -`."
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The manifests below some paths, and how many files each chart and kustomization has there."""
+
+    manifests: tuple[Source, ...]
+    wholes: Mapping[Whole, int]
+
+
+def gather(paths: tuple[str, ...]) -> Gathered:
+    """What `reading.gather` reads. A file that was named itself is a manifest in any case."""
+    sources = reading.gather(paths)
+    wholes = _wholes({source.file: source for source in sources if source.found})
+    manifests = tuple(source for source in sources if source.file not in wholes)
+    counts: dict[Whole, int] = {}
+    for whole in wholes.values():
+        counts[whole] = counts.get(whole, 0) + 1
+    return Gathered(manifests, counts)
+
+
+def _wholes(sources: Mapping[str, Source]) -> dict[str, Whole]:
+    """The files that are part of a chart or of a kustomization, by path."""
+    charts = {_folder(path) for path in sources if PurePosixPath(path).name == _CHART}
+    found = {path: whole for path in sources if (whole := _chart_of(path, charts)) is not None}
+    resources: set[str] = set()
+    for path, source in sources.items():
+        if PurePosixPath(path).name not in reading.KUSTOMIZATIONS or path in found:
+            continue
+        folder = _folder(path)
+        whole = Whole(path, "kustomization", f"kustomize build {shlex.quote(folder)}")
+        for content in map(mapping, _contents(source)):
+            resources |= {_joined(folder, entry) for entry in _texts(content.get("resources"))}
+            files = (_joined(folder, entry) for entry in _parts(content) if entry)
+            found |= {file: whole for file in files if file in sources and file != path}
+    return {path: whole for path, whole in found.items() if path not in resources}
+
+
+def _contents(source: Source) -> Iterator[Data]:
+    for chunk in reading.split(source):
+        for _, content in reading.data(chunk):
+            yield content
+
+
+def _chart_of(path: str, charts: set[str]) -> Whole | None:
+    """The outermost chart whose template, values or description the file is."""
+    for above in reversed(PurePosixPath(path).parents):
+        if str(above) in charts:
+            within = PurePosixPath(path).relative_to(above)
+            chart = Whole(
+                str(above / _CHART), "Helm chart", f"helm template {shlex.quote(str(above))}"
+            )
+            return chart if _is_rendered(within) else None
+    return None
+
+
+def _is_rendered(within: PurePosixPath) -> bool:
+    """Whether Helm, not the cluster, reads a file of a chart."""
+    if within.parts[0] in ("templates", "charts"):
+        return "crds" not in within.parts[:-1]
+    return str(within) == _CHART or _VALUES.fullmatch(str(within)) is not None
+
+
+def _parts(content: Mapping[str, Data]) -> Iterator[str]:
+    """The files that a kustomization merges into resources, or reads as something else."""
+    for key in ("patches", "patchesJson6902", "replacements"):
+        yield from (str(entry.get("path", "")) for entry in mappings(content.get(key)))
+    for key in ("patchesStrategicMerge", "configurations"):
+        yield from _texts(content.get(key))
+    for key in ("transformers", "generators", "validators"):
+        yield from _texts(content.get(key))
+    yield str(mapping(content.get("openapi")).get("path", ""))
+    for chart in mappings(content.get("helmCharts")):
+        yield str(chart.get("valuesFile", ""))
+        yield from _texts(chart.get("additionalValuesFiles"))
+    for key in ("configMapGenerator", "secretGenerator"):
+        for generator in mappings(content.get(key)):
+            yield from (entry.rpartition("=")[2] for entry in _texts(generator.get("files")))
+
+
+def _texts(entries: Data) -> Sequence[str]:
+    return [entry for entry in sequence(entries) if isinstance(entry, str)]
+
+
+def _folder(path: str) -> str:
+    return str(PurePosixPath(path).parent)
+
+
+def _joined(folder: str, entry: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, entry))

@@ -1,0 +1,137 @@
+"""In a folder, what Helm or kustomize make manifests of is counted, not taken for manifests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from trainwright.importing import ImportInput
+from trainwright.manifests import run
+from trainwright.manifests.run import ManifestOptions
+from trainwright.model import Finding, Severity
+
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: NAME}\n"
+PATCH = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 3}\n"
+OPERATIONS = "- op: remove\n  path: /spec/replicas\n"
+TEMPLATE = "{{- if .Values.on }}\nkind: Job\n{{- end }}\n"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(root: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+
+
+def check(*paths: str) -> list[Finding]:
+    return list(run.check(paths, ManifestOptions(today="2026-06-01")).findings)
+
+
+def errors(*paths: str) -> list[str]:
+    """The files with errors."""
+    return sorted({f.place.file for f in check(*paths) if f.severity is Severity.ERROR})
+
+
+def test_a_helm_chart_is_one_note(here: Path) -> None:
+    write(
+        here,
+        {
+            "charts/web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+            "charts/web/values.yaml": "on: true\n",
+            "charts/web/values-prod.yaml": "on: false\n",
+            "charts/web/templates/job.yaml": TEMPLATE,
+            "charts/web/templates/deep/er.yaml": TEMPLATE,
+            "charts/web/charts/sub/Chart.yaml": "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
+            "charts/web/charts/sub/templates/a.yaml": TEMPLATE,
+            "charts/web/crds/a.yaml": CONFIG.replace("NAME", "Wrong"),
+            "charts/web/examples/b.yaml": CONFIG.replace("NAME", "Wrong"),
+            "templates/c.yaml": CONFIG.replace("NAME", "Wrong"),
+        },
+    )
+    (note,) = (finding for finding in check(".") if finding.severity is Severity.NOTE)
+    assert note.place.file == "charts/web/Chart.yaml"
+    assert "7 files of the Helm chart `charts/web`" in note.message
+    assert "`helm template charts/web | trainwright check --manifests -`" in note.remedy
+    assert errors(".") == [
+        "charts/web/crds/a.yaml",
+        "charts/web/examples/b.yaml",
+        "templates/c.yaml",
+    ]
+
+
+def test_a_template_that_is_named_is_checked(here: Path) -> None:
+    write(here, {"web/Chart.yaml": "name: web\n", "web/templates/job.yaml": TEMPLATE})
+    assert errors("web/templates/job.yaml") == ["web/templates/job.yaml"]
+
+
+@pytest.mark.parametrize("name", ["kustomization.yaml", "kustomization.yml", "Kustomization"])
+def test_what_a_kustomization_merges_is_one_note(here: Path, name: str) -> None:
+    write(
+        here,
+        {
+            f"over lay/{name}": (
+                "resources: [../base/config.yaml, both.yaml]\n"
+                "patches: [{path: a.yaml}, {path: both.yaml}, {patch: '- op: remove'}, 7]\n"
+                "patchesStrategicMerge: [b.yaml, 'kind: A\nmetadata: {}']\n"
+                "patchesJson6902: [{path: ./c.yaml}]\n"
+                "configurations: [d.yaml]\ntransformers: [../shared/e.yaml]\n"
+                "replacements: [{path: f.yaml}]\n"
+                "configMapGenerator: [{name: a, files: [key=g.yaml, h.yaml, none.yaml]}]\n"
+                "helmCharts: [{valuesFile: i.yaml, additionalValuesFiles: [j.yaml]}]\n"
+            ),
+            "base/config.yaml": CONFIG.replace("NAME", "Wrong"),
+            **{f"over lay/{letter}.yaml": PATCH for letter in "abdfghij"},
+            "over lay/c.yaml": OPERATIONS,
+            "over lay/both.yaml": CONFIG.replace("NAME", "Wrong-too"),
+            "shared/e.yaml": "kind: PrefixTransformer\n",
+        },
+    )
+    findings = {f.place.file: f for f in check(".") if f.severity is Severity.NOTE}
+    message = findings.pop(f"over lay/{name}").message
+    assert "10 files of the kustomization `over lay`" in message
+    assert set(findings) <= {f"over lay/{name}"}
+    assert errors(".") == ["base/config.yaml", "over lay/both.yaml"]
+
+
+def test_the_configuration_of_a_program_is_not_an_object(here: Path) -> None:
+    """It has a kind, but no metadata: what reads it is no API server."""
+    write(
+        here,
+        {
+            "kind.yaml": "apiVersion: kind.x-k8s.io/v1alpha4\nkind: Cluster\nnodes: []\n",
+            "prefix.yaml": "apiVersion: builtin\nkind: PrefixTransformer\nmetadata: {name: a}\n",
+            "object.yaml": "apiVersion: example.com/v1\nkind: Thing\nmetadata: {}\n",
+            "typo.yaml": "apiVersion: v1\nkind: Servise\nspec: {}\n",
+        },
+    )
+    assert errors(".") == ["object.yaml", "typo.yaml"]
+
+
+def test_variables_of_flux_have_defaults(here: Path) -> None:
+    """https://fluxcd.io/flux/components/kustomize/kustomizations/#post-build-variable-substitution"""
+    labels = 'labels: {a: "${A:-one two}", b: "${B:=x}", c: "${C}"}'
+    write(here, {"a.yaml": CONFIG.replace("name: NAME", f"name: a, {labels}")})
+    assert check("a.yaml") == []
+
+
+def test_import_names_charts_and_kustomizations(here: Path) -> None:
+    write(
+        here,
+        {
+            "web/Chart.yaml": "name: web\n",
+            "web/templates/job.yaml": TEMPLATE,
+            "over/kustomization.yaml": "patches: [{path: a.yaml}]\n",
+            "over/a.yaml": OPERATIONS,
+        },
+    )
+    given = ImportInput()
+    given.files((".",))
+    assert given.problems == []
+    assert given.findings == []
+    assert {left.field for left in given.beside} >= {"Helm chart `web`", "kustomization `over`"}
