@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import json
+import re
 import shutil
 import tomllib
 from pathlib import Path
@@ -19,10 +20,7 @@ JOBS = sorted(path.stem for path in EXAMPLE.glob("environments/dev/jobs/*.yaml")
 SAYS = {
     "accelerate": "precision bf16, loss 0.0",
     "hydra": "lr 0.1, loss ",
-    "deepspeed": "stage 1, loss ",
 }
-# What no wheel installs: it is built against the PyTorch that is there.
-BUILT_HERE = {"deepspeed"} if importlib.util.find_spec("deepspeed") is None else set()
 
 
 @pytest.fixture
@@ -51,8 +49,36 @@ def test_every_spec_is_sound_and_carries_its_configuration(example: Path) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("job", sorted(SAYS.keys() - BUILT_HERE))
+@pytest.mark.parametrize("job", sorted(SAYS))
 def test_what_can_run_on_a_laptop_trains_as_its_file_says(example: Path, job: str) -> None:
     done = CliRunner().invoke(main, ["run", f"dev/{job}"])
     assert done.exit_code == 0, done.output
     assert SAYS[job] in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_deepspeed_trains_by_its_own_launcher_as_its_file_says(example: Path, nodes: int) -> None:
+    said = json.loads(Path("configs/deepspeed.json").read_text())
+    per_step = said["train_micro_batch_size_per_gpu"] * said["gradient_accumulation_steps"]
+    done = CliRunner().invoke(main, ["run", "dev/deepspeed", f"--nodes={nodes}"])
+    assert done.exit_code == 0, done.output
+    wanted = f"stage {said['zero_optimization']['stage']}, batch {per_step * nodes}, "
+    losses = re.search(rf"{wanted}loss ([0-9.]+) to ([0-9.]+)", done.stdout)
+    assert losses, done.output
+    first, last = map(float, losses.groups())
+    assert last < first
+    assert "built successfully" not in done.output  # nothing is compiled for it
+
+
+@pytest.mark.slow
+def test_a_batch_that_deepspeed_refuses_is_named(example: Path) -> None:
+    config = Path("configs/deepspeed.json")
+    config.write_text(json.dumps({**json.loads(config.read_text()), "train_batch_size": 100}))
+    done = CliRunner().invoke(main, ["run", "dev/deepspeed", "--nodes=1"])
+    assert done.exit_code == 1, done.output
+    assert "train_batch_size is not equal to" in done.stdout
+    assert "100 != 16 * 2 * 1" in done.stdout
+    assert re.search(
+        r"dev/deepspeed failed: deepspeed-\w+-node-0-0 ended with exit code 1", done.stderr
+    )

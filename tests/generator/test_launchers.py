@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import subprocess
 import sys
@@ -87,8 +88,9 @@ def _of_parser(actions: Iterable[argparse.Action]) -> dict[str, Any]:
 
 def _agrees(launcher: str, actions: Iterable[argparse.Action], *, foreign: str = "") -> None:
     known, parsed = LAUNCHERS[launcher], _of_parser(actions)
-    others = {name for name in parsed if name.startswith(tuple(foreign.split()) or "\0")}
-    assert set(known.options) | (set(known.decided) & set(parsed)) == set(parsed) - others
+    assert set(foreign.split()) <= set(parsed)
+    ours = set(known.options) | (set(known.decided) & set(parsed))
+    assert ours == set(parsed) - set(foreign.split())
     for name, takes in known.options.items():
         action = parsed[name]
         assert (takes == SWITCH) == (action == SWITCH), name
@@ -113,9 +115,27 @@ def test_options_of_accelerate() -> None:
     launch = pytest.importorskip("accelerate.commands.launch")
     actions = launch.launch_command_parser()._actions
     # what is for TPU pods, SageMaker, mpirun and ssh has no place in a container of a job
-    foreign = "tpu no-tpu vm env aws mpirun deepspeed-exclusion deepspeed-inclusion"
+    foreign = (
+        "tpu tpu-cluster no-tpu-cluster tpu-use-sudo vm env aws-access-key-id "
+        "aws-secret-access-key mpirun-hostfile deepspeed-exclusion-filter "
+        "deepspeed-inclusion-filter"
+    )
     _agrees("accelerate", actions, foreign=foreign)
     assert set(LAUNCHERS["accelerate"].decided) <= set(_of_parser(actions))
+
+
+def test_options_of_deepspeed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job sets what both the command and what it starts on a node take, and decides the rest."""
+    node = pytest.importorskip("deepspeed.launcher.launch")
+    command = importlib.import_module("deepspeed.launcher.runner")
+    with monkeypatch.context() as patch:  # their parsers are made where they parse
+        patch.setattr(argparse.ArgumentParser, "parse_args", lambda self, args=None: self)
+        of_node, of_command = (module.parse_args()._actions for module in (node, command))
+    _agrees("deepspeed", of_node)
+    known = LAUNCHERS["deepspeed"]
+    both = set(_of_parser(of_node)) | set(_of_parser(of_command))
+    assert both == set(known.options) | set(known.decided)
+    assert set(known.options) <= set(_of_parser(of_command))
 
 
 def test_words_of_accelerate_that_its_parser_leaves_open() -> None:
