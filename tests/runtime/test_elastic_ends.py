@@ -236,6 +236,56 @@ def test_a_latecomer_ends_with_0_where_nobody_is_left_to_ask(tmp_path: Path) -> 
     assert ending.read(tmp_path / "life").stage is Stage.OVER
 
 
+DISPLACED = """
+import sys
+from dataclasses import replace
+import torch
+from trainwright_runtime import coordinator, elastic
+from trainwright_runtime.coordination.registry import Registry
+port, change = int(sys.argv[1]), sys.argv[2]
+registry = Registry(port, recovery=0, silence=60)
+lighthouse = coordinator._lighthouse(bind=f"[::]:{port}", min_replicas=1, join_timeout_ms=100)
+model = torch.nn.Linear(1, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+with elastic.training(model, optimizer, torch.ones(4, 1), batch_size=4, epochs=1) as run:
+    for epoch in run.epochs():
+        for batch in run.batches():
+            run.backward(model(batch).sum())
+assert run.rank == 0
+with registry._lock:  # as when this worker was cut off, and has not heard of it yet
+    registry._run = replace(registry._run, **{change: "2/other-1"})
+"""
+
+
+@pytest.mark.parametrize("change", ["lineage", "leader"])
+def test_a_worker_whose_end_is_refused_records_none(change: str, tmp_path: Path) -> None:
+    port = free_port()
+    checkpoints, audited = tmp_path / "checkpoints", tmp_path / "audit"
+    ended = subprocess.run(
+        [sys.executable, "-c", DISPLACED, str(port), change],
+        env={
+            **os.environ,
+            "TRAINWRIGHT_COORDINATOR": f"127.0.0.1:{port}",
+            "TRAINWRIGHT_BACKEND": "gloo",
+            "TRAINWRIGHT_REPLICA": "w0",
+            "TRAINWRIGHT_CHECKPOINT_DIR": str(checkpoints),
+            "TRAINWRIGHT_AUDIT_DIR": str(audited),
+            "TRAINWRIGHT_LIFE_FILE": str(tmp_path / "life"),
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    life = ending.read(tmp_path / "life")
+    # Another one runs the end of the same training, or trains on, which this one has to join.
+    assert life.stage is (Stage.COMPLETE if change == "leader" else Stage.COMMITTED)
+    assert not life.leads
+    assert ending.recorded_epochs(checkpoints) == 0
+    assert '"end"' not in "".join(file.read_text() for file in audited.iterdir())
+
+
 # --- whole trainings -----------------------------------------------------------------------------
 
 

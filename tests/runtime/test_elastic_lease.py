@@ -377,6 +377,48 @@ def test_a_candidate_asks_again_after_any_answer(listener: socket.socket, answer
         finishing.join()
 
 
+_REPLY = {"phase": "new", "answer": "wait", "lineage": "", "waiting": "", "late": ""}
+_NOT_REPLIES = [
+    {},
+    {"phase": "new"},
+    _REPLY | {"phase": "no phase"},
+    _REPLY | {"phase": None},
+    _REPLY | {"answer": "no answer"},
+    _REPLY | {"lineage": 7},
+    _REPLY | {"lineage": "x/y"},
+    _REPLY | {"late": None},
+]
+
+
+@pytest.mark.parametrize("reply", _NOT_REPLIES, ids=repr)
+def test_a_worker_takes_no_broken_reply_and_asks_again(
+    listener: socket.socket, reply: dict[str, Any]
+) -> None:
+    worker = Session([_coordinator_of(listener)], "a-1", silence=60)
+    answers: list[object] = []
+
+    def ask() -> None:
+        for _ in range(2):
+            try:
+                answers.append(worker.ask(0))
+            except ValueError as error:
+                answers.append(type(error))
+        worker.close()
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    for text in (reply, _REPLY):
+        lines = _greet(listener, {"serves": True, "life": "1"})
+        lines.read()
+        lines.write(text)
+        with pytest.raises(ConnectionError):  # until the worker is done with it
+            lines.read()
+        lines.close()
+    asking.join()
+    assert answers == [ValueError, Answer.WAIT]
+    assert (worker.lineage, worker.phase) == ("", Phase.NEW)
+
+
 def test_a_candidate_that_does_not_know_whether_it_serves_is_not_the_coordinator(
     listener: socket.socket,
 ) -> None:

@@ -175,6 +175,7 @@ class Registry:
                     self._run = protocol.lead(self._run, worker)
                 case "finish":
                     self._run = protocol.finish(self._run, worker)
+                    answer = Answer.OVER if self._run.finished else Answer.WAIT
             self._missing.discard(_name(worker))
             if answer in (Answer.OVER, Answer.LEAD):
                 self._ended.add(worker)

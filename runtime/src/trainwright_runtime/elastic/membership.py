@@ -65,8 +65,11 @@ class Membership(Protocol):
     def confirm(self) -> bool:
         """Whether the steps of this worker count, as far as can be known."""
 
-    def finish(self) -> None:
-        """The program of the worker that leads has ended well."""
+    def finish(self) -> bool | None:
+        """The program of the worker that leads has ended well: whether training is over.
+
+        False where another worker leads by now, None where training went on without this one.
+        """
 
     def leave(self) -> None:
         """End the membership."""
@@ -104,7 +107,8 @@ class _Fixed:
 
     def lead(self) -> None: ...
 
-    def finish(self) -> None: ...
+    def finish(self) -> bool | None:
+        return True
 
     def close(self) -> None: ...
 

@@ -197,11 +197,13 @@ class Replica:
         except (OSError, ValueError):
             return False
 
-    def finish(self) -> None:
+    def finish(self) -> bool | None:
         try:
-            self._persist(self._session.finish, self._address.timeouts.quorum)
+            answer = self._persist(self._session.finish, self._address.timeouts.quorum)
         except Unreachable as error:
             log.warning("the coordinator was not reached to record the end of training: %s", error)
+            return self.leads
+        return None if self._session.behind else bool(answer is Answer.OVER)
 
     def leave(self) -> None:
         self._disconnect()

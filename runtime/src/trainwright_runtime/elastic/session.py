@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from queue import Queue
 from typing import Any, NoReturn
@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from trainwright_runtime import errors
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.lines import Lines, connected
-from trainwright_runtime.coordination.protocol import Answer, Phase
+from trainwright_runtime.coordination.protocol import Answer, Phase, generation
 from trainwright_runtime.coordination.registry import IN_PROGRAM, IN_STEP
 
 log = logging.getLogger(__name__)
@@ -120,10 +120,10 @@ class Session:
         with self._lock:
             self._request("lead")
 
-    def finish(self) -> None:
-        """The program has ended well."""
+    def finish(self) -> Answer:
+        """The program has ended well: OVER, or WAIT where this worker does not lead any more."""
         with self._lock:
-            self._request("finish")
+            return Answer(self._request("finish")["answer"])
 
     def close(self) -> None:
         self._closed.set()
@@ -131,6 +131,7 @@ class Session:
             self._disconnect()
 
     def _request(self, do: str, **more: Any) -> dict[str, str]:
+        """Raises OSError or ValueError, and leaves all as it was, for want of a usable reply."""
         try:
             lines = self._lines or self._connect()
             now = time.monotonic()
@@ -140,12 +141,12 @@ class Session:
             if self.phase not in (Phase.NEW, Phase.STALE):
                 request["lineage"] = self.lineage
             lines.write(request)
-            reply: dict[str, str] = lines.read()
+            reply = _checked(lines.read(), do)
         except (OSError, ValueError):
             self._disconnect()
             raise
-        self.phase, self.late = Phase(reply["phase"]), reply.get("late", "")
-        if reply.get("waiting") and self.doing == IN_STEP:
+        self.phase, self.late = Phase(reply["phase"]), reply["late"]
+        if reply["waiting"] and self.doing == IN_STEP:
             _end_stalled(reply["waiting"])
         if sure or self.lineage == reply["lineage"]:
             self._heard = now
@@ -184,6 +185,23 @@ class Session:
                 pause = _BEAT
             except (OSError, ValueError):
                 pause = _RETRY
+
+
+_TEXTS = ("phase", "answer", "lineage", "waiting", "late")
+_ANSWERED = ("ask", "complete", "finish")
+
+
+def _checked(reply: Mapping[str, Any], do: str) -> dict[str, str]:
+    """What the registry answers. Raises ValueError for anything else, as from another program."""
+    texts = {name: text for name in _TEXTS if isinstance(text := reply.get(name), str)}
+    if len(texts) < len(_TEXTS):
+        raise ValueError(f"not an answer of the coordinator: {reply!r:.200}")
+    Phase(texts["phase"])
+    if do in _ANSWERED:
+        Answer(texts["answer"])
+    if do == "ask":
+        generation(texts["lineage"])
+    return texts
 
 
 def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:

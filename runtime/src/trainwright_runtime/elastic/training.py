@@ -407,14 +407,21 @@ class Training:
         return True
 
     def _ended_well(self) -> None:
-        """The program is through: what it had to do is done."""
-        if self._leads and self._group.leads:
+        """The program is through: what it had to do is done, unless another one leads by now."""
+        if not self._leads:
+            return
+        over, step = self._group.finish(), self._life.step
+        if over:
             self._audit.end(self._progress.lineage, self.step, self._progress.epoch + 1)
-        if self._leads and self._group.leads and not self._group.fixed_world:
+        if self._group.fixed_world:
+            return
+        if over:
             if folder := _path("TRAINWRIGHT_CHECKPOINT_DIR"):
                 ending.record(folder, self._steps.epochs, self.step)
-            self._group.finish()
-            ending.note(Life(stage=Stage.OVER, step=self._life.step, leads=True))
+            ending.note(Life(stage=Stage.OVER, step=step, leads=True))
+        else:  # who went on without this worker needs it, as one that starts again
+            log.warning("another worker runs the end of training: this one's does not count")
+            ending.note(Life(stage=Stage.COMMITTED if over is None else Stage.COMPLETE, step=step))
 
     def _leave_if_recorded(self) -> None:
         """A worker that comes late ends well, also where nobody is left who could tell it."""
