@@ -126,6 +126,7 @@ def profile(folder: Path) -> None:
     from trainwright.manifests import checking, reading, run
     from trainwright.manifests.catalog import Catalog
     from trainwright.model import Manifest
+    from trainwright.rules.registry import RULES
 
     mark("import")
     chunks = [c for source in reading.gather((str(folder),)) for c in reading.split(source)]
@@ -144,7 +145,7 @@ def profile(folder: Path) -> None:
     for body in bodies:
         for _ in rules.run(subject_of(Manifest(body=body), environment, None, setting.around)):
             pass
-    mark(f"{len(rules.RULES)} rules")
+    mark(f"{len(RULES)} rules")
     careful = chunks[:50]
     for chunk in careful:
         checking.check_text_exactly(chunk, setting)

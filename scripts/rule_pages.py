@@ -14,9 +14,9 @@ import yaml
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.transition import Step, Transition
-from trainwright.rules import RULES
 from trainwright.rules.edits import reported_by
 from trainwright.rules.policy import waivable
+from trainwright.rules.registry import RULES
 from trainwright.rules.transitions import TRANSITIONS
 
 DOCS = generated.ROOT / "docs"

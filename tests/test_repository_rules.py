@@ -15,7 +15,7 @@ from trainwright.findings import diagnostics
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.kinds import TARGETS
 from trainwright.reports import FORMATS
-from trainwright.rules import RULES
+from trainwright.rules.registry import RULES
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "generator/src/trainwright"

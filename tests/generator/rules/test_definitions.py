@@ -11,7 +11,7 @@ import yaml
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.model import Data, Manifest
-from trainwright.rules import RULES
+from trainwright.rules.registry import RULES
 
 
 def found(body: Data) -> list[tuple[str, str]]:

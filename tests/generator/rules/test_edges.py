@@ -16,7 +16,7 @@ from trainwright.kinds.trainjob import spec_rules as trainjob
 from trainwright.model import Environment, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.subject import Hit
-from trainwright.rules import RULES
+from trainwright.rules.registry import RULES
 from trainwright.specs import resolve
 from trainwright.specs.yamlio import Document
 

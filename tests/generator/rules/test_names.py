@@ -8,7 +8,7 @@ import yaml
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.model import Manifest
-from trainwright.rules import RULES
+from trainwright.rules.registry import RULES
 
 
 def found(rule: str, text: str, minor: int = 37) -> list[tuple[str, str]]:

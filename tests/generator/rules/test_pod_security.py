@@ -13,7 +13,8 @@ from trainwright.kinds import KINDS
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.model import Data, Manifest
-from trainwright.rules import RULES, pod_security
+from trainwright.rules import pod_security
+from trainwright.rules.registry import RULES
 from trainwright.specs.merge import leaves, lookup
 
 LEVELS = ("baseline", "restricted")

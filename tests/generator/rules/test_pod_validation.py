@@ -16,7 +16,8 @@ from repository import Repository
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.model import Manifest
-from trainwright.rules import RULES, pod_validation
+from trainwright.rules import pod_validation
+from trainwright.rules.registry import RULES
 from trainwright.specs import kubernetes_schemas
 
 POD = "{kind: Pod, apiVersion: v1, spec: {%s containers: [{name: a, image: a:1, %s}]}}"

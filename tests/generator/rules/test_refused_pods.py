@@ -11,7 +11,7 @@ from repository import Repository
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.model import Data, Manifest
-from trainwright.rules import RULES
+from trainwright.rules.registry import RULES
 
 WORKLOADS = {
     "Pod": "{{apiVersion: v1, kind: Pod, spec: {spec}}}",

@@ -20,7 +20,7 @@ from trainwright.model import Data, Environment, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Subject
-from trainwright.rules import RULES
+from trainwright.rules.registry import RULES
 from trainwright.rules.transitions import TRANSITIONS
 from trainwright.specs import resolve
 from trainwright.specs.merge import lookup

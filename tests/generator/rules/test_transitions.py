@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from crds import CRDS, TRAINJOBS
 from trainwright.model import Data, Environment, Manifest
 from trainwright.objects.transition import Step, Transition, Verdict
-from trainwright.rules import RULES
+from trainwright.rules.registry import RULES
 from trainwright.rules.transitions import TRANSITIONS, EditOutcome, evaluate
 from trainwright.specs import resolve
 from trainwright.specs.merge import lookup

@@ -8,7 +8,7 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.reports.report import help_uri
-from trainwright.rules import RULES
+from trainwright.rules.registry import RULES
 from trainwright.specs.fields import Field, field
 
 _KINDS = ("job", "environment")

@@ -141,7 +141,7 @@ def _fabrics() -> Iterator[Name]:
 
 def rules() -> Iterator[Name]:
     """Every rule that there is."""
-    from trainwright.rules import RULES
+    from trainwright.rules.registry import RULES
     from trainwright.rules.transitions import TRANSITIONS
 
     known: list[Rule | Transition | Diagnostic] = [*DIAGNOSTICS.values()]

@@ -37,7 +37,29 @@ TRAINING: tuple[GroupKind, ...] = tuple(kind.group_kind for kind in SERVED.value
 # Those whose containers no cluster runs.
 _ELSEWHERE = KINDS.keys() - SERVED.keys()
 recognize(TRAINING)
-TARGETS: Mapping[str, Target] = {kind.name: kind.target for kind in KINDS.values()}
+# By the identities of objects that its modules are about.
+OWNERS: Mapping[GroupKind, Kind] = {
+    known: kind for kind in KINDS.values() for known in (kind.group_kind, *kind.runtimes)
+}
+
+
+class _Targets(Mapping[str, Target]):
+    """What jobs can become, by name. Each is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._kinds = {kind.name: kind for kind in KINDS.values()}
+
+    def __getitem__(self, name: str) -> Target:
+        return self._kinds[name].target
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._kinds)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+
+TARGETS: Mapping[str, Target] = _Targets()
 
 
 def is_for_clusters(kind: GroupKind) -> bool:
@@ -67,8 +89,8 @@ def unsupported(job: Job, environment: Environment) -> Iterator[Unsupported]:
             "nodes may come and go in an elastic job, but here their number is fixed at the start",
             f"Use target {able}, or set nodes instead of elastic.",
         )
-    for other in TARGETS.values():
-        if other.section and other is not target and _is_set(job, other.section):
+    for other in KINDS.values():
+        if other.section and other is not target.of and _is_set(job, other.section):
             yield Unsupported(
                 Pointer.of(other.section),
                 f"{other.section} is for a {other.kind} only",

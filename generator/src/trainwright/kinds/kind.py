@@ -48,9 +48,11 @@ class Kind:
     of labels and annotations that its controllers write; `name_labels` of its pods hold the name of
     the object, `attempt_label` how often all pods were made anew. `carrier` is the label that names
     the object on pods which may have none of git's labels: those of a runtime that is the
-    cluster's. `refers` names the objects without which it has no pods. `described` says whether
-    schemas/kinds has every field of it, `own_name_rule` whether its own rules hold its names,
-    `awaited` whether Argo CD and Flux know by themselves when it is done, and wait for that.
+    cluster's. `refers` names the objects without which it has no pods, `runtimes` are their kinds,
+    which the modules here are about as well. `section` is the part of a job spec that no other
+    target reads. `described` says whether schemas/kinds has every field of it,
+    `own_name_rule` whether its own rules hold its names, `awaited` whether Argo CD and Flux know by
+    themselves when it is done, and wait for that.
     """
 
     package: str
@@ -70,6 +72,8 @@ class Kind:
     attempt_label: str = ""
     carrier: str = ""
     refers: Callable[[Manifest], tuple[Reference, ...]] | None = None
+    runtimes: tuple[GroupKind, ...] = ()
+    section: str = ""
     described: bool = False
     own_name_rule: bool = False
     awaited: bool = False

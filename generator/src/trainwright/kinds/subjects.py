@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trainwright.kinds import KINDS
+from trainwright.kinds import OWNERS
 from trainwright.model import Environment, Job, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.subject import Subject
 from trainwright.pods.template import PodTemplate
-
-_FINDERS = {known: find for kind in KINDS.values() for known, find in kind.templates.items()}
 
 
 def subject_of(
@@ -25,5 +23,5 @@ def subject_of(
 
 def pod_templates(manifest: Manifest, around: Bundle) -> tuple[PodTemplate, ...]:
     """Every pod template of an object, whatever its kind; `around` are the objects beside it."""
-    finder = _FINDERS.get(manifest.group_kind)
-    return tuple(finder(manifest, around)) if finder else ()
+    kind = OWNERS.get(manifest.group_kind)
+    return tuple(kind.templates[manifest.group_kind](manifest, around)) if kind else ()

@@ -172,16 +172,16 @@ class Target:
     at most; `unsupported` names what it cannot express, `deviations` what it expresses otherwise
     than the others. `facts` are those of an environment that change its rendered bytes, and
     so are part of a run's name. `elastic` says whether nodes may come and go while it runs;
-    `section` is the part of a job spec that no other target reads; `succeeds` names the kind that
-    it is the next generation of. `envelope` makes a Kubernetes-like object of what is rendered, for
-    targets that are none themselves: no GitOps engine applies those. `immutable_template` says
-    whether its API keeps a running pod template as it is, so that a file with placement of its own,
-    which would undo what Kueue has written there, cannot be applied again. `controller_labels` are
-    what its controller writes into the labels of pods, over those of the template or refusing them.
-    `restricted_needs` is what its operator has to be given before namespaces with the Pod Security
-    level `restricted` admit its pods. `companions` are the kinds of what it renders beside a
-    run, other than what any target does. `meeting` is where the nodes of a run of that name meet.
-    `container` is what the container that trains is called in its pods.
+    `succeeds` names the kind that it is the next generation of. `envelope` makes a Kubernetes-like
+    object of what is rendered, for targets that are none themselves: no GitOps engine applies
+    those. `immutable_template` says whether its API keeps a running pod template as it is, so that
+    a file with placement of its own, which would undo what Kueue has written there, cannot be
+    applied again. `controller_labels` are what its controller writes into the labels of pods, over
+    those of the template or refusing them. `restricted_needs` is what its operator has to be given
+    before namespaces with the Pod Security level `restricted` admit its pods. `companions` are the
+    kinds of what it renders beside a run, other than what any target does. `meeting` is where the
+    nodes of a run of that name meet. `container` is what the container that trains is called in its
+    pods.
     """
 
     of: Kind
@@ -194,7 +194,6 @@ class Target:
     deviations: tuple[Deviation, ...] = ()
     container: str = ""
     elastic: bool = False
-    section: str = ""
     succeeds: str = ""
     envelope: Callable[[Mapping[str, Data]], dict[str, Data]] | None = None
     immutable_template: bool = False

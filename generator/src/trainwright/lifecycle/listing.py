@@ -11,7 +11,7 @@ from trainwright.kinds import TARGETS
 from trainwright.objects.rule import Rule
 from trainwright.objects.transition import Transition
 from trainwright.reports import FORMATS
-from trainwright.rules import RULES
+from trainwright.rules.registry import RULES
 from trainwright.rules.transitions import TRANSITIONS
 from trainwright.runs.decision import Held
 from trainwright.specs import fabrics, load

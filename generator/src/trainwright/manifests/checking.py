@@ -19,13 +19,13 @@ from trainwright.objects.bundle import Bundle
 from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit
 from trainwright.pointer import Pointer
+from trainwright.rules.gitops import G12 as DUPLICATE
 from trainwright.rules.pods import REPEATED_NAME
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.merge import lookup
 from trainwright.specs.schema_errors import Violation
 from trainwright.specs.yamlio import Document
 
-DUPLICATE = "TW512"  # told where all manifests of a run are known, so not one by one
 _NOWHERE = Location("")
 _SECRET = re.compile(r"/(?:data|stringData)/")
 
@@ -256,7 +256,7 @@ def _violation(manifest: Manifest, violation: Violation) -> _Remark:
 def _ruled(manifest: Manifest, setting: CheckContext) -> Iterator[_Remark]:
     subject = subject_of(manifest, setting.environment, None, setting.around)
     for rule, hit in rules.run(subject):
-        if rule.id == DUPLICATE:
+        if rule.id == DUPLICATE.id:  # reported where all manifests of a run are known
             continue
         finding = _finding(rule, hit)
         absent = lookup(manifest.body, hit.pointer) is None

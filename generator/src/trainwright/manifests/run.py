@@ -8,14 +8,12 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright import rules
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
 from trainwright.manifests import checking, crds, excerpts, parts, reading
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import (
-    DUPLICATE,
     FOR_TOOLS,
     CheckContext,
     CheckedText,
@@ -27,6 +25,7 @@ from trainwright.manifests.reading import Chunk, Source
 from trainwright.manifests.spread import look_at_all, undisturbed
 from trainwright.model import Environment, Finding, GitOps, Location, Manifest, Related, Severity
 from trainwright.objects.bundle import Bundle
+from trainwright.rules.gitops import G12 as DUPLICATE
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.specs import kubernetes_schemas
 
@@ -141,7 +140,6 @@ def _context(chunks: Sequence[Chunk]) -> Iterator[Manifest]:
 def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Iterator[Finding]:
     """Objects that are described twice, in whichever files: at the second, naming the first."""
     first: dict[tuple[str, str, str, str], tuple[Chunk, checking.ObjectLocation]] = {}
-    rule = rules.RULES[DUPLICATE]
     for chunk, one in zip(chunks, result, strict=True):
         for seen in one.seen:
             _, kind, _, name = seen.identity
@@ -152,12 +150,12 @@ def _duplicates(chunks: Sequence[Chunk], result: Sequence[CheckedText]) -> Itera
                 continue
             before = _name_of(*first[seen.identity])
             yield Finding(
-                rule=rule.id,
-                severity=rule.severity,
+                rule=DUPLICATE.id,
+                severity=DUPLICATE.severity,
                 place=_name_of(chunk, seen.at),
                 message=f"{kind}/{name} is described twice",
-                remedy=rule.remedy,
-                effect=rule.effect,
+                remedy=DUPLICATE.remedy,
+                effect=DUPLICATE.effect,
                 manifest=f"{kind}/{name}",
                 pointer="/metadata/name",
                 related=(Related("first", "it is here already", before),),

@@ -72,7 +72,7 @@ def by_weight(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def rule(finding: Finding) -> Rule | Transition | Diagnostic:
     """The rule, transition or diagnostic that a finding belongs to."""
-    from trainwright.rules import RULES  # 80 ms, and many reports have no findings
+    from trainwright.rules.registry import RULES  # 80 ms, and many reports have no findings
     from trainwright.rules.transitions import TRANSITIONS
 
     found = RULES.get(finding.rule) or TRANSITIONS.get(finding.rule)

@@ -1,4 +1,4 @@
-"""The rules, in the order of their ids: those of each kind, and what is true of any kind."""
+"""What the rules find in an object: those of its kind, and those that are true of any kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from trainwright.groupkind import GroupKind
-from trainwright.kinds import SERVED
+from trainwright.kinds import OWNERS
 from trainwright.objects.rule import Rule, united
 from trainwright.objects.subject import Hit, Subject
 from trainwright.rules import (
@@ -32,7 +32,7 @@ from trainwright.rules import (
     volumes,
 )
 
-_GENERAL = (
+GENERAL = (
     variables.RULES,
     gitops.RULES,
     delivery.RULES,
@@ -54,14 +54,15 @@ _GENERAL = (
     mounts.RULES,
     launchers.RULES,
 )
-RULES: dict[str, Rule] = united(
-    rule for family in (*(kind.rules for kind in SERVED.values()), *_GENERAL) for rule in family
-)
 
 
 @lru_cache(maxsize=256)  # kinds come from manifests of any origin
 def _for(kind: GroupKind) -> tuple[Rule, ...]:
-    return tuple(rule for rule in RULES.values() if not rule.kinds or kind in rule.kinds)
+    """The rules about objects of a kind, without those that other kinds have of theirs."""
+    owner = OWNERS.get(kind)
+    families = (*((owner.rules,) if owner and owner.plural else ()), *GENERAL)
+    known = united(rule for family in families for rule in family)
+    return tuple(rule for rule in known.values() if not rule.kinds or kind in rule.kinds)
 
 
 def run(subject: Subject) -> Iterator[tuple[Rule, Hit]]:

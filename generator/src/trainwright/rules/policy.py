@@ -18,7 +18,7 @@ def waivable() -> frozenset[str]:
 
     Asked only where something is waived or weighted: every rule there is costs 80 ms to import.
     """
-    from trainwright.rules import RULES
+    from trainwright.rules.registry import RULES
     from trainwright.rules.transitions import TRANSITIONS
 
     diagnostics = (d.id for d in dx.DIAGNOSTICS.values() if d.waivable)

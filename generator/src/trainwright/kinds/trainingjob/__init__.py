@@ -9,5 +9,6 @@ KIND = Kind(
     plural="trainingjobs",
     expires="/spec/runPolicy/ttlSecondsAfterFinished",
     variables=("LATTICE_",),
+    section="lattice",
     described=True,
 )

@@ -262,5 +262,4 @@ TARGET = Target(
     ),
     meeting=_meeting,
     elastic=True,
-    section="lattice",
 )

@@ -1,5 +1,6 @@
 """Everything about a TrainJob of Kubeflow Trainer v2."""
 
+from trainwright.groupkind import RUNTIMES
 from trainwright.kinds import labels
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.trainjob.runtime import references
@@ -21,5 +22,6 @@ KIND = Kind(
     attempt_label=labels.SET_ATTEMPT,
     carrier=labels.SET_NAME,  # the JobSet has the name of the TrainJob
     refers=references,
+    runtimes=RUNTIMES,
     described=True,
 )

@@ -1,0 +1,11 @@
+"""Every rule, in the order of their ids: those of each kind, and what is true of any kind."""
+
+from __future__ import annotations
+
+from trainwright.kinds import SERVED
+from trainwright.objects.rule import Rule, united
+from trainwright.rules import GENERAL
+
+RULES: dict[str, Rule] = united(
+    rule for family in (*(kind.rules for kind in SERVED.values()), *GENERAL) for rule in family
+)
