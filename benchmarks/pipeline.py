@@ -23,7 +23,7 @@ from pathlib import Path
 import helm_python
 import yaml
 
-from trainwright.helm import _archive
+from trainwright.helm.own_chart import archive
 
 HERE = Path(__file__).resolve().parents[1]
 COMMAND = [sys.executable, "-m", "trainwright"]
@@ -170,7 +170,7 @@ def measure_floor(root: Path, specs: list[Path], runs: int) -> dict[str, float]:
     ]
     # Without values.schema.json, which Helm would compile anew for each job (5 ms).
     charts = {
-        name: helm_python.Chart.load_archive(_archive(HERE / "chart", name))
+        name: helm_python.Chart.load_archive(archive(HERE / "chart", name))
         for name in {each["target"] for each in values}
     }
     manifests = [path.read_bytes() for path in rendered if path.name != "values.yaml"]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from generated import ROOT, main
 
-from trainwright import helm
+from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.model import Finding, Severity
 from trainwright.render import job as render
@@ -645,7 +645,7 @@ gracePeriod: 30s
 """
 _ENTRYPOINT = "entrypoint: {script: train.py}\n"
 _FILE = JobFile("sample", "sample")
-_ENGINE = helm.engine()
+_ENGINE = engines.engine()
 
 
 @cache

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from repository import Repository
-from trainwright import helm
+from trainwright.helm import engines
 
 
 @pytest.fixture(autouse=True)
@@ -21,13 +21,13 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
 
 
-_engine = cache(helm.engine)
+_engine = cache(engines.engine)
 
 
 @pytest.fixture(autouse=True)
 def _one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Helm's start, and its reading of the chart, are the same for every test."""
-    monkeypatch.setattr(helm, "engine", _engine)
+    monkeypatch.setattr(engines, "engine", _engine)
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
 from repository import ENVIRONMENT, JOB, Repository
-from trainwright import helm
 from trainwright.errors import TrainwrightError
+from trainwright.helm import engines
 from trainwright.render import build as plan
 from trainwright.specs import filetree, memory
 from trainwright.specs.memory import Observed
@@ -337,7 +337,7 @@ class Counting:
     """Helm, and how often it was asked."""
 
     def __init__(self) -> None:
-        self._engine = helm.Embedded()
+        self._engine = engines.Embedded()
         self.asked = 0
 
     def render(self, values: Mapping[str, Any], release: str, namespace: str) -> dict[str, str]:
@@ -348,7 +348,7 @@ class Counting:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Counting:
     counting = Counting()
-    monkeypatch.setattr(helm, "engine", lambda _: counting)
+    monkeypatch.setattr(engines, "engine", lambda _: counting)
     return counting
 
 

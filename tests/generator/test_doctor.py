@@ -10,7 +10,7 @@ import pytest
 
 import git_repository as git
 from repository import Repository
-from trainwright import helm
+from trainwright.helm import own_chart
 from trainwright.setup.doctor.examination import CHECKS
 
 WORKFLOW = """\
@@ -97,7 +97,7 @@ OCI = "oci: oci://registry.example.com/charts/training-job, version"
 def test_the_chart_that_an_engine_renders(
     chart: str, state: str, message: str, healthy: Repository
 ) -> None:
-    version = helm.chart_version()
+    version = own_chart.version()
     healthy.environment("dev", CHART.replace("CHART", chart.replace("VERSION", version)))
     healthy.job("dev/llm", "run: 2\n")
     assert healthy.run("render").exit_code == 0
@@ -108,7 +108,7 @@ def test_the_chart_that_an_engine_renders(
 
 
 def test_runs_that_keep_an_earlier_chart_are_nothing_wrong(healthy: Repository) -> None:
-    version = helm.chart_version()
+    version = own_chart.version()
     healthy.environment("dev", CHART.replace("CHART", f"{OCI}: 0.0.1"))
     healthy.job("dev/llm", "run: 2\n")
     assert healthy.run("render").exit_code == 0

@@ -14,9 +14,10 @@ import pytest
 import yaml
 
 import crds
-from trainwright import equivalence, helm, values
+from trainwright import equivalence, values
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values as leaves
+from trainwright.helm import engines
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.model import Environment, Job, Manifest, TargetOptions
 from trainwright.pointer import Pointer
@@ -27,7 +28,7 @@ from trainwright.specs.tree import Folder
 
 ROOT = Path(__file__).parents[2]
 MINORS = ("2.0", "2.1", "2.2", "2.3")
-ENGINE = helm.engine()
+ENGINE = engines.engine()
 
 # As Kubeflow Trainer ships it, without what a cluster's owner would add.
 CLUSTER_RUNTIME = """\

@@ -15,7 +15,7 @@ import yaml
 import crds
 import helm_chart
 from repository import Repository
-from trainwright import helm
+from trainwright.helm import engines
 from trainwright.kinds import TARGETS
 from trainwright.model import Data
 from trainwright.rules import images
@@ -222,8 +222,10 @@ def test_both_engines_refuse_the_same_values(helm_binary: str) -> None:
         },
     ]
     for values in wrong:
-        for engine in (helm.engine(), helm.engine(helm_binary)):
-            with pytest.raises(helm.ChartRefusal, match=r"nprocPerNode|unknown|required|more than"):
+        for engine in (engines.engine(), engines.engine(helm_binary)):
+            with pytest.raises(
+                engines.ChartRefusal, match=r"nprocPerNode|unknown|required|more than"
+            ):
                 engine.render(values, "release", "namespace")
 
 

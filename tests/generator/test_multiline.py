@@ -9,7 +9,7 @@ import yaml
 
 from repository import EVERY_TARGET, Repository
 from trainwright.equivalence import normal_form
-from trainwright.helm import engine
+from trainwright.helm.engines import engine
 from trainwright.kinds import TARGETS
 from trainwright.model import Manifest
 from trainwright.specs import yamlio

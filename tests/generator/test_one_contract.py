@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from repository import EVERY_TARGET, Repository
 from schema_values import Drawing
-from trainwright import helm
+from trainwright.helm import engines
 from trainwright.model import Finding
 from trainwright.render import job as render
 from trainwright.specs import load
@@ -58,7 +58,7 @@ def tree() -> Iterator[Folder]:
         yield Folder(made.root)
 
 
-ENGINE = helm.engine()
+ENGINE = engines.engine()
 
 
 def _findings(

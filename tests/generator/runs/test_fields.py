@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright import helm
+from trainwright.helm import engines
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.render import objects
 from trainwright.runs.decision import Decision, Step
@@ -275,7 +275,7 @@ def test_an_edit_of_a_shared_layer_does_what_the_table_says(tmp_path: Path, row:
         assert _effect(_decided(tmp_path), row.name) is row.shared
 
 
-def _manifests(found: ResolvedJob, engine: helm.Engine) -> dict[str, str]:
+def _manifests(found: ResolvedJob, engine: engines.Engine) -> dict[str, str]:
     """What is rendered of a job, by whatever name it is called."""
     assert found.sources is not None
     job = replace(found.sources.job, name="llm", source="")
@@ -307,7 +307,7 @@ def test_an_edit_begins_a_run_where_it_changes_what_is_rendered(
             text = yaml.safe_dump({**spec, "name": name}, sort_keys=False)
             repository.write(f"{environment}/jobs/{name}.yaml", text)
         pairs[field] = [JobFile(environment, f"{when}-{field.lower()}") for when in specs]
-    workspace, engine = Workspace(Folder(tmp_path)), helm.engine()
+    workspace, engine = Workspace(Folder(tmp_path)), engines.engine()
     seen = set()
     for field, files in pairs.items():
         before, after = (workspace.job(file) for file in files)

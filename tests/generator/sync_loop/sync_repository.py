@@ -18,7 +18,7 @@ import yaml
 from sync_cluster import Body, Identity
 from sync_requests import Tree
 
-from trainwright import helm
+from trainwright.helm import engines, own_chart
 from trainwright.model import Environment
 from trainwright.render import build as plan
 from trainwright.render.history import History
@@ -91,7 +91,7 @@ class Tool:
 
     version: str
     chart: Path
-    engine: helm.Engine = field(compare=False, repr=False)
+    engine: engines.Engine = field(compare=False, repr=False)
     remembered: dict[Any, Tree | None] = field(default_factory=dict, compare=False, repr=False)
 
 
@@ -99,7 +99,7 @@ class _Engine:
     """Helm, asked once for each values file."""
 
     def __init__(self) -> None:
-        self._engine = helm.Embedded()
+        self._engine = engines.Embedded()
         self._known: dict[tuple[str, str, str], dict[str, str]] = {}
 
     def render(self, values: Mapping[str, Any], release: str, namespace: str) -> dict[str, str]:
@@ -115,10 +115,10 @@ _PATCH = '{{- $own = set $own "example.com/patch" "NUMBER" -}}'
 
 def tools(root: Path) -> tuple[Tool, ...]:
     """The version at hand, and two whose charts write a harmless line more into every object."""
-    found = [Tool("0.1.0", helm.CHART, _Engine())]
+    found = [Tool("0.1.0", own_chart.FOLDER, _Engine())]
     for number in ("1", "2"):
         chart = root / f"chart-{number}" / "chart"
-        shutil.copytree(helm.CHART, chart)
+        shutil.copytree(own_chart.FOLDER, chart)
         names = chart / "templates" / "_names.tpl"
         text = names.read_text(encoding="utf-8")
         end = text.index("\n", text.index(_LABELS))
@@ -165,9 +165,9 @@ def _resolved(found: LoadedEnvironment) -> Environment | None:
 def installed(tool: Tool) -> Iterator[None]:
     """That version instead of the one at hand; it reads each text once."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(helm, "CHART", tool.chart)
-        patched.setattr(helm, "engine", lambda _binary=None: tool.engine)
-        patched.setattr(helm, "chart_version", lambda: tool.version)
+        patched.setattr(own_chart, "FOLDER", tool.chart)
+        patched.setattr(engines, "engine", lambda _binary=None: tool.engine)
+        patched.setattr(own_chart, "version", lambda: tool.version)
         patched.setattr(adoption, "__version__", tool.version)
         patched.setattr(load, "parse", _parse)
         patched.setattr(load, "read_spec", _read_spec)

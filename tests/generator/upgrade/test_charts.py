@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from helm_chart import CHART
-from trainwright import helm
-from trainwright.helm import ChartRefusal, OtherChart
+from trainwright.helm import engines
+from trainwright.helm.engines import ChartRefusal, OtherChart
 from trainwright.specs import yamlio
 
 VALUES: dict[str, Any] = {
@@ -56,12 +56,12 @@ def test_it_renders_the_same_with_any_schema_that_takes_the_values(
     packed: Any, schema: str
 ) -> None:
     chart = OtherChart(packed(SCHEMAS[schema]))
-    assert chart.render(VALUES, "llm", "prod") == helm.engine().render(VALUES, "llm", "prod")
+    assert chart.render(VALUES, "llm", "prod") == engines.engine().render(VALUES, "llm", "prod")
 
 
 @pytest.mark.parametrize("schema", ["one that refers to a file", "broken"])
 def test_a_schema_that_cannot_be_compiled_is_helms(packed: Any, schema: str) -> None:
-    with pytest.raises((ChartRefusal, helm.EngineError)):
+    with pytest.raises((ChartRefusal, engines.EngineError)):
         OtherChart(packed(SCHEMAS[schema])).render(VALUES, "llm", "prod")
 
 

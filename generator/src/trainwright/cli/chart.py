@@ -71,13 +71,13 @@ def package(
     Without CHART, the one that Trainwright renders with. A chart that changed since the last
     release, or since --against, under the same version is refused.
     """
-    from trainwright import helm
     from trainwright.gitops import packages
+    from trainwright.helm import own_chart
 
     if bool(sign) != bool(keyring):
         raise click.UsageError("--sign and --keyring go together.")
     with errors():
-        source = (chart or helm.CHART).resolve()
+        source = (chart or own_chart.FOLDER).resolve()
         findings = packages.bump(source, against)
         if findings:
             click.echo(_report(context, source, findings), err=True)

@@ -180,11 +180,11 @@ def _jobs(
     kubernetes: str = "",
 ) -> Printed:
     """What a check of specs prints; without a tree it forgets what the last one found out."""
-    from trainwright import helm_sdk
     from trainwright.cli.memory import Printed
+    from trainwright.helm import sdk
 
     if not asked["helm"]:
-        helm_sdk.start()  # what is imported below takes as long
+        sdk.start()  # what is imported below takes as long
     options = planning(asked["helm"] or None, no_cache=tree is None)
     with context.progress("checking", asked["output"]):
         plan = context.plan(selections, replace(options, kubernetes=kubernetes), tree)

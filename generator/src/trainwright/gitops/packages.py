@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
-from trainwright.helm_sdk import sdk
+from trainwright.helm import sdk
 from trainwright.model import Data, Finding, Related
 from trainwright.pointer import Pointer
 from trainwright.specs import git
@@ -75,10 +75,10 @@ def package(folder: Path, destination: Path, key: Key | None = None) -> Archive:
     _refuse_links(folder)
     with _helm_errors(), _copy(folder) as copy:
         destination.mkdir(parents=True, exist_ok=True)
-        archive = Path(sdk().package(copy, destination=destination))
+        archive = Path(sdk.load().package(copy, destination=destination))
         os.utime(archive, (_DATE, _DATE))
         if key:
-            sdk().sign(
+            sdk.load().sign(
                 archive, key=key.user, keyring=key.keyring, passphrase_file=key.passphrase_file
             )
     return read(archive)
@@ -88,9 +88,9 @@ def read(archive: Path) -> Archive:
     """What an archive is, from its own Chart.yaml."""
     data = _bytes(archive)
     try:
-        with sdk().Chart.load_archive(data) as chart:
+        with sdk.load().Chart.load_archive(data) as chart:
             name, version = chart.name, chart.version
-    except sdk().HelmError as error:
+    except sdk.load().HelmError as error:
         raise ChartError(f"{archive} is not a packaged chart: {_line(error)}") from error
     return Archive(path=archive, name=name, version=version, digest=_digest(data))
 
@@ -106,7 +106,7 @@ def push(archive: Path, remote: str, *, plain_http: bool) -> Pushed:
     # A registry's tags have no "+": Helm writes "_" instead.
     tag = chart.version.replace("+", "_")
     reference = f"{remote.rstrip('/')}/{chart.name}:{tag}"
-    with _helm_errors(), sdk().RegistryClient(plain_http=plain_http) as client:
+    with _helm_errors(), sdk.load().RegistryClient(plain_http=plain_http) as client:
         there = _there(client, reference)
         if there:
             _refuse_other(chart, reference, plain_http)
@@ -120,7 +120,7 @@ def _there(client: RegistryClient, reference: str) -> str:
     """The digest of what a registry has under a name; empty for nothing."""
     try:
         found: str = client.resolve(reference)["digest"]
-    except sdk().HelmRegistryError as error:
+    except sdk.load().HelmRegistryError as error:
         if "not found" in str(error):
             return ""
         raise
@@ -142,7 +142,7 @@ def pull(reference: str, destination: Path, *, plain_http: bool) -> Archive:
     base, _, tag = reference.rpartition(":")
     version = tag.replace("_", "+")
     with _helm_errors():
-        sdk().pull(base, destination=destination, version=version, plain_http=plain_http)
+        sdk.load().pull(base, destination=destination, version=version, plain_http=plain_http)
     (archive,) = destination.glob("*.tgz")
     return read(archive)
 
@@ -150,7 +150,7 @@ def pull(reference: str, destination: Path, *, plain_http: bool) -> Archive:
 def verify(archive: Path, keyring: Path) -> tuple[str, ...]:
     """Who signed an archive, by the public keys in a keyring. Raises ChartError if invalid."""
     with _helm_errors():
-        signers: list[str] = sdk().verify(archive, keyring)["signed_by"]
+        signers: list[str] = sdk.load().verify(archive, keyring)["signed_by"]
     return tuple(signers)
 
 
@@ -285,7 +285,7 @@ def _helm_errors() -> Iterator[None]:
     """Helm's own words, on one line."""
     try:
         yield
-    except sdk().HelmError as error:
+    except sdk.load().HelmError as error:
         raise ChartError(_line(error)) from error
 
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import field
 from functools import cached_property
 
-from trainwright import equivalence, helm
+from trainwright import equivalence
 from trainwright.equivalence import NormalForm
 from trainwright.frozen import dataclass
+from trainwright.helm import engines
 from trainwright.importing import beside
 from trainwright.kinds import predicted
 from trainwright.kinds.target import Unsupported
@@ -92,7 +93,7 @@ class ImportContext:
     def _run(self, job: Job, name: str) -> NormalForm | Unsupported:
         try:
             texts = objects.texts(job, self.environment, name, self._engine)
-        except helm.ChartRefusal as refusal:
+        except engines.ChartRefusal as refusal:
             # Free-form values have the name of the spec's own field.
             where = _REFUSED.search(str(refusal))
             field = Pointer.of(where[1]) if where else Pointer()
@@ -106,5 +107,5 @@ class ImportContext:
         )
 
     @cached_property
-    def _engine(self) -> helm.Engine:
-        return helm.engine()
+    def _engine(self) -> engines.Engine:
+        return engines.engine()

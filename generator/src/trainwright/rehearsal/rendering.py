@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright import helm
 from trainwright.frozen import dataclass
+from trainwright.helm import engines
 from trainwright.model import Data, Job, Manifest
 from trainwright.rehearsal import RehearsalError
 from trainwright.render import objects
@@ -44,7 +44,7 @@ def render(root: Path, file: JobFile, *, nodes: int | None, procs: int | None) -
     name = identity.object_name(written, identity.spec_hash(written, environment))
     automatic = sources.spec.data.get("procsPerNode", "auto") == "auto"
     job = _for_here(written, nodes=nodes, procs=procs or (1 if automatic else None))
-    texts = objects.texts(job, environment, name, helm.engine())
+    texts = objects.texts(job, environment, name, engines.engine())
     return Rendering(
         job=job,
         object_name=name,

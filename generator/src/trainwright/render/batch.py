@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
-from trainwright import helm
 from trainwright.frozen import dataclass
+from trainwright.helm import engines
 from trainwright.render import job as render
 from trainwright.render.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.runs import record as records
@@ -77,7 +77,7 @@ class Renderer:
     def __init__(self, workspace: Workspace, options: BatchOptions):
         self._workspace = workspace
         self._new_runs = options.new_runs
-        self._engine = helm.engine(options.helm)
+        self._engine = engines.engine(options.helm)
 
     def render(self, item: Item) -> Outcome:
         """One job, and the state by path of each file that decided what it came to."""

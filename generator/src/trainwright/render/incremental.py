@@ -11,8 +11,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 
-from trainwright import helm
 from trainwright.frozen import dataclass
+from trainwright.helm import engines
 from trainwright.model import Finding
 from trainwright.render import cache
 from trainwright.render import job as render
@@ -54,7 +54,7 @@ class IncrementalCheck:
 
     def __init__(self, workspace: Workspace, *, remembered: Path | None = None):
         self.workspace = workspace
-        self._engine = helm.engine()
+        self._engine = engines.engine()
         self._cache = remembered
         self._recalled: dict[str, dict[str, Remembered]] = {}
         self._checked: dict[JobFile, Checked] = {}

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from trainwright import rules
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
-from trainwright.helm import ChartRefusal, Engine
+from trainwright.helm.engines import ChartRefusal, Engine
 from trainwright.kinds import TARGETS, placed_by_kueue
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target, Unsupported

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from trainwright import values
 from trainwright.errors import EngineError
 from trainwright.findings import diagnostics as dx
-from trainwright.helm import Engine
+from trainwright.helm.engines import Engine
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.kinds.target import Unsupported
 from trainwright.model import Environment, Job, Manifest

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from trainwright import __version__, helm
+from trainwright import __version__
+from trainwright.helm import own_chart
 from trainwright.runs import identity, meaning
 from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import Record, Recorded, Unrecorded
@@ -24,7 +25,7 @@ def begun(sources: Sources, decision: Decision, source: str) -> Record:
         target=job.target,
         state=decision.state,
         trainwright=__version__,
-        chart=helm.chart_version(),
+        chart=own_chart.version(),
         source=source,
         job=meaning.recorded(sources.own),
         inherited=meaning.inherited(stack(sources.spec.layers[:-1]).data),

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.findings import diagnostics as dx
-from trainwright.helm import ChartRefusal, OtherChart
+from trainwright.helm.engines import ChartRefusal, OtherChart
 from trainwright.model import Location
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import VALUES_FILE

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from trainwright import helm
 from trainwright.frozen import dataclass
+from trainwright.helm import engines
 from trainwright.specs.select import select
 from trainwright.specs.tree import Folder
 from trainwright.upgrade import chart, comparison, staging, versions
@@ -43,7 +43,7 @@ def upgrade(root: Path, patterns: tuple[str, ...], options: UpgradeOptions) -> U
             else versions.running(environ, scratch)
         )
         new = versions.find(options.after, environ, scratch) if options.after else old
-        other = helm.OtherChart(options.chart) if options.chart else None
+        other = engines.OtherChart(options.chart) if options.chart else None
         present = staging.rendered_sums(root, environments)
         before = staging.outcome(old, root, selected, scratch / "before")
         after = before if new is old else staging.outcome(new, root, selected, scratch / "after")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainwright import helm
 from trainwright.gitops.wiring import charts
+from trainwright.helm import own_chart
 from trainwright.model import Environment
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
@@ -43,7 +43,7 @@ def _source(name: str, environment: Environment) -> Diagnosis:
             effect="A commit there could change the chart under runs that train.",
             remedy="Set gitops.chart: oci and version, or revision: refs/tags/TAG or a commit.",
         )
-    own = helm.chart_version()
+    own = own_chart.version()
     if chart.oci and chart.version != own:
         return Diagnosis(
             about="chart", state=State.WARNING, place=environment.place,

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from trainwright import helm_sdk
+from trainwright.helm import sdk
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs import git
@@ -37,7 +37,7 @@ def git_command(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
 
 
 def helm_engine(_root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
-    version = helm_sdk.sdk().helm_sdk_version()
+    version = sdk.load().helm_sdk_version()
     yield Diagnosis(about="helm", state=State.OK, message=f"{version}, in this process")
 
 

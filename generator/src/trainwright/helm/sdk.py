@@ -1,4 +1,4 @@
-"""Helm's Go SDK as a Python module, which takes a while to start."""
+"""Helm's Go SDK as a Python module, which takes a while to start: nothing else is imported here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from trainwright.errors import EngineError
 _LOADING = Lock()
 
 
-def sdk() -> ModuleType:
+def load() -> ModuleType:
     """Helm's SDK, loaded on first use. Raises EngineError when it cannot be."""
     # Rendering makes much short-lived garbage: collecting it less often takes a fifth off the time.
     os.environ.setdefault("GOGC", "400")
@@ -27,9 +27,9 @@ def sdk() -> ModuleType:
 
 def start() -> None:
     """Begin to load the SDK: Go starts for 45 ms without the GIL, time enough for other work."""
-    Thread(target=_load, daemon=True).start()
+    Thread(target=_begin, daemon=True).start()
 
 
-def _load() -> None:
+def _begin() -> None:
     with suppress(EngineError):  # rendering will raise it again
-        sdk()
+        load()

@@ -1,4 +1,4 @@
-"""The Helm engine: values in, rendered templates out.
+"""Engines: values in, rendered templates out.
 
 Two implementations of one small protocol, chosen by `engine()`: Helm's Go SDK as a shared library
 in this process (a fraction of a millisecond a job), or a `helm` binary (a process a job, some 50).
@@ -12,21 +12,19 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache, cached_property
-from io import BytesIO
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from trainwright import helm_sdk
 from trainwright.errors import EngineError
 from trainwright.frozen import dataclass
+from trainwright.helm import own_chart, sdk
 from trainwright.model import Data
-from trainwright.specs import schema, yamlio
+from trainwright.specs import schema
 
 if TYPE_CHECKING:
     from helm_python import Chart
 
-CHART = Path(__file__).parent / "chart"
 _TIMEOUT = 60  # seconds for one `helm template`, which takes 0.05
 
 
@@ -59,21 +57,23 @@ class Embedded:
     """
 
     def __init__(self) -> None:
-        helm_sdk.start()
+        sdk.start()
         self._of_target: dict[str, Chart] = {}
 
     @cached_property
     def _whole(self) -> Chart:
-        chart: Chart = helm_sdk.sdk().Chart.load(CHART)
+        chart: Chart = sdk.load().Chart.load(own_chart.FOLDER)
         return chart
 
     def _bare(self, target: str) -> Chart:
         if target not in self._of_target:
-            self._of_target[target] = helm_sdk.sdk().Chart.load_archive(_archive(CHART, target))
+            self._of_target[target] = sdk.load().Chart.load_archive(
+                own_chart.archive(own_chart.FOLDER, target)
+            )
         return self._of_target[target]
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        helm_python = helm_sdk.sdk()
+        helm_python = sdk.load()
         try:
             valid = schema.chart_values().accepts(values)
             chart = self._bare(values["target"]) if valid else self._whole
@@ -92,7 +92,7 @@ class OtherChart:
     """
 
     def __init__(self, path: Path):
-        helm_python = helm_sdk.sdk()
+        helm_python = sdk.load()
         try:
             if path.is_dir():
                 self._whole: Chart = helm_python.Chart.load(path)
@@ -109,7 +109,7 @@ class OtherChart:
         return str(self._whole.version)
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        helm_python = helm_sdk.sdk()
+        helm_python = sdk.load()
         try:
             bare = self._bare if self._bare and self._bare.schema.accepts(values) else None
             chart = bare.chart if bare else self._whole
@@ -134,7 +134,7 @@ def _without_schema(path: Path) -> _Bare | None:
     import tarfile
     from tempfile import TemporaryDirectory
 
-    unlike = (OSError, ValueError, EOFError, tarfile.TarError, helm_sdk.sdk().HelmError)
+    unlike = (OSError, ValueError, EOFError, tarfile.TarError, sdk.load().HelmError)
     with TemporaryDirectory(prefix="trainwright-") as scratch, suppress(*unlike):
         folder = Path(scratch, "chart")
         if path.is_dir():
@@ -147,7 +147,7 @@ def _without_schema(path: Path) -> _Bare | None:
         found = schema.Schema(json.loads(file.read_bytes()), ())
         file.unlink()
         if not found.defect:
-            return _Bare(helm_sdk.sdk().Chart.load(folder), found)
+            return _Bare(sdk.load().Chart.load(folder), found)
     return None
 
 
@@ -160,37 +160,6 @@ def _texts(rendered: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-@cache
-def chart_version() -> str:
-    """The version of the chart that renders, as its Chart.yaml says."""
-    (chart,) = yamlio.load_rendered((CHART / "Chart.yaml").read_text(encoding="utf-8"))
-    return str(chart["version"])
-
-
-def _archive(folder: Path, target: str) -> bytes:
-    """What rendering for a target needs of a chart, as the .tgz that Helm reads from memory.
-
-    The templates of one target alone have its name up to the first dash: `job-service.yaml`.
-    """
-    import tarfile
-
-    targets: list[str] = schema.chart_values().root["properties"]["target"]["enum"]
-    others = set(targets) - {target}
-    buffer = BytesIO()
-    paths = [folder / "Chart.yaml", folder / "values.yaml"]
-    for path in sorted((folder / "templates").iterdir()):
-        owner = path.stem.lstrip("_").partition("-")[0]
-        if path.name != "NOTES.txt" and owner not in others:
-            paths.append(path)
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as archive:
-        for path in paths:  # without the names of owners, which `add` asks the system for
-            text = path.read_bytes()
-            member = tarfile.TarInfo(path.relative_to(folder.parent).as_posix())
-            member.size = len(text)
-            archive.addfile(member, BytesIO(text))
-    return buffer.getvalue()
-
-
 class Binary:
     """`helm template`, one process a job."""
 
@@ -201,7 +170,7 @@ class Binary:
         import tempfile  # with subprocess 10 ms, which the embedded engine does not need
 
         with tempfile.TemporaryDirectory(prefix="trainwright-") as folder:
-            command = [self._binary, "template", release, str(CHART)]
+            command = [self._binary, "template", release, str(own_chart.FOLDER)]
             command += ["--namespace", namespace, "--values", "-", "--output-dir", folder]
             self._run(command, json.dumps(values))
             found = sorted(Path(folder).rglob("*.yaml"))
