@@ -207,6 +207,8 @@ PLAIN_WORDS = [
     _b64("hello"),
     _b64("hello world, this is a long sentence 42 with Numbers"),
     _b64('{"epochs": 90, "lr": 0.1, "model": "ResNet50"}'),
+    "--world_info=" + _b64('{"node-0":[0,1,2,3],"node-1":[0,1,2,3]}'),
+    "SETTINGS=" + _b64('{"epochs": 90, "lr": 0.1, "model": "ResNet50"}'),
     # public by purpose
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8uN3mW2vQxYb0Zr5kT7pLc9dEfGhA1B2C3D4E5F6G7 me@x",
     "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBaMQsw\n",
@@ -220,6 +222,7 @@ PLAIN_WORDS = [
 @pytest.mark.parametrize(("found", "value"), FORMS.items())
 def test_every_form_is_known_by_its_name(found: str, value: str) -> None:
     assert kind(value) == found
+    assert kind(f"--x={value}") == found
     assert kind(f"set X={value} and go") == found
     assert value not in redact(f"setting: {value}")
 

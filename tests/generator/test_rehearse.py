@@ -181,6 +181,19 @@ def test_gpus_are_replaced_by_one_process_and_nccl_by_gloo(
     assert "flag: --backend=gloo instead of --backend=nccl" in done.stderr
 
 
+@pytest.mark.slow
+def test_processes_of_deepspeeds_launcher_see_no_gpu_either(
+    repository: Repository, code: Path
+) -> None:
+    pytest.importorskip("deepspeed")
+    (code / "train.py").write_text("import os; print('sees', os.environ['CUDA_VISIBLE_DEVICES'])")
+    options = "launcherOptions: {no_local_rank: true, quiet: true}\n"
+    repository.job("dev/mnist", f"launcher: deepspeed\n{options}procsPerNode: 2\n")
+    done = _run(repository, "--nodes", "1")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.count("| sees -1,-1\n") == 2
+
+
 @pytest.mark.parametrize("target", ["pytorchjob", "trainingjob", "trainjob", "jobset", "job"])
 def test_ranks_meet_on_every_target(target: str, repository: Repository, code: Path) -> None:
     _job(repository, f"target: {target}\n")

@@ -132,6 +132,7 @@ def _random(word: str) -> bool:
 
 
 _SMALL = re.compile("[a-z]{4,}")
+_ASSIGNED = re.compile(r"[A-Za-z_-][\w-]*=(?=[^=])")  # --config= in front of what is base64
 
 
 def _entropy(word: str) -> float:
@@ -141,7 +142,10 @@ def _entropy(word: str) -> float:
 
 
 def _plain_inside(word: str) -> bool:
-    """Whether a word is base64 of text that people can read, and that holds no credential."""
+    """Whether a word, or what it gives a name to, is base64 of text that people can read, and that
+    holds no credential.
+    """
+    word = _ASSIGNED.sub("", word, count=1)
     padded = word.rstrip("=") + "=" * (-len(word.rstrip("=")) % 4)
     try:
         text = base64.b64decode(padded, altchars=b"-_" if {"-", "_"} & set(word) else None)

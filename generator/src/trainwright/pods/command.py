@@ -135,7 +135,10 @@ def _deepspeed(job: Job, place: MeetingPlace) -> Iterator[str]:
 
 
 def _world_info(nodes: int, procs: int) -> str:
-    info = {f"node-{node}": list(range(procs)) for node in range(nodes)}
+    return _encoded({f"node-{node}": list(range(procs)) for node in range(nodes)})
+
+
+def _encoded(info: Mapping[str, list[int]]) -> str:
     return base64.urlsafe_b64encode(json.dumps(info, separators=(",", ":")).encode()).decode()
 
 
@@ -148,6 +151,16 @@ def read_world_info(option: str) -> Mapping[str, Data]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def without_devices(word: str) -> str:
+    """The same world, of which no process sees a device: DeepSpeed's launcher sets
+    CUDA_VISIBLE_DEVICES by it, and -1 is none.
+    """
+    name, equals, option = word.partition("=")
+    info = read_world_info(option) if name == "--world_info" else {}
+    hidden = {node: [-1] * len(ids) for node, ids in info.items() if isinstance(ids, list)}
+    return f"{name}{equals}{_encoded(hidden)}" if info and len(hidden) == len(info) else word
 
 
 def _preflight(asked: Mapping[str, Data]) -> Iterator[str]:

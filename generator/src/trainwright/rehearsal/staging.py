@@ -217,7 +217,7 @@ class _Staged:
     # --- the command line ------------------------------------------------------------------------
 
     def _localised(self, argv: tuple[str, ...]) -> tuple[str, ...]:
-        words = list(self._names.argv(self._pod, argv, self._env))
+        words = list(map(commands.without_devices, self._names.argv(self._pod, argv, self._env)))
         position = self._command.program
         if position is not None and not self._command.is_module:
             words[position] = self._script(argv[position])
