@@ -6,6 +6,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from trainwright_runtime.elastic.cursor import Cursor, cursors, permutation
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.membership import Members
-from trainwright_runtime.elastic.source import Batching, Source
+from trainwright_runtime.elastic.source import NOTHING, Batching, Share, Source
 
 Record = tuple[str, int]
 WHOLE = Batching(collate=list, micro_batch=1_000_000)
@@ -131,6 +132,108 @@ def test_leased_shards_train_each_record_once(
     )
     expected = {(name, i): 1 for name, length in shards.items() for i in range(length)}
     assert Counter(trained) == expected
+
+
+@dataclass
+class Local(Replica):
+    """A worker that takes steps of its own until the next synchronisation."""
+
+    share: Share = NOTHING
+    read: list[Record] = field(default_factory=list)
+
+    def heal(self, other: Replica) -> None:
+        super().heal(other)
+        self.forget()
+
+    def forget(self) -> None:
+        self.share, self.read = NOTHING, []
+
+
+def _train_locally(make: Callable[[], Source], batch: int, draw: st.DrawFn) -> list[Record]:
+    """One epoch: whoever is lost before a synchronisation is not in it, whoever fails it tries anew."""
+    replicas = {"w0": Local(make())}
+    born = 1
+    while True:
+        for _ in range(draw(st.integers(0, 2))):
+            replicas[f"w{born}"] = Local(make())
+            born += 1
+        best = max(replicas.values(), key=lambda replica: replica.steps)
+        for replica in replicas.values():
+            if replica.steps < best.steps:
+                replica.heal(best)
+        names = tuple(draw(st.permutations(sorted(replicas))))
+        members = [Members(quorum=1, rank=rank, names=names) for rank in range(len(names))]
+        present = [replicas[name] for name in names]
+        reported = [r.source.report(m, r.share) for m, r in zip(members, present, strict=True)]
+        reports = [sum(numbers) for numbers in zip(*reported, strict=True)]
+        records = [record for replica in present for record in replica.read]
+        committing = draw(st.sets(st.sampled_from(names))) if draw(st.booleans()) else set(names)
+        for m, replica in zip(members, present, strict=True):
+            if m.names[m.rank] in committing:
+                if any(reports):
+                    assert replica.source.commit(m, batch, reports) == len(records)
+                replica.steps += 1
+                replica.trained += records
+                replica.forget()
+                _read_locally(replica, m, batch, draw)
+        if best.source.finished:
+            return best.trained
+        for name in draw(st.sets(st.sampled_from(names), max_size=len(names) - 1)):
+            del replicas[name]
+
+
+def _read_locally(replica: Local, members: Members, batch: int, draw: st.DrawFn) -> None:
+    if not replica.source.finished:
+        steps = replica.source.take_local(members, batch)
+        told_to_stop = draw(st.none() | st.integers(1, 3))
+        for replica.share, pieces in islice(steps, told_to_stop):
+            replica.read += samples(pieces)
+
+
+@given(st.data(), st.integers(1, 60), st.integers(1, 13), st.integers(1, 5), st.booleans())
+def test_a_cursor_trains_each_record_once_in_local_steps(
+    data: st.DataObject, length: int, batch: int, steps: int, shuffle: bool
+) -> None:
+    trained = _train_locally(
+        lambda: cursor(Numbers(length), seed=7, shuffle=shuffle, local_steps={"train": steps}),
+        batch,
+        _draw(data),
+    )
+    assert Counter(trained) == {("", index): 1 for index in range(length)}
+
+
+@given(
+    st.data(),
+    st.lists(st.integers(0, 17), min_size=1, max_size=6),
+    st.integers(1, 9),
+    st.integers(1, 5),
+)
+def test_leased_shards_train_each_record_once_in_local_steps(
+    data: st.DataObject, lengths: list[int], batch: int, steps: int
+) -> None:
+    lengths_by_name = {f"part-{number}": length for number, length in enumerate(lengths)}
+    shards = Shards(names=list(lengths_by_name), open=_stream(lengths_by_name))
+    trained = _train_locally(
+        lambda: Leases(shards, WHOLE, seed=7, shuffle=True, local_steps=steps), batch, _draw(data)
+    )
+    expected = {(name, i): 1 for name, length in lengths_by_name.items() for i in range(length)}
+    assert Counter(trained) == expected
+
+
+def test_local_steps_are_the_records_of_the_same_batches() -> None:
+    """With all present: what one worker reads in a step, two read in that step together."""
+    alone = cursor(Numbers(22), local_steps={"train": 3})
+    both = [cursor(Numbers(22), local_steps={"train": 3}) for _ in range(2)]
+    one = Members(quorum=0, rank=0, names=("w0",))
+    two = [Members(quorum=0, rank=rank, names=("w0", "w1")) for rank in range(2)]
+    whole = [samples(pieces) for _, pieces in alone.take_local(one, 4)]
+    assert [len(step) for step in whole] == [4, 4, 4]
+    halves = [
+        [samples(pieces) for _, pieces in source.take_local(members, 4)]
+        for source, members in zip(both, two, strict=True)
+    ]
+    assert [[len(step) for step in half] for half in halves] == [[2, 2, 2]] * 2
+    assert sorted(chain(*whole)) == sorted(chain(*chain(*halves)))
 
 
 def _draw(data: st.DataObject) -> st.DrawFn:

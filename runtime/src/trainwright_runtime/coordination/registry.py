@@ -50,7 +50,8 @@ class Registry:
         self._election = election
         self._serving = election is None
         self._life = uuid.uuid4().hex
-        self._doing: dict[str, tuple[str, float]] = {}  # worker -> what, and since when
+        # Worker -> what, in which of its local steps, and since when.
+        self._doing: dict[str, tuple[str, int, float]] = {}
         self._stall = stall
         self._run = Run(most=most)
         self._lock = threading.Lock()
@@ -183,16 +184,18 @@ class Registry:
                 "phase": phase,
                 "answer": answer,
                 "lineage": self._run.lineage,
-                "waiting": self._stalled(worker, message.get("doing", "")),
+                "waiting": self._stalled(
+                    worker, message.get("doing", ""), message.get("local_steps", 0)
+                ),
                 "late": self._late(worker),
             }
 
-    def _stalled(self, worker: str, doing: str) -> str:
+    def _stalled(self, worker: str, doing: str, local_steps: int) -> str:
         """Who waits for this worker, where it has been in one step for too long."""
         now = time.monotonic()
-        if self._doing.get(worker, ("", 0.0))[0] != doing:
-            self._doing[worker] = doing, now
-        if doing != IN_STEP or now - self._doing[worker][1] < self._stall:
+        if self._doing.get(worker, ())[:2] != (doing, local_steps):
+            self._doing[worker] = doing, local_steps, now
+        if doing != IN_STEP or now - self._doing[worker][2] < self._stall:
             return ""
         return self._names(worker, WAITING)
 
@@ -201,7 +204,7 @@ class Registry:
         return self._names(worker, IN_STEP, IN_PROGRAM)
 
     def _names(self, worker: str, *doing: str) -> str:
-        others = [w for w, (what, _) in self._doing.items() if w != worker and what in doing]
+        others = [w for w, (what, *_) in self._doing.items() if w != worker and what in doing]
         return ", ".join(sorted(_name(other) for other in others if other in self._run.holders))
 
     def _leave(self, worker: str, connection: object) -> None:

@@ -7,6 +7,7 @@ with elastic.training(model, optimizer, dataset, batch_size=256, epochs=3) as ru
 """
 
 from trainwright_runtime.elastic.leases import Shards
+from trainwright_runtime.elastic.local import DiLoCo, LocalSGD
 from trainwright_runtime.elastic.training import Training, training
 
-__all__ = ["Shards", "Training", "training"]
+__all__ = ["DiLoCo", "LocalSGD", "Shards", "Training", "training"]

@@ -12,6 +12,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 import torch
@@ -94,31 +95,53 @@ class Order:
 class Cursor:
     """A position in the order of one dataset. Made by `cursors`."""
 
-    def __init__(self, name: str, order: Order, ring: _Ring) -> None:
+    def __init__(self, name: str, order: Order, ring: _Ring, local_steps: int = 0) -> None:
         self.name, self.order = name, order
         self._ring = ring
+        self._local_steps = local_steps
         self.epoch = self.position = 0
+        self.gaps: list[tuple[int, int]] = []
+        """Before the position: what lost workers had begun in local steps."""
 
     def begin(self, epoch: int) -> None:
-        self.epoch, self.position = epoch, 0
+        self.epoch, self.position, self.gaps = epoch, 0, []
 
     @property
     def finished(self) -> bool:
-        return self.position >= len(self.order)
+        return not self.gaps and self.position >= len(self.order)
 
     def take(self, members: Members, batch: int) -> tuple[Share, list[Piece]]:
-        span = self.span(members, batch, self.epoch, self.position)
-        pieces = self._ring.read(span, members, batch)
-        digest = zlib.crc32(self.order.of(self.epoch)[span.first : span.last].numpy().tobytes())
-        return Share(unit="", first=span.first, last=span.last, digest=digest), pieces
+        span = self.span(members, batch, self.epoch, *self._left()[0])
+        return self._share(span, 0), self._ring.read(span, members, batch)
+
+    def take_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
+        begin, end = self._left()[0]
+        digest = 0
+        for number in range(self._steps(batch, begin, end)):
+            span = self.span(members, batch, self.epoch, begin, end, number)
+            pieces = self._ring.read(span, members, batch)
+            share = self._share(span, digest)
+            first = self.span(members, batch, self.epoch, begin, end).first
+            digest = share.digest
+            yield replace(share, first=first), pieces
 
     def report(self, members: Members, share: Share) -> list[int]:
-        return []
+        """For each rank where its records begin and end; nothing where all know it."""
+        if not self._local_steps:
+            return []
+        numbers = [0] * (2 * members.world)
+        numbers[2 * members.rank : 2 * members.rank + 2] = share.first, share.last
+        return numbers
 
     def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
-        before = self.position
-        self.position = min(before + batch, len(self.order))
-        return self.position - before
+        first, end = self._left()[0]
+        spans = [(first, min(first + batch, end))]
+        if self._local_steps:
+            spans = list(zip(reports[::2], reports[1::2], strict=True))
+        for begin, stop in spans:
+            if begin < stop:
+                self._cut(begin, stop)
+        return sum(stop - begin for begin, stop in spans)
 
     def close(self) -> None:
         self._ring.close()
@@ -130,6 +153,7 @@ class Cursor:
         return {
             "epoch": self.epoch,
             "position": self.position,
+            **({"gaps": [list(gap) for gap in self.gaps]} if self.gaps else {}),
             **self.order.identity(self.epoch),
         }
 
@@ -141,16 +165,67 @@ class Cursor:
                     "with another order of records the position means nothing"
                 )
         self.epoch, self.position = state["epoch"], state["position"]
+        self.gaps = [(first, last) for first, last in state.get("gaps", ())]
 
-    def span(self, members: Members, batch: int, epoch: int, step: int) -> Span:
-        """Contiguous and as equal as can be: the remainder goes to the later ranks."""
-        total = max(0, min(batch, len(self.order) - step))
+    def span(
+        self,
+        members: Members,
+        batch: int,
+        epoch: int,
+        step: int,
+        end: int | None = None,
+        number: int = 0,
+    ) -> Span:
+        """Contiguous and as equal as can be: the remainder goes to the later ranks.
+
+        A rank's part of local steps is contiguous too: one gap where it is lost.
+        """
+        end = len(self.order) if end is None else end
+        total = max(0, min(batch * max(1, self._local_steps), end - step))
         first = step + total * members.rank // members.world
         last = step + total * (members.rank + 1) // members.world
-        return Span(self.name, epoch, step, first, last)
+        steps = self._steps(batch, step, end)
+        cuts = [first + (last - first) * cut // steps for cut in (number, number + 1)]
+        return Span(self.name, epoch, step, cuts[0], cuts[1], end, number)
+
+    def following(self, span: Span, members: Members, batch: int) -> Span | None:
+        """What comes next in this dataset if nobody comes or goes."""
+        if span.number + 1 < self._steps(batch, span.step, span.end):
+            return self.span(members, batch, span.epoch, span.step, span.end, span.number + 1)
+        step = span.step + batch * max(1, self._local_steps)
+        if step < span.end:
+            return self.span(members, batch, span.epoch, step, span.end)
+        left = [rest for rest in self._left() if rest[0] >= span.end and span.epoch == self.epoch]
+        return self.span(members, batch, span.epoch, *left[0]) if left else None
+
+    def _steps(self, batch: int, begin: int, end: int) -> int:
+        """How many steps are taken before the next one is committed."""
+        return max(1, min(self._local_steps, -(-(end - begin) // batch)))
+
+    def _left(self) -> list[tuple[int, int]]:
+        """What is not committed; one span at least, which may be empty."""
+        rest = (self.position, len(self.order))
+        return [*self.gaps, rest] if rest[0] < rest[1] or not self.gaps else self.gaps
+
+    def _cut(self, first: int, last: int) -> None:
+        """Take committed records from what is left."""
+        left = [
+            rest
+            for begin, end in self._left()
+            for rest in ((begin, min(end, first)), (max(begin, last), end))
+            if rest[0] < rest[1]
+        ]
+        ends_open = bool(left) and left[-1][1] == len(self.order)
+        self.position = left.pop()[0] if ends_open else len(self.order)
+        self.gaps = left
+
+    def _share(self, span: Span, digest: int) -> Share:
+        records = self.order.of(self.epoch)[span.first : span.last].numpy().tobytes()
+        digest = zlib.crc32(records, digest)
+        return Share(unit="", first=span.first, last=span.last, digest=digest)
 
 
-def cursors(
+def cursors(  # noqa: PLR0913 - made in one place
     datasets: Mapping[str, MapDataset],
     batching: Batching,
     *,
@@ -160,10 +235,12 @@ def cursors(
     epochs: int | None = None,
     num_workers: int = 0,
     loader: LoaderOptions | None = None,
+    local_steps: Mapping[str, int] | None = None,
 ) -> dict[str, Cursor]:
     """A position in each dataset, in the order in which epochs go through them.
 
     One reader serves them all: where one of them ends it goes on with the next.
+    `local_steps` is how many steps of a dataset workers take before these are committed together.
     """
     if not datasets:
         return {}
@@ -176,7 +253,7 @@ def cursors(
     for name, dataset in datasets.items():
         sampler = (samplers or {}).get(name)
         order = Order(len(dataset), seed=seed, shuffle=shuffle, sampler=sampler)
-        ring.cursors[name] = Cursor(name, order, ring)
+        ring.cursors[name] = Cursor(name, order, ring, (local_steps or {}).get(name, 0))
     records = Records(datasets, batching)
     ring.reader = (
         ProcessReader(records, ring.plan, num_workers, loader or {})
@@ -210,9 +287,9 @@ class _Ring:
         self.reader = None
 
     def _following(self, span: Span, members: Members, batch: int) -> Span:
-        cursor, step = self.cursors[span.dataset], span.step + batch
-        if step < len(cursor.order):
-            return cursor.span(members, batch, span.epoch, step)
+        following = self.cursors[span.dataset].following(span, members, batch)
+        if following is not None:
+            return following
         names = list(self.cursors)
         place = names.index(span.dataset) + 1
         epoch = span.epoch + place // len(names)

@@ -29,7 +29,7 @@ class Gradients:
 
     def __init__(self, parameters: Iterable[torch.nn.Parameter], reduce: Reduce) -> None:
         self._reduce = reduce
-        self._buckets = [_Bucket(group) for group in _grouped(parameters)]
+        self._buckets = [_Bucket(group) for group in grouped(parameters)]
         self._sending = False
         self._next = 0
         self._works: list[Any] = []
@@ -155,7 +155,7 @@ class _Bucket:
             self.take(parameter)
 
 
-def _grouped(parameters: Iterable[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
+def grouped(parameters: Iterable[torch.nn.Parameter]) -> Iterator[list[torch.nn.Parameter]]:
     """Buckets in the reverse of the order of use, which is about the order of backward."""
     trained = [p for p in parameters if p.requires_grad]
     kinds = dict.fromkeys((p.device, p.dtype) for p in trained)

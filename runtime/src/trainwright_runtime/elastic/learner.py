@@ -12,6 +12,7 @@ from torch.amp.grad_scaler import GradScaler
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from trainwright_runtime.elastic.gradients import Averages, Gradients
+from trainwright_runtime.elastic.local import Synchronizer
 from trainwright_runtime.elastic.membership import Membership
 
 T = TypeVar("T")
@@ -67,7 +68,12 @@ class Learner:
         return loss if self.scaler is None else self.scaler.scale(loss)
 
     def update(self, rate: float) -> None:
-        """Take a step along the gradients, with the learning rate multiplied by `rate`."""
+        """Take a committed step along the gradients: see `step`."""
+        self.step(rate)
+        self.after_step()
+
+    def step(self, rate: float) -> None:
+        """Go along the gradients, with the learning rate multiplied by `rate`."""
         if self.scaler is not None:
             for optimizer in self._stepped():
                 self.scaler.unscale_(optimizer)
@@ -85,8 +91,15 @@ class Learner:
             # A plateau is for the program to find, at the end of an epoch.
             if took and not isinstance(scheduler, ReduceLROnPlateau):
                 scheduler.step()
+
+    def after_step(self) -> None:
+        """Let the program follow what all workers hold now."""
         if self.on_step is not None:
             self.on_step()
+
+    def clear(self) -> None:
+        for parameter in self.model.parameters():
+            parameter.grad = None
 
     def parts(self) -> dict[str, Any]:
         """What is replicated and saved, each with `state_dict` and `load_state_dict`."""
@@ -156,4 +169,5 @@ def own_states(states: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str,
 
 def load(part: Any, state: Any) -> None:
     """Load what somebody else may change later: optimizers keep the tensors they are given."""
-    part.load_state_dict(state if isinstance(part, torch.nn.Module) else deepcopy(state))
+    copies = isinstance(part, torch.nn.Module | Synchronizer)
+    part.load_state_dict(state if copies else deepcopy(state))

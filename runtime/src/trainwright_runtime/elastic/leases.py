@@ -103,10 +103,20 @@ class _Stream:
 class Leases:
     """Shards in an order that `seed` and the epoch give, each read by one worker at a time."""
 
-    def __init__(self, shards: Shards, batching: Batching, *, seed: int, shuffle: bool) -> None:
+    def __init__(
+        self,
+        shards: Shards,
+        batching: Batching,
+        *,
+        seed: int,
+        shuffle: bool,
+        local_steps: int = 0,
+    ) -> None:
+        """`local_steps` is how many a worker takes before they are committed together."""
         if len(set(shards.names)) != len(shards.names) or not shards.names:
             raise ValueError("shards need names, each of them once")
         self._shards, self._seed, self._shuffle = shards, seed, shuffle
+        self._local_steps = local_steps
         # One thread alone reads, a step ahead.
         self._reader = Prefetcher(_Stream(shards.open, batching).read)
         self.epoch = 0
@@ -128,7 +138,7 @@ class Leases:
         if shard is None:
             return Share(unit="", first=0, last=0), []
         first = self._offsets.get(shard, 0)
-        wanted = batch * (members.rank + 1) // members.world - batch * members.rank // members.world
+        wanted = _part(members, batch)
         read = self._read(_Request(self.epoch, shard, first, first, wanted))
         last = first + read.records
         if not read.ended:  # what follows if nobody comes or goes
@@ -136,6 +146,29 @@ class Leases:
         digest = zlib.crc32(f"{shard}:{first}:{last}".encode())
         share = Share(unit=shard, first=first, last=last, ended=read.ended, digest=digest)
         return share, read.pieces
+
+    def take_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
+        # What is read next is of these leases, whoever is there when it is committed.
+        self._leases, self._waiting = self._assigned(members)
+        return self._read_local(members, batch)
+
+    def _read_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
+        shard = self._leases.get(members.names[members.rank])
+        begin = last = self._offsets.get(shard or "", 0)
+        for _ in range(self._local_steps if shard else 0):
+            assert shard is not None
+            wanted = _part(members, batch)
+            read = self._read(_Request(self.epoch, shard, last, last, wanted))
+            last += read.records
+            if not read.ended:
+                self._reader.submit(_Request(self.epoch, shard, last, last, wanted))
+            digest = zlib.crc32(f"{shard}:{begin}:{last}".encode())
+            yield (
+                Share(unit=shard, first=begin, last=last, ended=read.ended, digest=digest),
+                read.pieces,
+            )
+            if read.ended:
+                return
 
     def report(self, members: Members, share: Share) -> list[int]:
         """For each rank: how many records it read, and whether its shard ended."""
@@ -211,3 +244,8 @@ class Leases:
             self._shards.names,
             key=lambda name: (zlib.crc32(f"{self._seed}:{epoch}:{name}".encode()), name),
         )
+
+
+def _part(members: Members, batch: int) -> int:
+    """How many records of a batch are this member's."""
+    return batch * (members.rank + 1) // members.world - batch * members.rank // members.world

@@ -41,13 +41,19 @@ class LoaderOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Positions `first` to `last` in the order of a dataset, of a step that begins at `step`."""
+    """Positions `first` to `last` in the order of a dataset, of a step that begins at `step`.
+
+    Of local steps, `step` is where all of them begin that are committed together, and this is the
+    one of that `number`; none of them is of records after `end`.
+    """
 
     dataset: str
     epoch: int
     step: int
     first: int
     last: int
+    end: int
+    number: int = 0
 
 
 @dataclass(frozen=True, slots=True)

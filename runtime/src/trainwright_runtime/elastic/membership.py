@@ -43,6 +43,9 @@ class Membership(Protocol):
     def reduce(self, tensor: torch.Tensor) -> Work:
         """Start summing over the members, in place. A failure shows in `commit`."""
 
+    def local_step(self) -> None:
+        """This worker begins a step of its own, before it joins again."""
+
     def commit(self) -> bool:
         """Whether everything reduced in this step arrived here, so that it counts."""
 
@@ -94,6 +97,8 @@ class _Fixed:
         return True
 
     def abandon(self) -> None: ...
+
+    def local_step(self) -> None: ...
 
     def complete(self) -> bool | None:
         return self._members.rank == 0
@@ -152,10 +157,12 @@ def membership(
     dump: Callable[[], State],
     load: Callable[[State], None],
     stopping: Callable[[], bool],
+    position: Callable[[], str],
 ) -> Membership:
     """What the environment asks for: a coordinator, a fixed world, or neither.
 
-    `dump` and `load` are the state that newcomers get; `stopping` says whether to give up waiting.
+    `dump` and `load` are the state that newcomers get, `position` tells it from other states after
+    as many steps; `stopping` says whether to give up waiting.
     """
     backend = environ.get("TRAINWRIGHT_BACKEND") or (
         "nccl" if torch.cuda.is_available() else "gloo"
@@ -171,7 +178,7 @@ def membership(
             backend=backend,
             timeouts=Timeouts.of(environ),
         )
-        return Replica(address, dump=dump, load=load, stopping=stopping)
+        return Replica(address, dump=dump, load=load, stopping=stopping, position=position)
     if int(environ.get("WORLD_SIZE", "1")) > 1:
         return FixedWorld(backend)
     return SingleProcess(worker_name(environ))

@@ -75,11 +75,13 @@ class Replica:
         dump: Callable[[], State],
         load: Callable[[State], None],
         stopping: Callable[[], bool],
+        position: Callable[[], str] = str,
     ) -> None:
         self._address = address
         # A worker that was replaced while it was paused must not be taken for its successor.
         self._name = f"{address.name}-{uuid.uuid4().hex[:8]}"
         self._dump, self._load, self._stopping = dump, load, stopping
+        self._position = position
         candidates = address.coordinator.split(",")
         self._session = Session(candidates, self._name, address.timeouts.quorum)
         self._after = 0
@@ -134,6 +136,10 @@ class Replica:
 
     def reduce(self, tensor: torch.Tensor) -> Work:
         return _Reduction(self, tensor)
+
+    def local_step(self) -> None:
+        self._session.doing = IN_STEP
+        self._session.local_steps += 1
 
     def report(self, error: Exception) -> None:
         """Let the step under way not count."""
@@ -267,6 +273,7 @@ class Replica:
                 "lineage": self.lineage,
                 "group": self._token,
                 "formed": self._formed,
+                "position": self._position(),
                 "state": self._transport.metadata(),
             },
         }
@@ -305,7 +312,10 @@ class Replica:
         assert self._transport is not None
         step = max(int(member.step) for member in members)
         ahead = [m for m in members if m.step == step]
-        behind = [m for m in members if m.step != step]
+        # Two groups of a lineage may each have taken the step of this number: one of them counts.
+        ahead = [m for m in ahead if _position(m) == _position(ahead[0])]
+        names = {m.replica_id for m in ahead}
+        behind = [m for m in members if m.replica_id not in names]
         self._error = None
         try:
             sources = [ahead[index % len(ahead)] for index in range(len(behind))]
@@ -521,6 +531,10 @@ class _Nccl(_Named, ProcessGroupNCCL):
 
 
 _GROUPS = {"gloo": _Gloo, "nccl": _Nccl}
+
+
+def _position(member: Any) -> str:
+    return str(member.data.get("position", "")) if member.data else ""
 
 
 def _own_address(peer: str) -> str:

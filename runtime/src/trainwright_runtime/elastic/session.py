@@ -49,6 +49,8 @@ class Session:
         self._worker = worker
         self.lineage, self.phase = "", Phase.NEW
         self.doing = IN_PROGRAM
+        self.local_steps = 0
+        """Each of them begins anew what `doing` is measured from."""
         self.late = ""
         """Other workers that the next step waits for."""
         self._silence = silence
@@ -137,7 +139,7 @@ class Session:
             now = time.monotonic()
             sure = now - self._heard < self._silence
             request = {"do": do, "worker": self._worker, "phase": self.phase, "sure": sure, **more}
-            request["lineage"], request["doing"] = "", self.doing
+            request |= {"lineage": "", "doing": self.doing, "local_steps": self.local_steps}
             if self.phase not in (Phase.NEW, Phase.STALE):
                 request["lineage"] = self.lineage
             lines.write(request)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -44,6 +44,9 @@ class Batching:
         return [(len(cut), self.collate(cut)) for cut in cuts]
 
 
+NOTHING = Share(unit="", first=0, last=0)
+
+
 class Source(Protocol):
     """One dataset with a position. Everything but reading is the same on every replica."""
 
@@ -56,6 +59,13 @@ class Source(Protocol):
 
     def take(self, members: Members, batch: int) -> tuple[Share, list[Piece]]:
         """This replica's share of a step of `batch` records in all, and its records."""
+
+    def take_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
+        """What this replica reads until the next synchronisation, step by step.
+
+        Each comes with the share up to there: what is committed if it is the last. To be asked for
+        when all members have committed the same, and by all of them.
+        """
 
     def report(self, members: Members, share: Share) -> list[int]:
         """What the others must learn of the share: integers that are summed over all replicas."""

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -28,13 +28,15 @@ from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.elastic.audit import AuditLog
 from trainwright_runtime.elastic.cursor import Sampler, cursors
 from trainwright_runtime.elastic.errors import StoppedWaiting, TrainingOver
+from trainwright_runtime.elastic.gradients import Gradients
 from trainwright_runtime.elastic.learner import Learner, load, named, own_states
 from trainwright_runtime.elastic.leases import Leases, Shards
 from trainwright_runtime.elastic.loading import LoaderOptions, MapDataset
+from trainwright_runtime.elastic.local import DiLoCo, LocalSGD, Synchronizer
 from trainwright_runtime.elastic.members import Members, State
 from trainwright_runtime.elastic.membership import membership, worker_name
 from trainwright_runtime.elastic.progress import Progress
-from trainwright_runtime.elastic.source import Batching, Collate, Piece, Share, Source
+from trainwright_runtime.elastic.source import NOTHING, Batching, Collate, Piece, Share, Source
 from trainwright_runtime.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -60,6 +62,16 @@ class Steps:
         return 1.0 if self.replicas is None else world / self.replicas
 
 
+@dataclass(slots=True)
+class _LocalSteps:
+    """What this worker did since the last synchronisation."""
+
+    share: Share = NOTHING
+    began: float = field(default_factory=time.perf_counter)
+    waited: float = 0.0
+    """For records."""
+
+
 @contextmanager
 def training(  # noqa: PLR0913 - the whole of what there is to choose
     model: torch.nn.Module,
@@ -83,6 +95,7 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     collate: Collate = default_collate,
     num_workers: int = 0,
     loader: LoaderOptions | None = None,
+    synchronize: LocalSGD | DiLoCo | None = None,
 ) -> Iterator[Training]:
     """Train `model` with whoever is there, each record of each epoch exactly once.
 
@@ -102,12 +115,19 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     further arguments of it. `sampler` gives the order of the first dataset; it must depend on the
     generators of torch, Python or NumPy and on `set_epoch` alone.
 
+    With `synchronize` workers take `every` local steps, each of its part of a global
+    batch, and only then synchronise parameters: for slow links. A synchronisation is what is
+    committed, and what `run.step` counts; `scheduler` is stepped per local step, `on_step` called
+    after a synchronisation.
+
     Without a coordinator in the environment it trains alone, or in the fixed world that RANK and
     WORLD_SIZE describe. Checkpoints, metrics and the audit log follow TRAINWRIGHT_* variables.
     """
     _require_whole(model)
     optimizers, schedulers = named("optimizer", optimizer), named("scheduler", scheduler)
     taken = {**optimizers, **schedulers, **({} if scaler is None else {"scaler": scaler})}
+    if isinstance(synchronize, DiLoCo):
+        taken["outer"] = synchronize
     learner = Learner(
         model=model,
         optimizers=optimizers,
@@ -124,6 +144,7 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
         _require_positions(name, data)
     batching = Batching(collate=collate, micro_batch=micro_batch or batch_size)
     first = next(iter(given))
+    local_steps = synchronize.every if synchronize else 0
     with ExitStack() as resources:
         # The loader's processes start before this one opens connections that they would inherit.
         sources: dict[str, Source] = {
@@ -136,9 +157,16 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
                 epochs=epochs,
                 num_workers=num_workers,
                 loader=loader,
+                local_steps={first: local_steps},
             ),
             **{
-                name: Leases(data, batching, seed=seed, shuffle=shuffle)
+                name: Leases(
+                    data,
+                    batching,
+                    seed=seed,
+                    shuffle=shuffle,
+                    local_steps=local_steps if name == first else 0,
+                )
                 for name, data in given.items()
                 if isinstance(data, Shards)
             },
@@ -146,7 +174,7 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
         for source in sources.values():
             resources.callback(source.close)
         progress = Progress({name: sources[name] for name in given}, totals)
-        yield Training(learner, progress, steps, resources)
+        yield Training(learner, progress, steps, resources, synchronize)
 
 
 def _require_whole(model: torch.nn.Module) -> None:
@@ -186,7 +214,12 @@ class Training:
     """A training under way. Made by `training`."""
 
     def __init__(
-        self, learner: Learner, progress: Progress, steps: Steps, resources: ExitStack
+        self,
+        learner: Learner,
+        progress: Progress,
+        steps: Steps,
+        resources: ExitStack,
+        synchronize: LocalSGD | DiLoCo | None = None,
     ) -> None:
         self._learner, self._progress, self._steps = learner, progress, steps
         self._trained = next(iter(progress.sources))
@@ -199,11 +232,21 @@ class Training:
         self._life = Life(stage=Stage.ENTERED)
         ending.note(self._life)
         self._group = membership(
-            os.environ, dump=self._dump, load=self._load, stopping=lambda: self._stop.noted
+            os.environ,
+            dump=self._dump,
+            load=self._load,
+            stopping=lambda: self._stop.noted,
+            position=lambda: progress.lineage,
         )
         resources.callback(self._group.leave)
         self._leave_if_recorded()
-        self._gradients = learner.gradients(self._group)
+        self._local = _LocalSteps()
+        self._synchronizer: Synchronizer | None = None
+        if synchronize is None:
+            self._gradients = learner.gradients(self._group)
+        else:
+            self._synchronizer = Synchronizer(learner.model, synchronize, self._group.reduce)
+            self._gradients = Gradients((), self._group.reduce)  # they stay with their worker
         self._averages = learner.averages(self._group)
         self._metrics = resources.enter_context(Metrics.from_environment())
         self._stop = resources.enter_context(StopSignal())
@@ -278,7 +321,10 @@ class Training:
         while self._at(name):
             members = self._join()
             if self._at(name):  # still: joining may have brought the state of the others
-                yield from self._take(name, members)
+                if self._synchronizer is not None and name == self._trained:
+                    yield from self._take_local(self._synchronizer, members)
+                else:
+                    yield from self._take(name, members)
         self._require_epoch()
 
     def backward(self, loss: torch.Tensor) -> None:
@@ -333,6 +379,86 @@ class Training:
                 self._group.abandon()
             self._members = None
 
+    def _take_local(self, synchronizer: Synchronizer, members: Members) -> Iterator[Any]:
+        """Commit what was done since the last synchronisation, then take local steps.
+
+        Each join is for a synchronisation, the first one too, when nothing was done yet: who comes
+        or is lost in between changes the next one alone.
+        """
+        committed = self._synchronise(synchronizer, members)
+        self._members = None
+        if committed is None:
+            return
+        self._save(members, due=committed)
+        self._forget_local_steps()
+        if not self._at(self._trained):
+            return
+        synchronizer.begin()
+        batch, rate = self._steps.records(members.world), self._steps.rate(members.world)
+        asked = time.perf_counter()
+        for share, pieces in self._progress.sources[self._trained].take_local(members, batch):
+            self._local.waited += time.perf_counter() - asked
+            self._group.local_step()
+            yield from self._offer_local(synchronizer, pieces)
+            if pieces:
+                self._learner.step(rate)
+            self._local.share = share
+            if self._stop.noted:
+                return  # what is done is committed as soon as the others are there
+            asked = time.perf_counter()
+
+    def _offer_local(self, synchronizer: Synchronizer, pieces: list[Piece]) -> Iterator[Any]:
+        """Hand out the pieces of a local step."""
+        self._learner.clear()
+        total = sum(records for records, _ in pieces)
+        left = True
+        try:
+            for records, piece in pieces:
+                self._weight = records / total
+                yield piece
+            left = False
+        finally:
+            if left:  # by break, return or an exception
+                synchronizer.drop()
+                self._forget_local_steps()
+
+    def _synchronise(self, synchronizer: Synchronizer, members: Members) -> bool | None:
+        """Whether there was anything to commit; None if it failed.
+
+        It failed without a change of what this worker has done, which counts in the next one.
+        """
+        source, share = self._progress.sources[self._trained], self._local.share
+        reports, sums, (records,) = self._sum(
+            [source.report(members, share), [*self._sums.values()], [len(share)]]
+        )
+        if any(reports):
+            self._audit.share(self.step, members, share)
+        if records:
+            synchronizer.exchange(len(share) / records)
+            self._averages.exchange(len(share))
+        if not self._group.commit():
+            return None
+        if not any(reports):
+            return False
+        line = self._commit(members, self._trained, reports, sums)
+        if records:
+            self._averages.adopt(line["records"])
+            synchronizer.update()
+            self._learner.after_step()
+        self._audit.commit(line)
+        self._metrics.step(
+            step=self.step,
+            samples=len(share),
+            seconds=time.perf_counter() - self._local.began,
+            data_wait=self._local.waited,
+            world_size=members.world,
+        )
+        return True
+
+    def _forget_local_steps(self) -> None:
+        self._local = _LocalSteps()
+        self._sums = dict.fromkeys(self._sums, 0.0)
+
     def _finish(self, name: str, members: Members, share: Share) -> bool:
         """Whether the step was committed, and with it the update, the position and the sums."""
         source, trained = self._progress.sources[name], name == self._trained
@@ -345,19 +471,26 @@ class Training:
         reports, sums, *used = self._sum(numbers)
         if not self._group.commit():
             return False
+        line = self._commit(members, name, reports, sums)
+        if trained and line["records"]:
+            self._gradients.divide(line["records"] / self._steps.records(members.world))
+            self._gradients.forget_unused(*used)
+            self._averages.adopt(line["records"])
+            self._learner.update(self._steps.rate(members.world))
+        self._audit.commit(line)
+        return True
+
+    def _commit(
+        self, members: Members, name: str, reports: Sequence[float], sums: Sequence[float]
+    ) -> dict[str, Any]:
+        """Move the position and the sums past a committed step; its line for the audit log."""
         batch = self._steps.records(members.world)
         self._progress.generation = self._group.lineage
         line = self._progress.commit(members, batch, name, [int(n) for n in reports], sums)
         if self._life.stage is Stage.ENTERED:
             self._life = Life(stage=Stage.COMMITTED, step=line["step"])
             ending.note(self._life)
-        if trained and line["records"]:
-            self._gradients.divide(line["records"] / batch)
-            self._gradients.forget_unused(*used)
-            self._averages.adopt(line["records"])
-            self._learner.update(self._steps.rate(members.world))
-        self._audit.commit(line)
-        return True
+        return line
 
     def _sum(self, lists: Sequence[Sequence[float]]) -> list[list[float]]:
         """Each list summed over the members; float64, which holds counts up to 2**53."""
@@ -369,7 +502,7 @@ class Training:
         summed = iter(tensor.tolist())
         return [list(islice(summed, len(part))) for part in lists]
 
-    def _save(self, members: Members) -> None:
+    def _save(self, members: Members, *, due: bool = True) -> None:
         """Save when it is time to; on SIGTERM save, and leave with a code that asks for a retry.
 
         In an elastic world all hold the same state: the first of the quorum saves it, and who is
@@ -379,7 +512,7 @@ class Training:
         if stopping and not self._group.fixed_world:
             self._group.leave()  # the others do not wait while this one saves
         one_of_them = self._group.fixed_world or members.rank == 0
-        if one_of_them and (stopping or self._checkpoints.due(self.step)):
+        if one_of_them and (stopping or (due and self._checkpoints.due(self.step))):
             self._write(wait=stopping)
         if stopping:
             self._end()
@@ -518,6 +651,8 @@ class Training:
 
     def _parts(self) -> dict[str, Any]:
         parts = {**self._learner.parts(), "progress": self._progress}
+        if self._synchronizer is not None:
+            parts |= self._synchronizer.parts()
         # Newcomers to an elastic world must not draw what the one before them drew.
         return {**parts, "rng": RngState()} if self._group.fixed_world else parts
 
@@ -527,6 +662,7 @@ class Training:
     def _load(self, state: State) -> None:
         for name, part in self._parts().items():
             load(part, state[name])
+        self._forget_local_steps()
         log.info("took over the training at step %d", self.step)
 
 

@@ -1,0 +1,348 @@
+"""Local steps between synchronisations: the same parameters in all workers, each record once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from preloaded import Script
+from workers import Workers, digits, workers
+
+from trainwright_runtime import elastic
+from trainwright_runtime.coordination.registry import IN_STEP, WAITING, Registry
+from trainwright_runtime.elastic import audit
+from trainwright_runtime.elastic.replica import Address, Replica
+from trainwright_runtime.elastic.session import Session
+from trainwright_runtime.machine import free_port
+from trainwright_runtime.timeouts import Timeouts
+
+SCRIPT = Path(__file__).parent / "elastic_local.py"
+
+
+def fixed_world(folder: Path, *arguments: str, world: int = 2) -> list[Any]:
+    """What each rank reports of a world that no one leaves."""
+    folder.mkdir(exist_ok=True)
+    digits(folder)
+    environ = {**os.environ, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    ranks = [
+        Script(
+            SCRIPT,
+            arguments,
+            cwd=folder,
+            env={**environ, "RANK": str(rank), "WORLD_SIZE": str(world)},
+            log=folder / f"{rank}.log",
+        )
+        for rank in range(world)
+    ]
+    codes = [rank.wait(120) for rank in ranks]
+    texts = [(folder / f"{rank}.log").read_text() for rank in range(world)]
+    assert codes == [0] * world, "\n".join(texts)
+    return [json.loads(text.splitlines()[-1]) for text in texts]
+
+
+def agreed(folder: Path, *, but: int = 0) -> dict[int, set[str]]:
+    """What the workers held after each synchronisation, `but` the process of one worker."""
+    found: dict[int, set[str]] = defaultdict(set)
+    for path in folder.glob("digests-*"):
+        if not path.name.endswith(f"-{but}"):
+            for line in path.read_text().splitlines():
+                number, digest = line.split()
+                found[int(number)].add(digest)
+    return found
+
+
+@pytest.mark.slow
+def test_synchronised_after_each_step_it_is_ddp(tmp_path: Path) -> None:
+    ordinary = fixed_world(tmp_path / "ddp", "ddp", "1", "1", "0")
+    local = fixed_world(tmp_path / "local", "local-sgd", "1", "1", "0")
+    assert local[0]["weights"] == local[1]["weights"]
+    for mine, theirs in zip(local[0]["weights"], ordinary[0]["weights"], strict=True):
+        torch.testing.assert_close(torch.tensor(mine), torch.tensor(theirs), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("how", ["local-sgd", "diloco"])
+def test_all_hold_the_same_after_each_synchronisation(tmp_path: Path, how: str) -> None:
+    reports = fixed_world(tmp_path, how, "4", "2", "0")
+    assert reports[0] == reports[1]
+    # 22 batches: five times four, then two; and six of 64 for the validation.
+    assert reports[0]["step"] == 2 * (6 + 7)
+    held = agreed(tmp_path)
+    assert sorted(held) == list(range(1, 2 * 6 + 1))
+    assert all(len(digests) == 1 for digests in held.values())
+
+
+@pytest.mark.slow
+def test_it_learns_what_each_step_synchronised_learns(tmp_path: Path) -> None:
+    accuracies = {
+        how: fixed_world(tmp_path / how, how, "8", "15", "0")[0]["accuracy"]
+        for how in ("each-step", "local-sgd", "diloco")
+    }
+    assert accuracies["each-step"] > 0.85
+    for accuracy in accuracies.values():
+        assert accuracy > accuracies["each-step"] - 0.03, accuracies
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["local-sgd", "diloco"])
+def test_a_worker_lost_between_synchronisations_loses_its_local_steps_alone(
+    tmp_path: Path, how: str
+) -> None:
+    with workers(tmp_path, "w0 w1 w2", how, "6", "12", "0.1", script=SCRIPT) as group:
+        group.wait_for_commit(workers=3)
+        # After the first of the four synchronisations of an epoch: local steps follow.
+        wait_for(lambda: max(agreed(tmp_path), default=0) % 4 == 1, group)
+        lost = group.processes["w1"]
+        lost.kill()
+        group.wait_for_commit(max(group.commits().values()) + 3, workers=2)
+        group.hurry()
+        codes = group.wait()
+    assert codes == {"w0": 0, "w1": -signal.SIGKILL, "w2": 0}, group.logs()
+    require_each_record_once(group, 12)
+    assert all(len(digests) == 1 for digests in agreed(tmp_path, but=lost.pid).values())
+    # The synchronisation without it holds what the two others did, and what it did is done again.
+    train = [line for line in lineage(group) if line["dataset"] == "train"]
+    without = next(b for a, b in pairwise(train) if (a["world"], b["world"]) == (3, 2))
+    assert without["records"] == pytest.approx(2 / 3 * 6 * 64, abs=2)
+    assert 0 < next(line["records"] for line in train if line["step"] > without["step"]) < 6 * 64
+
+
+@pytest.mark.slow
+def test_a_newcomer_takes_over_outer_momentum_and_states(tmp_path: Path) -> None:
+    with workers(tmp_path, "w0", "diloco", "6", "12", "0.02", script=SCRIPT) as group:
+        group.wait_for_commit(2)
+        group.start("w1")
+        met = group.wait_for_commit(workers=2)
+        group.wait_for_commit(met + 2, workers=2)
+        group.hurry()
+        assert group.wait() == {"w0": 0, "w1": 0}, group.logs()
+    require_each_record_once(group, 12)
+    newcomer = next(tmp_path.glob("digests-w1-*")).read_text().splitlines()
+    assert int(newcomer[0].split()[0]) > 1
+    assert all(len(digests) == 1 for digests in agreed(tmp_path).values())
+    first, second = group.reports()
+    assert first["digest"] == second["digest"]
+
+
+@pytest.mark.slow
+def test_workers_killed_at_any_time_come_back(tmp_path: Path) -> None:
+    """Every second one during a synchronisation: as soon as it has written what it adds."""
+    chance = random.Random(5)
+    with workers(tmp_path, "w0 w1 w2", "local-sgd", "3", "60", "0.02", script=SCRIPT) as group:
+        for number in range(8):
+            group.wait_for_commit(workers=2)
+            name = chance.choice(sorted(group.commits()))
+            before = shares(group, name)
+            if number % 2:
+                time.sleep(chance.uniform(0, 0.2))
+            else:
+                wait_for(lambda name=name, before=before: shares(group, name) > before, group)
+            group.processes[name].kill()
+            group.processes[name].wait()
+            group.wait_for_commit(max(group.commits().values()))
+            group.start(name)
+        group.hurry()
+        assert set(group.wait().values()) == {0}, group.logs()
+    require_each_record_once(group, 60)
+    assert len({report["digest"] for report in group.reports()}) == 1
+
+
+@pytest.mark.slow
+def test_told_to_stop_between_synchronisations_all_keep_their_local_steps(tmp_path: Path) -> None:
+    environ = {
+        "TRAINWRIGHT_CHECKPOINT_DIR": str(tmp_path / "checkpoints"),
+        "TRAINWRIGHT_CHECKPOINT_EVERY": "1000",
+    }
+    arguments = ("diloco", "100000", "4", "0.05")  # a synchronisation per epoch
+    with workers(tmp_path, "w0 w1", *arguments, script=SCRIPT, environ=environ) as group:
+        group.wait_for_commit(workers=2)
+        local_steps = 5
+        time.sleep(0.05 * local_steps)
+        for process in group.processes.values():
+            process.send_signal(signal.SIGTERM)
+        assert group.wait() == {"w0": 143, "w1": 143}, group.logs()
+        stopped = max(group.committed(), key=lambda line: int(line["step"]))
+        assert 0 < stopped["records"] < 1408
+        group.start("w0")
+        group.start("w1")
+        group.hurry()
+        assert group.wait() == {"w0": 0, "w1": 0}, group.logs()
+    require_each_record_once(group, 4)
+    assert not audit.verify(group.audit).lost
+
+
+def wait_for(happened: Callable[[], bool], group: Workers) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline, group.logs()
+        time.sleep(0.0005)
+
+
+def require_each_record_once(group: Workers, epochs: int) -> None:
+    verdict = audit.verify(group.audit)
+    assert not verdict.problems, "\n".join(verdict.problems[:10])
+    assert verdict.epochs == {"train": epochs, "validation": epochs}
+    assert verdict.records == epochs * 1797
+
+
+def lineage(group: Workers) -> list[dict[str, Any]]:
+    """The commits that count, oldest first."""
+    commits = {line["lineage"]: line for line in group.committed()}
+    at = max(commits.values(), key=lambda line: int(line["step"]))
+    chain = [at]
+    while at["parent"]:
+        chain.append(at := commits[at["parent"]])
+    return chain[::-1]
+
+
+def shares(group: Workers, name: str) -> int:
+    """How many contributions a worker has written down in this life."""
+    paths = group.audit.glob(f"{name}-{group.processes[name].pid}-*.jsonl")
+    return sum(path.read_bytes().count(b'"kind":"share"') for path in paths)
+
+
+class Numbers:
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.tensor([float(index)])
+
+
+def _line() -> tuple[torch.nn.Module, torch.optim.Optimizer]:
+    model = torch.nn.Linear(1, 1)
+    return model, torch.optim.SGD(model.parameters(), lr=0.001)
+
+
+def test_a_loop_that_is_left_goes_back_to_the_last_synchronisation() -> None:
+    model, optimizer = _line()
+    before = model.weight.item()  # type: ignore[union-attr, operator]
+    with elastic.training(
+        model, optimizer, Numbers(), batch_size=4, shuffle=False, totals=("n",),
+        synchronize=elastic.LocalSGD(every=4),
+    ) as run:  # fmt: skip
+        for _ in run.epochs():
+            for number, batch in enumerate(run.batches()):
+                run.backward(model(batch).square().mean())
+                run.add(n=len(batch))
+                if number == 2:
+                    break
+            assert model.weight.item() == before  # type: ignore[union-attr, operator]
+            assert run.step == 0
+            read = []
+            for batch in run.batches():
+                run.backward(model(batch).square().mean())
+                run.add(n=len(batch))
+                read += batch.flatten().tolist()
+        assert read == list(range(24))
+        assert run.totals() == {"n": 24}
+    assert run.step == 2
+
+
+def test_shards_are_read_in_local_steps() -> None:
+    lengths = {"a": 11, "b": 5, "c": 0}
+    shards = elastic.Shards(
+        names=[*lengths],
+        open=lambda name, skip: (torch.tensor([float(n)]) for n in range(skip, lengths[name])),
+    )
+    model, optimizer = _line()
+    with elastic.training(
+        model, optimizer, shards, batch_size=2, totals=("n",),
+        synchronize=elastic.DiLoCo(every=3),
+    ) as run:  # fmt: skip
+        for _ in run.epochs():
+            for batch in run.batches():
+                run.backward(model(batch).square().mean())
+                run.add(n=len(batch))
+        assert run.totals() == {"n": 16}
+
+
+def test_a_learning_rate_schedule_follows_local_steps() -> None:
+    model, optimizer = _line()
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    with elastic.training(
+        model, optimizer, Numbers(), batch_size=4, scheduler=schedule,
+        synchronize=elastic.LocalSGD(every=4),
+    ) as run:  # fmt: skip
+        for _ in run.epochs():
+            for batch in run.batches():
+                run.backward(model(batch).square().mean())
+    assert schedule.last_epoch == 6
+
+
+def test_mistakes_are_told_before_training_begins() -> None:
+    model, optimizer = _line()
+    with pytest.raises(ValueError, match=r"every=0: expected a number of local steps, 1 or more"):
+        elastic.LocalSGD(every=0)
+    other = torch.optim.SGD(_line()[0].parameters(), lr=0.7)
+    wrong = elastic.DiLoCo(every=4, outer=other)
+    with pytest.raises(ValueError, match=r"DiLoCo\(outer=...\) has other parameters"):  # noqa: SIM117
+        with elastic.training(model, optimizer, Numbers(), batch_size=4, synchronize=wrong):
+            pass
+
+
+def test_local_steps_are_not_one_long_step_that_hangs() -> None:
+    """A worker whose local steps go on is left alone however long others wait for it."""
+    port = free_port()
+    registry = Registry(port, recovery=0, silence=60, stall=0.5)
+    coordinator = f"127.0.0.1:{port}"
+    slow, waiting = Session([coordinator], "slow-1", 60), Session([coordinator], "waits-1", 60)
+    try:
+        for session in (slow, waiting):
+            session.ask(0)
+            session.hold()
+        waiting.doing = WAITING
+        waiting.confirm()
+        slow.doing = IN_STEP
+        ends = time.monotonic() + 1
+        while time.monotonic() < ends:  # it would end this process
+            slow.local_steps += 1
+            slow.confirm()
+            time.sleep(0.05)
+    finally:
+        slow.close()
+        waiting.close()
+        registry.close()
+
+
+def test_of_two_groups_that_took_the_same_step_one_counts(tmp_path: Path) -> None:
+    """Else each would go on from its own records, and each of those would be trained twice."""
+    loaded: dict[str, list[str]] = {"a": [], "b": []}
+    positions: dict[str, str] = {}
+
+    def replica(name: str, port: int) -> Replica:
+        address = Address(
+            coordinator=f"127.0.0.1:{port}", name=name, min_replicas=2, backend="gloo",
+            timeouts=Timeouts(),
+        )  # fmt: skip
+        return Replica(
+            address,
+            dump=lambda: {"from": name},
+            load=lambda state: loaded[name].append(state["from"]),
+            stopping=lambda: False,
+            position=lambda: positions[name],
+        )
+
+    environ = {"TRAINWRIGHT_MIN_REPLICAS": "2"}
+    with ThreadPoolExecutor() as threads, workers(tmp_path, "", environ=environ) as group:
+        both = [replica(name, group.port) for name in "ab"]
+        taken = []
+        for a, b in (("", ""), ("1", "1"), ("2", "other")):
+            positions.update(a=a, b=b)
+            list(threads.map(Replica.join, both))
+            assert all(threads.map(Replica.commit, both))
+            taken.append(sum(map(len, loaded.values())))
+        for each in both:
+            each.leave()
+            each.close()
+    assert taken == [1, 1, 2]  # the newcomer; nobody; one of the two
