@@ -22,8 +22,9 @@ from trainwright.errors import TrainwrightError
 from trainwright.helm import engines
 from trainwright.render import build as plan
 from trainwright.specs import filetree, memory
+from trainwright.specs.entry import Entry, Kind
 from trainwright.specs.memory import Observed
-from trainwright.specs.tree import Entry, Folder, Kind, Snapshot
+from trainwright.specs.tree import Folder, Snapshot
 
 _HEAD = "apiVersion: trainwright.io/v1alpha1\nkind: "
 _OPTIONS = plan.BuildOptions(today="2026-06-01")

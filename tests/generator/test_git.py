@@ -11,8 +11,9 @@ import pytest
 import git_repository
 from trainwright.errors import SourceError
 from trainwright.specs import git
+from trainwright.specs.entry import Entry
 from trainwright.specs.git import GitError, Repository
-from trainwright.specs.tree import Entry, Folder, Tree
+from trainwright.specs.tree import Folder, Tree
 
 
 @pytest.fixture

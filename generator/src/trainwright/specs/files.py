@@ -16,8 +16,8 @@ from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Data, File, Finding, Location, file_digest
 from trainwright.pointer import Pointer
+from trainwright.specs.entry import ENVIRONMENTS
 from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
-from trainwright.specs.tree import ENVIRONMENTS
 
 # What all keys of a ConfigMap may hold together.
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
-from trainwright.specs.tree import ENVIRONMENTS, Entry, Kind
+from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind
 
 _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}
 

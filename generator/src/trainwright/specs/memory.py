@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from trainwright.errors import SourceError
-from trainwright.specs.tree import Entry, Kind, Tree
+from trainwright.specs.entry import Entry, Kind
+from trainwright.specs.tree import Tree
 
 EMBEDDED = "embedded"
 _PACKAGE = Path(__file__).parents[1]

@@ -7,16 +7,13 @@ import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
+from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind
 
-# special: a pipe, a socket or a device, which are never opened. Empty: nothing there, or nothing
-# that can be read.
-ENVIRONMENTS = "environments"
 SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has
-Kind = Literal["file", "folder", "link", "special", ""]
 MAX_BYTES = 64 * 1024 * 1024  # far above every file people write or that is rendered
 
 
@@ -29,14 +26,6 @@ def find_root(start: Path) -> Path:
         f"no {ENVIRONMENTS}/ folder in {start} or above it; "
         "change into the repository, or name it with --root"
     )
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Entry:
-    """A name in a folder, and what it is, links not followed."""
-
-    name: str
-    kind: Kind
 
 
 class Tree(Protocol):
