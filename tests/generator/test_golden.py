@@ -49,7 +49,14 @@ def _render(case: str, root: Path) -> tuple[dict[str, str], str]:
         for path in filetree.listing(root / environment.folder):
             text = (root / environment.folder / path).read_text(encoding="utf-8")
             tree[f"{environment.name}/rendered/{path}"] = text
-    findings = reports.render(planned, "text", command="trainwright check", color=False)
+    findings = reports.write(
+        planned.findings,
+        planned.sources,
+        "text",
+        checked=tuple(str(job) for job in planned.jobs),
+        command="trainwright check",
+        color=False,
+    )
     return tree, findings if planned.findings else ""
 
 

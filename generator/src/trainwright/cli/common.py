@@ -180,7 +180,10 @@ def report(context: Context, plan: Build, output: str, selections: tuple[str, ..
     from trainwright import reports
 
     command = " ".join(("trainwright", "check", *selections))
-    return reports.render(plan, output, command=command, color=context.color)
+    checked = tuple(str(job) for job in plan.jobs)
+    return reports.write(
+        plan.findings, plan.sources, output, checked=checked, command=command, color=context.color
+    )
 
 
 def chosen_by(

@@ -118,11 +118,11 @@ def _committing(
 
 def _write(context: Context, outcome: Outcome, environments: tuple[EnvironmentBuild, ...]) -> None:
     from trainwright.lifecycle import session
-    from trainwright.reports import terminal
+    from trainwright.render.text import counts
 
     session.write(context.root, outcome, environments)
     for environment in environments:
-        click.echo(f"{environment.name}  {terminal.counts(environment, 'written')}", err=True)
+        click.echo(f"{environment.name}  {counts(environment, 'written')}", err=True)
 
 
 def _rendered(context: Context, outcome: Outcome, options: Writing) -> tuple[EnvironmentBuild, ...]:

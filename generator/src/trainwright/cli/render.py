@@ -58,7 +58,7 @@ def render(
     Nothing is written while there are errors. Files edited by hand are replaced.
     """
     from trainwright.api import write_files
-    from trainwright.reports import terminal
+    from trainwright.render import text
 
     with errors(), nullcontext() if check_only else context.held():
         options = replace(
@@ -75,20 +75,21 @@ def render(
         if check_only:
             sys.exit(_say_drift(plan, selections))
         write_files(context.root, plan)
-        click.echo(terminal.summary(plan, "written"), nl=False)
+        click.echo(text.summary(plan, "written"), nl=False)
 
 
 def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:
-    from trainwright.reports import terminal
+    from trainwright.render import text
+    from trainwright.reports.terminal import plural
 
-    lines = [line for environment in plan.environments for line in terminal.drift(environment)]
+    lines = [line for environment in plan.environments for line in text.drift(environment)]
     for line in lines:
         click.echo(line)
     if lines:
         command = " ".join(("trainwright", "render", *selections))
-        click.echo(f"{terminal.plural(len(lines), 'file')} to render: run `{command}`.", err=True)
+        click.echo(f"{plural(len(lines), 'file')} to render: run `{command}`.", err=True)
     else:
-        click.echo(terminal.summary(plan, "to write"), nl=False)
+        click.echo(text.summary(plan, "to write"), nl=False)
     return FINDINGS if lines else OK
 
 
@@ -126,7 +127,7 @@ def diff(  # noqa: PLR0913 - an option each
     With --live: how objects in the cluster would, by the API server's own answer to what is
     rendered now. Nothing is changed there; what it would refuse is a finding.
     """
-    from trainwright.reports import terminal
+    from trainwright.render import text
 
     with errors():
         if against is not None:
@@ -146,10 +147,10 @@ def diff(  # noqa: PLR0913 - an option each
             sys.exit(_diff_live(context, plan, selections, reach_by, -1 if name_only else unified))
         for environment in plan.environments:
             if name_only:
-                for line in terminal.drift(environment):
+                for line in text.drift(environment):
                     click.echo(line)
             else:
-                for line in terminal.diff(context.root, environment, unified):
+                for line in text.diff(context.root, environment, unified):
                     click.echo(context.differing(line), nl=False, color=True)
         sys.exit(FINDINGS if any(e.changes for e in plan.environments) else OK)
 

@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from trainwright.findings.credentials import redact
 from trainwright.findings.redaction import redact_lines
 from trainwright.model import Finding, Location
 from trainwright.reports.report import Format, Report
-
-if TYPE_CHECKING:
-    from trainwright.render.build import Build  # 40 ms that a report of manifests has no use for
 
 _NAMES = ("text", "json", "sarif", "github", "junit", "markdown")  # each one's module as well
 
@@ -71,12 +67,6 @@ def _shown(
         if place.line <= len(lines):
             shown[place.file][place.line - 1] = lines[place.line - 1]
     return {file: tuple(lines) for file, lines in shown.items()}
-
-
-def render(plan: Build, output: str, *, command: str, color: bool) -> str:
-    """A plan's findings in one of the formats."""
-    checked = tuple(str(job) for job in plan.jobs)
-    return write(plan.findings, plan.sources, output, checked=checked, command=command, color=color)
 
 
 def write(

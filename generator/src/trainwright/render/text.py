@@ -1,0 +1,76 @@
+"""What a build writes, or would write, as text for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from trainwright.findings import redaction
+from trainwright.render.build import Build, EnvironmentBuild
+from trainwright.reports.report import visible
+from trainwright.reports.terminal import plural
+from trainwright.specs.filetree import Changes
+
+
+def summary(plan: Build, verb: str) -> str:
+    """One line an environment: how many jobs, and what happened to its files."""
+    width = max((len(e.name) for e in plan.environments), default=0)
+    return "".join(
+        f"{e.name:<{width}}  {plural(len(e.jobs), 'job'):>9}  {counts(e, verb)}\n"
+        for e in plan.environments
+    )
+
+
+def counts(environment: EnvironmentBuild, verb: str) -> str:
+    """What happened to an environment's files."""
+    changes = environment.changes
+    if changes is None:
+        return "not rendered: it has errors"
+    if not changes:
+        return f"up to date in {environment.folder}"
+    counts = (
+        (len(changes.added), "added"),
+        (len(changes.changed), "changed"),
+        (len(changes.removed), "removed"),
+    )
+    done = ", ".join(f"{count} {word}" for count, word in counts if count)
+    return f"{verb} in {environment.folder}: {done}"
+
+
+def drift(environment: EnvironmentBuild) -> Iterator[str]:
+    """Each file that is not what it should be, and in which way."""
+    changes = environment.changes or Changes({}, {}, ())
+    for path in sorted({*changes.written, *changes.removed}):
+        if path in environment.edited:
+            state = "edited by hand"
+        elif path in changes.added:
+            state = "missing"
+        elif path in changes.changed:
+            state = "out of date"
+        else:
+            state = "left over"
+        yield visible(f"{environment.folder}/{path}: {state}")
+
+
+def diff(root: Path, environment: EnvironmentBuild, context: int) -> Iterator[str]:
+    """A unified diff from what is on disk to what would be rendered, without credentials."""
+    changes = environment.changes or Changes({}, {}, ())
+    written = changes.written
+    for path in sorted({*written, *changes.removed}):
+        full = f"{environment.folder}/{path}"
+        old = _lines(root / full) if path not in changes.added else []
+        new = written[path].splitlines(keepends=True) if path in written else []
+        yield from redaction.unified_diff(
+            old,
+            new,
+            old=f"a/{full}" if path not in changes.added else "/dev/null",
+            new=f"b/{full}" if path in written else "/dev/null",
+            context=context,
+        )
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    except OSError:
+        return []
