@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from trainwright import progress
 from trainwright.errors import OutputError
 from trainwright.frozen import dataclass
 from trainwright.groupkind import RUNTIMES
@@ -19,6 +18,7 @@ from trainwright.kinds.reading import ImportingError, Loss
 from trainwright.specs import filetree
 from trainwright.specs.load import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Folder
+from trainwright.work import progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

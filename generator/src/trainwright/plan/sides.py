@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trainwright import progress
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered
@@ -14,6 +13,7 @@ from trainwright.runs.record import Recorded, Unrecorded
 from trainwright.specs.demand import NOTHING
 from trainwright.specs.load import JobFile
 from trainwright.specs.tree import Snapshot, Tree
+from trainwright.work import progress
 from trainwright.workspace import ResolvedJob, Workspace
 
 

@@ -34,8 +34,8 @@ from trainwright.rehearsal.processes import Audience, Outcome
 from trainwright.rehearsal.rendering import Rendering
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.staging import Machine, Staging
-from trainwright.render.processors import processors
 from trainwright.specs.load import JobFile
+from trainwright.work.processors import processors
 
 # What processes get of the caller's env. Not the rest: a container has none of it, and what works
 # only by a variable of this shell would fail on the cluster.

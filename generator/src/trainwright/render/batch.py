@@ -8,12 +8,12 @@ from typing import TypeAlias
 from trainwright.frozen import dataclass
 from trainwright.helm import engines
 from trainwright.render import job as render
-from trainwright.render.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.runs import record as records
 from trainwright.runs.record import Recorded, Unrecorded
 from trainwright.specs import ledger
 from trainwright.specs.load import JobFile, environment_files
 from trainwright.specs.tree import Tree
+from trainwright.work.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.workspace import Workspace
 
 # Below this many jobs a second process costs more to start than it saves.

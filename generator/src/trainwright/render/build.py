@@ -7,7 +7,6 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainwright import progress
 from trainwright.frozen import dataclass
 from trainwright.model import Finding, Severity
 from trainwright.render import batch, cache
@@ -25,6 +24,7 @@ from trainwright.specs.filetree import Changes
 from trainwright.specs.load import JobFile, state_of
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder, Snapshot, Tree
+from trainwright.work import progress
 from trainwright.workspace import Workspace
 
 if TYPE_CHECKING:
