@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -47,7 +48,12 @@ def pages() -> list[Path]:
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
-def blocks(page: Path) -> Iterator[Block]:
+@cache  # several modules of tests read every page
+def blocks(page: Path) -> tuple[Block, ...]:
+    return tuple(_blocks(page))
+
+
+def _blocks(page: Path) -> Iterator[Block]:
     above = marked = ""
     for token in MarkdownIt().parse(page.read_text(encoding="utf-8")):
         if token.type == "inline":

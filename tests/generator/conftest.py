@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import sysconfig
 import venv
+from collections.abc import Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,16 @@ from repository import Repository
 from trainwright.helm import engines
 
 
+@pytest.fixture(scope="session")
+def _caches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Folders that are made by what is written into them: most tests write nothing."""
+    folder = tmp_path_factory.mktemp("caches")
+    return (str(folder / str(number)) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+def _own_cache(_caches: Iterator[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", next(_caches))
     monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-06-01")
     monkeypatch.delenv("NO_COLOR", raising=False)
 

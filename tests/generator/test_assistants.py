@@ -14,7 +14,6 @@ import pytest
 import git_repository
 from repository import Repository
 
-mcp = pytest.importorskip("mcp", reason="mcp is not installed")
 
 JOB = "environments/prod/jobs/llm.yaml"
 
@@ -30,6 +29,7 @@ def specs(tmp_path: Path) -> Repository:
 
 def talk(specs: Repository, to: Callable[[Any], Awaitable[None]]) -> None:
     """A session with `trainwright mcp` as a process of its own."""
+    mcp = pytest.importorskip("mcp", reason="mcp is not installed")
     command = ["-m", "trainwright", "-C", str(specs.root), "mcp"]
     parameters = mcp.StdioServerParameters(command=sys.executable, args=command)
 

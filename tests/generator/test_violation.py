@@ -28,16 +28,20 @@ ELSEWHERE = ("anyOf", "oneOf", "additionalProperties", "unevaluatedProperties")
 ODD: tuple[Data, ...] = (None, True, -1, 1.5, 10**30, "", "Ä b", "9" * 300, [], [{}], {})
 
 
+def _read(file: Path) -> list[Data]:
+    return list(yaml.load_all(file.read_bytes(), Loader=yaml.CSafeLoader))
+
+
 def kinds() -> Iterator[tuple[Schema, Data]]:
     for file in OBJECTS:
-        for body in yaml.safe_load_all(file.read_text()):
+        for body in _read(file):
             if body and body.get("kind") in ("PyTorchJob", "TrainingJob", "JobSet", "TrainJob"):
                 yield schema.kind(body["kind"], "1.34"), body
 
 
 CASES = [
-    *((schema.job_file(), yaml.safe_load(file.read_text())) for file in JOBS),
-    *((schema.environment_file(), yaml.safe_load(file.read_text())) for file in ENVIRONMENTS),
+    *((schema.job_file(), *_read(file)) for file in JOBS),
+    *((schema.environment_file(), *_read(file)) for file in ENVIRONMENTS),
     *kinds(),
 ]
 

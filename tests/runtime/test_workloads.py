@@ -12,12 +12,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import yaml
 
 from trainwright_runtime.journal import Event, Steps, read
-from workloads import bert_mrpc, cifar10, distilgpt2, mnist, tiny
+from workloads import cifar10, mnist
 from workloads.classification import RemainingSampler
 from workloads.datasets import DataError, load
 
@@ -209,6 +210,8 @@ def _hub_folder(folder: Path, config: str, rows: Sequence[dict[str, object]]) ->
 @pytest.mark.slow
 def test_published_models_and_datasets_are_read(tmp_path: Path) -> None:
     pytest.importorskip("datasets")
+    from workloads import tiny
+
     pairs = [{"sentence1": a, "sentence2": b, "label": c} for a, b, c in tiny.pairs()[:32]]
     _hub_folder(tmp_path / "glue", "mrpc", pairs)
     _hub_folder(
@@ -408,15 +411,22 @@ def test_cifar10_takes_the_flags_of_the_shipped_script() -> None:
         assert options.backend in ("nccl", "gloo")
 
 
-def test_results_go_where_the_shipped_jobs_say() -> None:
+@pytest.fixture(scope="session")
+def fine_tunings() -> list[ModuleType]:
+    """Importing transformers takes more than a second of a processor: not while tests are collected."""
+    names = ("bert_mrpc", "distilgpt2")
+    return [importlib.import_module(f"workloads.{name}") for name in names]
+
+
+def test_results_go_where_the_shipped_jobs_say(fine_tunings: list[ModuleType]) -> None:
     message = "".join(path.read_text() for path in (ROOT / "environments/base/jobs").glob("*.yaml"))
-    for module in (bert_mrpc, distilgpt2):
+    for module in fine_tunings:
         assert f"writes {module.parser().get_default('output')}" in message
 
 
-def test_the_page_names_every_workload_and_flag() -> None:
+def test_the_page_names_every_workload_and_flag(fine_tunings: list[ModuleType]) -> None:
     page = (ROOT / "runtime/workloads/README.md").read_text()
-    for module in (mnist, cifar10, bert_mrpc, distilgpt2):
+    for module in (mnist, cifar10, *fine_tunings):
         parser = module.parser()
         assert f"`{parser.prog.removeprefix('workloads.')}`" in page
         flags = [o for action in parser._actions for o in action.option_strings]

@@ -11,10 +11,7 @@ from repository import Repository
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
-    monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-06-01")
-    monkeypatch.delenv("NO_COLOR", raising=False)
+def _own_identity(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in git_repository.ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
 
