@@ -14,7 +14,6 @@ import pytest
 import git_repository
 from repository import Repository
 
-
 JOB = "environments/prod/jobs/llm.yaml"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -443,28 +444,45 @@ def _is_rendered(workspace: Workspace, job: str) -> bool:
     return _is_supported(workspace.job(JobFile("prod", job)))
 
 
+@pytest.fixture(scope="module")
+def every_job(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Repository]:
+    """Every kind of job that can be rendered in an environment, recorded in it once for all tests.
+
+    A test writes another environment, and nothing else.
+    """
+
+    @cache
+    def recorded(environment: str) -> Repository:
+        repository = Repository(tmp_path_factory.mktemp("recorded"))
+        repository.write("prod/environment.yaml", environment)
+        paths = {}
+        for target, job in product(TARGETS, JOBS):
+            spec = {**BASE, **JOBS[job], "name": f"{target}-{job}", "target": target}
+            written = repository.write(f"prod/jobs/{target}-{job}.yaml", yaml.safe_dump(spec))
+            paths[f"{target}-{job}"] = written
+        workspace = Workspace(Folder(repository.root))
+        for job, path in paths.items():
+            if not _is_rendered(workspace, job):
+                path.unlink()
+        rendered = repository.run("render", "--no-cache")
+        assert rendered.exit_code == 0, rendered.output
+        return repository
+
+    return recorded
+
+
 @pytest.mark.parametrize("name", CHANGES)
-def test_an_edit_of_an_environment_does_what_the_table_says(tmp_path: Path, name: str) -> None:
+def test_an_edit_of_an_environment_does_what_the_table_says(
+    every_job: Callable[[str], Repository], name: str
+) -> None:
     """To every kind of job that can be rendered in both; one of them has to show the effect."""
     row = environment_field(tuple(name.split(".")))
     assert row is not None
     here, there = CHANGES[name]
     before = {**PLACE, **here}
-    repository = Repository(tmp_path)
-    repository.write("prod/environment.yaml", yaml.safe_dump(before))
-    paths = {}
-    for target, job in product(TARGETS, JOBS):
-        spec = {**BASE, **JOBS[job], "name": f"{target}-{job}", "target": target}
-        written = repository.write(f"prod/jobs/{target}-{job}.yaml", yaml.safe_dump(spec))
-        paths[f"{target}-{job}"] = written
-    workspace = Workspace(Folder(tmp_path))
-    for job, path in paths.items():
-        if not _is_rendered(workspace, job):
-            path.unlink()
-    rendered = repository.run("render", "--no-cache")
-    assert rendered.exit_code == 0, rendered.output
+    repository = every_job(yaml.safe_dump(before))
     repository.write("prod/environment.yaml", yaml.safe_dump({**before, **there}))
-    workspace = Workspace(Folder(tmp_path))
+    workspace = Workspace(Folder(repository.root))
     seen = set()
     for file in workspace.survey.jobs["prod"]:
         decision = workspace.job(file).decision
