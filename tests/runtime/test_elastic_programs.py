@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed as dist
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, WeightedRandomSampler
@@ -223,6 +224,8 @@ def test_a_model_that_is_sharded_or_wrapped_is_refused_with_what_to_do(tmp_path:
     try:
         for wrap, words in (
             (fully_shard, "the model is sharded .* --recovery=restart"),
+            (_hsdp, "the model is sharded .* --recovery=restart, HSDP too"),
+            (_fsdp1, "the model is sharded .* --recovery=restart"),
             (DistributedDataParallel, "wrapped in DistributedDataParallel, .* the model itself"),
         ):
             model = wrap(torch.nn.Linear(1, 1))
@@ -230,6 +233,18 @@ def test_a_model_that_is_sharded_or_wrapped_is_refused_with_what_to_do(tmp_path:
                 _open(model, torch.optim.SGD(model.parameters(), lr=0.1))
     finally:
         dist.destroy_process_group()
+
+
+def _fsdp1(model: torch.nn.Module) -> torch.nn.Module:
+    cpu = torch.device("cpu")
+    return FullyShardedDataParallel(
+        model, device_id=cpu, sharding_strategy=ShardingStrategy.NO_SHARD
+    )
+
+
+def _hsdp(model: torch.nn.Module) -> torch.nn.Module:
+    mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("replicate", "shard"))
+    return fully_shard(model, mesh=mesh)
 
 
 def _open(model: Any, optimizer: Any, data: Any = None, **options: Any) -> None:

@@ -88,6 +88,11 @@ WAYS_OF_TORCH = {
         ),
         170,
     ),
+    "ranks-unset": (
+        "import os, torch.distributed as dist\nos.environ.pop('RANK', None)\n"
+        "dist.init_process_group('gloo')",
+        1,
+    ),
     "wrong-world-size": (MESH, 1),
     "port-in-use": (
         "import socket\n"
@@ -148,6 +153,8 @@ WORDS = {
     ),
     "RuntimeError: unable to open shared memory object </torch_9_1_0> in read-write mode: Too many "
     "open files (24)": "too-many-open-files",
+    # https://docs.python.org/3/library/exceptions.html#KeyError
+    "KeyError: 'LOCAL_RANK'": "ranks-unset",
     # What is nobody's cause: an error of the script that mentions such things.
     "ValueError: the world size of the planet": None,
     "KeyError: 'address'": None,

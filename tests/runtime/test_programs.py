@@ -20,6 +20,17 @@ PROCESSES = {"mesh": 4, "hsdp": 4}
 
 
 @pytest.mark.slow
+def test_live_recovery_names_what_a_program_with_shards_needs(entrypoint: Entrypoint) -> None:
+    done = entrypoint.run(
+        "--recovery=live", "--backend=gloo", "--nproc-per-node=2", "--", str(PROGRAMS / "hsdp.py")
+    )
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert "(cause: there are no ranks; help: " in last
+    assert "use --recovery=restart for FSDP, HSDP" in last
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("program", sorted(path.stem for path in PROGRAMS.glob("*.py")))
 def test_a_program_trains_unchanged(program: str, entrypoint: Entrypoint) -> None:
     if (package := NEEDS.get(program)) and not importlib.util.find_spec(package):

@@ -175,6 +175,17 @@ CAUSES = (
         "processes per node",
     ),
     Cause(
+        name="ranks-unset",
+        title="there are no ranks",
+        signs="torch's `environment variable RANK expected, but not set`, and a program's "
+        "`KeyError: 'LOCAL_RANK'`",
+        pattern=r"environment variable (RANK|WORLD_SIZE|MASTER_ADDR|MASTER_PORT) expected"
+        r"|KeyError: '((LOCAL_)?RANK|(LOCAL_)?WORLD_SIZE|MASTER_ADDR|MASTER_PORT)'",
+        remedy="the processes of --recovery=live have no ranks and no process group: use "
+        "--recovery=restart for FSDP, HSDP and other programs with a process group of their own, "
+        "or take the loop from trainwright_runtime.elastic",
+    ),
+    Cause(
         name="wrong-world-size",
         title="the world size is wrong",
         signs="a mesh or group larger than the world, variables that contradict each other",

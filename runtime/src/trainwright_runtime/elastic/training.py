@@ -15,6 +15,7 @@ from typing import Any, Literal, NoReturn
 
 import torch
 from torch.amp.grad_scaler import GradScaler
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
@@ -184,11 +185,13 @@ def _require_whole(model: torch.nn.Module) -> None:
             "the model is wrapped in DistributedDataParallel, which is made for one world: pass "
             "the model itself, whose gradients elastic.training() sums over all workers present"
         )
-    if any(isinstance(parameter, DTensor) for parameter in model.parameters()):
+    if any(isinstance(parameter, DTensor) for parameter in model.parameters()) or any(
+        isinstance(module, FullyShardedDataParallel) for module in model.modules()
+    ):
         raise TypeError(
-            "the model is sharded (fully_shard, parallelize_module), and a replica of elastic "
-            "training is one process: train it with --recovery=restart and "
-            "trainwright_runtime.checkpoint, which loads it in any world size"
+            "the model is sharded (fully_shard, FullyShardedDataParallel, parallelize_module), and "
+            "a replica of elastic training is one process: train it with --recovery=restart, HSDP "
+            "too, and trainwright_runtime.checkpoint, which loads it in any world size"
         )
 
 
