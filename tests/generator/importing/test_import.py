@@ -588,3 +588,53 @@ def test_several_roles_are_refused_with_what_they_hold(
     assert title in done.stderr
     for held in holds:
         assert held in done.stderr
+
+
+SLICES = """\
+apiVersion: jobset.x-k8s.io/v1alpha2
+kind: JobSet
+metadata:
+  name: llm
+  annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: cloud.google.com/gke-nodepool}
+spec:
+  replicatedJobs:
+"""
+SLICE = """\
+    - name: NAME
+      replicas: REPLICAS
+      template:
+        spec:
+          parallelism: 4
+          completions: 4
+          template:
+            spec:
+              nodeSelector: {cloud.google.com/gke-tpu-topology: 4x4}
+              containers:
+                - name: jax-tpu
+                  image: registry.example.com/llm:1
+                  resources: {limits: {google.com/tpu: 4}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("groups", "held"),
+    [
+        ({"slice": 3}, ("on 3 slices", "slice (12 pods: container jax-tpu of registry.example")),
+        ({"first": 1, "second": 1}, ("on 2 slices", "first (4 pods: ", "; second (4 pods: ")),
+    ],
+)
+def test_several_slices_of_tpus_are_refused_with_what_they_hold(
+    groups: dict[str, int], held: tuple[str, ...], repository: Repository
+) -> None:
+    slices = (
+        SLICE.replace("NAME", name).replace("REPLICAS", str(replicas))
+        for name, replicas in groups.items()
+    )
+    path = repository.root / "llm.yaml"
+    path.write_text(SLICES + "".join(slices), encoding="utf-8")
+    done = repository.run("import", "--env", "dev", str(path))
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "llm.yaml:8:5: JobSet/llm trains " in done.stderr
+    assert all(words in done.stderr for words in (*held, "Keep applying it as it is"))
+    assert "workload of its own" not in done.stderr  # they would not train together
+    assert not (repository.root / "environments/dev/jobs/llm.yaml").exists()
