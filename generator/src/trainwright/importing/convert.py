@@ -9,9 +9,10 @@ from trainwright import equivalence
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.frozen import dataclass
-from trainwright.importing import accounting, beside, candidate, reasons, shortest
+from trainwright.importing import accounting, beside, candidate, differing, reasons, shortest
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
+from trainwright.importing.differing import Differing
 from trainwright.importing.source import Source, naming
 from trainwright.importing.staying import staying
 from trainwright.importing.trial import ImportContext
@@ -38,9 +39,16 @@ class Imported:
     accounts: tuple[Account, ...]
 
     @property
+    def differing(self) -> tuple[Differing, ...]:
+        """What is added or otherwise, but for what every rendered run has."""
+        return tuple(differing.reported(self.added))
+
+    @property
     def severity(self) -> Loss | None:
-        """The worst of what is left; None where nothing is."""
-        return max((left.severity for left in self.left), key=lambda s: s.weight, default=None)
+        """The worst of what is left, and of differences with which it cannot run; None of none."""
+        found = [left.severity for left in self.left]
+        found += [d.severity for d in self.differing if d.severity is Loss.CANNOT_RUN]
+        return max(found, key=lambda severity: severity.weight, default=None)
 
 
 def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from trainwright.findings.credentials import redact
-from trainwright.importing import ImportInput, text
+from trainwright.importing import ImportInput
 from trainwright.importing.batch import ImportBatch
 from trainwright.importing.convert import Imported
 from trainwright.kinds.reading import Loss, NotImported
@@ -53,8 +53,13 @@ def _imported(one: Imported, path: str, *, written: bool) -> Data:
         "spec": dict(one.spec),
         "left": list(_left(one.left)),
         "differs": [
-            {"path": d.path.dotted, "before": _value(d.left), "after": _value(d.right)}
-            for d in text.differing(one)
+            {
+                "severity": found.severity.value,
+                "path": found.difference.path.dotted,
+                "before": _value(found.difference.left),
+                "after": _value(found.difference.right),
+            }
+            for found in one.differing
         ],
         "notes": list(one.notes),
     }

@@ -252,7 +252,7 @@ class Reasons:
         """What it means that these parts of the normal form came out otherwise."""
         if changed and all(map(self._meets, changed)):
             return Loss.COSMETIC
-        needed = any(_NEEDED.match(path) and not self._found(path) for path in changed)
+        needed = any(NEEDED.match(path) and not self._found(path) for path in changed)
         return Loss.CANNOT_RUN if needed else Loss.BEHAVIOUR
 
     def _found(self, path: Pointer) -> bool:
@@ -301,7 +301,7 @@ class Reasons:
 
 _FOLDER = "/rest/container/workingDir"
 # What a program needs to start and to train the same: everything else is how it is run.
-_NEEDED = re.compile(
+NEEDED = re.compile(
     r"/nodes$|/elastic/|/pods/\d+/("
     r"processes|program/(?!options/|unbuffered)|image$|env/|secrets/|fields/|mounts/|files/|modes/"
     r"|rest/pod/(hostNetwork|hostIPC|hostPID|resourceClaims)"

@@ -1,0 +1,78 @@
+"""Every difference of an imported run has a severity, by its effect on the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from repository import Repository
+from trainwright.equivalence import Difference
+from trainwright.importing.differing import severity
+from trainwright.kinds.reading import Loss
+from trainwright.model import Data
+from trainwright.pointer import Pointer
+
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "train"},
+    "spec": {
+        "template": {
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "registry.example.com/a:1",
+                        "command": ["python", "train.py"],
+                    }
+                ],
+            }
+        }
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "expected"),
+    [
+        ("/pods/*/grace_period", 30, 60, Loss.COSMETIC),
+        ("/pods/*/grace_period", 30, 10, Loss.BEHAVIOUR),
+        ("/pods/0/security/allowPrivilegeEscalation", True, None, Loss.COSMETIC),
+        ("/pods/0/security/allowPrivilegeEscalation", None, True, Loss.BEHAVIOUR),
+        ("/pods/*/security/capabilities/drop/0", None, "ALL", Loss.COSMETIC),
+        ("/pods/*/security/capabilities/drop/0", "ALL", None, Loss.BEHAVIOUR),
+        ("/pods/*/security/nonRoot", None, True, Loss.BEHAVIOUR),
+        ("/pods/*/init/0/security/seccompProfile/type", None, "RuntimeDefault", Loss.COSMETIC),
+        ("/pods/*/token", True, None, Loss.BEHAVIOUR),
+        ("/pods/0/processes/0/rank", None, 0, Loss.COSMETIC),
+        ("/pods/*/processes/0/rank", 1, 0, Loss.CANNOT_RUN),
+        ("/pods/*/env/NCCL_DEBUG", None, "INFO", Loss.BEHAVIOUR),
+        ("/pods/*/env/NCCL_DEBUG", "INFO", None, Loss.CANNOT_RUN),
+        ("/pods/*/image", "a:1", "b:1", Loss.CANNOT_RUN),
+        ("/pods/*/resources/limits/cpu", None, "4", Loss.BEHAVIOUR),
+        ("/pods/*/restart/together", None, True, Loss.BEHAVIOUR),
+        ("/nodes", 2, 4, Loss.CANNOT_RUN),
+        ("/deadline", None, 3600, Loss.BEHAVIOUR),
+    ],
+)
+def test_a_difference_is_as_severe_as_its_effect(
+    path: str, before: Data, after: Data, expected: Loss
+) -> None:
+    assert severity(Difference(Pointer(path), before, after)) is expected
+
+
+def test_each_is_reported_with_it(repository: Repository, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(JOB))
+    done = repository.run("import", str(file), "--env", "dev", "--dry-run")
+    lines = [line.split() for line in done.stderr.splitlines() if "differs" in line]
+    assert lines, "a Job without a grace period gets a longer one"
+    assert {line[1] for line in lines} <= {"cosmetic", "behaviour"}
+    assert ["cosmetic", "pods.0.grace_period:", "30"] in [line[1:4] for line in lines]
+    (one,) = json.loads(repository.run("import", str(file), "--env", "dev", "--dry-run", "-o", "json").stdout)["import"]["imported"]  # fmt: skip
+    assert len(one["differs"]) == len(lines)
+    assert {"severity": "cosmetic", "path": "pods.0.grace_period", "before": 30, "after": 60} in one["differs"]  # fmt: skip
