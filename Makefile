@@ -25,8 +25,8 @@ render: $(BIN)/trainwright ## validate and render the shipped environments
 
 # Many tests start processes: without bytecode, each of them would compile every module again.
 unexport PYTHONDONTWRITEBYTECODE
-# Many tests wait for processes: a third worker has two cores busy meanwhile.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal --durations=25
+# Tests of processes wait for half of their time: four workers have two cores busy, three 79 % of them.
+PYTEST := $(BIN)/python -m pytest -n 4 --dist worksteal --durations=25
 
 test: $(VENV)/.dev ## run the tests that a change of the generator can break, in a few minutes
 	$(PYTEST) -m "not slow"
@@ -36,6 +36,10 @@ test-slow: $(VENV)/.dev ## run the rest: real trainings, image, packaging, fuzzi
 
 test-nightly: $(VENV)/.dev ## the same with as many examples as a night holds
 	$(PYTEST) -m "slow or hypothesis" --hypothesis-profile=nightly
+
+# Each worker collects all tests. In a fresh clone each would compile all that they import.
+collect: $(VENV)/.dev ## compile what the tests import, once, for the workers of `make test`
+	@$(BIN)/python -m pytest --collect-only -q > $(VENV)/collected || { cat $(VENV)/collected; exit 1; }
 
 check: $(VENV)/.dev ## lint, types, import contract, formatting, freshness of everything generated
 	$(BIN)/ruff check .
@@ -79,4 +83,4 @@ bench: $(VENV)/.dev ## measure against floors and peers; prints ratios
 	$(BIN)/python benchmarks/checkpoint.py
 	$(BIN)/python benchmarks/makespan.py
 
-.PHONY: help render test test-slow test-nightly check docs format golden bench
+.PHONY: help render test test-slow test-nightly collect check docs format golden bench

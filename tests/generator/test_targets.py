@@ -60,8 +60,9 @@ def test_a_feature_is_rendered_or_refused(
     assert seen
     if feature.name != "backend":  # gloo is what a job without GPUs uses anyhow
         assert any(words not in plain for words in seen), "it is there without being asked for"
+    version = yaml.safe_load(variant.options).get("version", "")
     for body in filter(None, yaml.load_all(text, Loader=yaml.CSafeLoader)):
-        crd = crds.path_of(body, yaml.safe_load(variant.options).get("version", ""))
+        crd = crds.path_of(body, version)
         assert crd is None or crds.errors(shared(crd), body) == []
 
 

@@ -179,7 +179,7 @@ def test_stop_waits_for_those_who_are_not_done_and_kills_the_deaf(
     saving = """
 import pathlib, signal, sys, time
 def save(*_):
-    time.sleep(1)
+    time.sleep(0.5)
     sys.exit(143)
 signal.signal(signal.SIGTERM, {handler})
 pathlib.Path({ready!r}).touch()
@@ -189,7 +189,7 @@ while True: time.sleep(0.1)
     deaf = start(saving.format(handler="signal.SIG_IGN", ready=str(ready / "b")), rank=1)
     while len(list(ready.iterdir())) < 2:
         assert events.empty()
-    stop([polite, deaf], signal.SIGTERM, 10)
+    stop([polite, deaf], signal.SIGTERM, 5)
     assert (polite.exit_code, deaf.exit_code) == (143, 137)
 
 
