@@ -156,12 +156,11 @@ class Repository:
         `helm` is a binary that renders instead of the embedded engine. Raises TrainwrightError
         where git lacks a commit, or the two have none in common.
         """
-        from trainwright.plan import comparison
+        from trainwright.plan import session
+        from trainwright.plan.comparison import PlanOptions
 
-        options = comparison.PlanOptions(
-            against=against, head=head, today=self._today(), helm=helm, crds=crds
-        )
-        return comparison.plan(self.root, selections, options)
+        options = PlanOptions(against=against, head=head, today=self._today(), helm=helm, crds=crds)
+        return session.plan(self.root, selections, options)
 
     def explain(self, job: str, path: str = "") -> tuple[Explanation, ...]:
         """The effective values of a job at or below a dotted path, each with who set it."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property
+from typing import Self
 
 from trainwright.errors import SelectionError
 from trainwright.frozen import dataclass
@@ -23,13 +24,12 @@ from trainwright.runs.decision import (
     finished_as,
     unchanged,
 )
-from trainwright.runs.folder import RenderedFolder
+from trainwright.runs.folder import INDEX_FILE, RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
 from trainwright.specs import files, ledger, own_objects, pools, resolve
-from trainwright.specs.demand import Demand, demand_of_job
+from trainwright.specs.demand import NOTHING, Demand, demand_of_job
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import (
-    DEFAULTS,
     ENVIRONMENTS,
     RENDERED,
     Inventory,
@@ -38,6 +38,7 @@ from trainwright.specs.load import (
     LoadedJob,
     Reader,
     discover,
+    environment_files,
     environment_path,
     extended_folders,
     unusable,
@@ -122,6 +123,36 @@ class JobRun:
         return f"{self.state}: {self.outcome}" if self.outcome else self.state
 
 
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What the run of a job asks for: nothing, without a job, where none goes on. `files` are the
+    specs, and what they name, that decide it.
+    """
+
+    job: Job | None
+    demand: Demand
+    files: Collection[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bases:
+    """The layers of a base and all that it extends, lowest first, and the files that say them."""
+
+    layers: tuple[Layer, ...]
+    files: frozenset[str]
+    sound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Inherited:
+    """What lies below some jobs' own files, merged: empty if broken, with the files it is of but
+    for those of the environment.
+    """
+
+    data: Mapping[str, Data]
+    files: frozenset[str]
+
+
 class Workspace:
     """The specs of one folder or commit, each read once.
 
@@ -148,48 +179,84 @@ class Workspace:
         self._ledgers: dict[str, Ledger] = {}
         self._folders: dict[str, RenderedFolder] = {}
         self._jobs: dict[JobFile, ResolvedJob] = {}
-        self._bases_of: dict[str, tuple[Layer, ...] | None] = {}
-        self._inherited_by: dict[tuple[str, str, str], Mapping[str, Data]] = {}
+        self._asking: dict[JobFile, Asking] = {}
+        self._own_objects: dict[str, OwnObjects] = {}
+        self._bases_of: dict[str, _Bases] = {}
+        self._inherited_by: dict[tuple[str, str, str], _Inherited] = {}
 
-    def edited(self, tree: Tree, rendered: Tree, changed: Collection[str]) -> Workspace:
-        """The workspace of trees that differ from these in some files alone.
+    def edited(self, tree: Tree, rendered: Tree, changed: Collection[str]) -> Self:
+        """The workspace of trees that differ from these in some files and folders alone.
 
-        What those files do not reach is taken over as it was found out here.
+        What those do not reach is taken over as it was found out here.
         """
-        found = Workspace(
+        found = type(self)(
             tree, rendered=rendered, earlier=self._earlier, kubernetes=self.kubernetes
         )
         found.reader = self.reader.after(tree, changed)
         if "survey" in self.__dict__ and not any(map(found._is_surveyed_anew(self), changed)):
-            found.survey = self.survey
-        touched = {_environment(path) for path in changed}
-        shared = DEFAULTS in changed
-        own = {name for name in self._loaded if environment_path(name) in changed}
-        kept = set[str]() if shared else self._loaded.keys() - own
-        found._loaded = {name: self._loaded[name] for name in kept if self._loaded[name].document}
-        found._environments = {
-            name: it for name, it in self._environments.items() if name in found._loaded
+            found.survey, found._files = self.survey, self._files
+        folders = {
+            f"{ENVIRONMENTS}/{name}"
+            for name in self._loaded.keys() | self._ledgers.keys() | self._own_objects.keys()
         }
+        replaced = {path for path in folders if not {ENVIRONMENTS, path}.isdisjoint(changed)}
+        reached = self.reader.reached(changed).union(
+            *(_of_environment(path.rpartition("/")[2]) for path in replaced)
+        )
+        self._hand_environments(found, reached)
+        self._hand_jobs(found, reached, _is_recorded_anew(self.reader, changed))
+        paths = frozenset(changed)
+        found._folders = {name: it.after(rendered, paths) for name, it in self._folders.items()}
+        return found
+
+    def _hand_environments(self, found: Workspace, reached: frozenset[str]) -> None:
+        """What does not depend on the jobs of an environment, as far as nothing has reached it."""
+        kept = {
+            name
+            for name, it in self._loaded.items()
+            if it.document and reached.isdisjoint(environment_files(name))
+        }
+        found._loaded = {name: self._loaded[name] for name in kept}
+        found._environments = {name: it for name, it in self._environments.items() if name in kept}
         found._ledgers = {
-            name: it for name, it in self._ledgers.items() if ledger.path(name) not in changed
+            name: it for name, it in self._ledgers.items() if ledger.path(name) not in reached
         }
-        outputs = {_environment(path) for path in changed if f"/{RENDERED}/" in path}
-        reached = files.with_folders(changed)
-        found._folders = {name: it for name, it in self._folders.items() if name not in outputs}
+        found._own_objects = {
+            name: it
+            for name, it in self._own_objects.items()
+            if own_objects.folder(name) not in reached
+        }
+        found._bases_of = {
+            base: it for base, it in self._bases_of.items() if reached.isdisjoint(it.files)
+        }
+        found._inherited_by = {
+            key: it
+            for key, it in self._inherited_by.items()
+            if key[0] in kept and reached.isdisjoint(it.files)
+        }
+
+    def _hand_jobs(
+        self, found: Workspace, reached: frozenset[str], is_anew: Callable[[JobFile], bool]
+    ) -> None:
+        """The jobs that nothing has reached. Why one is broken may lie in files that it has not."""
+        environments = {name for name in found._loaded if ledger.path(name) not in reached}
+
+        def is_kept(file: JobFile, inputs: Collection[str]) -> bool:
+            kept = file.environment in environments and reached.isdisjoint(inputs)
+            return kept and not is_anew(file)
+
         found._jobs = {
             file: it
             for file, it in self._jobs.items()
-            if file.environment in found._loaded
-            and file.environment not in touched
-            and reached.isdisjoint(it.loaded.files)
+            if it.loaded.spec and is_kept(file, it.loaded.files)
         }
-        return found
+        found._asking = {file: it for file, it in self._asking.items() if is_kept(file, it.files)}
 
     def _is_surveyed_anew(self, before: Workspace) -> Callable[[str], bool]:
         """Whether the survey may differ because of a file: it came, went, or extends others."""
 
         def may_differ(path: str) -> bool:
-            if not path.startswith(f"{ENVIRONMENTS}/"):
+            if not f"{path}/".startswith(f"{ENVIRONMENTS}/"):
                 return False
             if f"/{RENDERED}/" in path:
                 return self.tree.kind(environment_path(_environment(path))) != "file"
@@ -262,7 +329,9 @@ class Workspace:
 
     def own_objects(self, environment: str) -> OwnObjects:
         """The objects of one's own of an environment."""
-        return own_objects.read(self.reader, environment)
+        if environment not in self._own_objects:
+            self._own_objects[environment] = own_objects.read(self.reader, environment)
+        return self._own_objects[environment]
 
     def demand(self, job: Job) -> Demand:
         """What a job asks for, with the deadline that its kind has in its environment."""
@@ -370,12 +439,23 @@ class Workspace:
 
     def active(self, file: JobFile) -> Job | None:
         """A job that asks for resources, as its run has it."""
+        return self.asking(file).job
+
+    def asking(self, file: JobFile) -> Asking:
+        """What a job asks for, once."""
+        if file not in self._asking:
+            self._asking[file] = self._asks(file)
+        return self._asking[file]
+
+    def _asks(self, file: JobFile) -> Asking:
         current = self.current_job(file)
         if current is not None:
-            return current
+            record = self.folder(file.environment).record(file.name)
+            return Asking(current, self.demand(current), self._inputs(file, record))
         resolved = self.job(file)
         ended = resolved.decision is None or resolved.decision.step is Step.END
-        return None if ended else self.running(resolved)
+        job = None if ended else self.running(resolved)
+        return Asking(job, self.demand(job) if job else NOTHING, resolved.loaded.files)
 
     def running(self, resolved: ResolvedJob) -> Job | None:
         """The job as its run has it: as recorded, where that is behind what is written now."""
@@ -458,11 +538,17 @@ class Workspace:
     def _has_files(self, file: JobFile, record: Record) -> bool:
         """Whether the files that a job's own file names are those that its run began with."""
         then = files.digests(record.job)
-        document = self.reader.document(file.path) if then else None
-        if not isinstance(document, Document):
+        taken = self._taken(file) if then else None
+        if taken is None:
             return not then
-        taken = self.reader.with_files(stack((Layer("job", document),)))
         return not taken.findings and files.digests(taken.spec.data) == then
+
+    def _taken(self, file: JobFile) -> files.WithFiles | None:
+        """What a job's own file takes of the repository; None where it cannot be read."""
+        document = self.reader.document(file.path)
+        if not isinstance(document, Document):
+            return None
+        return self.reader.with_files(stack((Layer("job", document),)))
 
     def _is_current(self, file: JobFile, record: Record) -> bool:
         """Whether nothing that a run began with has changed since, in its own file or around it."""
@@ -484,33 +570,69 @@ class Workspace:
 
     def _below(self, environment: str, record: Record) -> Mapping[str, Data]:
         """Everything that lies below the own file of a recorded run's job, as it is now."""
-        extended = str(record.job.get("extends") or "")
-        below = (*self.loaded(environment).layers, *(self._bases(extended) or ()))
-        pool = pools.chosen(*(layer.data for layer in below), record.job)
-        return self._inherited(environment, extended, pool)
+        return self._inherited(environment, record).data
 
-    def _bases(self, extended: str) -> tuple[Layer, ...] | None:
-        """A base and all that it extends, lowest first; None where one of them is broken."""
-        if extended and extended not in self._bases_of:
+    def _inputs(self, file: JobFile, record: Record | None) -> frozenset[str]:
+        """The files and folders that decide whether a run is behind anything."""
+        own = {file.path, *environment_files(file.environment)}
+        if record is not None:
+            own |= self._inherited(file.environment, record).files
+            taken = self._taken(file) if files.digests(record.job) else None
+            own |= set(taken.paths) if taken else set()
+        return frozenset(own)
+
+    def _bases(self, extended: str) -> _Bases:
+        """A base and all that it extends."""
+        if extended not in self._bases_of:
             findings: list[Finding] = []
             folder, _, name = extended.partition("/")
-            chain = self.reader.chain(JobFile(folder, name), findings)
-            bases = [Layer("base", document) for _, document in chain if document]
-            self._bases_of[extended] = None if findings else tuple(reversed(bases))
-        return self._bases_of[extended] if extended else ()
+            chain = tuple(self.reader.chain(JobFile(folder, name), findings)) if extended else ()
+            self._bases_of[extended] = _Bases(
+                layers=tuple(Layer("base", document) for _, document in chain[::-1] if document),
+                files=frozenset(path for path, _ in chain),
+                sound=not findings,
+            )
+        return self._bases_of[extended]
 
-    def _inherited(self, environment: str, extended: str, pool: str) -> Mapping[str, Data]:
-        """Everything that lies below the files that extend one base on one pool, merged; empty if
-        broken.
-        """
+    def _inherited(self, environment: str, record: Record) -> _Inherited:
+        """Everything that lies below the files that extend one base on one pool."""
+        extended = str(record.job.get("extends") or "")
+        bases, below = self._bases(extended), self.loaded(environment).layers
+        above = bases.layers if bases.sound else ()
+        pool = pools.chosen(*(layer.data for layer in (*below, *above)), record.job)
         key = environment, extended, pool
         if key not in self._inherited_by:
-            bases, below = self._bases(extended), self.loaded(environment).layers
-            layers = (*below, *pools.layers(below, pool), *(bases or ()))
+            layers = (*below, *pools.layers(below, pool), *above)
             taken = self.reader.with_files(stack(layers))
-            sound = bases is not None and not taken.findings
-            self._inherited_by[key] = meaning.inherited(taken.spec.data) if sound else {}
+            sound = bases.sound and not taken.findings
+            self._inherited_by[key] = _Inherited(
+                data=meaning.inherited(taken.spec.data) if sound else {},
+                files=bases.files.union(taken.paths),
+            )
         return self._inherited_by[key]
+
+
+def _of_environment(name: str) -> tuple[str, ...]:
+    """What an environment has of its own, besides its jobs and what is rendered of them."""
+    return environment_path(name), ledger.path(name), own_objects.folder(name)
+
+
+def _is_recorded_anew(before: Reader, changed: Collection[str]) -> Callable[[JobFile], bool]:
+    """Whether the record of a job may be another one once these files and folders have changed.
+
+    It may be the copy of one of the same name, in any other environment.
+    """
+    names, indexed, everything = set[str](), set[str](), False
+    for path in changed:
+        top, *inside = path.split("/")
+        if top != ENVIRONMENTS:
+            continue
+        if len(inside) > 2 and inside[1] == RENDERED:
+            names.add(inside[2])
+            indexed |= {inside[0]} if inside[2] == INDEX_FILE else set()
+        elif len(inside) < 2 or inside[1:] == [RENDERED]:  # a folder of records, unless it is known
+            everything = everything or not isinstance(before.known(path), bytes)
+    return lambda file: everything or file.name in names or file.environment in indexed
 
 
 def _environment(path: str) -> str:

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 
 import click
 
-from trainwright.cli.common import FINDINGS, OK, Context, errors, helm_binary, selections
+from trainwright.cli.common import (
+    FINDINGS,
+    OK,
+    Context,
+    errors,
+    helm_binary,
+    selections,
+    today,
+)
 from trainwright.cli.suggestions import Choice
 
 FORMATS = ("text", "json", "markdown", "html")
@@ -74,7 +83,9 @@ def plan(  # noqa: PLR0913 - an option each
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.
     """
     from trainwright.plan import formats
+    from trainwright.plan.comparison import PlanOptions
     from trainwright.plan.format import Style
+    from trainwright.plan.session import PlanSession
 
     with errors():
         words = ["trainwright", "plan", *selections, "--against", against]
@@ -89,11 +100,12 @@ def plan(  # noqa: PLR0913 - an option each
             color=context.color,
         )
 
-        def planned() -> tuple[str, bool]:
+        options = PlanOptions(against=against, head=head, today=today(), helm=helm, crds=crds)
+        session = PlanSession(context.root, selections, options)
+
+        def planned(edits: Collection[str] = ()) -> tuple[str, bool]:
             with context.progress("planning", output):
-                review = context.repository.plan(
-                    *selections, against=against, head=head, crds=crds, helm=helm
-                )
+                review = session.plan(edits, today())
             if page is not None:
                 _write(page, formats.FORMATS["html"].render(review, style))
             return formats.FORMATS[output].render(review, style), review.blocked
@@ -101,7 +113,7 @@ def plan(  # noqa: PLR0913 - an option each
         if watch:
             from trainwright.cli.watch import again
 
-            again(context, lambda _: planned()[0])
+            again(context, lambda edits: planned(edits)[0])
         text, blocked = planned()
         click.echo(text, nl=False, color=context.color)
         sys.exit(FINDINGS if blocked else OK)

@@ -159,10 +159,11 @@ def _diff_against(
     context: Context, selections: tuple[str, ...], against: str, helm: str | None, unified: int
 ) -> int:
     """Differences from another branch; -1 lines mean names only."""
-    from trainwright.plan import comparison, words
+    from trainwright.plan import session, words
+    from trainwright.plan.comparison import PlanOptions
 
-    options = comparison.PlanOptions(against=against, head=None, today=today(), helm=helm)
-    changes = comparison.plan(context.root, selections, options).changes
+    options = PlanOptions(against=against, head=None, today=today(), helm=helm)
+    changes = session.plan(context.root, selections, options).changes
     for change in sorted(changes, key=lambda change: change.file):
         if unified < 0:
             click.echo(f"{change.file}: {change.action.value}")

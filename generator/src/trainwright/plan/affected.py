@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from functools import cache
 
-from trainwright.plan.sides import Side
+from trainwright.plan.sides import Side, SpecText
 from trainwright.specs import files, ledger
-from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile, Reader, environment_files
-
-# What may be the name of a spec, <folder>/<job>, wherever it stands in a file.
-_NAMED = re.compile(rb"([A-Za-z0-9-]+)/([A-Za-z0-9-]+)")
-_SPELT = re.compile(rb"[\\\xfe\xff]")  # escapes, and UTF-16, in which a name may look otherwise
+from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile, environment_files
 
 
 def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFile]:
@@ -28,12 +24,16 @@ def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFil
         if len(parts) > 4 and parts[2] == RENDERED
     )
     changed = files.with_folders(changed)
-    text = _Text(after.reader, changed)
+    deciding = _Deciding(after, changed)
+    readers = deciding.readers(file.path for file in _files(after))
     touched = {
         file
         for file in _files(after)
         if (file.environment, file.name) in rendered
-        or (text.may_decide(file) and not changed.isdisjoint(after.job(file).loaded.files))
+        or (
+            (file.path in readers or deciding.is_shared(file.environment))
+            and not changed.isdisjoint(after.job(file).loaded.files)
+        )
     }
     touched |= {file for file in _retired(before, after, changed) if after.has(file)}
     gone = {file for file in _files(before) if not after.has(file)}
@@ -44,58 +44,53 @@ def _files(side: Side) -> Iterator[JobFile]:
     return (file for jobs in side.survey.jobs.values() for file in jobs)
 
 
-class _Text:
-    """What the bytes of specs say of each other: thousands need not be parsed to rule them out."""
+class _Deciding:
+    """Which specs may read a changed file, by their bytes: thousands need not be parsed for it."""
 
-    def __init__(self, reader: Reader, changed: frozenset[str]):
-        self._reader = reader
+    def __init__(self, side: Side, changed: frozenset[str]):
+        self._side = side
         self._changed = changed
         # How a spec that takes one of them from the repository names it, wherever YAML may break
         # the line: at least by the end of its name, and by the folder of environments if it has it.
         paths = (path for path in changed if path.split() and not files.is_rendered(path))
         self._words = {os.fsencode(_shown(path)) for path in paths}
-        self._named = cache(self._names)
-        self._shared = cache(self._shared_names)
+        self.is_shared = cache(self._is_shared)
 
-    def may_decide(self, file: JobFile) -> bool:
-        """Whether a job may read a changed file. True where that takes parsing its specs."""
-        if self._shared(file.environment):
-            return True
-        ahead, seen = [file], set[JobFile]()
+    def readers(self, paths: Iterable[str]) -> frozenset[str]:
+        """The specs that may read a changed file: those that name it, or another that does."""
+        extending: defaultdict[str, list[str]] = defaultdict(list)
+        found, seen, ahead = set[str](), set[str](), list(paths)
         while ahead:
-            spec = ahead.pop()
-            if spec in seen:
+            path = ahead.pop()
+            if path in seen:
                 continue
-            seen.add(spec)
-            if spec.path in self._changed or self._takes(spec.path):
-                return True
-            named = self._named(spec)
-            if named is None:
-                return True
-            ahead += named
-        return False
+            seen.add(path)
+            text = self._side.text(path)
+            if path in self._changed or self._takes(text):
+                found.add(path)
+                continue
+            for named in text.names:
+                extending[named].append(path)
+                ahead.append(named)
+        ahead = list(found)
+        while ahead:
+            new = [path for path in extending.get(ahead.pop(), ()) if path not in found]
+            found.update(new)
+            ahead += new
+        return frozenset(found)
 
-    def _shared_names(self, environment: str) -> bool:
+    def _is_shared(self, environment: str) -> bool:
         """Whether a changed file is one of an environment's own, or may be named in one."""
         shared = environment_files(environment)
-        return not self._changed.isdisjoint(shared) or any(map(self._takes, shared))
+        return not self._changed.isdisjoint(shared) or any(
+            self._takes(self._side.text(path)) for path in shared
+        )
 
-    def _takes(self, path: str) -> bool:
+    def _takes(self, text: SpecText) -> bool:
         """Whether a file may name a changed one that it takes from the repository."""
-        raw = self._reader.raw(path)
-        if not isinstance(raw, bytes) or not self._words:
-            return False
-        named = b"from" in raw and any(word in raw for word in self._words)
-        return named or bool(_SPELT.search(raw))
-
-    def _names(self, file: JobFile) -> frozenset[JobFile] | None:
-        """Every spec that a file may extend, and others; None where its text does not show it."""
-        raw = self._reader.raw(file.path)
-        if not isinstance(raw, bytes):
-            return frozenset()
-        if _SPELT.search(raw):
-            return None
-        return frozenset(JobFile(*map(bytes.decode, found)) for found in _NAMED.findall(raw))
+        if text.is_spelt:
+            return True
+        return text.takes and any(word in text.raw for word in self._words)
 
 
 def _shown(path: str) -> str:

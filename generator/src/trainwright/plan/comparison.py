@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from trainwright.frozen import dataclass
-from trainwright.model import Finding, Job, Location, Severity
+from trainwright.model import Environment, Finding, Job, Location, Severity
 from trainwright.plan import actions, affected, causes, own_objects
 from trainwright.plan.earlier import Earlier
+from trainwright.plan.memo import Memo
 from trainwright.plan.model import (
     Action,
     Cause,
@@ -32,12 +34,14 @@ from trainwright.reports import redacted
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import record as records
 from trainwright.runs.decision import Decision, Step, asks, finished_as
-from trainwright.specs import capacity, demand, files, git
+from trainwright.specs import capacity, demand, files
 from trainwright.specs.demand import NOTHING, Demand
-from trainwright.specs.load import RENDERED, JobFile
+from trainwright.specs.load import JobFile
 from trainwright.specs.select import select
-from trainwright.specs.tree import Folder, Tree
-from trainwright.workspace import ResolvedJob
+from trainwright.specs.tree import Tree
+from trainwright.workspace import Asking, ResolvedJob
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,50 +55,54 @@ class PlanOptions:
     crds: Path | None = None  # definitions whose rules about changes are asked, too
 
 
-def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
-    """What merging `head` into `against` will do to the selected jobs.
-
-    The base is the newest commit that both share, so that what others merged meanwhile does not
-    show as undone; `behind` counts their commits.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Revisions:
+    """The commits of a merge: where both sides parted, what is merged (empty: what is on disk), and
+    how many commits the other branch has since.
     """
-    repository, inside = git.find(root)
-    tip = options.head or "HEAD"
-    base = repository.merge_base(options.against, tip)
-    head = repository.commit(options.head) if options.head else None
-    changed = repository.changed(base, inside, head)
-    tree: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(root)
-    before = Side(repository.tree(base, inside, later=RENDERED))
-    compared = _Comparison(
-        before=before,
-        after=Side(tree, earlier=before),
-        changed=changed,
-        patterns=patterns,
-        options=options,
-        earlier=Earlier(repository, base, inside),
-        history=History(root, tip=head or "HEAD"),
-    )
-    findings = tuple(map(redacted, compared.findings))
-    environments, blast = tuple(compared.environments()), tuple(compared.blast())
-    places = {finding.place for finding in findings}
-    places |= {c.place for one in environments for change in one.changes for c in change.causes}
-    places |= {cause.place for file in blast for cause in file.causes}
-    return Plan(
-        base=base,
-        head=head or "",
-        behind=int(repository.line("rev-list", "--count", f"{base}..{options.against}", "--")),
-        environments=environments,
-        blast=blast,
-        findings=findings,
-        sources={
-            path: compared.after.reader.lines(path)
-            for path in sorted({place.file for place in places})
-            if tree.kind(path) == "file"
-        },
-    )
+
+    base: str
+    head: str
+    behind: int
 
 
-class _Comparison:
-    """What is worked out once and used by several parts of a review."""
+@dataclass(frozen=True, slots=True)
+class _Selected:
+    """The names of selected environments, those of them that are whole, and the selected jobs."""
+
+    names: tuple[str, ...]
+    whole: frozenset[str]
+    files: frozenset[JobFile]
+
+
+class _Memos:
+    """What one comparison has found out, for the next one."""
+
+    def __init__(self) -> None:
+        self.selected = Memo[str, _Selected]()
+        self.base: dict[JobFile, Rendered] = {}  # which stays the same
+        self.rendered = Memo[JobFile, Rendered]()
+        self.changes = Memo[JobFile, JobChange]()
+        self.findings = Memo[str, tuple[Finding, ...]]()
+        self.environments = Memo[str, EnvironmentPlan]()
+
+    def after(self) -> _Memos:
+        found = _Memos()
+        found.selected = self.selected.after()
+        found.base = self.base
+        found.rendered = self.rendered.after()
+        found.changes = self.changes.after()
+        found.findings = self.findings.after()
+        found.environments = self.environments.after()
+        return found
+
+
+class Comparison:
+    """Two sides of a merge; `changed` are the files in which they differ.
+
+    What is worked out is what it would be without a comparison before this one, whose memos spare
+    doing again what follows from the same.
+    """
 
     def __init__(
         self,
@@ -106,22 +114,69 @@ class _Comparison:
         options: PlanOptions,
         earlier: Earlier,
         history: History,
+        known: _Memos | None = None,
     ):
         self.before, self.after = before, after
+        self.changed = changed
         self._earlier = earlier
         self._history = history
-        self._changed = changed
         self._options = options
-        old, new = before.survey.jobs, after.survey.jobs
+        self._patterns = patterns
+        self._memos = known or _Memos()
+        selected = self._selected()
+        self._names, self._whole = selected.names, selected.whole
+        self._files = tuple(sorted(selected.files & affected.jobs(before, after, changed)))
+
+    def edited(self, tree: Tree, edits: Collection[str], changed: frozenset[str]) -> Comparison:
+        """The same with another tree after the merge, in which some files were edited since."""
+        return Comparison(
+            before=self.before,
+            after=self.after.edited(tree, tree, edits),
+            changed=changed,
+            patterns=self._patterns,
+            options=self._options,
+            earlier=self._earlier,
+            history=self._history,
+            known=self._memos.after(),
+        )
+
+    def plan(self, revisions: Revisions) -> Plan:
+        """Everything that is to be said of the merge of some commits."""
+        findings = tuple(map(redacted, self.findings))
+        environments, blast = tuple(self.environments()), tuple(self.blast())
+        places = {finding.place for finding in findings}
+        places |= {c.place for one in environments for change in one.changes for c in change.causes}
+        places |= {cause.place for file in blast for cause in file.causes}
+        return Plan(
+            base=revisions.base,
+            head=revisions.head,
+            behind=revisions.behind,
+            environments=environments,
+            blast=blast,
+            findings=findings,
+            sources={
+                path: self.after.reader.lines(path)
+                for path in sorted({place.file for place in places})
+                if self.after.tree.kind(path) == "file"
+            },
+        )
+
+    def _selected(self) -> _Selected:
+        old, new = self.before.survey, self.after.survey
+        known = self._memos.selected.recall("", old, new)
+        if known is not None:
+            return known
         both = {
-            name: tuple(sorted({*old.get(name, ()), *new.get(name, ())}))
-            for name in sorted({*old, *new})
+            name: tuple(sorted({*old.jobs.get(name, ()), *new.jobs.get(name, ())}))
+            for name in sorted({*old.jobs, *new.jobs})
         }
-        chosen = select(patterns, both)
-        selected = {file for selection in chosen for file in selection.jobs}
-        self._names = tuple(selection.environment for selection in chosen)
-        self._whole = frozenset(s.environment for s in chosen if s.whole)
-        self._files = tuple(sorted(selected & affected.jobs(before, after, changed)))
+        chosen = select(self._patterns, both)
+        found = _Selected(
+            names=tuple(selection.environment for selection in chosen),
+            whole=frozenset(one.environment for one in chosen if one.whole),
+            files=frozenset(file for selection in chosen for file in selection.jobs),
+        )
+        return self._memos.selected.keep("", found, old, new)
 
     # --- changes -----------------------------------------------------------------------------
 
@@ -129,13 +184,22 @@ class _Comparison:
     def _before(self) -> Mapping[JobFile, Rendered]:
         """What the base renders to, where that is not committed."""
         files = (file for file in self._files if self.before.has(file))
-        missing = tuple(file for file in files if self.before.applied(file) is None)
-        return self.before.render(missing, self._options.helm, new_runs=True)
+        missing = [file for file in files if self.before.applied(file) is None]
+        known = self._memos.base
+        missing = [file for file in missing if file not in known]
+        known |= self.before.render(missing, self._options.helm, new_runs=True)
+        return known
 
     @cached_property
     def _after(self) -> Mapping[JobFile, Rendered]:
-        files = tuple(file for file in self._files if self.after.has(file))
-        return self.after.render(files, self._options.helm)
+        """What the selected jobs render to: what follows from a job and its run as they stand."""
+        files = [file for file in self._files if self.after.has(file)]
+        recall = self._memos.rendered.recall
+        known = {file: it for file in files if (it := recall(file, self.after.job(file)))}
+        missing = [file for file in files if file not in known]
+        for file, rendered in self.after.render(missing, self._options.helm).items():
+            known[file] = self._memos.rendered.keep(file, rendered, self.after.job(file))
+        return {file: known[file] for file in files}
 
     @cached_property
     def changes(self) -> tuple[JobChange, ...]:
@@ -145,7 +209,7 @@ class _Comparison:
     @cached_property
     def _crd_verdict(self) -> CrdVerdict:
         """The changes, with what the definitions that were given say about them."""
-        found = map(self._change, self._files)
+        found = map(self._known_change, self._files)
         changes = tuple(change for change in found if change.action is not Action.UNCHANGED)
         if self._options.crds is None:
             return CrdVerdict(changes, ())
@@ -166,6 +230,17 @@ class _Comparison:
         folder, decision = self.after.folder(file.environment), self._decided(self.after, file)
         begins = decision.name if decision else ""
         return has_unknown_run(folder, file, begins)
+
+    def _known_change(self, file: JobFile) -> JobChange:
+        """What happens to a job, found out again where it may be something else."""
+        made_of = (
+            self._after.get(file),
+            self.after.environments.get(file.environment),
+            self.after.ledger(file.environment),
+            self._errors[str(file)] > 0,
+        )
+        known = self._memos.changes.recall(file, *made_of)
+        return known or self._memos.changes.keep(file, self._change(file), *made_of)
 
     def _change(self, file: JobFile) -> JobChange:
         now = self._after.get(file)
@@ -203,7 +278,7 @@ class _Comparison:
     ) -> actions.PlannedAction:
         """What happens, with what an earlier run of the same spec makes of it."""
         action, why = found
-        if after is not None and after.object in self._back:
+        if after is not None and after.object in self._back.get(file, ()):
             return action, f"{why}; {self._met(file, after)}"
         if action is Action.NEW_RUN and self._stayed(file):
             folder = f"{self.before.folder(file.environment).path}/{file.name}"
@@ -248,7 +323,7 @@ class _Comparison:
         return sources is not None and was is not None and not asks(sources, was)
 
     @cached_property
-    def _back(self) -> frozenset[str]:
+    def _back(self) -> Mapping[JobFile, frozenset[str]]:
         """The objects of runs that are there after the merge, not before it, and were once."""
         found: dict[JobFile, str] = {}
         for file in self._files:
@@ -260,7 +335,8 @@ class _Comparison:
                 and not (was and was.object == now.name)
             ):
                 found[file] = now.name
-        return frozenset(found.values()) & self._earlier.objects(found)
+        earlier = self._earlier.objects(found)
+        return {file: frozenset({name} & earlier[file]) for file, name in found.items()}
 
     def _was(self, file: JobFile) -> PlannedRun | None:
         """The run that is applied now."""
@@ -306,7 +382,7 @@ class _Comparison:
     def _unspecified(self, file: JobFile) -> Location:
         """Where something changed for a job of which no line says anything else."""
         record = records.path(file.environment, file.name)
-        return Location(record if record in self._changed else file.path)
+        return Location(record if record in self.changed else file.path)
 
     def _edits(self, file: JobFile, was: ResolvedJob, now: ResolvedJob) -> Iterator[Cause]:
         """The values that differ between the specs of a job, and between its environments."""
@@ -323,37 +399,59 @@ class _Comparison:
 
     def environments(self) -> Iterator[EnvironmentPlan]:
         """Each selected environment, with the sums over everything that is active in it."""
+        by_environment = _by_environment((change.file, change) for change in self.changes)
         for name in self._names:
-            changes = tuple(change for change in self.changes if change.file.environment == name)
-            environment = self.after.environments.get(name)
-            demands = (*self._demands(name, changes), *self._left(changes))
-            after = demand.total(asked for _, asked in demands)
-            yield EnvironmentPlan(
-                name=name,
-                jobs=len(self.after.survey.jobs.get(name, ())),
-                changes=changes,
-                before=after - demand.total(change.delta for change in changes),
-                after=after,
-                asked=demand.total(change.asked for change in changes),
-                fits=tuple(capacity.check_capacity(environment, demands)) if environment else (),
-                objects=self._objects(name),
-            )
+            changes = tuple(by_environment.get(name, ()))
+            asking = tuple(self._asking(name, changes))
+            environment, objects = self.after.environments.get(name), self._objects(name)
+            made_of = (environment, *changes, None, *asking, None, *objects)
+            known = self._memos.environments.recall(name, *made_of)
+            if known is None:
+                known = self._environment(name, environment, changes, asking)
+                self._memos.environments.keep(name, known, *made_of)
+            yield known
+
+    def _environment(
+        self,
+        name: str,
+        environment: Environment | None,
+        changes: tuple[JobChange, ...],
+        asking: tuple[Asking, ...],
+    ) -> EnvironmentPlan:
+        demands = [(it.job, it.demand) for it in asking if it.job]
+        demands += self._left(changes)
+        after = demand.total(asked for _, asked in demands)
+        return EnvironmentPlan(
+            name=name,
+            jobs=len(self.after.survey.jobs.get(name, ())),
+            changes=changes,
+            before=after - demand.total(change.delta for change in changes),
+            after=after,
+            asked=demand.total(change.asked for change in changes),
+            fits=tuple(capacity.check_capacity(environment, demands)) if environment else (),
+            objects=self._objects(name),
+        )
 
     def _objects(self, name: str) -> tuple[ObjectChange, ...]:
         """The objects of one's own that change, where all of an environment is looked at."""
         if name not in self._whole:
             return ()
-        return tuple(own_objects.changes(self.before, self.after, name))
+        if name not in self._own_objects:
+            self._own_objects[name] = tuple(own_objects.changes(self.before, self.after, name))
+        return self._own_objects[name]
 
-    def _demands(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
-        """What is active after the merge. Of a job that is not rendered only what is left counts,
-        whatever its spec asks for.
+    @cached_property
+    def _own_objects(self) -> dict[str, tuple[ObjectChange, ...]]:
+        return {}
+
+    def _asking(self, name: str, changes: tuple[JobChange, ...]) -> Iterator[Asking]:
+        """What each job asks for after the merge. Of one that is not rendered only what is left
+        counts, whatever its spec asks for.
         """
         unrendered = {c.file for c in changes if _is_unrendered(c.action, c.after)}
         for file in self.after.survey.jobs.get(name, ()):
-            job = None if file in unrendered else self.after.active(file)
-            if job is not None:
-                yield job, self.after.demand(job)
+            if file not in unrendered:
+                yield self.after.asking(file)
 
     def _left(self, changes: tuple[JobChange, ...]) -> Iterator[tuple[Job, Demand]]:
         """What goes on although these changes take it out of git."""
@@ -394,7 +492,7 @@ class _Comparison:
         own = {change.file.path}
         if resolved and resolved.sources:
             own |= {path for _, path in files.named(resolved.sources.own)}
-        changed = frozenset(read) & self._changed - own
+        changed = frozenset(read) & self.changed - own
         if change.action is not Action.HELD:
             return changed
         return changed & {cause.place.file for cause in change.causes} or changed
@@ -426,20 +524,37 @@ class _Comparison:
             return ()
         if environment is None:
             return self.after.loaded(name).findings
-        checked = [
-            JobFindings(file.name, rendered.findings, rendered.waivers)
-            for file, rendered in self._after.items()
-            if file.environment == name
-        ]
-        checked += [
+        rendered = self._rendered_in.get(name, ())
+        more = [
             JobFindings(file.name, (self._unknown(file),), ())
-            for file in self._unreadable
-            if file.environment == name
+            for file in self._unreadable_in.get(name, ())
         ]
         if self._objects(name):
-            checked.append(JobFindings("", own_objects.findings(self.after, name), ()))
-        findings = apply_policy(environment, checked, self._options.today, whole=False)
-        return (*findings, *self.after.ledger(name).findings)
+            more.append(JobFindings("", own_objects.findings(self.after, name), ()))
+        made_of = (environment, self.after.ledger(name), *rendered, *more)
+        known = self._memos.findings.recall(name, *made_of)
+        if known is not None:
+            return known
+        checked = [JobFindings(it.file.name, it.findings, it.waivers) for it in rendered]
+        findings = apply_policy(environment, (*checked, *more), self._options.today, whole=False)
+        found = (*findings, *self.after.ledger(name).findings)
+        return self._memos.findings.keep(name, found, *made_of)
+
+    @cached_property
+    def _rendered_in(self) -> Mapping[str, list[Rendered]]:
+        return _by_environment(self._after.items())
+
+    @cached_property
+    def _unreadable_in(self) -> Mapping[str, list[JobFile]]:
+        return _by_environment((file, file) for file in self._unreadable)
+
+
+def _by_environment(found: Iterable[tuple[JobFile, _Value]]) -> Mapping[str, list[_Value]]:
+    """What there is of jobs, by the names of their environments, in order."""
+    grouped: defaultdict[str, list[_Value]] = defaultdict(list)
+    for file, value in found:
+        grouped[file.environment].append(value)
+    return grouped
 
 
 # Of an edit of an object that is there.

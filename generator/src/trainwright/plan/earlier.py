@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping, Sequence, Set
 
-from trainwright.frozen import dataclass
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.specs.git import Repository
 from trainwright.specs.load import RENDERED, JobFile
 
-_OBJECT = re.compile(rb'^[-+]  "object": "([^"]+)"', re.MULTILINE)
+# Of which job the lines that follow are, and an object in one of them.
+_OBJECT = re.compile(
+    rb"^diff --git .*/([^/]+)/rendered/([^/]+)/run\.lock\"?$"
+    rb'|^[-+]  "object": "([^"]+)"',
+    re.MULTILINE,
+)
 # Each commit that wrote a file; a merge wrote what none of its parents has.
 _COMMITS = ("log", "--format=%H", "--full-history", "--diff-filter=AM")
 _AT_ONCE = 500  # paths on one command line
@@ -21,34 +25,44 @@ _PATCHES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Earlier:
     """A commit and all that came before it; `inside` is the specs' folder in the repository."""
 
-    repository: Repository
-    commit: str
-    inside: str
+    def __init__(self, repository: Repository, commit: str, inside: str):
+        self._repository = repository
+        self.commit = commit
+        self._inside = inside
+        self._known: dict[JobFile, set[str]] = {}
 
-    def objects(self, files: Iterable[JobFile]) -> frozenset[str]:
-        """The objects of all runs that were ever recorded of some jobs."""
-        return frozenset(self._objects(tuple(map(self._path, files))))
+    def objects(self, files: Iterable[JobFile]) -> Mapping[JobFile, Set[str]]:
+        """The objects of all runs that were ever recorded of some jobs, each asked about once."""
+        asked = tuple(files)
+        self._ask([file for file in asked if file not in self._known])
+        return {file: self._known[file] for file in asked}
 
     def texts(self, file: JobFile, name: str) -> dict[str, str]:
         """The files of a job's run as they were last committed under the name of an object."""
         path = self._path(file)
-        for commit in self.repository.line(*_COMMITS, self.commit, "--", path).split():
-            tree = self.repository.tree(commit, self.inside, later=RENDERED)
+        for commit in self._repository.line(*_COMMITS, self.commit, "--", path).split():
+            tree = self._repository.tree(commit, self._inside, later=RENDERED)
             found = RenderedFolder(tree, file.environment).recorded(file.name)
             if found is not None and found.object == name and found.files.intact:
                 return found.files.texts()
         return {}
 
-    def _objects(self, paths: tuple[str, ...]) -> Iterator[str]:
-        for start in range(0, len(paths), _AT_ONCE):
-            some = paths[start : start + _AT_ONCE]
-            patches = self.repository.git(*_PATCHES, self.commit, "--", *some)
-            yield from (found.decode() for found in _OBJECT.findall(patches))
+    def _ask(self, files: Sequence[JobFile]) -> None:
+        found: dict[JobFile, set[str]] = {file: set() for file in files}
+        for start in range(0, len(files), _AT_ONCE):
+            paths = map(self._path, files[start : start + _AT_ONCE])
+            patches = self._repository.git(*_PATCHES, self.commit, "--", *paths)
+            file = JobFile("", "")
+            for environment, job, name in _OBJECT.findall(patches):
+                if name:
+                    found[file].add(name.decode())
+                else:
+                    file = JobFile(environment.decode(), job.decode())
+        self._known |= found
 
     def _path(self, file: JobFile) -> str:
         path = records.path(file.environment, file.name)
-        return f"{self.inside}/{path}" if self.inside else path
+        return f"{self._inside}/{path}" if self._inside else path

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import Self
 
+from trainwright.frozen import dataclass
 from trainwright.plan.model import PlannedRun
 from trainwright.render import batch
 from trainwright.render.job import Rendered
@@ -12,19 +16,66 @@ from trainwright.runs.decision import Step
 from trainwright.runs.record import Recorded, Unrecorded
 from trainwright.specs.demand import NOTHING
 from trainwright.specs.load import JobFile
-from trainwright.specs.tree import Snapshot, Tree
+from trainwright.specs.tree import Tree
 from trainwright.work import progress
 from trainwright.workspace import ResolvedJob, Workspace
+
+# What may be the name of a spec, <folder>/<job>, wherever it stands in a file.
+_NAMED = re.compile(rb"([A-Za-z0-9-]+)/([A-Za-z0-9-]+)")
+_SPELT = re.compile(rb"[\\\xfe\xff]")  # escapes, and UTF-16, in which a name may look otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class SpecText:
+    """What the bytes of a file show without parsing them: the paths of all specs that it may
+    extend, and of others; whether it may take files from the repository; and whether there are
+    characters in which it may say either otherwise.
+    """
+
+    raw: bytes
+    names: tuple[str, ...] = ()
+    takes: bool = False
+    is_spelt: bool = False
+
+
+_NO_TEXT = SpecText(b"")
+
+
+def _text(raw: bytes) -> SpecText:
+    named = {JobFile(*map(bytes.decode, found)).path for found in _NAMED.findall(raw)}
+    return SpecText(raw, tuple(named), b"from" in raw, bool(_SPELT.search(raw)))
 
 
 class Side(Workspace):
     """The specs of one commit or folder, and what lies rendered beside them.
 
-    `earlier` is the side before: where this one has no record of a run, that one's counts.
+    Where this one has no record of a run, that of the `earlier` side counts.
     """
 
-    def __init__(self, tree: Tree, earlier: Side | None = None):
-        super().__init__(Snapshot(tree), earlier=earlier)
+    @cached_property
+    def _applied(self) -> dict[JobFile, PlannedRun | None]:
+        return {}
+
+    @cached_property
+    def _texts(self) -> dict[str, SpecText]:
+        return {}
+
+    def edited(self, tree: Tree, rendered: Tree, changed: Collection[str]) -> Self:
+        found = super().edited(tree, rendered, changed)
+        found._texts.update(self._texts)  # each of which knows its bytes
+        return found
+
+    def text(self, path: str) -> SpecText:
+        """What the bytes of a spec show; nothing where there is none."""
+        text = self._texts.get(path)
+        if text is not None and text.raw is self.reader.known(path):
+            return text
+        raw = self.reader.raw(path) if self.tree.kind(path) == "file" else b""
+        if not isinstance(raw, bytes):
+            return _NO_TEXT
+        if text is None or text.raw is not raw:
+            text = self._texts[path] = _text(raw)
+        return text
 
     def render(
         self, files: Sequence[JobFile], helm: str | None, *, new_runs: bool = False
@@ -42,6 +93,11 @@ class Side(Workspace):
 
     def applied(self, file: JobFile) -> PlannedRun | None:
         """The run of a job as it was committed; None where nothing was."""
+        if file not in self._applied:
+            self._applied[file] = self._as_committed(file)
+        return self._applied[file]
+
+    def _as_committed(self, file: JobFile) -> PlannedRun | None:
         found = self.committed(file)
         if found is None:
             return None

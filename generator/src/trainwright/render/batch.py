@@ -96,7 +96,7 @@ class Renderer:
         rendered = render.job(workspace.resolve(file), context, was)
         about = (ledger.path(file.environment), records.path(file.environment, file.name))
         inputs = self._states((*rendered.inputs, *about))
-        workspace.reader.forget(file.path)
+        workspace.reader.forget(file.path, parsed=True)
         return rendered, inputs
 
     def _states(self, paths: Iterable[str]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from trainwright.runs.record import (
     Unrecorded,
 )
 from trainwright.specs import filetree
+from trainwright.specs.entry import above
 from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.tree import Folder, Tree
 
@@ -45,6 +46,19 @@ class RenderedFolder:
     @property
     def path(self) -> str:
         return folder_of(self.environment)
+
+    def after(self, tree: Tree, changed: frozenset[str]) -> RenderedFolder:
+        """The folder in a tree that differs in these files and folders alone."""
+        found = RenderedFolder(tree, self.environment)
+        if not changed.isdisjoint((self.path, *above(self.path))):
+            return found
+        inside = f"{self.path}/"
+        jobs = {p.removeprefix(inside).partition("/")[0] for p in changed if p.startswith(inside)}
+        found._read.update({job: it for job, it in self._read.items() if job not in jobs})
+        for name in ("hashes", "unrecorded") if not jobs else ():
+            if name in self.__dict__:
+                found.__dict__[name] = self.__dict__[name]
+        return found
 
     @property
     def is_there(self) -> bool:

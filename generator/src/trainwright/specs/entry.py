@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Literal
 
 from trainwright.frozen import dataclass
@@ -18,3 +20,27 @@ class Entry:
 
     name: str
     kind: Kind
+
+
+def above(path: str) -> Iterator[str]:
+    """The folders around a path, the nearest first, without the root."""
+    while path := path.rpartition("/")[0]:
+        yield path
+
+
+def within(paths: Iterable[str]) -> Callable[[str], bool]:
+    """Whether a path is one of some others or lies in one of them."""
+    among = frozenset(paths)
+    if not among:
+        return lambda _: False
+
+    @cache
+    def is_within(folder: str) -> bool:
+        return folder in among or ("/" in folder and is_within(folder.rpartition("/")[0]))
+
+    return lambda path: path in among or is_within(path.rpartition("/")[0])
+
+
+def is_ignore_file(path: str) -> bool:
+    """Whether a file says of which others in its folder git takes no note."""
+    return path.rpartition("/")[2] == ".gitignore"

@@ -16,7 +16,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Data, File, Finding, Location, file_digest
 from trainwright.pointer import Pointer
-from trainwright.specs.entry import ENVIRONMENTS
+from trainwright.specs.entry import ENVIRONMENTS, above
 from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
 
 # What all keys of a ConfigMap may hold together.
@@ -69,17 +69,12 @@ def with_folders(paths: Iterable[str]) -> frozenset[str]:
     """
     everything = frozenset(paths)
     sources = (path for path in everything if not is_rendered(path))
-    return everything | {above for path in sources for above in _above(path)}
+    return everything | {folder for path in sources for folder in above(path)}
 
 
 def is_rendered(path: str) -> bool:
     """Whether a path is one of rendered files, which no spec may name."""
     return bool(_RENDERED.match(path))
-
-
-def _above(path: str) -> Iterator[str]:
-    while path := path.rpartition("/")[0]:
-        yield path
 
 
 def digests(data: Mapping[str, Data]) -> dict[str, tuple[str, str]]:
@@ -155,7 +150,7 @@ class _Folders:
                 return dict.fromkeys(before, file)  # the mode of them all
             del self._below[path]
             return {**dict.fromkeys(before), **_instead(path, file)}
-        self.named += (source, *(f"{source}/{a}" for name in listed for a in _above(name)))
+        self.named += (source, *(f"{source}/{a}" for name in listed for a in above(name)))
         self._check(layer, path, file, listed)
         more = {key: value for key, value in file.items() if key == "mode"}
         found = {f"{path}/{name}": {"from": f"{source}/{name}", **more} for name in listed}

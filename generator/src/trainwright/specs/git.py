@@ -10,21 +10,22 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeAlias
 
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
-from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind
+from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind, within
 
 _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}
 
 # Small files that are read of every folder, also of those that are read later.
 _AHEAD = "/run.lock"
-_FEW = 16  # files that are read one by one before all are read at once
+_FEW = 16  # folders whose files are read by themselves before all are read at once
 
 # Never ask a terminal, never fetch what a partial clone lacks, never lock for a refreshed index.
 _ENVIRONMENT = {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0"}
@@ -138,18 +139,27 @@ class Repository:
         ).splitlines()
         return max(found, key=lambda name: "/" in name) if found else "HEAD"
 
-    def changed(self, commit: str, folder: str, head: str | None = None) -> frozenset[str]:
+    def changed(
+        self,
+        commit: str,
+        folder: str,
+        head: str | None = None,
+        *,
+        among: Collection[str] = (),
+    ) -> frozenset[str]:
         """Paths below a folder that differ between a commit and `head` (None: what is on disk).
 
-        Untracked files that are not ignored count as well. Paths are relative to the folder.
+        Untracked files that are not ignored count as well. Paths are relative to the folder, and
+        those of `among` are all that is looked at, if there are any.
         """
-        where = ["--relative", "--", "."] if folder in ("", ".") else [f"--relative={folder}", "--"]
+        inside, literal = Repository(self.folder / folder), {"GIT_LITERAL_PATHSPECS": "1"}
+        where = ("--", *(sorted(among) or ["."]))
         heads = [head] if head else []
-        differing = self.git("diff", "--name-only", "--no-renames", "-z", commit, *heads, *where)
-        found = set(_paths(differing))
+        names = ("--name-only", "--no-renames", "-z", "--relative")
+        found = set(_paths(inside.git("diff", *names, commit, *heads, *where, extra=literal)))
         if head is None:
-            inside = Repository(self.folder / folder)
-            found |= set(_paths(inside.git("ls-files", "--others", "--exclude-standard", "-z")))
+            listing = ("--others", "--exclude-standard", "-z")
+            found |= set(_paths(inside.git("ls-files", *listing, *where, extra=literal)))
         return frozenset(found)
 
     def tree(self, commit: str, folder: str = "", *, later: str = "") -> Commit:
@@ -282,6 +292,59 @@ class Repository:
         self.git("push", *once, "--", remote, f"{commit}:refs/heads/{branch}")
 
 
+class Differing:
+    """The paths below a folder that differ between a commit and another, or what is on disk: kept
+    up to date by looking at those that were edited.
+    """
+
+    def __init__(self, repository: Repository, commit: str, folder: str, head: str | None = None):
+        self._repository = repository
+        self._asked = commit, folder, head
+        self._marks: tuple[_Mark, ...] = ()
+        self._paths: frozenset[str] | None = None
+
+    def paths(self, edits: Collection[str] = ()) -> frozenset[str]:
+        """The paths once these files and folders were edited."""
+        marks = tuple(_mark(self._repository.folder / path) for path in self._told)
+        known = self._paths if marks == self._marks else None
+        if known is None or len(edits) > _MANY or any(map(_tells_git, edits)):
+            found = self._repository.changed(*self._asked)
+        elif edits:
+            is_edited = within(edits)
+            found = self._repository.changed(*self._asked, among=edits)
+            found |= {path for path in known if not is_edited(path)}
+        else:
+            found = known
+        self._marks, self._paths = marks, found
+        return found
+
+    @cached_property
+    def _told(self) -> list[str]:
+        """The files of git itself that say what it takes note of, as far as it is known here."""
+        named = (word for name in _OF_GIT for word in ("--git-path", name))
+        return self._repository.line("rev-parse", *named).splitlines()
+
+
+_Mark: TypeAlias = tuple[int, int, int] | None
+_MANY = 200  # paths on one command line
+_OF_GIT = ("index", "config", "info/exclude", "info/attributes", "info/sparse-checkout")
+_TELLS_GIT = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".git"})
+
+
+def _tells_git(path: str) -> bool:
+    """Whether a file says what git takes note of among others."""
+    return not _TELLS_GIT.isdisjoint(path.split("/"))
+
+
+def _mark(path: Path) -> _Mark:
+    """What changes with a file: its time of change, size and inode; None without one."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """End a process that leads a group, and whatever it started."""
     if process.poll() is None:
@@ -332,7 +395,7 @@ class Commit:
         self.commit = commit
         self._folder = folder
         self._later = later
-        self._alone = 0  # files that were read by a process of their own
+        self._near: dict[str, dict[str, bytes]] = {}  # the files of folders, each read at once
 
     def __reduce__(self) -> tuple[type[Commit], tuple[Path, str, str, str]]:
         """Another process reads for itself."""
@@ -382,10 +445,15 @@ class Commit:
             raise FileNotFoundError(path)
         if path in self._ahead:
             return self._ahead[path]
-        self._alone += 1
-        if self._alone > _FEW:
-            return self._rest[path]
-        return Repository(self._repository).git("cat-file", "blob", found[1].decode())
+        folder = path.rpartition("/")[0]
+        if folder not in self._near and len(self._near) < _FEW:
+            beside = (f"{folder}/{name}" if folder else name for name in self._folders[folder])
+            self._near[folder] = self.several(beside)
+        near = self._near.get(folder)
+        known = self._rest if near is None else near
+        if path in known:
+            return known[path]
+        return Repository(self._repository).git("cat-file", "blob", found[1].decode())  # a link
 
     def ignored(self, folder: str) -> frozenset[str]:
         return frozenset()  # it would not be in a commit

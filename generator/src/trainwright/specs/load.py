@@ -18,6 +18,7 @@ from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer
 from trainwright.specs import files, schema
 from trainwright.specs.entry import ENVIRONMENTS as ENVIRONMENTS  # noqa: PLC0414 - a part of this
+from trainwright.specs.entry import is_ignore_file, within
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, lookup, merge
 from trainwright.specs.pools import ENVIRONMENT, stacked
 from trainwright.specs.schema_errors import Violation, show
@@ -328,17 +329,42 @@ class Reader:
         self._valid: dict[str, tuple[Finding, ...]] = {}  # what is wrong with environments' files
 
     def after(self, tree: Tree, changed: Collection[str]) -> Reader:
-        """A reader of a tree that differs in these files alone; the others are not read again."""
+        """A reader of a tree that differs in these files and folders alone; the others are not
+        read again.
+        """
         found = Reader(tree)
-        # Why a file could not be read may lie in others: in what is there instead of it.
         unread = {path for path, raw in self._raw.items() if isinstance(raw, Finding)}
-        gone = unread.union(changed)
+        gone = self.reached(changed) | unread
         found._raw = {path: raw for path, raw in self._raw.items() if path not in gone}
+        found._listed = {path: it for path, it in self._listed.items() if path not in gone}
         found._parsed = {path: it for path, it in self._parsed.items() if path not in gone}
         found._shared = {path: it for path, it in self._shared.items() if path not in gone}
         found._valid = {path: it for path, it in self._valid.items() if path not in gone}
         found.built_in = self.built_in
         return found
+
+    def reached(self, changed: Collection[str]) -> frozenset[str]:
+        """What specs read otherwise once these files and folders have changed.
+
+        They themselves and the folders around them; what was read in them; what is missing beside
+        them, for which one of them may have been meant; folders of which git ignores other files.
+        """
+        reached = set(files.with_folders(changed))
+        beside = {path.rpartition("/")[0] for path in changed}
+        folders = [path for path in changed if not isinstance(self._raw.get(path), bytes)]
+        if folders:
+            in_them = within(folders)
+            reached |= {path for path in (*self._raw, *self._listed) if in_them(path)}
+        reached |= {
+            path
+            for path, raw in self._raw.items()
+            if isinstance(raw, Finding) and path.rpartition("/")[0] in beside
+        }
+        ignoring = [path.rpartition("/")[0] for path in changed if is_ignore_file(path)]
+        if ignoring:
+            in_them = within(ignoring)
+            reached |= {path for path in self._listed if "" in ignoring or in_them(path)}
+        return frozenset(reached)
 
     def raw(self, path: str) -> bytes | Finding:
         """The bytes of a file, or the finding that it cannot be read."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
-from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind
+from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind, above, within
 
 SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has
 MAX_BYTES = 64 * 1024 * 1024  # far above every file people write or that is rendered
@@ -129,6 +129,9 @@ class _Nothing:
 NOTHING: Tree = _Nothing()
 
 
+_Known = TypeVar("_Known")
+
+
 class Snapshot:
     """Another tree in which every path is looked at once: edits meanwhile change nothing.
 
@@ -141,6 +144,22 @@ class Snapshot:
         self._kinds: dict[str, Kind] = {}
         self._read: dict[str, bytes | OSError | ValueError] = {}
         self._ignored: dict[str, frozenset[str]] = {}
+
+    def after(self, changed: Iterable[str]) -> Snapshot:
+        """Another look at the same tree, once these files and folders have changed: at what they
+        do not reach it is not looked again.
+        """
+        paths = frozenset(changed)
+        gone = paths | {folder for path in paths for folder in above(path)} | {""}
+        in_folder = within(p for p in paths if not isinstance(self._read.get(p), bytes))
+
+        def rest(known: dict[str, _Known]) -> dict[str, _Known]:
+            return {p: it for p, it in known.items() if not (p in gone or in_folder(p))}
+
+        found = Snapshot(self._below)
+        found._entries, found._kinds = rest(self._entries), rest(self._kinds)
+        found._read = rest(self._read)
+        return found
 
     def entries(self, folder: str) -> tuple[Entry, ...]:
         if folder not in self._entries:

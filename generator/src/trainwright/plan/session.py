@@ -1,0 +1,110 @@
+"""A plan that is kept up to date while files change: an edit costs what it reaches.
+
+Each one is what a new session would find in the same files and commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+from trainwright.plan.comparison import Comparison, PlanOptions, Revisions
+from trainwright.plan.earlier import Earlier
+from trainwright.plan.model import Plan
+from trainwright.plan.sides import Side
+from trainwright.render.history import History
+from trainwright.specs import git
+from trainwright.specs.git import Differing, GitError
+from trainwright.specs.load import RENDERED
+from trainwright.specs.tree import Folder, Snapshot, Tree
+
+
+def plan(root: Path, patterns: tuple[str, ...], options: PlanOptions) -> Plan:
+    """What merging `head` into `against` will do to the selected jobs.
+
+    The base is the newest commit that both share, so that what others merged meanwhile does not
+    show as undone; `behind` counts their commits.
+    """
+    return PlanSession(root, patterns, options).plan()
+
+
+class PlanSession:
+    """The plan of one repository, again and again."""
+
+    def __init__(self, root: Path, patterns: tuple[str, ...], options: PlanOptions):
+        self._root = root
+        self._patterns = patterns
+        self._options = options
+        self._edits: set[str] = set()  # since the last plan that could be made
+        self._commits = ""
+        self._revisions = Revisions(base="", head="", behind=0)
+        self._compared: Comparison | None = None
+        self._tree: Snapshot
+        self._repository: git.Repository
+        self._differing: Differing
+
+    def plan(self, edits: Collection[str] = (), today: str = "") -> Plan:
+        """The plan now that these files and folders have changed on disk, on a day."""
+        self._edits.update(edits)
+        options = replace(self._options, today=today or self._options.today)
+        if self._compared is None or options != self._options or not self._is_current():
+            self._options = options
+            compared, tree = self._begin()
+        else:
+            compared, tree = self._go_on(self._compared)
+        found = compared.plan(self._revisions)
+        self._compared, self._tree = compared, tree
+        self._edits.clear()
+        return found
+
+    def _is_current(self) -> bool:
+        """Whether all revisions still are the commits that they were."""
+        return self._commits != "" and self._commits == self._named()
+
+    def _named(self) -> str:
+        """The commits of both revisions; empty where there is none."""
+        names = (self._options.against, self._options.head or "HEAD")
+        try:
+            return self._repository.line(
+                "rev-parse", "--end-of-options", *(f"{name}^{{commit}}" for name in names)
+            )
+        except GitError:
+            return ""
+
+    def _begin(self) -> tuple[Comparison, Snapshot]:
+        """Compare two sides of which nothing is known."""
+        options, (repository, inside) = self._options, git.find(self._root)
+        self._repository, self._commits = repository, ""
+        named = self._named()
+        base = repository.merge_base(options.against, options.head or "HEAD")
+        head = repository.commit(options.head) if options.head else None
+        behind = repository.line("rev-list", "--count", f"{base}..{options.against}", "--")
+        self._revisions = Revisions(base=base, head=head or "", behind=int(behind))
+        self._differing = Differing(repository, base, inside, head)
+        below: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(self._root)
+        before, tree = (
+            Snapshot(it) for it in (repository.tree(base, inside, later=RENDERED), below)
+        )
+        side = Side(before)
+        compared = Comparison(
+            before=side,
+            after=Side(tree, earlier=side),
+            changed=self._differing.paths(),
+            patterns=self._patterns,
+            options=options,
+            earlier=Earlier(repository, base, inside),
+            history=History(self._root, tip=head or "HEAD"),
+        )
+        self._commits = named
+        return compared, tree
+
+    def _go_on(self, before: Comparison) -> tuple[Comparison, Snapshot]:
+        """Compare again, with what the edits do not reach as it was."""
+        if self._options.head:
+            return before, self._tree
+        changed = self._differing.paths(self._edits)
+        # What git ignores may have changed without an edit of a file that is ignored now.
+        edits = self._edits | (changed ^ before.changed)
+        tree = self._tree.after(edits)
+        return before.edited(tree, edits, changed), tree
