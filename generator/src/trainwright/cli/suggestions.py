@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,6 +14,8 @@ else:
 
 def meant(word: str, words: tuple[str, ...]) -> str:
     """A sentence with the nearest word, or nothing."""
+    from difflib import get_close_matches
+
     near = get_close_matches(word, words, n=1)
     return f" Did you mean '{near[0]}'?" if near else ""
 

@@ -82,15 +82,16 @@ def _absolute(schema: Data) -> Data:
 
 def references(schema: Data) -> Iterator[str]:
     """The names of all definitions that a schema refers to directly."""
-    if isinstance(schema, Mapping):
-        target = schema.get("$ref")
-        if isinstance(target, str) and _HERE in target:
-            yield target.partition(_HERE)[2].partition("/")[0]
-        for value in schema.values():
-            yield from references(value)
-    elif isinstance(schema, list):
-        for item in schema:
-            yield from references(item)
+    ahead = [schema]  # recursion takes twice as long, for each schema that is compiled
+    while ahead:
+        part = ahead.pop()
+        if isinstance(part, dict):
+            target = part.get("$ref")
+            if isinstance(target, str) and _HERE in target:
+                yield target.partition(_HERE)[2].partition("/")[0]
+            ahead += part.values()
+        elif isinstance(part, list):
+            ahead += part
 
 
 @cache

@@ -9,7 +9,7 @@ import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -63,13 +63,19 @@ def fingerprint(engine: str) -> str:
         spec = find_spec(package)
         if spec and spec.origin:
             parts.append(f"{spec.origin} {Path(spec.origin).stat().st_mtime_ns}")
-    for folder in (_PACKAGE, _PACKAGE / "chart", _PACKAGE / "schemas"):  # which may be links
-        for path, _, files in os.walk(folder):
-            for name in sorted(files):
-                if not name.endswith(".pyc"):
-                    status = os.stat(os.path.join(path, name))  # noqa: PTH116, PTH118 - hot
-                    parts.append(f"{path}/{name} {status.st_size} {status.st_mtime_ns}")
+    parts += _states(os.fspath(_PACKAGE))
     return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
+
+
+def _states(folder: str) -> Iterator[str]:
+    """Size and time of change of each file, in folders that are links as well."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_dir():
+                status = entry.stat()
+                yield f"{entry.path} {status.st_size} {status.st_mtime_ns}"
+            elif entry.name != "__pycache__":
+                yield from _states(entry.path)
 
 
 def write(path: Path, text: str) -> None:
