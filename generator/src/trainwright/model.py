@@ -8,9 +8,9 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field, fields, replace
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from trainwright.frozen import dataclass
+from trainwright.frozen import cached_property, dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.pointer import Pointer
 from trainwright.quantity import seconds
@@ -75,8 +75,33 @@ class Finding:
         return (self.place, self.rule, self.pointer, self.message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Manifest:
+class ObjectBody:
+    """What has `spec` and `metadata`, as objects and pod templates do: reading never raises."""
+
+    if TYPE_CHECKING:  # a field of most, and computed by others
+
+        @property
+        def body(self) -> Mapping[str, Data]: ...
+
+    @cached_property
+    def spec(self) -> Mapping[str, Data]:
+        return _mapping(self.body.get("spec"))
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Data]:
+        return _mapping(self.body.get("metadata"))
+
+    @cached_property
+    def labels(self) -> Mapping[str, Data]:
+        return _mapping(self.metadata.get("labels"))
+
+    @cached_property
+    def annotations(self) -> Mapping[str, Data]:
+        return _mapping(self.metadata.get("annotations"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(ObjectBody):
     """One Kubernetes object as data, with its identity and the file it is rendered to."""
 
     body: Mapping[str, Data]
@@ -96,11 +121,11 @@ class Manifest:
 
     @property
     def name(self) -> str:
-        return _text(_mapping(self.body.get("metadata")).get("name"))
+        return _text(self.metadata.get("name"))
 
     @property
     def namespace(self) -> str:
-        return _text(_mapping(self.body.get("metadata")).get("namespace"))
+        return _text(self.metadata.get("namespace"))
 
     @property
     def title(self) -> str:

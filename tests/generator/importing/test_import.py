@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from repository import Repository
-from trainwright import equivalence, importing
+from trainwright import equivalence
 from trainwright.equivalence import NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.errors import TrainwrightError
@@ -35,6 +35,7 @@ from trainwright.model import Data, Manifest
 from trainwright.specs import yamlio
 from trainwright.specs.merge import lookup
 from trainwright.specs.tree import Folder
+from trainwright.tolerant import mapping
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
@@ -173,12 +174,9 @@ def test_no_object_of_a_file_is_lost(case: str) -> None:
                     assert set(document) <= set(found.findings)
                     continue
                 for item in reading.objects(document.data):
-                    name = importing.mapping(item.body.get("metadata")).get("name")
+                    name = mapping(item.body.get("metadata")).get("name")
                     mentions = [
-                        *(
-                            str(importing.mapping(p.body.get("metadata")).get("name"))
-                            for p in parts
-                        ),
+                        *(str(p.metadata.get("name")) for p in parts),
                         *(left.field.rpartition("/")[2] for left in found.beside),
                         *found.problems,
                     ]

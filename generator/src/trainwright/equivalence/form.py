@@ -21,7 +21,7 @@ from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods.pod import Configs, Workload
 from trainwright.pods.pod import Pod as OperatedPod
 from trainwright.pods.pod import Restart as OperatedRestart
-from trainwright.tolerant import dig, mapping, text, texts
+from trainwright.tolerant import dig, text, texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ def of_workload(
     shown = tuple(workload.pods[at] for at in (sample(workload) if sampled else every(workload)))
     places = programs.processes(workload)
     pods = tuple(_pod(pod, places.get(pod.name, ()), configs) for pod in shown)
-    metadata = mapping(manifest.body.get("metadata"))
+    metadata = manifest.metadata
     # A service of a compose file is both the object and the pod.
     labels = texts(metadata.get("labels")) or pods[0].labels
     deadline, gang = workload.deadline, workload.gang

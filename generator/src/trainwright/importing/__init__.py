@@ -15,7 +15,7 @@ from trainwright.importing.commandline import CommandReader, Line, lines
 from trainwright.importing.reader import source_of, with_beside
 from trainwright.importing.source import Source
 from trainwright.kinds import KINDS, SERVED
-from trainwright.kinds.reading import ImportingError, NotImported, SourceObject, mapping
+from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 from trainwright.manifests import reading
 from trainwright.manifests.parts import Whole, gather
 from trainwright.model import Finding, Location, Manifest
@@ -90,7 +90,7 @@ class ImportInput:
         if kind is None:
             self._refuse(part)
             return
-        metadata = mapping(part.body.get("metadata"))
+        metadata = part.metadata
         name = str(metadata.get("name") or metadata.get("generateName") or "job")
         try:
             self.sources.append(with_beside(source_of(kind, part, others, name), others))
@@ -118,7 +118,7 @@ class ImportInput:
             kind = _kind(part)
             if kind in SERVED or _is_file(part) or id(part.body) in used | self._refused:
                 continue
-            name = mapping(part.body.get("metadata")).get("name", "")
+            name = part.metadata.get("name", "")
             why = _REPLACED.get(kind, "it is not a training workload: keep applying it as it is")
             field = f"{kind.kind or 'document'}/{name}"
             self.beside.append(NotImported(field=field, place=part.place(""), value="", why=why))

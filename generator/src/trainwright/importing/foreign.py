@@ -57,7 +57,7 @@ def refuse(part: SourceObject) -> None:
 
 
 def _title(part: SourceObject) -> str:
-    name = shown("", mapping(part.body.get("metadata")).get("name"))
+    name = shown("", part.metadata.get("name"))
     group = Manifest(body=part.body).group_kind.group
     kind = str(part.body.get("kind", "an object without a kind"))
     return f"{kind}/{name}{f' ({group})' if group else ''}"
@@ -68,7 +68,7 @@ def _title(part: SourceObject) -> str:
 
 def _of_appwrapper(part: SourceObject) -> tuple[SourceObject, ...]:
     """What an AppWrapper holds; Kueue's labels are the wrapper's, which is what it queues."""
-    components = mapping(part.body.get("spec")).get("components")
+    components = part.spec.get("components")
     found: list[SourceObject] = []
     for index, component in enumerate(components if isinstance(components, list) else ()):
         held = mapping(component).get("template")
@@ -83,7 +83,7 @@ def _of_appwrapper(part: SourceObject) -> tuple[SourceObject, ...]:
 
 
 def _inner(part: SourceObject, held: Mapping[str, Data], at: str, *, first: bool) -> SourceObject:
-    labels = mapping(mapping(part.body.get("metadata")).get("labels"))
+    labels = part.labels
     queued = {key: value for key, value in labels.items() if key.startswith("kueue.x-k8s.io/")}
     metadata = mapping(held.get("metadata"))
     own = mapping(metadata.get("labels"))
@@ -131,7 +131,7 @@ def _pytorchjob(
     left: tuple[NotImported, ...],
 ) -> SourceObject:
     """A PyTorchJob in the place of another object; `moved` has its pointers by the new ones."""
-    metadata = mapping(part.body.get("metadata"))
+    metadata = part.metadata
     body = {
         "apiVersion": PYTORCHJOB.api_version,
         "kind": PYTORCHJOB.kind,
@@ -190,7 +190,7 @@ _OF_HYPERPOD = {
 
 
 def _of_hyperpod(part: SourceObject) -> tuple[SourceObject, ...]:
-    spec = mapping(part.body.get("spec"))
+    spec = part.spec
     replicas = spec.get("replicaSpecs")
     groups = replicas if isinstance(replicas, list) else []
     if len(groups) != 1:
@@ -259,7 +259,7 @@ _OF_TASKS = {
 
 def _of_volcano(part: SourceObject) -> tuple[SourceObject, ...]:
     """A Job of Volcano whose pytorch plugin gives its tasks what PyTorchJobs give replicas."""
-    spec = mapping(part.body.get("spec"))
+    spec = part.spec
     plugins, tasks = mapping(spec.get("plugins")), spec.get("tasks")
     known_tasks = tasks if isinstance(tasks, list) else []
     groups = {str(mapping(task).get("name")): at for at, task in enumerate(known_tasks)}

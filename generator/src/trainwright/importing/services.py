@@ -55,7 +55,7 @@ def _is_near(service: Manifest, workload: Manifest) -> bool:
 
 
 def _selector(service: Manifest) -> Mapping[str, Data]:
-    return mapping(mapping(service.body.get("spec")).get("selector"))
+    return mapping(service.spec.get("selector"))
 
 
 def _leads(service: Manifest, pod: Pod) -> bool:
@@ -74,7 +74,7 @@ def _is_plain(service: Manifest, pod: Pod) -> bool:
 
     https://kubernetes.io/docs/concepts/services-networking/service/#headless-services
     """
-    spec = mapping(service.body.get("spec"))
+    spec = service.spec
     ports = mappings(spec.get("ports"))
     known = {**pod.labels, **pod.controller_labels}
     same = all(port.get("targetPort", port.get("port")) == port.get("port") for port in ports)

@@ -126,7 +126,7 @@ def pod_group(pods: tuple[Pod, ...], together: Sequence[Manifest]) -> Gang | Non
     }
     for other in together:
         if other.name and other.name in named.get(other.group_kind, ()):
-            spec = mapping(other.body.get("spec"))
+            spec = other.spec
             return Gang(amount(spec.get("minMember")), text(spec.get("queue")))
     return None
 

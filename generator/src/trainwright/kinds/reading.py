@@ -12,7 +12,7 @@ from typing import NamedTuple
 from trainwright.errors import TrainwrightError
 from trainwright.findings import credentials
 from trainwright.frozen import dataclass
-from trainwright.model import Data, Location, Manifest
+from trainwright.model import Data, Location, Manifest, ObjectBody
 
 
 class ImportingError(TrainwrightError):
@@ -81,8 +81,8 @@ def shown(name: str, value: Data) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SourceObject:
+@dataclass(frozen=True, kw_only=True)
+class SourceObject(ObjectBody):
     """One object, with what its values are called where people wrote them, and their positions."""
 
     body: Mapping[str, Data]

@@ -28,7 +28,7 @@ def core_templates(manifest: Manifest) -> Iterator[PodTemplate]:
     at = _AT.get(manifest.group_kind)
     if at is not None:
         body = mapping(dig(manifest.body, *at.parts))
-        replicas = amount(dig(manifest.body, "spec", "replicas"))
+        replicas = amount(manifest.spec.get("replicas"))
         # A StatefulSet makes a volume of each of its claim templates.
-        claims = mappings(dig(manifest.body, "spec", "volumeClaimTemplates"))
+        claims = mappings(manifest.spec.get("volumeClaimTemplates"))
         yield PodTemplate(at, body, replicas=replicas, claimed=claim_names(claims))

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
-from trainwright.frozen import dataclass
+from trainwright.frozen import cached_property, dataclass
 from trainwright.groupkind import GroupKind
-from trainwright.model import Data, Environment, Job, Manifest
+from trainwright.model import Data, Environment, Job, Manifest, ObjectBody
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.core_templates import core_templates
-from trainwright.pods.lazy import cached_property
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.tolerant import mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,7 @@ def _no_pods(_: Manifest, __: Bundle) -> tuple[PodTemplate, ...]:
 
 
 @dataclass(frozen=True)
-class Subject:
+class Subject(ObjectBody):
     """One object under examination, with what is known around it.
 
     `job` is None for manifests people wrote by hand; `siblings` are the objects rendered or read
@@ -68,22 +66,6 @@ class Subject:
     @cached_property
     def body(self) -> Mapping[str, Data]:
         return self.manifest.body
-
-    @cached_property
-    def spec(self) -> Mapping[str, Data]:
-        return mapping(self.body.get("spec"))
-
-    @cached_property
-    def metadata(self) -> Mapping[str, Data]:
-        return mapping(self.body.get("metadata"))
-
-    @cached_property
-    def labels(self) -> Mapping[str, Data]:
-        return mapping(self.metadata.get("labels"))
-
-    @cached_property
-    def annotations(self) -> Mapping[str, Data]:
-        return mapping(self.metadata.get("annotations"))
 
     @cached_property
     def templates(self) -> tuple[PodTemplate, ...]:

@@ -37,11 +37,11 @@ class Change:
 
     @cached_property
     def old(self) -> Mapping[str, Data]:
-        return mapping(self.before.body.get("spec"))
+        return self.before.spec
 
     @cached_property
     def new(self) -> Mapping[str, Data]:
-        return mapping(self.after.body.get("spec")) if self.after else {}
+        return self.after.spec if self.after else {}
 
     @cached_property
     def paths(self) -> tuple[Path, ...]:

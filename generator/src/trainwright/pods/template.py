@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
-from trainwright.frozen import dataclass
-from trainwright.model import Data
-from trainwright.pods.lazy import cached_property
+from trainwright.frozen import cached_property, dataclass
+from trainwright.model import Data, ObjectBody
 from trainwright.tolerant import (
     count,
     dig,
@@ -104,7 +103,7 @@ class Container:
 
 
 @dataclass(frozen=True)
-class PodTemplate:
+class PodTemplate(ObjectBody):
     """A pod template inside an object: its role ("Master", "Worker", ...) and replica count.
 
     `retried` says whether a pod that is lost or fails is replaced by a new one, as far as it is
@@ -131,22 +130,6 @@ class PodTemplate:
             == (other.retried, other.partial, other.claimed)
             and self.placed == other.placed
         )
-
-    @cached_property
-    def spec(self) -> Mapping[str, Data]:
-        return mapping(self.body.get("spec"))
-
-    @cached_property
-    def metadata(self) -> Mapping[str, Data]:
-        return mapping(self.body.get("metadata"))
-
-    @cached_property
-    def labels(self) -> Mapping[str, Data]:
-        return mapping(self.metadata.get("labels"))
-
-    @cached_property
-    def annotations(self) -> Mapping[str, Data]:
-        return mapping(self.metadata.get("annotations"))
 
     @cached_property
     def containers(self) -> tuple[Container, ...]:

@@ -19,7 +19,6 @@ from trainwright.specs import kubernetes_schemas, schema
 from trainwright.specs.list_maps import ListMaps
 from trainwright.specs.own_objects import OwnObject, OwnObjects
 from trainwright.specs.schema import Schema
-from trainwright.tolerant import mapping
 
 _NAMESPACE, _NAME = Pointer("/metadata/namespace"), Pointer("/metadata/name")
 # What is of no namespace, of Kubernetes and of what training needs.
@@ -179,7 +178,7 @@ def _twice(
         message = f"{one.manifest.title} is rendered by {job}, too"
         yield dx.OBJECT_COLLISION.at(one.place, message, remedy="Give it another name.")
     first = seen.setdefault(one.manifest.identity, one)
-    if first is not one and mapping(one.manifest.body.get("metadata")).get("name"):
+    if first is not one and one.manifest.metadata.get("name"):
         message = f"{one.manifest.title} is there twice"
         related = (Related("first", one.manifest.title, first.place),)
         remedy = "Keep one of them."

@@ -199,7 +199,7 @@ G06 = Rule(
 
 
 def _wave(manifest: Manifest) -> int:
-    annotations = mapping(mapping(manifest.body.get("metadata")).get("annotations"))
+    annotations = manifest.annotations
     wave = text(annotations.get(_WAVE))
     return int(wave) if wave.removeprefix("-").isdigit() else 0
 

@@ -10,7 +10,6 @@ from trainwright.kinds import TRAINING
 from trainwright.model import Manifest, Severity
 from trainwright.objects.transition import Step, Transition, Verdict, image, job
 from trainwright.rules.gitops import Departure, leaving
-from trainwright.tolerant import mapping
 
 _OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
 _JOB = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"
@@ -68,7 +67,7 @@ _STAYS = {
 
 def _kept(manifest: Manifest) -> str:
     """Why an object stays in the cluster when it leaves git, or nothing."""
-    return _STAYS[leaving(mapping(manifest.body.get("metadata")))]
+    return _STAYS[leaving(manifest.metadata)]
 
 
 def _deleted(manifest: Manifest) -> str:

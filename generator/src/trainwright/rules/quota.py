@@ -97,12 +97,12 @@ def _cluster_queue(subject: Subject) -> Manifest | None:
     local = subject.around.named(LOCALQUEUE, name, subject.manifest.namespace) if name else None
     if local is None:
         return None
-    return subject.around.named(CLUSTERQUEUE, text(dig(local.body, "spec", "clusterQueue")))
+    return subject.around.named(CLUSTERQUEUE, text(local.spec.get("clusterQueue")))
 
 
 def _flavors(queue: Manifest) -> Iterator[tuple[str, Mapping[str, Data]]]:
     """Each flavor of a ClusterQueue: its name, and its quota by resource."""
-    for group in mappings(dig(queue.body, "spec", "resourceGroups")):
+    for group in mappings(queue.spec.get("resourceGroups")):
         for flavor in mappings(group.get("flavors")):
             resources = mappings(flavor.get("resources"))
             yield text(flavor.get("name")), {text(r.get("name")): r for r in resources}
@@ -123,7 +123,7 @@ def _k08(subject: Subject) -> Iterator[Hit]:
 
 
 def _contradicts(selector: Mapping[str, Data], flavor: Manifest) -> str:
-    for key, value in mapping(dig(flavor.body, "spec", "nodeLabels")).items():
+    for key, value in mapping(flavor.spec.get("nodeLabels")).items():
         if selector.get(key, value) != value:
             return f"{key} is {selector[key]!r}, in {flavor.name} it is {value!r}"
     return ""
@@ -166,7 +166,7 @@ def _k09(subject: Subject) -> Iterator[Hit]:
     queue = _cluster_queue(subject)
     if queue is None:
         return
-    cohort = dig(queue.body, "spec", "cohortName") or dig(queue.body, "spec", "cohort")
+    cohort = queue.spec.get("cohortName") or queue.spec.get("cohort")
     flavors = tuple(_flavors(queue))
     for resource, number in asked(subject).items():
         limits = [_most(quota[resource], bool(cohort)) for _, quota in flavors if resource in quota]
@@ -217,10 +217,10 @@ def _d23(subject: Subject) -> Iterator[Hit]:
     quotas = subject.around.by_kind.get(RESOURCEQUOTA, ())
     total = asked(subject) if quotas else {}
     for quota in quotas:
-        if quota.namespace != namespace or dig(quota.body, "spec", "scopeSelector"):
+        if quota.namespace != namespace or quota.spec.get("scopeSelector"):
             continue
         for resource, number in total.items():
-            has = count(dig(quota.body, "spec", "hard", f"requests.{resource}"))
+            has = count(dig(quota.spec, "hard", f"requests.{resource}"))
             missing = shortage(number, has)
             if missing:
                 what = f"the quota {quota.name} has {has}: short by {missing}"

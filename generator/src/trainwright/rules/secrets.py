@@ -55,7 +55,7 @@ _CONTAINERS = ("initContainers", "sidecars")
 def _in_metadata(subject: Subject) -> Iterator[Hit]:
     holders = [("/metadata", subject.metadata)]
     for template in subject.templates:
-        holders.append((f"{template.pointer}/metadata", mapping(template.body.get("metadata"))))
+        holders.append((f"{template.pointer}/metadata", template.metadata))
     for above, holder in holders:
         for field, what in (("annotations", "annotation"), ("labels", "label")):
             for key, value in mapping(holder.get(field)).items():

@@ -14,7 +14,7 @@ from trainwright.tolerant import mapping, sequence, text
 
 def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
     """The services of a Compose file as the pods they would be."""
-    for name, service in mapping(mapping(manifest.body.get("spec")).get("services")).items():
+    for name, service in mapping(manifest.spec.get("services")).items():
         container, spec = _service(str(name), mapping(service))
         pod: dict[str, Data] = {**spec, "containers": [container]}
         pointer = Pointer.of("spec", "services", str(name))

@@ -12,16 +12,15 @@ from trainwright.kinds.reading import (
     Reader,
     Reason,
     SourceObject,
-    mapping,
 )
 from trainwright.kinds.roles import described, roles
 
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
-    spec = mapping(part.body.get("spec"))
+    spec = part.spec
     pods = spec.get("completions", spec.get("parallelism", 1))
     if spec.get("completionMode") != "Indexed" and isinstance(pods, int) and pods > 1:
-        name = mapping(part.body.get("metadata")).get("name", "")
+        name = part.metadata.get("name", "")
         raise ImportingError(
             f"{part.place('/spec')}: Job/{name} has {pods} pods without completionMode: Indexed, "
             "which do not know their rank, so they are not distributed training: "

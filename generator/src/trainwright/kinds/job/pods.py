@@ -9,11 +9,10 @@ from trainwright.kinds.job.templates import pod_template
 from trainwright.model import Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import Operator, Workload
-from trainwright.tolerant import mapping
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
-    spec = mapping(manifest.body.get("spec"))
+    spec = manifest.spec
     restart = indexed_pods.job_restart(spec)
     template = pod_template(manifest)
     pods = indexed_pods.job_pods(manifest.name, spec, template, role="node", restart=restart)

@@ -40,7 +40,7 @@ def _service(subject: Subject, template: PodTemplate) -> Iterator[Hit]:
     namespace = subject.manifest.namespace
     service = subject.around.named(SERVICE, subdomain, namespace)
     if service is not None:
-        yield from _unfit(mapping(service.body.get("spec")), subdomain, name, template)
+        yield from _unfit(service.spec, subdomain, name, template)
     elif subject.job or any(
         s.namespace == namespace for s in subject.around.by_kind.get(SERVICE, ())
     ):

@@ -13,7 +13,7 @@ from trainwright.tolerant import amount, mapping
 
 
 def pod_template(manifest: Manifest) -> PodTemplate:
-    spec = mapping(manifest.body.get("spec"))
+    spec = manifest.spec
     return PodTemplate(
         "/spec/template",
         mapping(spec.get("template")),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from trainwright.kinds.indexed_import import pod_groups, refuse_roles
-from trainwright.kinds.reading import Loss, Read, Reader, Reason, SourceObject, mapping
+from trainwright.kinds.reading import Loss, Read, Reader, Reason, SourceObject
 
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
-    spec = mapping(part.body.get("spec"))
-    name = mapping(part.body.get("metadata")).get("name", "")
+    spec = part.spec
+    name = part.metadata.get("name", "")
     refuse_roles(part, "/spec/replicatedJobs", f"JobSet/{name}", spec)
     return Read(parts=(part, *pod_groups(part, others)))
 

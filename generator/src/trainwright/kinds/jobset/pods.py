@@ -8,11 +8,10 @@ from dataclasses import replace
 from trainwright.kinds import indexed_pods
 from trainwright.model import Manifest
 from trainwright.pods.pod import Operator, Workload
-from trainwright.tolerant import mapping
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
-    spec = mapping(manifest.body.get("spec"))
+    spec = manifest.spec
     workload = indexed_pods.replicated_workload(manifest.name, spec)
     return replace(workload, gang=indexed_pods.pod_group(workload.pods, together))
 

@@ -35,7 +35,7 @@ def _meet(subject: Subject) -> Iterator[Hit]:
 
 
 def _j09(subject: Subject) -> Iterator[Hit]:
-    if dig(subject.spec, "failurePolicy") is not None:
+    if subject.spec.get("failurePolicy") is not None:
         return
     for job in _jobs(subject):
         limit = job.spec.get("backoffLimit")

@@ -9,11 +9,10 @@ from trainwright.kinds.jobset import KIND
 from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.template import PodTemplate
-from trainwright.tolerant import mapping
 
 
 def _jobset(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
-    yield from replicated(mapping(manifest.body.get("spec")), "/spec")
+    yield from replicated(manifest.spec, "/spec")
 
 
 TEMPLATES = {KIND.group_kind: _jobset}

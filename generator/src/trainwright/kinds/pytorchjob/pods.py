@@ -89,7 +89,7 @@ class _Job:
 
 
 def _job(manifest: Manifest, size: int | None) -> _Job:
-    spec = mapping(manifest.body.get("spec"))
+    spec = manifest.spec
     templates = {template.role: template for template in pod_templates(manifest)}
     replicas = {role: templates[role].replicas for role in (_MASTER, _WORKER) if role in templates}
     if not replicas:

@@ -13,7 +13,7 @@ from trainwright.tolerant import amount, dig, mapping
 
 
 def pod_templates(manifest: Manifest) -> Iterator[PodTemplate]:
-    spec = mapping(manifest.body.get("spec"))
+    spec = manifest.spec
     limit = dig(spec, "runPolicy", "backoffLimit")
     for role, replica in mapping(spec.get("pytorchReplicaSpecs")).items():
         if isinstance(replica, dict):

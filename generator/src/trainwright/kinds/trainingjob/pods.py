@@ -21,7 +21,7 @@ _AGENT_PORT = 29500
 
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], size: int | None) -> Workload:
-    spec = mapping(manifest.body.get("spec"))
+    spec = manifest.spec
     low, high = integer(spec.get("minSize")), integer(spec.get("maxSize"))
     if low is None or high is None or not 1 <= low <= high:
         raise ManifestError(

@@ -12,7 +12,7 @@ from trainwright.tolerant import amount, dig, mapping
 
 
 def pod_template(manifest: Manifest) -> PodTemplate:
-    spec = mapping(manifest.body.get("spec"))
+    spec = manifest.spec
     # Lattice takes pods away and starts others whenever it resizes a job.
     resized = spec.get("minSize") != spec.get("maxSize")
     limit = dig(spec, "runPolicy", "backoffLimit")
@@ -26,7 +26,7 @@ def pod_template(manifest: Manifest) -> PodTemplate:
 
 
 def _trainingjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
-    if isinstance(dig(manifest.body, "spec", "replicaSpecs"), dict):
+    if isinstance(manifest.spec.get("replicaSpecs"), dict):
         yield pod_template(manifest)
 
 

@@ -29,13 +29,13 @@ _UPSTREAM = "torch-distributed"
 
 
 def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
-    reference = mapping(mapping(part.body.get("spec")).get("runtimeRef"))
+    reference = mapping(part.spec.get("runtimeRef"))
     kind = str(reference.get("kind", "ClusterTrainingRuntime"))
     name = str(reference.get("name", ""))
     for other in others:
         manifest = Manifest(body=other.body)
         if (manifest.group_kind, manifest.name) == (GroupKind(KIND.group, kind), name):
-            spec = mapping(other.body.get("spec"))
+            spec = other.spec
             job_set = mapping(mapping(spec.get("template")).get("spec"))
             refuse_roles(other, _GROUPS, f"its {kind} {name}", job_set)
             _refuse_mpi(other, f"{kind} {name}", spec)
@@ -58,7 +58,7 @@ def _read(part: SourceObject, others: Sequence[SourceObject]) -> Read:
 
 def _refuse_patched_roles(part: SourceObject) -> None:
     """Patches of other groups of pods show that the runtime has several."""
-    patches = mapping(part.body.get("spec")).get("runtimePatches")
+    patches = part.spec.get("runtimePatches")
     for at, patch in enumerate(patches if isinstance(patches, list) else ()):
         template = mapping(mapping(mapping(patch).get("trainingRuntimeSpec")).get("template"))
         found = mapping(template.get("spec")).get("replicatedJobs")

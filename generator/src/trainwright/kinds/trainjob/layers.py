@@ -17,7 +17,7 @@ def job_set(runtime: Mapping[str, Data]) -> Mapping[str, Data]:
 
 def runtime_jobs(runtime: Manifest, pointer: str) -> Iterator[ReplicatedJob]:
     """The replicated Jobs of a runtime."""
-    return replicated_jobs(job_set(mapping(runtime.body.get("spec"))), pointer)
+    return replicated_jobs(job_set(runtime.spec), pointer)
 
 
 def nodes_of(trainjob: Mapping[str, Data], runtime: Mapping[str, Data]) -> int:

@@ -39,9 +39,9 @@ _INDEX_FIELD = "metadata.annotations['batch.kubernetes.io/job-completion-index']
 
 
 def _pods(manifest: Manifest, together: Sequence[Manifest], _: int | None) -> Workload:
-    train_job = mapping(manifest.body.get("spec"))
+    train_job = manifest.spec
     found = _runtime(manifest, together)
-    runtime = mapping(found.body.get("spec"))
+    runtime = found.spec
     jobs = runtime_jobs(found, "/spec")
     groups = [_replicated(manifest.name, train_job, runtime, job) for job in jobs]
     spec = {**job_set(runtime), "replicatedJobs": groups}

@@ -21,7 +21,7 @@ def _k05(subject: Subject) -> Iterator[Hit]:
         return
     applied = "ServerSideApply=true"
     whole = any(
-        applied in sequence(dig(app.body, "spec", "syncPolicy", "syncOptions"))
+        applied in sequence(dig(app.spec, "syncPolicy", "syncOptions"))
         for app in subject.around.by_kind.get(APPLICATION, ())
     )
     argocd = subject.environment.gitops.engine == "argocd"

@@ -12,7 +12,7 @@ from trainwright.tolerant import dig, mapping, mappings, text
 
 def runtime_of(trainjob: Manifest) -> tuple[GroupKind, str]:
     """Kind and name of the runtime that a TrainJob refers to, defaults filled in."""
-    reference = mapping(mapping(trainjob.body.get("spec")).get("runtimeRef"))
+    reference = mapping(trainjob.spec.get("runtimeRef"))
     given = CLUSTERTRAININGRUNTIME
     group = text(reference.get("apiGroup")) or given.group
     kind = GroupKind(group, text(reference.get("kind")) or given.kind)

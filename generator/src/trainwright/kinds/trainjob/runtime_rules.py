@@ -237,7 +237,7 @@ def _t07(subject: Subject) -> Iterator[Hit]:
 def _unknown_targets(subject: Subject, runtime: Manifest) -> Iterator[Hit]:
     jobs = {
         text(job.get("name")): mapping(dig(job, "template", "spec", "template", "spec"))
-        for job in mappings(dig(runtime.body, "spec", "template", "spec", "replicatedJobs"))
+        for job in mappings(dig(runtime.spec, "template", "spec", "replicatedJobs"))
     }
     for pointer, name, pod in patches(subject.spec):
         if name and name not in jobs:

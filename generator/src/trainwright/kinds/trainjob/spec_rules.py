@@ -133,7 +133,7 @@ def _by_torch(subject: Subject) -> bool:
     """
     found = runtime(subject)
     if found is not None:
-        return "torch" in mapping(dig(found.body, "spec", "mlPolicy"))
+        return "torch" in mapping(found.spec.get("mlPolicy"))
     name = runtime_of(subject.manifest)[1]
     return _OTHER_FRAMEWORKS.isdisjoint(re.split(r"[-.]", name))
 

@@ -37,9 +37,9 @@ def _trainjob(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
 
     What the job says itself is in one place, so that is where all of it points.
     """
-    spec = mapping(manifest.body.get("spec"))
+    spec = manifest.spec
     runtime = around.named(*runtime_of(manifest), manifest.namespace)
-    nodes = nodes_of(spec, mapping(runtime.body.get("spec")) if runtime else {})
+    nodes = nodes_of(spec, runtime.spec if runtime else {})
     at = "/spec/trainer" if spec.get("trainer") else "/spec"
     for template in _runtime_pods(runtime):
         if template.role in (_NODE, "") or runtime is None:
