@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import importlib
+from functools import cache
 from typing import Any
 
 import pytest
@@ -71,6 +73,66 @@ def test_overrides_of_hydra() -> None:
     assert flag_arguments(flags, _style("k=v")) == words
 
 
+def _read_by_hydra(override: str) -> tuple[Any] | None:
+    """The value of an override, or nothing where Hydra cannot read it."""
+    types = importlib.import_module("hydra.core.override_parser.types")
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        return value.text if isinstance(value, types.QuotedString) else value
+
+    try:
+        return (plain(_hydra().parse_override(override)._value),)
+    except importlib.import_module("hydra.errors").HydraException:
+        return None
+
+
+@cache
+def _hydra() -> Any:
+    parser = importlib.import_module("hydra.core.override_parser.overrides_parser")
+    return parser.OverridesParser.create()
+
+
+_GRAMMAR = set("'\"[](){},\\")
+_TEXT = st.text(alphabet=" ab1_'\"[]{}(),=:#é\\$\n~!?/.-+%@*|\t", max_size=8)
+
+
+@given(_TEXT)
+@example("https://example.com/a?b=1")
+@example("Grüße")
+@example("a=b")
+@example("a\nb ")
+@example(r"a\(b\)")
+@example("${a:${b}}")
+@example("x,[1,2]")
+def test_hydra_reads_a_text_as_it_is_or_as_its_grammar(text: str) -> None:
+    (word,) = flag_arguments({"k": text}, _style("k=v"))
+    if text == text.strip() and "\n" not in text and _read_by_hydra(f"k={text}"):
+        assert word == f"k={text}"
+    elif not _GRAMMAR & set(text):
+        assert _read_by_hydra(word) == (text,)
+
+
+@pytest.mark.parametrize("text", ["it's", "[x", "a (b", "Grüße, Welt", "f(x", '"a'])
+def test_what_only_resembles_grammar_of_hydra_is_text(text: str) -> None:
+    (word,) = flag_arguments({"k": text}, _style("k=v"))
+    assert _read_by_hydra(word) == (text,)
+    assert importlib.import_module("omegaconf").OmegaConf.from_cli([word]).k == text
+
+
+@given(st.lists(_TEXT, max_size=3))
+@example(["C:\\x y", "\\d", "\\'", "\\"])
+@example(["é", "a#b", "~"])
+def test_hydra_reads_each_item_of_a_list(items: list[str]) -> None:
+    (word,) = flag_arguments({"k": items}, _style("k=v"))
+    read = _read_by_hydra(word)
+    assert read is not None
+    # 1, true and null are not texts to Hydra
+    pairs = zip(read[0], items, strict=True)
+    assert [found if isinstance(found, str) else item for found, item in pairs] == items
+
+
 def test_megatron_reads_its_data_path() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data-path", nargs="*")
@@ -115,6 +177,8 @@ def test_argparse_reads_what_was_meant(form: Any, items: list[Any], truth: bool)
         ("--d a --d b", [], {"d": ("a", "b")}),
         ("--d a b --d c", [], {"d": (("a", "b"), "c")}),
         ("a.b=1 +c=2 ~d=3 e/f@g=h", [], {"+c=": ("2",), "a.b=": ("1",), "e/f@g=": ("h",), "~d=": ("3",)}),
+        ("a=1 b=c=d", ["a=1", "b=c=d"], {}),
+        ("a=1 b='c=d'", [], {"a=": ("1",), "b=": ("'c=d'",)}),
         ("-n 5 -lr=0.1", [], {"-lr": ("0.1",), "-n": ("5",)}),
         ("--a=1 b.yaml", ["--a=1", "b.yaml"], {}),
         ("-v -v", ["-v", "-v"], {}),

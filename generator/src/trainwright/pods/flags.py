@@ -33,7 +33,7 @@ def flag_words(name: str, value: Data, style: FlagStyle) -> Iterator[str]:
     elif isinstance(value, bool) and form != "value":
         yield from _boolean(name, value, style)
     else:
-        yield from _one(name, _word(value), style)
+        yield from _one(name, _scalar(value, style), style)
 
 
 def is_ambiguous(value: Data, style: FlagStyle) -> bool:
@@ -93,7 +93,7 @@ def _list(name: str, form: str, items: list[str], style: FlagStyle) -> Iterator[
         yield from items
     elif form == "repeat":
         for item in items:
-            yield from _one(name, item, style)
+            yield from _one(name, _scalar(item, style), style)
     elif form == "comma":
         joined = ",".join(map(_quoted, items) if style.form == PLAIN else items)
         yield from _one(name, joined, style)
@@ -110,15 +110,44 @@ def _one(name: str, word: str, style: FlagStyle) -> Iterator[str]:
         yield f"{style.form.replace('k=v', name)}={word}"
 
 
-_SPECIAL = re.compile(r"[\s,:\[\]{}()'\"=\\]|^$")
+# What stands without quotes, as an item of a list and as a whole value.
+# https://hydra.cc/docs/advanced/override_grammar/basic/#grammar
+_ITEM = re.compile(r"[A-Za-z0-9_/+.$%*@?|-]+")
+_VALUE = re.compile(r"(?![ \t])[A-Za-z0-9_/+.$%*@?|:\\, \t-]*(?<![ \t])")
+# What its grammar has beside words: quotes, lists, dictionaries, functions, and sweeps over them.
+_GRAMMAR = re.compile(
+    r"""(['"]).*\1 | \[.*\] | \{.*\} | \w+\(.*\) | .*,.*['"\[\{(].* | .*['"\]\})].*,.*""",
+    re.DOTALL | re.VERBOSE,
+)
+# Interpolations of OmegaConf, variables of Kubernetes, and characters that are escaped.
+_STANDING_FOR = re.compile(r"\$\{(?:[^{}]|\{[^{}]*\})*\}|\$\([A-Za-z_]\w*\)|\\[\\()\[\]{}:=, \t]")
+
+
+def _override(word: str) -> str:
+    """A value of Hydra's, as it is written unless that is a text that its grammar does not have."""
+    rest = _STANDING_FOR.sub("x", word)
+    written = _GRAMMAR.fullmatch(word) or _VALUE.fullmatch(rest)
+    # OmegaConf reads YAML, where no quote is escaped
+    return word if written else _in_quotes(word, '"' if "'" in word and '"' not in word else "'")
 
 
 def _quoted(item: str) -> str:
-    """https://hydra.cc/docs/advanced/override_grammar/basic/#quoted-values"""
-    if not _SPECIAL.search(item):
-        return item
-    escaped = item.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return item if _ITEM.fullmatch(item) else _in_quotes(item)
+
+
+def _in_quotes(text: str, quote: str = "'") -> str:
+    """https://hydra.cc/docs/advanced/override_grammar/basic/#quoted-values
+
+    A backslash is one by itself, and escaped only in front of a quote.
+    """
+    escaped = re.sub(
+        rf"(\\*)({quote}|\Z)", lambda m: m[1] * 2 + (f"\\{quote}" if m[2] else ""), text
+    )
+    return f"{quote}{escaped}{quote}"
+
+
+def _scalar(value: Data, style: FlagStyle) -> str:
+    return _override(_word(value)) if style.form == PLAIN else _word(value)
 
 
 def _word(value: Data) -> str:
@@ -214,8 +243,10 @@ def parse_arguments(words: Sequence[str]) -> Arguments:
 
 
 def _is_flag(word: str) -> bool:
-    dashed = not _NEGATIVE.fullmatch(word) and _WRITTEN.fullmatch(word)
-    return bool(dashed or _PLAIN.fullmatch(word))
+    if not _NEGATIVE.fullmatch(word) and _WRITTEN.fullmatch(word):
+        return True
+    plain = _PLAIN.fullmatch(word)  # of a program that is not Hydra's, if its value needs quotes
+    return plain is not None and _override(plain["value"]) == plain["value"]
 
 
 def _is_value(word: str) -> bool:
