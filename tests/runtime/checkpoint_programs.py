@@ -21,7 +21,13 @@ from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
-from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
+from trainwright_runtime.checkpoint import (
+    STOPPED,
+    Checkpoints,
+    PeerCopies,
+    RngState,
+    StopSignal,
+)
 
 TIMEOUT = 180.0  # seconds; only against hanging for ever
 
@@ -270,3 +276,74 @@ def save_where_one_rank_may_not_write(directory: Path) -> list[str]:
             outcomes.append(",".join(sorted(path.name for path in directory.glob("step-*"))))
             dist.barrier()
     return outcomes
+
+
+# --- copies in the memory of the nodes ---------------------------------------------------------
+
+
+def train_with_copies(root: Path, kind: str, steps: int, lost: int = -1) -> list:
+    """Each rank is a node with a memory of its own; `lost` is killed after the last step.
+
+    The step that training went on from, and the losses since.
+    """
+    model, optimizer = training(kind)
+    state = {"model": model, "optimizer": optimizer, "rng": RngState(), "seen": 0}
+    losses = []
+    with _with_copies(root) as checkpoints:
+        first = checkpoints.load(state) or 0
+        assert state["seen"] == 12 * first
+        for step in range(first + 1, steps + 1):
+            losses += train(model, optimizer, step, step)
+            state["seen"] = 12 * step
+            if checkpoints.due(step):
+                checkpoints.save(step, state)
+        if lost >= 0:
+            checkpoints.wait()
+            dist.barrier()
+            if dist.get_rank() == lost:
+                os.kill(os.getpid(), signal.SIGKILL)
+            train(model, optimizer, 1, 1_000_000)  # until its loss is noticed
+    return [first, losses]
+
+
+def train_until_copying(root: Path, kind: str, steps: int, killed: int) -> list:
+    """One rank is killed at the first file of its neighbour that the last copy gives it."""
+    last = f".step-{steps:010}."
+
+    def kill(event: str, arguments: tuple[object, ...]) -> None:
+        if (
+            event == "open"
+            and last in str(arguments[0])
+            and f"/__{_before()}_" in str(arguments[0])
+        ):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _before() -> int:
+        return (killed - 1) % dist.get_world_size()
+
+    if dist.get_rank() == killed:
+        sys.addaudithook(kill)
+    return train_with_copies(root, kind, steps, lost=killed)
+
+
+def load_copies(root: Path, storage: str) -> int | None:
+    model, optimizer = training("ddp")
+    state = {"model": model, "optimizer": optimizer, "rng": RngState(), "seen": 0}
+    with _with_copies(root, storage) as checkpoints:
+        return checkpoints.load(state)
+
+
+def _with_copies(root: Path, storage: str = "storage") -> Checkpoints:
+    """Copies after every second step, checkpoints after every fifth."""
+    memory = PeerCopies(root / f"memory-{dist.get_rank()}", every=2)
+    return Checkpoints(root / storage, every=5, peer_copies=memory)
+
+
+def killed(world: int, folder: Path, program: Callable[..., None], *arguments: object) -> list[int]:
+    """Run a program as so many ranks that does not end well; their exit codes."""
+    meeting = folder / f"meeting-{random.getrandbits(64):x}"
+    processes = [
+        start(_rank, rank, world, meeting, folder / "unused", program, *arguments)
+        for rank in range(world)
+    ]
+    return wait(processes)

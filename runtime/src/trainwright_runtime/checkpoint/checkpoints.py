@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
-from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
 from torch.distributed.checkpoint.stateful import Stateful
@@ -29,7 +29,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.buffers import Buffers
-from trainwright_runtime.checkpoint.contents import FORMAT, STATE, read_document
+from trainwright_runtime.checkpoint.contents import FORMAT, STATE, checked_document
+from trainwright_runtime.checkpoint.copies import Copies
 from trainwright_runtime.checkpoint.directory import (
     Directory,
     Retention,
@@ -65,9 +66,13 @@ class Checkpoints:
     `close` may not. Without a directory nothing is saved or found.
     With `collective=False` each process is on its own, as in elastic training, where all hold the
     same state and one of them saves it.
+
+    With `peer_copies` the state is copied into the memory of two nodes between two checkpoints.
+    Where the processes start again, and no two neighbours have lost their memory, `load` reads
+    those copies and none of the directory's files.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the whole of what there is to choose
         self,
         directory: str | os.PathLike[str] | None,
         *,
@@ -78,12 +83,18 @@ class Checkpoints:
         resume_from: str | os.PathLike[str] | None = None,
         collective: bool = True,
         max_age: float | None = None,
+        peer_copies: PeerCopies | None = None,
     ) -> None:
         self._directory = None if directory is None else store_of(directory)
         self._resume_from = None if resume_from is None else str(resume_from)
         self._keep, self._every, self._tolerate = keep, every, tolerate
         self._asynchronous, self._collective = asynchronous, collective
         self._max_age = max_age
+        self._peer_copies = peer_copies if collective and directory is not None else None
+        self._copies: Copies | None = None
+        self._copy_due: int | None = None
+        self._copying: Future[None] | None = None
+        self._only_copied: _Snapshot | None = None
         self._saved: SimpleQueue[Saved] = SimpleQueue()
         self._broken: set[str] = set()
         self._failures = 0
@@ -111,6 +122,7 @@ class Checkpoints:
             every=_count(environ, "TRAINWRIGHT_CHECKPOINT_EVERY", 0, least=0),
             keep=_count(environ, "TRAINWRIGHT_CHECKPOINT_KEEP", 3, least=1),
             max_age=_count(environ, "TRAINWRIGHT_CHECKPOINT_MAX_AGE", 0, least=0) or None,
+            peer_copies=_peer_copies(environ),
             resume_from=environ.get("TRAINWRIGHT_RESUME_FROM") or None,
             asynchronous=asynchronous,
             tolerate=tolerate,
@@ -123,8 +135,13 @@ class Checkpoints:
         return 0 if self._directory is None else self._every
 
     def due(self, step: int) -> bool:
-        """Whether a checkpoint is to be saved after this step, counted from 1."""
-        return self._every > 0 and step > 0 and step % self._every == 0
+        """Whether `save` is to be called after this step, counted from 1.
+
+        Where only a copy in memory is due, the next `save` of this step makes that alone.
+        """
+        stored, copied = _multiple(step, self._every), self._copies_at(step)
+        self._copy_due = step if copied and not stored else None
+        return stored or copied
 
     def latest(self) -> int | None:
         """The step of the newest checkpoint in the directory, whose files may yet be damaged."""
@@ -140,6 +157,7 @@ class Checkpoints:
         raises it when no later save made up for it.
         """
         self.wait()
+        only_copy, self._copy_due = step == self._copy_due and not wait, None
         if self._directory is None:
             return
         ranks, started = self._agree(), time.perf_counter()
@@ -147,7 +165,11 @@ class Checkpoints:
         values = {key: tree.encode(_content(value), key, tensors) for key, value in state.items()}
         tensors = {name: tensor.detach() for name, tensor in tensors.items()}
         snapshot = _Snapshot(step, values, tensors)
-        if wait or not self._asynchronous:
+        self._only_copied = None
+        copies = self._copies if self._copies_at(step) and not wait else None
+        if wait or not (self._asynchronous or only_copy):
+            if copies:
+                self._copy(copies, ranks, snapshot, started)
             self._saving = Future()
             self._saving.set_result(self._write(self._directory, ranks, snapshot, started))
             self.wait()
@@ -156,11 +178,19 @@ class Checkpoints:
         # A thread for each checkpoint: one that waits for the next would keep a script that forgets
         # close() from ending.
         thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        self._saving = thread.submit(self._write, self._directory, ranks, snapshot, started)
+        if copies:
+            self._copying = thread.submit(self._copy, copies, ranks, snapshot, started)
+        if not only_copy:
+            self._saving = thread.submit(self._write, self._directory, ranks, snapshot, started)
+        if only_copy:
+            self._only_copied = snapshot
         thread.shutdown(wait=False)
 
     def wait(self) -> None:
         """Until the checkpoint being written is on the disk, or has failed."""
+        copying, self._copying = self._copying, None
+        if copying is not None:
+            copying.result()
         saving, self._saving = self._saving, None
         if saving is None:
             return
@@ -204,15 +234,19 @@ class Checkpoints:
         """
         try:
             self.wait()
+            self._store_last_copy()
             self._require_saved()
+            if self._copies is not None:
+                self._copies.clear()
         finally:
             self._release()
 
     def _release(self) -> None:
         try:
-            if self._saving is not None:
-                self._saving.exception()  # logged when it happened
-                self._saving = None
+            for pending in (self._copying, self._saving):
+                if pending is not None:
+                    pending.exception()  # logged when it happened
+            self._copying = self._saving = None
         finally:
             if self._writer is not None:
                 self._writer.close()
@@ -229,6 +263,13 @@ class Checkpoints:
             self.close()
         else:
             self._release()  # what ends the run already is what must be seen
+
+    def _store_last_copy(self) -> None:
+        """A run that ends well leaves its last state on the disk."""
+        last, self._only_copied = self._only_copied, None
+        if last is not None and self._directory is not None:
+            started = time.perf_counter()
+            self._unsaved = self._write(self._directory, self._agree(), last, started)
 
     def _require_saved(self) -> None:
         """Another process may have saved a later state since, where all hold the same."""
@@ -261,9 +302,56 @@ class Checkpoints:
         world = dist.group.WORLD if together else None
         if self._ranks is None or world is not self._world:
             self._ranks, self._world = Ranks(together=together), world
+            self._copies = self._open_copies(self._ranks)
         return self._ranks
 
+    def _copies_at(self, step: int) -> bool:
+        return self._peer_copies is not None and _multiple(step, self._peer_copies.every)
+
+    def _open_copies(self, ranks: Ranks) -> Copies | None:
+        if self._peer_copies is None:
+            return None
+        try:
+            return Copies(Path(self._peer_copies.folder), ranks)
+        except OSError as error:
+            if ranks.rank == 0:
+                _log.warning("no copies in the memory of the nodes: %s", error)
+            return None
+
     def _load(self, state: MutableMapping[str, object], ranks: Ranks) -> int | None:
+        copied = self._load_copy(state, ranks)
+        return self._load_stored(state, ranks) if copied is None else copied
+
+    def _load_copy(self, state: MutableMapping[str, object], ranks: Ranks) -> int | None:
+        """From the memory of the nodes, unless the directory has something newer."""
+        if self._copies is None:
+            return None
+        stored = ranks.first(self._newest_stored)
+        for copy in self._copies.found():
+            if copy.step < stored:
+                return None
+            if problem := copy.defect():
+                if ranks.rank == 0:
+                    _log.warning("passing over the copies of step %d: %s", copy.step, problem)
+                continue
+            if ranks.rank == 0:
+                _log.info("loading the copies of step %d from the nodes' memory", copy.step)
+            reader, text = self._copies.reader(copy)
+            source = _Source(f"the copies {copy.name}", reader, text, reader.read_metadata())
+            step = _restore(source, state, ranks)
+            self._copies.keep(copy)
+            return step
+        return None
+
+    def _newest_stored(self) -> int:
+        """0 where there is none, or none that can be reached: the copies are all there is then."""
+        try:
+            return self.latest() or 0
+        except OSError as error:
+            _log.warning("%s cannot be read: %s", error.filename, error.strerror)
+            return 0
+
+    def _load_stored(self, state: MutableMapping[str, object], ranks: Ranks) -> int | None:
         candidates = ranks.first(
             lambda: [(path, seal(path), own) for path, own in self._candidates()]
         )
@@ -273,7 +361,7 @@ class Checkpoints:
             problem = next(filter(None, problems), None)
             try:
                 if problem is None:
-                    return _restore(checkpoint, state, ranks)
+                    return _restore(_stored(checkpoint, ranks), state, ranks)
             finally:
                 if ranks.first(partial(seal, checkpoint)) != sealed:
                     raise _ReplacedError
@@ -309,6 +397,26 @@ class Checkpoints:
             )
         yield from ((others.checkpoint(name), False) for name in names)
 
+    def _copy(self, copies: Copies, ranks: Ranks, snapshot: _Snapshot, started: float) -> None:
+        """Copy a state to two nodes. Where that fails, the storage is what there is."""
+        try:
+            folder = copies.begin(snapshot.step)
+            try:
+                written = _write_files(copies, folder, ranks, snapshot)
+                copies.publish(folder, written.digests)
+            finally:
+                copies.abandon(folder)
+        except OSError as error:
+            if ranks.rank == 0:
+                _log.error(
+                    "the state of step %d could not be copied to the memory of two nodes: %s",
+                    snapshot.step, error.strerror or error,
+                )  # fmt: skip
+        else:
+            if ranks.rank == 0:
+                seconds = time.perf_counter() - started
+                _log.info("copied the state of step %d, %.2f s", snapshot.step, seconds)
+
     def _write(
         self, directory: Directory | Objects, ranks: Ranks, snapshot: _Snapshot, started: float
     ) -> _Unsaved | None:
@@ -339,6 +447,16 @@ class Checkpoints:
 
     def _retention(self) -> Retention:
         return Retention(self._keep, self._max_age, frozenset(self._broken))
+
+
+@dataclass(frozen=True, slots=True)
+class PeerCopies:
+    """Copies of the state in the memory of two nodes."""
+
+    folder: str | os.PathLike[str]
+    """In this node's memory; it outlives the training processes."""
+    every: int
+    """Steps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,6 +515,16 @@ def _count(environ: Mapping[str, str], name: str, default: int, *, least: int) -
     return int(text)
 
 
+def _peer_copies(environ: Mapping[str, str]) -> PeerCopies | None:
+    every = _count(environ, "TRAINWRIGHT_PEER_COPIES_EVERY", 0, least=0)
+    folder = environ.get("TRAINWRIGHT_PEER_COPIES_DIR")
+    return PeerCopies(folder, every) if folder and every else None
+
+
+def _multiple(step: int, every: int) -> bool:
+    return every > 0 and step > 0 and step % every == 0
+
+
 def _bare(value: object) -> object:
     """The model itself, so that a checkpoint does not depend on how the model was wrapped."""
     while True:
@@ -414,7 +542,7 @@ def _content(value: object) -> object:
 
 
 def _write_files(
-    directory: Directory | Objects, folder: Path, ranks: Ranks, snapshot: _Snapshot
+    directory: Directory | Objects | Copies, folder: Path, ranks: Ranks, snapshot: _Snapshot
 ) -> _Written:
     """Write and sync every file but the digests, which are returned: those of all ranks.
 
@@ -437,8 +565,8 @@ def _write_files(
         refused = writer.files.error or (cause if isinstance(cause, OSError) else None)
     if failed is None:
         try:
-            size = sum((folder / name).stat().st_size for name in writer.files.digests)
             directory.collect(folder, writer.files.digests)
+            size = sum((folder / name).stat().st_size for name in writer.files.digests)
         except OSError as error:
             refused = error
     parts = ranks.every(_Part(snapshot.values, writer.files.digests, size, refused))
@@ -468,10 +596,18 @@ def _cause(error: CheckpointException) -> BaseException:
     return next(iter(error.failures.values()))[0]
 
 
-def _restore(
-    checkpoint: Path | ObjectPath, state: MutableMapping[str, object], ranks: Ranks
-) -> int:
-    """Fill the state from a checkpoint whose files are known to be whole; returns its step."""
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A checkpoint whose files are known to be whole."""
+
+    name: str
+    reader: Reader
+    text: str
+    """Of `state.json`."""
+    metadata: Metadata
+
+
+def _stored(checkpoint: Path | ObjectPath, ranks: Ranks) -> _Source:
     reader = Reader(checkpoint)
     try:
         text, metadata = ranks.first(
@@ -479,7 +615,13 @@ def _restore(
         )
     except OSError as error:
         raise CheckpointError(f"{error.filename} cannot be read: {error.strerror}") from error
-    document = read_document(checkpoint, text)
+    return _Source(str(checkpoint), reader, text, metadata)
+
+
+def _restore(source: _Source, state: MutableMapping[str, object], ranks: Ranks) -> int:
+    """Fill the state from a checkpoint; returns its step."""
+    checkpoint = source.name
+    document = checked_document(source.text, checkpoint)
     saved: dict[str, Json] = document["state"]
     if missing := [key for key in state if key not in saved]:
         raise CheckpointError(
@@ -488,11 +630,11 @@ def _restore(
         )
     targets: dict[str, Tensor] = {}
     for key, value in state.items():
-        targets |= _targets(key, value, saved[key], metadata.state_dict_metadata)
+        targets |= _targets(key, value, saved[key], source.metadata.state_dict_metadata)
     try:
         load(
             targets,
-            storage_reader=reader,
+            storage_reader=source.reader,
             planner=LoadPlanner(flatten_state_dict=False),
             process_group=ranks.group,
             no_dist=ranks.group is None,

@@ -89,7 +89,7 @@ def open_checkpoint(location: str | os.PathLike[str]) -> Contents:
         path = store_of(parent).checkpoint(name)
     if problem := defect(path):
         raise CheckpointError(f"{path} is damaged: {problem}")
-    document = read_document(path)
+    document = checked_document((path / STATE).read_text(), str(path))
     metadata = Reader(path).read_metadata()
     tensors = {
         name: Kind(tuple(entry.size), entry.properties.dtype)
@@ -106,9 +106,9 @@ def open_checkpoint(location: str | os.PathLike[str]) -> Contents:
     )
 
 
-def read_document(checkpoint: Path | ObjectPath, text: str | None = None) -> dict[str, Any]:
+def checked_document(text: str, checkpoint: str) -> dict[str, Any]:
     """`state.json`. Raises CheckpointError for one of another format."""
-    document = json.loads((checkpoint / STATE).read_text() if text is None else text)
+    document = json.loads(text)
     if document["format"] != FORMAT:
         raise CheckpointError(
             f"{checkpoint} is of format {document['format']}, and this version reads "

@@ -142,8 +142,7 @@ class Directory:
         """
         assert self._writer is not None, "a folder to publish comes from begin()"
         name = _hidden_step(folder)
-        lines = "".join(f"{digest}  {file}\n" for file, digest in sorted(digests.items()))
-        write_synced(folder / DIGESTS, lines.encode())
+        write_synced(folder / DIGESTS, sums(digests))
         _sync(folder)
         # Everything that takes space happens before the first rename: a full disk must not leave
         # a checkpoint that is visible and yet counted as failed.
@@ -320,7 +319,7 @@ def in_words(check: Callable[[], None]) -> str | None:
 
 
 def _check(checkpoint: Path | ObjectPath, share: int, shares: int) -> None:
-    digests = _digests(checkpoint)
+    digests = listed_digests((checkpoint / DIGESTS).read_bytes())
     present = {path.name for path in checkpoint.iterdir()} - {DIGESTS}
     if missing := sorted(digests.keys() - present):
         raise ValueError(f"{missing[0]}, which {DIGESTS} lists, is missing")
@@ -332,10 +331,15 @@ def _check(checkpoint: Path | ObjectPath, share: int, shares: int) -> None:
                 raise ValueError(f"{name} is not what was written: its SHA-256 differs")
 
 
-def _digests(checkpoint: Path | ObjectPath) -> dict[str, str]:
+def sums(digests: Mapping[str, str]) -> bytes:
+    """The content of SHA256SUMS."""
+    return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests)).encode()
+
+
+def listed_digests(content: bytes) -> dict[str, str]:
+    """The digests that SHA256SUMS lists. Raises ValueError for one that is damaged."""
     digests = {}
-    text = (checkpoint / DIGESTS).read_bytes().decode(errors="replace")
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
         match = _DIGEST_LINE.fullmatch(line)
         if match is None:
             raise ValueError(f"{DIGESTS} is damaged in line {number}")

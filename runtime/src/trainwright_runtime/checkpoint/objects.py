@@ -30,6 +30,7 @@ from trainwright_runtime.checkpoint.directory import (
     in_order,
     outdated,
     step_of,
+    sums,
 )
 
 _ABANDONED = 24 * 3600.0  # seconds: no upload takes a day, and there are no locks to ask
@@ -135,8 +136,7 @@ class Objects:
         """Make what all ranks have put visible, all at once, then remove what is too old."""
         present = {path.name for path in (self.path / folder.name).iterdir()}
         self.collect(folder, [name for name in digests if name not in present])
-        lines = "".join(f"{digest}  {file}\n" for file, digest in sorted(digests.items()))
-        self._put(self.path / folder.name / DIGESTS, lines.encode())
+        self._put(self.path / folder.name / DIGESTS, sums(digests))
         self._put(self.path / LATEST, f"{folder.name}\n".encode())
         self._prune(folder.name, retention)
 

@@ -27,14 +27,18 @@ class Ranks:
 
     def first(self, work: Callable[[], T]) -> T:
         """What `work` gives or raises on the first rank, on every rank."""
+        return self.of(0, work)
+
+    def of(self, rank: int, work: Callable[[], T]) -> T:
+        """What `work` gives or raises on one rank, on every rank."""
         outcome: list[object] = [None, None]
-        if self.rank == 0:
+        if self.rank == rank:
             try:
                 outcome[0] = work()
             except Exception as error:  # noqa: BLE001 - raised below, on every rank
                 outcome[1] = error
         if self.group is not None:
-            dist.broadcast_object_list(outcome, src=0, group=self.group)
+            dist.broadcast_object_list(outcome, src=rank, group=self.group)
         if isinstance(outcome[1], Exception):
             raise outcome[1]
         return outcome[0]  # type: ignore[return-value]

@@ -24,6 +24,9 @@ from trainwright_runtime.checkpoint.errors import CheckpointError
 from trainwright_runtime.checkpoint.objects import ObjectFiles, ObjectPath
 from trainwright_runtime.checkpoint.process import WriterProcess
 
+METADATA = ".metadata"
+"""The file that torch keeps a checkpoint's metadata in."""
+
 _LARGE = 1024 * 1024  # bytes that are worth a second processor
 
 
@@ -136,15 +139,8 @@ class Reader(filesystem.FileSystemReader):
             self.fs, self.path = ObjectFiles(checkpoint.fs), checkpoint.path  # type: ignore[assignment]
 
     def read_metadata(self, *_args: object, **_options: object) -> metadata.Metadata:
-        # torch unpickles this file without restriction, which runs whatever is in it:
-        # https://docs.python.org/3/library/pickle.html#restricting-globals
-        with (self._checkpoint / ".metadata").open("rb") as file:
-            found = _Unpickler(file).load()
-        if not isinstance(found, metadata.Metadata):
-            raise CheckpointError(
-                f"{self._checkpoint}/.metadata does not hold a checkpoint's metadata"
-            )
-        return found
+        with (self._checkpoint / METADATA).open("rb") as file:
+            return unpickled_metadata(file, str(self._checkpoint))
 
 
 class LoadPlanner(DefaultLoadPlanner):
@@ -152,6 +148,18 @@ class LoadPlanner(DefaultLoadPlanner):
 
     def load_bytes(self, read_item: ReadItem, _value: io.BytesIO) -> None:
         raise CheckpointError(f"{read_item.dest_index.fqn} is not a tensor in the checkpoint")
+
+
+def unpickled_metadata(file: IO[bytes], checkpoint: str) -> metadata.Metadata:
+    """What is in METADATA.
+
+    torch unpickles this file without restriction, which runs whatever is in it:
+    https://docs.python.org/3/library/pickle.html#restricting-globals
+    """
+    found = _Unpickler(file).load()
+    if not isinstance(found, metadata.Metadata):
+        raise CheckpointError(f"{checkpoint}/{METADATA} does not hold a checkpoint's metadata")
+    return found
 
 
 class _Unpickler(pickle.Unpickler):

@@ -1,0 +1,143 @@
+"""Copies in the memory of the nodes: a lost node costs no step, and nothing is read from storage."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+sys.path.insert(0, str(Path(__file__).parent))
+
+import checkpoint_programs as programs  # noqa: E402
+from checkpoint_programs import together  # noqa: E402
+
+STEPS = 13  # of the whole training; copies at even steps, checkpoints at 5 and 10
+STOPPED_AT = 9
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    """The losses of a training that nothing disturbs; the same in any number of ranks."""
+    folder = tmp_path_factory.mktemp("calm")
+    return together(1, folder, programs.train_with_copies, folder, "plain", STEPS)[0][1]
+
+
+def _stopped(root: Path, kind: str = "ddp", world: int = 3, lost: int = 1) -> None:
+    """A training whose processes have all ended, the first of them by a kill."""
+    codes = programs.killed(world, root, programs.train_with_copies, root, kind, STOPPED_AT, lost)
+    assert codes[lost] == -9
+    assert 0 not in codes
+
+
+def _lose(root: Path, *nodes: int) -> None:
+    for node in nodes:
+        shutil.rmtree(root / f"memory-{node}")
+
+
+def _empty_storage(root: Path) -> None:
+    (root / "storage").rename(root / "away")
+
+
+def _goes_on(root: Path, calm: list[float], *, kind: str = "ddp", world: int = 3) -> int:
+    """The step from which training goes on, on all ranks, to the losses of a calm one."""
+    ends = together(world, root, programs.train_with_copies, root, kind, STEPS)
+    steps = {first for first, _ in ends}
+    assert len(steps) == 1, "ranks went on from different steps"
+    step = steps.pop()
+    for _, losses in ends:
+        assert losses == pytest.approx(calm[step:], rel=1e-6)
+    return step
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_a_lost_node_needs_no_storage_to_go_on(
+    kind: str, calm: list[float], tmp_path: Path
+) -> None:
+    _stopped(tmp_path, kind)
+    _lose(tmp_path, 1)
+    _empty_storage(tmp_path)
+    assert _goes_on(tmp_path, calm, kind=kind) == 8
+    assert (tmp_path / "storage/latest").read_text().strip().endswith("12")  # the last that was due
+
+
+def test_where_processes_start_again_each_node_has_its_own(
+    calm: list[float], tmp_path: Path
+) -> None:
+    _stopped(tmp_path)
+    _empty_storage(tmp_path)
+    assert _goes_on(tmp_path, calm) == 8
+
+
+def test_two_lost_neighbours_need_the_storage(calm: list[float], tmp_path: Path) -> None:
+    _stopped(tmp_path)
+    _lose(tmp_path, 1, 2)
+    assert _goes_on(tmp_path, calm) == 5
+
+
+def test_two_lost_nodes_that_are_not_neighbours_do_not(calm: list[float], tmp_path: Path) -> None:
+    _stopped(tmp_path, world=4)
+    _lose(tmp_path, 1, 3)
+    assert _goes_on(tmp_path, calm, world=4) == 8
+
+
+def test_another_number_of_nodes_goes_on_from_the_copies(calm: list[float], tmp_path: Path) -> None:
+    _stopped(tmp_path)
+    _lose(tmp_path, 2)
+    _empty_storage(tmp_path)
+    assert _goes_on(tmp_path, calm, world=2) == 8
+
+
+def _corrupt(root: Path, step: int, *nodes: int) -> None:
+    """Flip a bit of the files of rank 0 in some nodes' memory."""
+    for node in nodes:
+        (folder,) = (root / f"memory-{node}").glob(f"step-{step:010}.*")
+        for path in folder.glob("__0_*.distcp"):
+            content = bytearray(path.read_bytes())
+            content[len(content) // 2] ^= 1
+            path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("nodes", "step"), [((0,), 8), ((1,), 8), ((0, 1), 6)])
+def test_a_damaged_copy_is_passed_over(
+    nodes: tuple[int, ...], step: int, calm: list[float], tmp_path: Path
+) -> None:
+    _stopped(tmp_path)
+    _corrupt(tmp_path, 8, *nodes)
+    _empty_storage(tmp_path)
+    assert _goes_on(tmp_path, calm) == step
+
+
+def test_a_list_of_digests_that_is_damaged_on_one_node_is_outvoted(
+    calm: list[float], tmp_path: Path
+) -> None:
+    _stopped(tmp_path)
+    (sums,) = (tmp_path / "memory-0").glob("step-0000000008.*/SHA256SUMS")
+    sums.write_bytes(sums.read_bytes().translate(bytes.maketrans(b"0123", b"3210")))
+    _empty_storage(tmp_path)
+    assert _goes_on(tmp_path, calm) == 8
+
+
+def test_an_interrupted_copy_is_invisible(calm: list[float], tmp_path: Path) -> None:
+    codes = programs.killed(3, tmp_path, programs.train_until_copying, tmp_path, "ddp", 8, 1)
+    assert codes[1] == -9
+    assert list(tmp_path.glob("memory-*/.step-0000000008.*"))
+    _empty_storage(tmp_path)
+    assert _goes_on(tmp_path, calm) == 6
+    assert not list(tmp_path.glob("memory-*/*"))  # nothing is left once the run has ended well
+
+
+def test_a_newer_checkpoint_comes_before_the_copies(calm: list[float], tmp_path: Path) -> None:
+    codes = programs.killed(3, tmp_path, programs.train_with_copies, tmp_path, "ddp", 5, 1)
+    assert codes[1] == -9
+    assert list(tmp_path.glob("memory-0/step-0000000004.*"))
+    assert _goes_on(tmp_path, calm) == 5
+
+
+def test_storage_that_cannot_be_read_is_not_needed(tmp_path: Path) -> None:
+    _stopped(tmp_path)
+    assert together(3, tmp_path, programs.load_copies, tmp_path, "x" * 300) == [8] * 3
+    # And whoever loads alone removes nothing.
+    assert together(3, tmp_path, programs.load_copies, tmp_path, "storage") == [8] * 3
