@@ -372,6 +372,13 @@ FEATURES = (
         shows=("/v/ckpt/",),
     ),
     Feature(
+        name="copies of checkpoints in the memory of two nodes",
+        spec="checkpoint: {volume: v, path: ckpt, peerCopies: {volume: m, every: 9}}\n"
+        "volumes:\n  v: {claim: data, mountPath: /v}\n"
+        "  m: {emptyDir: {medium: Memory, sizeLimit: 1Gi}, mountPath: /m}\ngracePeriod: 2m",
+        shows=("TRAINWRIGHT_PEER_COPIES_DIR",),
+    ),
+    Feature(
         name="Kueue: queue",
         spec="queue: team",
         environment=_KUEUE,

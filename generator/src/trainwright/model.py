@@ -764,12 +764,21 @@ class SecretKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PeerCopies:
+    """Copies of the state in the memory of two nodes; `volume` is in that memory."""
+
+    volume: str
+    every: int  # steps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     volume: str
     path: str
     every: int | None = None  # steps
     keep: int | None = None
     resume_from: str = ""
+    peer_copies: PeerCopies | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,8 @@ _DECLARED = (  # values of a spec, and the keys of environment.yaml that declare
     (re.compile(r"/target"), "targets"),
 )
 DECLARING = frozenset(key for _, key in _DECLARED)
+# Values of a spec that name one of the job's volumes.
+VOLUME_NAMES = (Pointer("/checkpoint/volume"), Pointer("/checkpoint/peerCopies/volume"))
 _RULE_KEYS = re.compile(r"/(?:waivers|severities)/[^/]+")
 _FABRIC = re.compile(r"/pools/[^/]+/fabric")
 _RULE_VALUES = re.compile(r"/waivers/[0-9]+/rule")
@@ -59,7 +61,7 @@ def possible(place: Place, pointer: Pointer, in_spec: Pointer | None) -> list[Na
         return list(declared(session, place.environment, key))
     if in_spec == "/extends":
         return list(_bases(session, place.path))
-    if in_spec == "/checkpoint/volume":
+    if in_spec in VOLUME_NAMES:
         return list(_volumes(place))
     if _RULE_VALUES.fullmatch(pointer):
         return list(rules())

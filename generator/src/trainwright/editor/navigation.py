@@ -20,8 +20,6 @@ from trainwright.pointer import Pointer
 from trainwright.specs.load import JobFile, environment_path
 from trainwright.specs.merge import BUILT_IN, Layered, lookup
 
-_VOLUME = "/checkpoint/volume"
-
 
 def definition(place: Place) -> Iterator[Target]:
     """Where the thing that is pointed at comes from."""
@@ -39,7 +37,7 @@ def _declared(place: Place, at: Pointer) -> Iterator[Target]:
     if at == "/extends" and (path := extended(document)):
         if session.workspace.tree.kind(path) == "file":
             yield target(session, path, "/name")
-    elif at == _VOLUME and (spec := job_at(place)):
+    elif at in names.VOLUME_NAMES and (spec := job_at(place)):
         yield from _origin(place, spec, Pointer.of("volumes", str(value)))
     elif key := names.declared_as(at):
         for name in names.declared(session, place.environment, key):
@@ -152,9 +150,9 @@ def every(place: Place) -> Iterator[JobFile]:
 
 def _volume(place: Place, name: str) -> Iterator[Target]:
     yield target(place.session, place.path, place.pointer)
-    found = _lookup(place, _VOLUME)
-    if found == name:
-        yield target(place.session, place.path, _VOLUME)
+    for at in names.VOLUME_NAMES:
+        if _lookup(place, at) == name:
+            yield target(place.session, place.path, at)
 
 
 def _reached(place: Place) -> Iterator[Target]:

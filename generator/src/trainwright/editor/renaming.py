@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from trainwright.editor import navigation
+from trainwright.editor.names import VOLUME_NAMES
 from trainwright.editor.place import Place, Target, layered, target
 from trainwright.editor.session import Session, job_of
 from trainwright.editor.text import Span
@@ -20,7 +21,6 @@ from trainwright.specs.load import ENVIRONMENTS, JobFile
 from trainwright.specs.merge import Layer, lookup
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_CHECKPOINTS = Pointer("/checkpoint/volume")
 _RENAMED = ("pools", "queues")
 
 
@@ -55,7 +55,7 @@ def _subject(place: Place) -> tuple[str, str] | None:
     value = _value(place)
     if place.kind == "job" and pointer == "/name" and isinstance(value, str):
         return "job", value
-    if place.kind == "job" and pointer == "/checkpoint/volume" and isinstance(value, str):
+    if place.kind == "job" and pointer in VOLUME_NAMES and isinstance(value, str):
         return "volume", value
     if place.kind == "job" and len(parts) == 2 and parts[0] == "volumes":
         return "volume", parts[1]
@@ -131,13 +131,14 @@ def _in_layer(session: Session, layer: Layer, was: str) -> Iterator[Target]:
     """Where a layer names a volume."""
     path, volume = layer.document.file, Pointer.of("volumes", was)
     mounts = layer.wrote(volume)
-    saves = lookup(layer.data, _CHECKPOINTS) == was
+    saves = [at for at in VOLUME_NAMES if lookup(layer.data, at) == was]
     if (mounts or saves) and layer.label not in ("job", "base"):
         raise CannotRename(f"{path} names {was} for other jobs, too")
     if mounts:
         yield target(session, path, volume)
-    if saves and (entry := session.text(path).by_pointer.get(_CHECKPOINTS)):
-        yield Target(path, entry.value)
+    for at in saves:
+        if entry := session.text(path).by_pointer.get(at):
+            yield Target(path, entry.value)
 
 
 def _job(place: Place, was: str, name: str) -> Renaming:

@@ -98,7 +98,7 @@ D02 = Rule(
 )
 
 
-def _d03(subject: Subject) -> Iterator[Hit]:
+def _d03_shm(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
         if template.shm is None or main is None:
@@ -114,13 +114,47 @@ def _d03(subject: Subject) -> Iterator[Hit]:
             )
 
 
+def _d03_volumes(subject: Subject) -> Iterator[Hit]:
+    """Other volumes in memory, which are charged to the container that writes to them, too."""
+    for template in subject.templates:
+        main = template.main
+        limit = quantity.read(main.limits.get("memory")) if main else None
+        if main is None or limit is None:
+            continue
+        mounted = {text(mount.get("name")) for mount in main.mounts}
+        sizes = {
+            pointer: (text(volume.get("name")), dig(volume, "emptyDir", "sizeLimit"))
+            for pointer, volume in template.volumes
+            if dig(volume, "emptyDir", "medium") == "Memory" and text(volume.get("name")) in mounted
+        }
+        total = sum(quantity.read(size) or 0 for _, size in sizes.values())
+        shm = template.shm[0] if template.shm else ""
+        others = [at for at in sizes if at != shm and quantity.read(sizes[at][1])]
+        if others and total >= limit:
+            at = max(others, key=lambda at: quantity.read(sizes[at][1]) or 0)
+            parts = " and ".join(f"{size} ({name})" for name, size in sizes.values() if size)
+            message = f"volumes in memory may take {parts}, the memory limit is "
+            yield Hit(
+                f"{at}/emptyDir/sizeLimit",
+                f"{message}{main.limits['memory']}",
+                spec=Pointer.of("volumes", sizes[at][0], "emptyDir", "sizeLimit"),
+                also=(Pointer("/resources/memory"),),
+            )
+
+
+def _d03(subject: Subject) -> Iterator[Hit]:
+    yield from _d03_shm(subject)
+    yield from _d03_volumes(subject)
+
+
 D03 = Rule(
     id="TW703",
     name="shm-exceeds-memory",
     severity=Severity.WARNING,
-    summary="Shared memory is smaller than the memory limit it is charged to.",
+    summary="Shared memory and other volumes in memory are smaller than the memory limit that they "
+    "are charged to.",
     effect="The container is killed for memory instead of getting an error it can handle.",
-    remedy="Lower shm, or raise resources.memory.",
+    remedy="Lower shm or the volume's sizeLimit, or raise resources.memory.",
     by_hand="Lower the volume's sizeLimit, or raise the memory limit.",
     spec=Pointer("/shm"),
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",

@@ -43,6 +43,7 @@ from trainwright.specs.load import LoadedEnvironment
 from trainwright.specs.merge import Layered, merge
 from trainwright.specs.pod_parts import PodPart
 from trainwright.specs.yamlio import Document
+from trainwright.tolerant import mapping
 
 MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its node
 
@@ -136,6 +137,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _variables(job, spec)
     yield from _files(job, spec)
     yield from _grace(job, spec)
+    yield from _peer_copies(job, spec)
     yield from _preflight(job, spec)
     yield from _flags(job, spec)
     yield from _launcher_options(job, spec)
@@ -375,6 +377,28 @@ def _grace(job: Job, spec: Layered) -> Iterator[Finding]:
         message = f"gracePeriod is {grace}, the most is {MAX_GRACE // 86_400}d"
         remedy = "Write the time that a checkpoint takes."
         yield _at(dx.SCHEMA, spec, Pointer("/gracePeriod"), message, remedy=remedy)
+
+
+def _peer_copies(job: Job, spec: Layered) -> Iterator[Finding]:
+    """They have to be in memory that outlives the processes, of nodes that start again together."""
+    copies = job.checkpoint.peer_copies if job.checkpoint else None
+    if copies is None:
+        return
+    at = Pointer("/checkpoint/peerCopies")
+    volume = next((v for v in job.volumes if v.name == copies.volume), None)
+    where = Pointer.of("volumes", copies.volume).dotted
+    if volume is None or not volume.mounted:
+        message = f'peer copies go to the volume "{copies.volume}", which the job does not mount'
+        remedy = f"Add {where}: {{emptyDir: {{medium: Memory, sizeLimit: ...}}, mountPath: ...}}."
+        yield _at(dx.REFERENCE, spec, at / "volume", message, remedy=remedy)
+    elif mapping(volume.source.get("emptyDir")).get("medium") != "Memory":
+        message = f'peer copies go to the volume "{copies.volume}", which is not in memory'
+        remedy = f"Set {where}.emptyDir.medium to Memory, or name a volume that is an emptyDir."
+        yield _at(dx.CONTRADICTION, spec, at / "volume", message, remedy=remedy)
+    if job.elastic and job.elastic.recovery == "live":
+        message = "peer copies are for restarts, and with live recovery the other workers go on"
+        remedy = "Remove checkpoint.peerCopies: a worker that is new takes the state of the others."
+        yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy)
 
 
 def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:

@@ -253,7 +253,7 @@ def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
     checkpoint = job.checkpoint
     if checkpoint is None:
         return
-    mount = next(v for v in job.volumes if v.name == checkpoint.volume).mounted[0].mount_path
+    mount = references.mount_path(job, checkpoint.volume)
     yield "TRAINWRIGHT_CHECKPOINT_DIR", references.checkpoint_folder(job, checkpoint, name)
     if checkpoint.every is not None:
         yield "TRAINWRIGHT_CHECKPOINT_EVERY", str(checkpoint.every)
@@ -261,6 +261,10 @@ def _of_the_runtime(job: Job, name: str) -> Iterator[tuple[str, str]]:
         yield "TRAINWRIGHT_CHECKPOINT_KEEP", str(checkpoint.keep)
     if checkpoint.resume_from:
         yield "TRAINWRIGHT_RESUME_FROM", join(mount, checkpoint.resume_from)
+    if copies := checkpoint.peer_copies:
+        memory = references.mount_path(job, copies.volume)
+        yield "TRAINWRIGHT_PEER_COPIES_DIR", join(memory, name)
+        yield "TRAINWRIGHT_PEER_COPIES_EVERY", str(copies.every)
 
 
 def _of_trackers(job: Job, name: str) -> dict[str, str]:

@@ -122,8 +122,12 @@ def meeting_place(job: Job, environment: Environment, name: str) -> MeetingPlace
 
 def checkpoint_folder(job: Job, checkpoint: Checkpoint, name: str) -> str:
     """One folder per run: a retry finds its own checkpoints, a changed spec never another's."""
-    mount = next(v for v in job.volumes if v.name == checkpoint.volume).mounted[0].mount_path
-    return join(mount, checkpoint.path, name)
+    return join(mount_path(job, checkpoint.volume), checkpoint.path, name)
+
+
+def mount_path(job: Job, volume: str) -> str:
+    """Where the training container first has a volume."""
+    return next(v for v in job.volumes if v.name == volume).mounted[0].mount_path
 
 
 def _written(fact: str | Variable) -> str:
