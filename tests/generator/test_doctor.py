@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,67 @@ def test_attributes(healthy: Repository, attributes: str, message: str) -> None:
 def test_rendered_files_that_git_ignores(healthy: Repository) -> None:
     (healthy.root / ".gitignore").write_text("rendered/\n")
     assert states(healthy) == {"ignored": "error"}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "place", "message"),
+    [
+        (".gitignore", "a\n*.lock\n", ".gitignore:2:1", "/run.lock and "),
+        (".gitignore", "rendered/\n", ".gitignore:1:1", "and "),
+        (".gitignore", "ledger.yaml\n", ".gitignore:1:1", "environments/dev/ledger.yaml by the"),
+        (".gitignore", "environments/\n", ".gitignore:1:1", "environments/defaults.yaml and "),
+        (".gitignore", "*.lock.yaml\n", ".gitignore:1:1", "environments/images.lock.yaml by the"),
+        ("environments/dev/.gitignore", "jobs\n", "environments/dev/.gitignore:1:1", "/jobs/"),
+        (".git/info/exclude", "\n\n*.lock\n", ".git/info/exclude:3:1", "pattern *.lock"),
+    ],
+)
+def test_the_line_by_which_git_ignores_what_has_to_be_in_it(
+    healthy: Repository, file: str, text: str, place: str, message: str
+) -> None:
+    (healthy.root / file).write_text(text)
+    (found,) = ignored(healthy)
+    assert (found["state"], found["place"]) == ("error", place)
+    assert message in found["message"]
+    top = healthy.root / ".gitignore"
+    before = top.read_text() if top.exists() else ""
+    lines = re.findall("`(!.*?)`", found["remedy"])
+    assert bool(lines) != file.startswith("environments/")
+    top.write_text("\n".join([before, *lines, ""]))
+    assert not (lines and ignored(healthy))
+
+
+def test_a_pattern_of_the_user_is_found_as_well(
+    healthy: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL")
+    excludes = tmp_path / "xdg/git/ignore"
+    excludes.parent.mkdir(parents=True)
+    excludes.write_text("*.lock\n")
+    (found,) = ignored(healthy)
+    assert found["place"] == f"{excludes.resolve()}:1:1"
+
+
+@pytest.mark.parametrize("text", ["*.lock\n!run.lock\n", "__pycache__/\n*.pyc\n", "*.swp\n"])
+def test_what_git_may_ignore(healthy: Repository, text: str) -> None:
+    (healthy.root / ".gitignore").write_text(text)
+    assert ignored(healthy) == []
+
+
+def ignored(repository: Repository) -> list[dict[str, str]]:
+    items = json.loads(repository.run("doctor", "-o", "json").stdout)["items"]
+    return [item for item in items if item["about"] == "ignored"]
+
+
+def test_a_repository_in_a_folder_of_another(healthy: Repository, tmp_path: Path) -> None:
+    outer = git.init(tmp_path / "outer")
+    shutil.copytree(healthy.root / "environments", outer / "ml/training/environments")
+    (outer / ".gitignore").write_text("*.lock\n")
+    (outer / "ml/.gitignore").write_text("ledger.yaml\n")
+    found = ignored(Repository(outer / "ml/training"))
+    places = {item["place"] for item in found}
+    assert places == {f"{outer / '.gitignore'}:1:1", f"{outer / 'ml/.gitignore'}:1:1"}
+    assert "`!/ml/training/environments/`" in found[0]["remedy"]
 
 
 def test_hooks_that_were_never_installed(healthy: Repository) -> None:
