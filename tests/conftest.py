@@ -56,7 +56,7 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _nobodys_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def _no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Git, Helm, pip and npm as on a fresh machine, whatever its user has configured."""
     with pytest.MonkeyPatch.context() as patch:
         for name in os.environ:

@@ -1,6 +1,6 @@
 """What CI=true demands of every test: that it runs, and that it is cheap or marked as slow.
 
-Elsewhere somebody may lack a tool or the data of other projects and still run the rest.
+Elsewhere a tool or the data of other projects may be missing, and the rest still runs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A real git repository for a test: committed to by nobody in particular, at a fixed time."""
+"""A real git repository for a test: committed to by a made-up user, at a fixed time."""
 
 from __future__ import annotations
 

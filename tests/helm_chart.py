@@ -1,4 +1,4 @@
-"""The chart as somebody without Python uses it: values in, Kubernetes objects out."""
+"""The chart as a user without Python has it: values in, Kubernetes objects out."""
 
 from __future__ import annotations
 

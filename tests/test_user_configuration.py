@@ -26,7 +26,7 @@ GIT = """\
 VERBS = "tests/generator/lifecycle/test_verbs.py"
 TESTS = (
     "tests/generator/test_git.py",
-    f"{VERBS}::test_edits_of_somebody_else_are_never_committed",
+    f"{VERBS}::test_other_edits_are_never_committed",
     "tests/generator/test_init.py::test_a_new_repository_passes_its_own_checks[none-job]",
 )
 

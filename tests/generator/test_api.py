@@ -106,7 +106,7 @@ def test_plan_jobs_and_explain(specs: Specs, repository: Repository) -> None:
     assert (found.value, found.decided.place) == (2, "environments/prod/jobs/llm.yaml:10:10")
 
 
-def test_a_proposal_is_an_edit_that_nobody_has_made(specs: Specs, repository: Repository) -> None:
+def test_a_proposal_is_an_edit_that_is_not_made(specs: Specs, repository: Repository) -> None:
     path = "environments/prod/jobs/llm.yaml"
     old = (specs.root / path).read_text()
     bad = repository.propose(path, f"{old}node: 3\n")

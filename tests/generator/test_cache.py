@@ -102,7 +102,7 @@ edits = paths.flatmap(
 
 @dataclass
 class Racing:
-    """The files on disk, and somebody who edits them when a number of them have been read."""
+    """The files on disk, and a user who edits them when a number of them have been read."""
 
     root: Path
     after: int

@@ -177,7 +177,7 @@ def test_push_and_pull_through_a_real_registry(chart: Path, registry: Registry) 
     assert layer["digest"] == made.digest
     assert registry.blobs[made.digest] == made.path.read_bytes()
     assert done.stdout.startswith(f"{reference}@sha256:")
-    # No clock in it: the same manifest, whoever pushes it.
+    # No clock in it: the same manifest from any machine.
     text = registry.manifests["charts/training-job", made.version][1]
     assert done.stdout.strip().endswith(hashlib.sha256(text).hexdigest())
     assert manifest["annotations"]["org.opencontainers.image.created"].startswith("1980-01-01")

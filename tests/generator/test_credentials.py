@@ -1,4 +1,4 @@
-"""Credentials that somebody wrote into a spec appear in no output whatsoever."""
+"""Credentials that are written into a spec appear in no output whatsoever."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def states(repository: Repository) -> dict[str, str]:
     items = json.loads(done.stdout)["items"]
     assert done.exit_code == int(any(item["state"] == "error" for item in items))
     for item in items:
-        if item["state"] != "error":  # an error may be somebody else's words
+        if item["state"] != "error":  # an error may be of another program
             assert (item["state"] == "warning") == bool(item["remedy"]), item
     return {item["about"]: item["state"] for item in items if item["state"] != "ok"}
 

@@ -210,7 +210,9 @@ def test_edits_at_once_take_turns(tmp_path: Path) -> None:
     assert len(set(_tree(folder).values())) == 1
 
 
-def test_what_somebody_changed_meanwhile_stays_and_nothing_is_written(tmp_path: Path) -> None:
+def test_what_another_program_changed_meanwhile_stays_and_nothing_is_written(
+    tmp_path: Path,
+) -> None:
     folder = _specs(tmp_path)
     files = {"specs/a.yaml": b"new", "specs/b.yaml": b"new", "specs/new.yaml": b"new"}
     before = {"specs/a.yaml": b"old", "specs/b.yaml": b"old"}

@@ -45,7 +45,7 @@ def test_a_number_is_passed_as_written(repository: Repository) -> None:
 
 
 @pytest.mark.parametrize("layer", ["base", "environment", "defaults"])
-def test_a_number_is_passed_as_written_whoever_says_it(layer: str, repository: Repository) -> None:
+def test_a_number_is_passed_as_written_from_any_layer(layer: str, repository: Repository) -> None:
     flags = "{lr: &rate 1e3, betas: [1.10, *rate]}"
     if layer == "base":
         head = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: half\n"

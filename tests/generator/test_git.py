@@ -183,7 +183,7 @@ def test_git_is_stopped_with_all_that_it_started(
     monkeypatch.setattr(git, "_TIMEOUT", 0.5)
     with pytest.raises(GitError, match=r"git slow: stopped after 0\.5 seconds"):
         Repository(folder).git("slow")
-    # Whoever still had the pipe open would keep this from failing.
+    # A process that still had the pipe open would keep this from failing.
     with pytest.raises(OSError, match="No such device"):
         os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
 

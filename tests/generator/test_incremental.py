@@ -74,7 +74,7 @@ OTHERS = {
 
 
 def _text(path: str, chance: random.Random) -> str:
-    """What somebody may write into a file."""
+    """What a user may write into a file."""
     own: tuple[str, ...]
     if path.endswith("environment.yaml"):
         text, own = ENVIRONMENT, ENVIRONMENT_LINES

@@ -292,7 +292,7 @@ def test_only_where_jobs_are_tried_they_are_ended_soon(tmp_path: Path, target: s
 
 
 def test_it_is_healthy_as_it_is(tmp_path: Path) -> None:
-    """The action is that of this version: nobody can know its commit without a network."""
+    """The action is that of this version: its commit is not known without a network."""
     init(tmp_path, "--env", "dev", "--env", "prod", target="trainjob")
     git.git(tmp_path, "init", "--quiet", "--initial-branch=main")
     git.commit(tmp_path, "Start")

@@ -1,4 +1,4 @@
-"""What the schemas of specs take, the chart takes too: nobody is told a thing in Helm's words."""
+"""What the schemas of specs take, the chart takes too: no message is in Helm's words."""
 
 from __future__ import annotations
 

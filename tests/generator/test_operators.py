@@ -676,7 +676,7 @@ def test_ranks_of_each_launcher() -> None:
     assert _predicted(TRAININGJOB, size=2)[-1] == (1, 3, 4)
     # Ranks that a rendezvous hands out are not known; that there will be four processes is.
     assert _predicted(ELASTIC) == [(0, None, 4), (1, None, 4)] * 2
-    # The coordinator trains nothing, and nobody told the others anything.
+    # The coordinator trains nothing, and no node has an address of another.
     assert _predicted(JOBSET) == [(0, None, None)] * 4
 
 

@@ -129,7 +129,7 @@ def test_every_recording_is_a_case(shared: Shared) -> None:
 
 # --- what the API server, the scheduler and Kueue do ---------------------------------------------
 
-# Fields of a pod and of a container that nobody wrote. The priority comes from its class.
+# Fields of a pod and of a container that no manifest has. The priority comes from its class.
 _POD = {
     "dnsPolicy": "ClusterFirst",
     "enableServiceLinks": True,

@@ -134,7 +134,7 @@ hostNetwork: true
     assert service["network_mode"] == "host"
 
 
-# --- what nobody here knows yet -------------------------------------------------------------------
+# --- what is not known here yet -------------------------------------------------------------------
 
 
 def _job(pod: Mapping[str, Data], container: Mapping[str, Data]) -> tuple[Manifest, ...]:

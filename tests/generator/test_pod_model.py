@@ -1,4 +1,4 @@
-"""One model of a pod: any object is read without an error of ours, whoever reads it."""
+"""One model of a pod: any object is read without an error of ours, by every reader."""
 
 from __future__ import annotations
 

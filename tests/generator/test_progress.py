@@ -47,7 +47,7 @@ def on_a_terminal(repository: Repository, *arguments: str, **environ: str) -> Se
     try:
         while part := os.read(ours, 65536):
             err += part
-    except OSError:  # EIO: nobody has the other end any more
+    except OSError:  # EIO: the other end is closed
         pass
     os.close(ours)
     out, _ = process.communicate()

@@ -264,7 +264,7 @@ PLACES = [("--path", "{env}"), ("--path", "environments/{env}/rendered"), ()]
 
 @pytest.mark.parametrize("place", PLACES, ids=["elsewhere", "beside", "as rendered"])
 def test_a_run_on_another_branch_stays_as_it_began(place: tuple[str, ...], remote: Path) -> None:
-    """The runs are those that the branch holds, whoever publishes, from whatever clone."""
+    """The runs are those that the branch holds, published from any clone."""
     branch = ("prod", "--branch", "rendered", "--push", *place)
     publish(clone(remote, "first-clone"), *branch)
     here = clone(remote, "here", "--depth=1", "--no-single-branch")
@@ -297,7 +297,7 @@ def test_a_run_on_another_branch_stays_as_it_began(place: tuple[str, ...], remot
 
 
 @pytest.mark.parametrize("index", [True, False], ids=["by its index", "by its record"])
-def test_a_run_that_nobody_knows_is_asked_for(index: bool, remote: Path) -> None:
+def test_an_unknown_run_is_asked_for(index: bool, remote: Path) -> None:
     """On a branch of an earlier version, say, which is behind the specs."""
     here = clone(remote, "here")
     branch = ("prod", "--branch", "rendered", "--path", "{env}")
@@ -551,7 +551,7 @@ def test_a_shallow_clone_says_what_it_needs(remote: Path) -> None:
 # --- two at once ---------------------------------------------------------------------------------
 
 
-def test_whoever_is_second_builds_on_the_first(
+def test_the_second_publisher_builds_on_the_first(
     remote: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one pushes in the instant before our push, more than once."""

@@ -61,7 +61,7 @@ def test_line_ends_as_browsers_send_them_are_no_difference(api: Api) -> None:
     assert post(f"{MARKER}\none\n").stdout.startswith("unchanged ")
 
 
-def test_comments_of_others_and_of_nobody_are_left_alone(api: Api) -> None:
+def test_comments_of_others_and_of_deleted_users_are_left_alone(api: Api) -> None:
     api.add(7, f"{MARKER}\nforged", "somebody")
     api.add(7, f"{MARKER}\nof a user who is gone", BOT)["user"] = None
     api.add(7, "", "somebody")["body"] = None

@@ -33,7 +33,7 @@ def api() -> Iterator[Api]:
 class Pull:
     """A repository on a forge, with a pull request that goes from `topic` into `main`.
 
-        main   A ── B          B: somebody else's job, merged after the pull request was opened
+        main   A ── B          B: another user's job, merged after the pull request was opened
                 \\    \\
         topic    C ── M        C: this pull request; M: refs/pull/7/merge, as GitHub makes it
     """
@@ -61,7 +61,7 @@ class Pull:
         self.files.environment("prod")
         self.files.job("prod/theirs")
         self.render()
-        git.commit(self.origin, "Somebody else's")
+        git.commit(self.origin, "Another user's")
         self.merge()
 
     def go_on(self) -> None:

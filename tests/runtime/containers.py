@@ -63,7 +63,7 @@ def finish(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
 
 @contextmanager
 def ending(pids: Iterable[int]) -> Iterator[None]:
-    """Afterwards these processes have ended, whoever's children they are.
+    """Afterwards these processes have ended, also those that are not our children.
 
     A process closes its files before it has ended: the end of its output is too early a sign.
     """

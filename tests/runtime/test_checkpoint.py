@@ -464,7 +464,7 @@ def test_a_kill_at_any_moment_leaves_whole_checkpoints(tmp_path: Path) -> None:
         assert loaded > newest
         newest = loaded
     save(tmp_path, newest + 1, keep=2)
-    assert not list(tmp_path.glob(".writer-*")), "left-overs are gone once somebody writes again"
+    assert not list(tmp_path.glob(".writer-*")), "left-overs are gone after the next write"
 
 
 def _newest(directory: Path) -> int:

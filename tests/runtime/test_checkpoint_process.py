@@ -1,4 +1,4 @@
-"""Checkpoints written by a process of its own: what a thread writes, and nobody waits for a dead one."""
+"""Checkpoints written by a process of its own: what a thread writes, and no wait for a dead one."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_it_ends_with_a_killed_training(tmp_path: Path) -> None:
         assert process.stdout is not None
         with ending([int(process.stdout.readline())]):
             process.kill()
-            process.stdout.read()  # until nobody holds it open
+            process.stdout.read()  # until no process holds it open
 
 
 def save_by_process(directory: Path, kind: str) -> list[float]:

@@ -66,7 +66,7 @@ def test_three_workers_train_what_one_does(calm: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_newcomer_to_long_steps_shuts_nobody_out(tmp_path: Path) -> None:
+def test_a_newcomer_to_long_steps_shuts_no_other_out(tmp_path: Path) -> None:
     """A worker that is left out of steps loses no record: only the world of the steps shows it."""
     with workers(tmp_path, "w0 w1", "20", "0.4") as group:
         group.wait_for_commit(workers=2)
@@ -227,7 +227,7 @@ def test_all_killed_and_started_again_goes_on_from_the_checkpoint(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_whoever_is_told_to_stop_goes_alone(tmp_path: Path) -> None:
+def test_a_worker_that_gets_sigterm_leaves_alone(tmp_path: Path) -> None:
     with workers(tmp_path, "w0 w1", "8", "0.05") as group:
         last = group.wait_for_commit(workers=2)
         group.processes["w0"].send_signal(signal.SIGTERM)

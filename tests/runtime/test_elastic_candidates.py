@@ -67,7 +67,7 @@ class Nodes:
         self.running[node] = self._entrypoint.start(*argv, "--", self._script, env=environ)
 
     def kill(self, node: int) -> None:
-        """As when a pod is gone: all of it at once, and nobody is left to start it again."""
+        """As when a pod is gone: all of it at once, and nothing is left to start it again."""
         entrypoint = self.running.pop(node)
         children = Path(f"/proc/{entrypoint.pid}/task/{entrypoint.pid}/children").read_text()
         with ending([int(pid) for pid in children.split()]):
@@ -185,7 +185,7 @@ def _own(node: int, listed: list[str], **more: str) -> int | None:
         ([*PORTS[:1], *NAMES[1:3]], [0, 1, 2, None]),
         ([*PORTS[:2], NAMES[0]], [2, 1, None, None]),
         (["127.0.0.1:4000"], [0, None, None, None]),
-        (["192.0.2.1:4000"], [None] * 4),  # https://www.rfc-editor.org/rfc/rfc5737: nobody's
+        (["192.0.2.1:4000"], [None] * 4),  # https://www.rfc-editor.org/rfc/rfc5737: no host's
     ],
 )
 def test_each_listed_candidate_is_the_node_of_its_name(

@@ -78,7 +78,7 @@ def test_one_worker_begins_and_the_others_follow_it(
     _until(lambda: second.ask(0) is Answer.TRAIN)
 
 
-def test_nobody_begins_while_a_worker_may_come_back_to_a_new_coordinator(
+def test_no_worker_begins_while_a_worker_may_come_back_to_a_new_coordinator(
     registries: Callable[..., Registry], session: Callable[[str], Session]
 ) -> None:
     lost = registries()
@@ -220,7 +220,7 @@ def _worker(folder: Path, epochs: int, **environ: str) -> subprocess.CompletedPr
     )
 
 
-def test_a_latecomer_ends_with_0_where_nobody_is_left_to_ask(tmp_path: Path) -> None:
+def test_a_latecomer_ends_with_0_where_no_other_is_left_to_ask(tmp_path: Path) -> None:
     ending.record(tmp_path / "checkpoints", epochs=2, step=58)
     ended = _worker(
         tmp_path,

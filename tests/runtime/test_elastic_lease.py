@@ -327,7 +327,7 @@ _NOT_A_MESSAGE = [5, [], None, "candidate", {}, {"do": "vote", "candidate": None
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """Somebody at a registry's port: the first above a coordinator's."""
+    """A listener at a registry's port: the first above a coordinator's."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(10)
         yield server

@@ -166,5 +166,5 @@ def test_processes_end_with_their_worker(number: signal.Signals, tmp_path: Path)
             readers.add(int(process.stdout.readline().split()[1]))
         with ending(readers):
             process.send_signal(number)
-            process.stdout.read()  # until nobody holds it open
+            process.stdout.read()  # until no process holds it open
     assert process.returncode in (-signal.SIGKILL, 128 + signal.SIGTERM)

@@ -345,4 +345,4 @@ def test_of_two_groups_that_took_the_same_step_one_counts(tmp_path: Path) -> Non
         for each in both:
             each.leave()
             each.close()
-    assert taken == [1, 1, 2]  # the newcomer; nobody; one of the two
+    assert taken == [1, 1, 2]  # the newcomer; none; one of the two

@@ -78,7 +78,7 @@ def events(world: World) -> Iterator[tuple[str, World]]:
 
 
 def _all_heard(world: World) -> bool:
-    """Whoever holds something and runs connects within that time."""
+    """Each running worker that holds something connects within that time."""
     return all(w.connected or not w.sure or w.phase in (Phase.NEW, None) for w in world.workers)
 
 
@@ -223,11 +223,11 @@ def problem(before: World, what: str, after: World) -> str:
     if len(leads) > 1:
         return "two workers run the program's end as rank 0"
     if after.run.finished and not after.ended:
-        return "finished, though nobody has run the program's end"
+        return "finished, though no worker has run the program's end"
     if after.ended > 1:
         return "the program's end is run to its end twice"
     if "hears" in what and not after.ended:
-        return "a worker is told that training is over, though nobody has run the program's end"
+        return "a worker is told that training is over, though no worker has run the program's end"
     newest = max((w.lineage for w in before.workers if _counts(w)), key=generation, default="")
     for lineage in after.fenced:
         if f"of {lineage}" in what and generation(lineage) < generation(newest):

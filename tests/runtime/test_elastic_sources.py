@@ -150,7 +150,7 @@ class Local(Replica):
 
 
 def _train_locally(make: Callable[[], Source], batch: int, draw: st.DrawFn) -> list[Record]:
-    """One epoch: whoever is lost before a synchronisation is not in it, whoever fails it tries anew."""
+    """One epoch: a worker lost before a synchronisation is not in it, one that fails it tries anew."""
     replicas = {"w0": Local(make())}
     born = 1
     while True:

@@ -305,7 +305,7 @@ def test_a_signal_reaches_the_processes_and_they_may_finish(
     process = entrypoint.start(*argv)
     _await_line(process, "ready", count=2)
     process.send_signal(getattr(signal, name))
-    process.send_signal(getattr(signal, name))  # whoever is impatient must not cut the save short
+    process.send_signal(getattr(signal, name))  # a second one must not cut the save short
     done = finish(process)
     assert done.returncode == exit_code, done.stderr
     assert done.stdout.count("saved") == 2

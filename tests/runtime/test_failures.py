@@ -155,7 +155,7 @@ WORDS = {
     "open files (24)": "too-many-open-files",
     # https://docs.python.org/3/library/exceptions.html#KeyError
     "KeyError: 'LOCAL_RANK'": "ranks-unset",
-    # What is nobody's cause: an error of the script that mentions such things.
+    # What is no cause: an error of the script that mentions such things.
     "ValueError: the world size of the planet": None,
     "KeyError: 'address'": None,
     "ConnectionResetError: [Errno 104] Connection reset by peer": None,
@@ -306,7 +306,7 @@ def test_the_kernel_s_kill_is_told_from_others(entrypoint: Entrypoint, memory_gr
     assert "rank 0 on node 0" in done.stderr.splitlines()[-1]
 
 
-def test_a_kill_by_somebody_else_has_no_known_cause(entrypoint: Entrypoint) -> None:
+def test_a_kill_from_outside_has_no_known_cause(entrypoint: Entrypoint) -> None:
     done, reported = _fails(entrypoint, "import os; os.kill(os.getpid(), 9)")
     assert (done.returncode, reported["cause"]) == (137, "unknown")
     assert done.stderr.splitlines()[-1].endswith(

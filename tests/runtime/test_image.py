@@ -328,7 +328,7 @@ def open_folder() -> Iterator[Path]:
 def test_any_user_of_group_0_writes_where_the_image_says(open_folder: Path) -> None:
     (step,) = (c for c in _of("RUN", FINAL) if "useradd" in c.value[0])
     (open_folder / "etc").mkdir()
-    # As on Ubuntu 24.04, where somebody has the id already.
+    # As on Ubuntu 24.04, where a user has the id already.
     (open_folder / "etc/passwd").write_text("ubuntu:x:1000:1000::/home/ubuntu:/bin/sh\n")
     for name in ("group", "shadow", "gshadow"):
         (open_folder / "etc" / name).write_text("root:x:0:\n" if name == "group" else "")

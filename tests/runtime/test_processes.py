@@ -207,7 +207,7 @@ pathlib.Path({str(note)!r}).write_text(str(child.pid))
     state = Path(f"/proc/{note.read_text()}/stat")
 
     def ended() -> bool:
-        """Gone, or a zombie that whoever is process 1 here has not collected."""
+        """Gone, or a zombie that process 1 has not reaped."""
         try:
             return state.read_text().rpartition(")")[2].split()[0] == "Z"
         except (FileNotFoundError, ProcessLookupError):

@@ -92,7 +92,7 @@ def test_the_throughputs_of_workers_add_up(tmp_path: Path) -> None:
     assert at[12] == 0
 
 
-def test_the_world_is_empty_while_nobody_trains(tmp_path: Path) -> None:
+def test_the_world_is_empty_while_no_rank_trains(tmp_path: Path) -> None:
     files = [_write(tmp_path / f"rank-{i}.jsonl", KILLED) for i in range(2)]
     job = Job(workers=tuple(map(load, files)))
     assert [size for _, size in job.world_sizes] == [0, 2, 0, 1]

@@ -1,4 +1,4 @@
-"""Connections of this process, found and ended from outside of whoever made them."""
+"""Connections of this process, found and ended from outside of the code that made them."""
 
 from __future__ import annotations
 

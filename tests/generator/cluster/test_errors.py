@@ -32,7 +32,7 @@ VERBS = (("status", "prod"), ("logs", "prod/llm"), ("wait", "prod/llm"), ("diff"
 
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb[0])
-def test_nobody_there(
+def test_no_server_there(
     rendered: Repository, api: ApiServer, tmp_path: Path, verb: tuple[str]
 ) -> None:
     with socket.socket() as taken:

@@ -92,7 +92,7 @@ EXPECTED: dict[str, tuple[Phase, int, int, int, list[int], str]] = {
     ),
 }  # fmt: skip
 
-# What somebody changed by hand, of which the Job had two.
+# What was changed by hand, of which the Job had two.
 DRIFT = {
     "job/suspended-by-hand": ("/spec/backoffLimit", "/spec/suspend"),
     "jobset/suspended-by-hand": ("/spec/suspend",),
@@ -149,7 +149,7 @@ def test_what_status_says_of_real_objects(recorded: Recorded, case: str) -> None
     assert len(run.pods) == len(ranks)
     assert sentence(state).startswith(message)
     assert bool(sentence(state)) == bool(message)
-    # The wish of whoever suspended it by hand is not git's.
+    # A suspension by hand is not the desired state of git.
     assert run.drift == DRIFT.get(case, ())
 
 

@@ -332,7 +332,7 @@ def test_restarting_counts_and_says_why(run: Run, applied: Applied, api: ApiServ
     assert item["message"] == "rank 0 ended with exit code 139"
 
 
-def test_suspended_is_somebodys_wish_and_queued_is_kueues(
+def test_suspended_is_by_hand_and_queued_is_by_kueue(
     repository: Repository, run: Run, api: ApiServer
 ) -> None:
     repository.job("prod/paused", "state: suspended\n")
@@ -558,7 +558,7 @@ def test_cancelled_but_still_there_shows_both(
     assert "not in git" in out.splitlines()[2]
 
 
-def test_an_object_that_somebody_edited_differs_at_the_field(
+def test_an_object_edited_by_hand_differs_at_the_field(
     run: Run, applied: Applied, api: ApiServer
 ) -> None:
     body = applied("prod/llm", conditions("Created", "Running"))

@@ -315,7 +315,7 @@ def test_pods_that_replace_others_are_known_where_the_runtime_is_the_clusters(
     assert item["message"] == f"node 1: {NO_NODE}"
 
 
-# --- pods that nobody schedules ------------------------------------------------------------------
+# --- pods that are not scheduled ------------------------------------------------------------------
 
 
 SHORT_GANG = "0/2 tasks in gang unschedulable: pod group is not ready, 2 minAvailable"

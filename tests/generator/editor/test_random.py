@@ -43,7 +43,7 @@ ALPHABET = " \n\t:{}[]'\"#-&*!|>%@`,abz019é🚂\u2028\\"
 
 
 class Person:
-    """Somebody who types whatever comes to mind."""
+    """A user who types anything."""
 
     def __init__(self, editor: Editor, chance: random.Random):
         self.editor = editor

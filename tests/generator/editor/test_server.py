@@ -122,7 +122,7 @@ async def test_files_are_looked_at_for_an_editor_that_reports_none(repository: R
 
 
 @pytest.mark.asyncio
-async def test_a_file_that_is_not_of_a_repository_is_nobodys_business(
+async def test_a_file_outside_of_a_repository_has_no_findings(
     repository: Repository, tmp_path: Path
 ) -> None:
     repository.environment("dev")

@@ -375,7 +375,7 @@ GPUS = "docker run --gpus {} --name one registry.example.com/a:1 python -u a.py"
 def test_all_gpus_of_a_machine_need_a_pool_that_says_how_many(
     asked: str, repository: Repository, tmp_path: Path
 ) -> None:
-    """Never a job that trains without any, because nobody counted them."""
+    """Never a job that trains without any, because they are not counted."""
     compose = tmp_path / "compose.yaml"
     compose.write_text(
         "services: {one: {image: 'registry.example.com/a:1', entrypoint: [python, -u, a.py], deploy: "
@@ -502,7 +502,7 @@ def _import(path: Path, bodies: list[dict[str, Data]]) -> ImportBatch:
 
 
 def _planted(data: Data, above: str = "") -> Data:
-    """Data with a field that nobody knows in every mapping that has fields."""
+    """Data with an unknown field in every mapping that has fields."""
     if isinstance(data, list):
         return [_planted(item) for item in data]
     if not isinstance(data, dict) or above in OF_NAMES:
@@ -512,7 +512,7 @@ def _planted(data: Data, above: str = "") -> Data:
 
 
 @pytest.mark.parametrize("case", [_of(case) for case in WHOLE])
-def test_a_field_that_nobody_knows_is_listed(case: str, tmp_path: Path) -> None:
+def test_an_unknown_field_is_listed(case: str, tmp_path: Path) -> None:
     done = _import(tmp_path / "planted.yaml", [_planted(body) for body in _documents(case)])
     assert done.problems == ()
     for imported, _ in done.imported:

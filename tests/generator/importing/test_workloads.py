@@ -142,7 +142,7 @@ def test_a_job_comes_through_or_is_refused_by_name(
 
 # What a rendered run has otherwise by design: hardened containers, no token unasked, ranks that are
 # known beforehand, an unbuffered Python, limits for restarts and accelerators, and more time to stop
-# where nobody chose it.
+# where no user chose it.
 BY_DESIGN = re.compile(
     r"/pods/(\d+|\*)/("
     r"(init/\d+/|sidecars/[^/]+/)?security/|token$|program/unbuffered$"

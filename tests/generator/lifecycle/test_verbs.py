@@ -242,7 +242,7 @@ def test_what_prunes_at_once_needs_nothing_more(
     ],
 )
 @pytest.mark.parametrize("verb", ["cancel", "rerun", "retire"])
-def test_what_somebody_has_to_do_is_said(
+def test_what_a_user_has_to_do_is_shown(
     verb: str, gitops: str, command: str, queueing: str, repository: Repository
 ) -> None:
     name = _in(repository, gitops + queueing)
@@ -537,7 +537,7 @@ def test_the_commit_has_the_spec_what_it_renders_to_and_nothing_else(
     assert trailers == "Trainwright-Job: prod/llm"
 
 
-def test_edits_of_somebody_else_are_never_committed(repository: Repository) -> None:
+def test_other_edits_are_never_committed(repository: Repository) -> None:
     path = spec(repository, "prod/llm")
     path.write_text(path.read_text() + "retries: 1\n")
     assert repository.run("render").exit_code == 0

@@ -130,7 +130,7 @@ def test_an_object_that_moves_to_another_file_is_the_same(here: Path, trainjobs:
     (here / "deploy/jobs.yaml").write_text(two)
     (here / "deploy/a.yaml").write_text(one.replace("a:1", "a:2"))
     assert [r[2] for r in said(check(trainjobs, "--manifests", "deploy"))] == [7]
-    # As one of two: nobody can tell which of them it was.
+    # As one of two: which of them it was is unknown.
     (here / "deploy/b.yaml").write_text(one.replace("a:1", "a:3"))
     assert check(trainjobs, "--manifests", "deploy") == []
 

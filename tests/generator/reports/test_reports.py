@@ -157,7 +157,7 @@ def test_json_follows_its_schema(report: Report) -> None:
     assert data["$schema"] == schema["$id"]
 
 
-def test_junit_counts_a_file_nobody_could_read_in_its_environment() -> None:
+def test_junit_counts_an_unreadable_file_in_its_environment() -> None:
     findings = tuple(
         _finding("TW001", "error", 1, 1, "broken", subject="", place=Location(file))
         for file in (FILE, "environments/defaults.yaml")

@@ -118,7 +118,7 @@ def test_a_value_of_its_own_that_the_base_has_had_for_a_while(repository: Reposi
 
 
 def test_a_value_that_is_the_bases_again(repository: Repository) -> None:
-    """Nobody edits the base, of which the run is behind from now on."""
+    """The base is not edited, of which the run is behind from now on."""
     edit(repository, "prod/jobs/a.yaml", "pool: p", "pool: p\nflags: {epochs: 3}")
     committed(repository)
     edit(repository, "base/jobs/llm.yaml", "epochs: 3", "epochs: 5")

@@ -218,7 +218,7 @@ def _gone(repository: Repository) -> None:
 def test_what_flux_leaves_running_is_not_credited(
     change: Callable[[Repository], None], action: str, gpus: int, cloned: Repository
 ) -> None:
-    """Flux cannot ask: what has left git goes on until somebody deletes it."""
+    """Flux cannot ask: what has left git goes on until it is deleted by hand."""
     _running(cloned, FLUX)
     change(cloned)
     found = plan(cloned)

@@ -34,7 +34,7 @@ def _said(rule: str, manifest: str, keys: str = "") -> list[str]:
         ("hostNetwork: true, dnsPolicy: Default", 2, True),
         ("hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet", 2, False),
         ("hostNetwork: true, dnsPolicy: None, dnsConfig: {nameservers: [10.0.0.10]}", 2, False),
-        ("hostNetwork: true", 1, False),  # it looks for nobody
+        ("hostNetwork: true", 1, False),  # it connects to no other
         ("hostNetwork: false", 2, False),
         ("dnsPolicy: Default", 2, False),
     ],

@@ -1,4 +1,4 @@
-"""What becomes of an edit, a removal and a change of identity: a table, samples and real CRDs."""
+"""The outcome of an edit, a removal and a change of identity: a table, samples and real CRDs."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ def test_a_job_that_was_deleted_and_comes_back_goes_on(repository: Repository, b
 
 @pytest.mark.parametrize("target", ["jobset", "pytorchjob"])
 def test_a_job_that_comes_back_otherwise_may_be_refused(tmp_path: Path, target: str) -> None:
-    """What is in no name may have changed since: the plan says what becomes of the object."""
+    """What is in no name may have changed since: the plan shows what happens to the object."""
     made = Repository(git_repository.init(tmp_path))
     made.environment("prod")
     environment = made.root / "environments/prod/environment.yaml"

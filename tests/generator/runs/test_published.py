@@ -52,7 +52,7 @@ def run(repository: Repository) -> str:
 
 
 def by_hand(repository: Repository, *, remove: str = "", old: str = "", new: str = "") -> None:
-    """Somebody's commit on the branch."""
+    """Another user's commit on the branch."""
     there = repository.root.parent / "there"
     git(repository.root, "worktree", "add", "--quiet", str(there), "live")
     if remove:
@@ -80,7 +80,7 @@ def test_a_record_that_was_edited_on_the_branch_begins_nothing(repository: Repos
     refused = repository.run(*TO)
     assert refused.exit_code == 2
     assert "edited by hand on live: llm/run.lock; " in refused.output
-    # Not even then: nobody knows what the run began with.
+    # Not even then: what the run began with is unknown.
     refused = repository.run(*TO, "--discard-edits")
     assert refused.exit_code == 1
     assert "TW054" in refused.output

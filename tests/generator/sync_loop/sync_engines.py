@@ -26,7 +26,7 @@ class Argo:
     """An Application with automated sync, prune and self-heal."""
 
     tracked: set[Identity] = field(default_factory=set)
-    approved: set[Identity] = field(default_factory=set)  # deletions that somebody confirmed
+    approved: set[Identity] = field(default_factory=set)  # deletions that a user confirmed
     waiting: set[Identity] = field(default_factory=set)
 
     def sync(self, cluster: Cluster, desired: Desired) -> bool:
@@ -48,7 +48,7 @@ class Argo:
         return acted
 
     def answer(self) -> set[Identity]:
-        """Somebody confirms every deletion that is asked for."""
+        """A user confirms every deletion that is asked for."""
         answered = set(self.waiting)
         self.approved |= answered
         return answered
@@ -79,7 +79,7 @@ class Flux:
         return acted
 
     def answer(self) -> set[Identity]:
-        """Somebody deletes by hand what was left in the cluster."""
+        """A user deletes by hand what was left in the cluster."""
         return set(self.waiting)
 
 

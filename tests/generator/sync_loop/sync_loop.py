@@ -67,7 +67,7 @@ class Loop:
     """One repository, its engine and its cluster, and what people have asked for.
 
     `known` is what was last rendered of each job's present run, `permitted` are the objects that
-    somebody agreed to delete while they run. `at_work` is the account of the branch, `edited_at_work`
+    a user agreed to delete while they run. `at_work` is the account of the branch, `edited_at_work`
     the jobs of which runs were asked for there: also one that is again what it was has then begun.
     """
 
@@ -127,7 +127,7 @@ class Loop:
             self.done[name] += 1
 
     def _branch_at_work(self) -> str:
-        """Where somebody works: on main, or on the branch that there is."""
+        """Where edits are made: on main, or on the branch that there is."""
         return WORK if WORK in self.git.tips and self.chance.random() < 0.4 else MAIN
 
     def _verb(self, name: str) -> None:
@@ -392,7 +392,7 @@ class Loop:
             job, number = live.owner
             asked = self.requests.get(job, Requests())
             if asked.count == number and not asked.ended:
-                self.faults.append(f"{live.name} was ended while it ran: nobody asked for it")
+                self.faults.append(f"{live.name} was ended while it ran: no edit asked for it")
             which = (live.kind, live.name)
             if not (which in self.permitted or asked.cancelled or self.immediate):
                 self.faults.append(f"{live.name} was deleted while it ran")
@@ -409,7 +409,7 @@ class Loop:
     # --- the end -------------------------------------------------------------------------------
 
     def refresh(self) -> int:
-        """Let everything end while nobody writes; how many rounds it takes until nothing moves."""
+        """Let everything end while nothing is written; how many rounds it takes until nothing moves."""
         quiet = 0
         for number in range(100):
             self.cluster.tick(calm=True)
@@ -454,7 +454,7 @@ def play(loop: Loop, steps: int, actions: tuple[str, ...] = ACTIONS) -> list[str
 
 
 def _unasked(job: str, old: dict[Identity, Body], new: dict[Identity, Body]) -> Iterator[str]:
-    """What changed in the rendered files of a job of which nobody asked for another run."""
+    """What changed in the rendered files of a job whose own file asked for no other run."""
     for which in old.keys() & new.keys():
         if old[which] is not new[which] and _fixed(old[which]) != _fixed(new[which]):
             yield f"{which} is changed in place"

@@ -71,7 +71,7 @@ def applied(tree: Tree) -> dict[Identity, tuple[str, Body]] | None:
         return None
     try:
         (listed,) = bodies(tree[LIST])
-    except yaml.YAMLError:  # a merge that somebody has to render
+    except yaml.YAMLError:  # a merge that has to be rendered
         return None
     found = {}
     for name in listed["resources"]:
@@ -287,7 +287,7 @@ class _Past(History):
     _joined = ()  # a merge is committed as it was resolved, at once
 
     def _sides(self, file: JobFile, source: str) -> tuple[str, ...]:
-        """None: whoever resolves here keeps the record and the file of the same side."""
+        """None: who resolves here keeps the record and the file of the same side."""
         return ()
 
     def _lost(self, files: Collection[JobFile]) -> Iterator[tuple[JobFile, str]]:

@@ -267,7 +267,7 @@ def test_a_credential_in_a_url_is_refused_and_not_shown(wired: Repository) -> No
 
 
 def test_two_environments_with_one_object_are_a_warning(wired: Repository) -> None:
-    """They may be in different clusters, which nobody but people can know."""
+    """They may be in different clusters, which only people can know."""
     done = wired.run("wire", "prod")
     assert "TW041" not in done.stderr
     wired.environment("dev", GITOPS)
