@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import click
 import pytest
 import yaml
 from hypothesis import example, given
@@ -142,7 +145,20 @@ def test_megatron_reads_its_data_path() -> None:
     assert parser.parse_args(as_a_list).data_path == ["b"]  # what TW028 is about
 
 
-_VALUE = st.one_of(st.integers(), st.sampled_from(["x", "-1", "a b", "x=y"]))
+_VALUE = st.one_of(
+    st.integers(),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6),
+    st.sampled_from(
+        ["-1", "-x", "--y", "a b", "x=y", "1_000", "nan", "-inf", "off", "null", "a\nb"]
+    ),
+)
+# What argparse takes for a value behind an option.
+_PLAIN_NUMBER = re.compile(r"-\d+|-\d*\.\d+")
+
+
+def _behind_an_option(item: Any) -> bool:
+    return not str(item).startswith("-") or bool(_PLAIN_NUMBER.fullmatch(str(item)))
 
 
 @given(
@@ -158,12 +174,61 @@ def test_argparse_reads_what_was_meant(form: Any, items: list[Any], truth: bool)
     parser.add_argument("--each", action="append")
     parser.add_argument("--yes", action=argparse.BooleanOptionalAction)
     parser.add_argument("config")
-    flags = {"one": items[0], "many": {"words": items}, "each": {"repeat": items}, "yes": truth}
+    many = [item for item in items if _behind_an_option(item)] or ["x"]
+    items = many if form == "--k v" else items
+    flags = {"one": items[0], "many": {"words": many}, "each": {"repeat": items}, "yes": truth}
     words = ["c.yaml", *flag_arguments(flags, _style(form, booleans="negated"))]
     found = parser.parse_args(words)
     texts = [str(item) for item in items]
     assert (found.config, found.one, found.yes) == ("c.yaml", texts[0], truth)
-    assert (found.many, found.each) == (texts, texts)
+    assert (found.many, found.each) == (list(map(str, many)), texts)
+
+
+@given(
+    st.sampled_from(["--k=v", "--k v"]),
+    st.lists(_VALUE, min_size=1, max_size=4),
+    st.booleans(),
+)
+def test_click_reads_what_was_meant(form: Any, items: list[Any], truth: bool) -> None:
+    options = (
+        click.Option(["--one"]),
+        click.Option(["--each"], multiple=True),
+        click.Option(["--yes/--no-yes"], default=None),
+        click.Option(["--said"], type=bool),
+    )
+    flags = {"one": items[0], "each": {"repeat": items}, "yes": truth, "said": {"value": truth}}
+    words = flag_arguments(flags, _style(form, booleans="negated"))
+    found = click.Command("train", params=list(options)).make_context("train", words).params
+    texts = tuple(map(str, items))
+    assert found == {"one": texts[0], "each": texts, "yes": truth, "said": truth}
+
+
+@dataclass
+class _Training:
+    name: str = ""
+    epochs: int = 1
+    rate: float = 0.0
+    bf16: bool = False
+    evaluate: bool = True
+    layers: list[int] = field(default_factory=list)
+
+
+@pytest.mark.parametrize("form", ["--k=v", "--k v"])
+@pytest.mark.parametrize("booleans", ["switch", "value"])
+def test_the_parser_of_hugging_face_reads_what_was_meant(form: Any, booleans: Any) -> None:
+    parser = importlib.import_module("transformers.hf_argparser").HfArgumentParser(_Training)
+    flags = {
+        "name": "a=b c\nGrüße",
+        "epochs": 10**30,
+        "rate": "-1e-4" if form == "--k=v" else -0.5,  # as the spec has it
+        "bf16": True,
+        "evaluate": {"value": False},
+        "layers": {"words": [3, -1]},
+    }
+    words = flag_arguments(flags, _style(form, booleans=booleans))
+    (found,) = parser.parse_args_into_dataclasses(words)
+    rate = float(flags["rate"])
+    assert found == _Training(flags["name"], 10**30, rate, True, False, [3, -1])
 
 
 # --- reading them --------------------------------------------------------------------------------
