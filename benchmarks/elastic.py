@@ -103,8 +103,9 @@ class Lab:
         self.workers.append(worker)
         return worker
 
-    def coordinator(self, port: int) -> None:
+    def coordinator(self, port: int, together: int = 1) -> None:
         argv = [sys.executable, "-m", "trainwright_runtime", "coordinator", f"--port={port}"]
+        argv += [f"--min-replicas={together}"]
         self.others.append(subprocess.Popen(argv, stdout=subprocess.DEVNULL))
 
     def elastic(self, port: int, *options: str, together: int = 1) -> Worker:
@@ -197,7 +198,8 @@ def pair(here: Lab, mode: str, case: Case) -> list[Worker]:
     options += [f"--read={case.read}", f"--loaders={case.loaders}"]
     port = free_port()
     if mode == "elastic":
-        here.coordinator(port)
+        # Else the first may have trained its block, and wait, before the second one is there.
+        here.coordinator(port, together=2)
         workers = [here.elastic(port, *options, together=2) for _ in range(2)]
     else:
         workers = [
