@@ -1,4 +1,4 @@
-"""BERT fine-tuned to tell whether two sentences mean the same (MRPC, a task of GLUE).
+"""BERT fine-tuned to decide whether two sentences mean the same (MRPC, a task of GLUE).
 
 torchrun --nproc-per-node=2 -m workloads.bert_mrpc --tiny --output=/tmp/bert
 """

@@ -36,7 +36,7 @@ class DataError(Exception):
 class Images(Dataset[tuple[Tensor, Tensor]]):
     """Pixels as bytes (sample, channel, row, column) and labels; an item is a float image.
 
-    Bytes take a quarter of the memory of floats; they become floats when they are asked for.
+    Bytes take a quarter of the memory of floats; they become floats when they are read.
     """
 
     pixels: Tensor

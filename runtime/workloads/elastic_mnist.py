@@ -1,4 +1,4 @@
-"""MNIST that goes on with whoever is there: each record once an epoch, by any number of workers.
+"""MNIST with any number of workers, which may come and go: each record once per epoch.
 
 python -m trainwright_runtime --recovery=live --nproc-per-node=3 -- \
     -m workloads.elastic_mnist --data=digits

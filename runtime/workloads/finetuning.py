@@ -141,7 +141,7 @@ def _prepared(prepare: Callable[[], Task], options: argparse.Namespace) -> Task:
 
 
 class MetricsCallback(TrainerCallback):
-    """Tells `Metrics` what a Trainer does.
+    """Reports to `Metrics` what a Trainer does.
 
     Trainer fetches the batch before `on_step_begin`, and logs, evaluates and saves in that order
     after `on_step_end`; each of them calls back when it is done.

@@ -69,13 +69,13 @@ def test_one_worker_begins_and_the_others_follow_it(
 ) -> None:
     registries()
     first, second = session("a"), session("b")
-    assert first.ask(0) is Answer.FOUND
-    assert second.ask(0) is Answer.FOLLOW
+    assert first.request_step(0) is Answer.FOUND
+    assert second.request_step(0) is Answer.FOLLOW
     assert second.lineage == first.lineage == "1/a-1"
     assert second.behind
     second.hold()
     first.close()
-    _until(lambda: second.ask(0) is Answer.TRAIN)
+    _until(lambda: second.request_step(0) is Answer.TRAIN)
 
 
 def test_no_worker_begins_while_a_worker_may_come_back_to_a_new_coordinator(
@@ -83,12 +83,14 @@ def test_no_worker_begins_while_a_worker_may_come_back_to_a_new_coordinator(
 ) -> None:
     lost = registries()
     worker = session("a")
-    assert worker.ask(0) is Answer.FOUND
+    assert worker.request_step(0) is Answer.FOUND
     lost.close()
     worker._disconnect()  # as when its process had died
     registries(recovery=60)
     newcomer = session("b")
-    _until(lambda: newcomer.ask(0) is Answer.FOLLOW)  # the worker says what it holds by itself
+    _until(
+        lambda: newcomer.request_step(0) is Answer.FOLLOW
+    )  # the worker says what it holds by itself
     assert newcomer.lineage == worker.lineage
 
 
@@ -97,7 +99,7 @@ def test_a_generation_comes_after_that_of_the_checkpoint(
 ) -> None:
     registries()
     worker = session("a")
-    assert worker.ask(6) is Answer.FOUND
+    assert worker.request_step(6) is Answer.FOUND
     assert worker.lineage == "7/a-1"
 
 
@@ -106,19 +108,19 @@ def test_a_latecomer_hears_that_training_is_over_once_its_end_was_run(
 ) -> None:
     registry = registries()
     worker, other, late = (session(name) for name in "abc")
-    assert worker.ask(0) is Answer.FOUND
-    assert other.ask(0) is Answer.FOLLOW
+    assert worker.request_step(0) is Answer.FOUND
+    assert other.request_step(0) is Answer.FOLLOW
     other.hold()
     assert other.complete("a-1") is Answer.WAIT  # the first of the quorum leads, when it gets there
     assert worker.complete("a-1") is Answer.LEAD
-    assert late.ask(0) is Answer.WAIT
+    assert late.request_step(0) is Answer.WAIT
     worker.lead()
     assert other.complete("a-1") is Answer.OVER
     other.close()
     assert registry.leader() == "a"
     worker.finish()
     worker.close()
-    assert late.ask(0) is Answer.OVER
+    assert late.request_step(0) is Answer.OVER
     assert registry.missing() == []
 
 
@@ -127,8 +129,8 @@ def test_the_end_is_run_by_another_when_its_worker_is_lost(
 ) -> None:
     registries()
     worker, other = session("a"), session("b")
-    assert worker.ask(0) is Answer.FOUND
-    assert other.ask(0) is Answer.FOLLOW
+    assert worker.request_step(0) is Answer.FOUND
+    assert other.request_step(0) is Answer.FOLLOW
     other.hold()
     assert worker.complete("a-1") is Answer.LEAD
     assert other.complete("a-1") is Answer.WAIT
@@ -142,14 +144,14 @@ def test_who_was_lost_before_the_end_is_missing_until_it_comes_back(
 ) -> None:
     registry = registries()
     worker, lost = session("a"), session("b")
-    assert worker.ask(0) is Answer.FOUND
-    assert lost.ask(0) is Answer.FOLLOW
+    assert worker.request_step(0) is Answer.FOUND
+    assert lost.request_step(0) is Answer.FOLLOW
     lost.close()
     assert worker.complete("a-1") is Answer.LEAD
     worker.finish()
     _until(lambda: registry.missing() == ["b"])
     back = session("b")
-    assert back.ask(0) is Answer.OVER
+    assert back.request_step(0) is Answer.OVER
     assert registry.missing() == []
 
 
@@ -159,8 +161,8 @@ def test_who_is_in_a_step_while_others_wait_is_found(
     registry = registries()
     registry._stall = 0
     waits, hangs = session("a"), session("b")
-    assert waits.ask(0) is Answer.FOUND
-    assert hangs.ask(0) is Answer.FOLLOW
+    assert waits.request_step(0) is Answer.FOUND
+    assert hangs.request_step(0) is Answer.FOLLOW
     hangs.hold()
     message = {"worker": "b-1", "lineage": hangs.lineage, "phase": "holds", "sure": True}
     message = {"do": "enter", "doing": "step", **message}
@@ -177,10 +179,10 @@ def test_a_worker_that_was_replaced_cannot_complete(
 ) -> None:
     registries()
     old, new = session("a"), session("b")
-    assert old.ask(0) is Answer.FOUND
+    assert old.request_step(0) is Answer.FOUND
     stale = old.lineage
     old._disconnect()
-    _until(lambda: new.ask(0) is Answer.FOUND)
+    _until(lambda: new.request_step(0) is Answer.FOUND)
     assert not old.confirm()
     old.lineage, old.phase = stale, Phase.HOLDS
     assert old.complete("a-1") is Answer.WAIT

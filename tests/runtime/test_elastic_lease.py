@@ -283,7 +283,7 @@ def test_that_training_is_over_is_known_to_the_next_coordinator() -> None:
     with candidates() as group:
         first = group.elected()
         worker = Session(group.addresses, "a-1", silence=60)
-        assert worker.ask(0) is Answer.FOUND
+        assert worker.request_step(0) is Answer.FOUND
         assert worker.complete("a-1") is Answer.LEAD
         worker.lead()
         worker.finish()
@@ -291,7 +291,7 @@ def test_that_training_is_over_is_known_to_the_next_coordinator() -> None:
         group.processes[first].kill()
         group.elected(but=first)
         late = Session(group.addresses, "b-1", silence=60)
-        assert late.ask(0) is Answer.OVER
+        assert late.request_step(0) is Answer.OVER
         late.close()
 
 
@@ -312,12 +312,12 @@ def elected() -> Iterator[str]:
 @pytest.mark.parametrize("phase", [Phase.LEADS, Phase.ENDING])
 def test_a_worker_that_does_not_lead_ends_no_training(elected: str, phase: Phase) -> None:
     trains = Session([elected], "b-1", silence=60)
-    assert trains.ask(1) is Answer.FOUND  # lineage 2/b-1
+    assert trains.request_step(1) is Answer.FOUND  # lineage 2/b-1
     fenced = Session([elected], "a-1", silence=60)
     fenced.lineage, fenced.phase = "1/a-1", phase
     fenced.finish()
     assert fenced.phase is Phase.STALE
-    assert trains.ask(1) is Answer.TRAIN
+    assert trains.request_step(1) is Answer.TRAIN
     fenced.close()
     trains.close()
 
@@ -400,7 +400,7 @@ def test_a_worker_takes_no_broken_reply_and_asks_again(
     def ask() -> None:
         for _ in range(2):
             try:
-                answers.append(worker.ask(0))
+                answers.append(worker.request_step(0))
             except ValueError as error:
                 answers.append(type(error))
         worker.close()
@@ -427,7 +427,7 @@ def test_a_candidate_that_does_not_know_whether_it_serves_is_not_the_coordinator
 
     def ask() -> None:
         try:
-            worker.ask(0)
+            worker.request_step(0)
         except OSError as error:
             refused.append(error)
 

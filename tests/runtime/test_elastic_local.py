@@ -299,7 +299,7 @@ def test_local_steps_are_not_one_long_step_that_hangs() -> None:
     slow, waiting = Session([coordinator], "slow-1", 60), Session([coordinator], "waits-1", 60)
     try:
         for session in (slow, waiting):
-            session.ask(0)
+            session.request_step(0)
             session.hold()
         waiting.doing = WAITING
         waiting.confirm()

@@ -269,7 +269,7 @@ def test_what_can_only_be_iterated_over_is_refused_with_what_to_do() -> None:
         _open(model, optimizer, (n for n in range(3)))
     with pytest.raises(TypeError, match=r"dataset 'train' is a DataLoader: pass its dataset"):
         _open(model, optimizer, DataLoader(Numbers()))  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"a Stream does not say what its shards are"):
+    with pytest.raises(TypeError, match=r"a Stream does not describe its shards"):
         elastic.Shards.of(Stream())
 
 

@@ -114,7 +114,7 @@ def _moves(world: World, index: int, worker: Worker) -> Iterator[tuple[str, Worl
 def _asks(world: World, index: int, worker: Worker, run: Run) -> Iterator[tuple[str, World]]:
     me = name(index, worker)
     assert worker.phase is not None
-    run, answer = protocol.ask(run, me, worker.phase)
+    run, answer = protocol.request_step(run, me, worker.phase)
     if answer is Answer.WAIT:
         yield f"{me} waits", _with(world, index, worker, run)
     elif answer is Answer.FOUND:
@@ -187,7 +187,7 @@ def _verdict(world: World, index: int, worker: Worker) -> Answer:
     assert worker.phase is not None
     me = name(index, worker)
     run, phase = protocol.enter(world.run, me, worker.lineage, worker.phase, sure=worker.sure)
-    return protocol.ask(run, me, phase)[1]
+    return protocol.request_step(run, me, phase)[1]
 
 
 def _commits(
@@ -311,23 +311,23 @@ def test_nothing_forbidden_can_happen_and_training_can_always_end(
         pytest.fail("\n".join([found.what, *found.trace]))
 
 
-_ask, _enter, _complete, _recovered = (
-    protocol.ask,
+_request_step, _enter, _complete, _recovered = (
+    protocol.request_step,
     protocol.enter,
     protocol.complete,
     protocol.recovered,
 )
 
 
-def _ask_knowing(**changed: object) -> Callable[..., tuple[Run, Answer]]:
-    """`ask`, with less in mind than the coordinator knows."""
+def _request_knowing(**changed: object) -> Callable[..., tuple[Run, Answer]]:
+    """`request_step`, with less in mind than the coordinator knows."""
 
-    def ask(run: Run, worker: str, phase: Phase, after: int = 0) -> tuple[Run, Answer]:
+    def request_step(run: Run, worker: str, phase: Phase, after: int = 0) -> tuple[Run, Answer]:
         less = replace(run, **changed)  # type: ignore[arg-type]
-        answered, answer = _ask(less, worker, phase, after)
+        answered, answer = _request_step(less, worker, phase, after)
         return (run, answer) if answered == less else (answered, answer)
 
-    return ask
+    return request_step
 
 
 def _any_lineage(run: Run, worker: str, lineage: str, phase: Phase, **more: bool) -> object:
@@ -348,7 +348,7 @@ def _first_always_leads(run: Run, worker: str, lineage: str, first: str, **more:
 
 
 def _over_without_an_end(run: Run, worker: str, phase: Phase, after: int = 0) -> object:
-    run, answer = _ask(run, worker, phase, after)
+    run, answer = _request_step(run, worker, phase, after)
     return run, Answer.OVER if answer is Answer.WAIT and run.leader else answer
 
 
@@ -359,10 +359,10 @@ def _no_memory_of_claims(run: Run) -> Run:
 @pytest.mark.parametrize(
     ("rule", "broken"),
     [
-        ("ask", _ask_knowing(recovering=False)),
-        ("ask", _ask_knowing(holders=frozenset())),
-        ("ask", _ask_knowing(completed=frozenset())),
-        ("ask", _over_without_an_end),
+        ("request_step", _request_knowing(recovering=False)),
+        ("request_step", _request_knowing(holders=frozenset())),
+        ("request_step", _request_knowing(completed=frozenset())),
+        ("request_step", _over_without_an_end),
         ("enter", _any_lineage),
         ("complete", _all_lead),
         ("complete", _first_always_leads),

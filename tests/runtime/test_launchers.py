@@ -49,13 +49,13 @@ def _without(environ: Mapping[str, str], name: str) -> dict[str, str]:
 
 # --- pods that a real operator made --------------------------------------------------------------
 
-# (launcher, world size, ranks) a pod, or what the refusal says.
+# (launcher, world size, ranks) per pod, or the message of the refusal.
 WITH_MASTER = "PyTorchJob with a Master"
 WITH_ELASTIC = "PyTorchJob with elasticPolicy"
 OBSERVED: dict[str, dict[str, tuple[str, int, list[int]] | str]] = {
     "elastic-with-master": dict.fromkeys(
         ("master-0", "worker-0", "worker-1"),
-        "PET_RDZV_ENDPOINT is 'elastic-with-master-worker-0:23456', expected nothing beside "
+        "PET_RDZV_ENDPOINT is 'elastic-with-master-worker-0:23456', expected nothing but "
         "MASTER_ADDR=elastic-with-master-master-0",
     ),
     "elastic-worker-only": {
@@ -223,11 +223,11 @@ def test_one_line_says_what_was_found(environ: dict[str, str], line: str, says: 
         (
             MASTER,
             "--nproc-per-node=4",
-            "PET_NPROC_PER_NODE is '2', expected 4, as --nproc-per-node says",
+            "PET_NPROC_PER_NODE is '2', expected 4, as --nproc-per-node sets",
         ),
-        (MASTER, "--nnodes=2", "--nnodes=2, but PyTorchJob with a Master says 3"),
+        (MASTER, "--nnodes=2", "--nnodes=2, but PyTorchJob with a Master sets 3"),
         (MASTER, "--nnodes=1:3", "only --recovery=live goes on with fewer"),
-        (ELASTIC, "--nnodes=2:3", "--nnodes=2:3, but PyTorchJob with elasticPolicy says 1:3"),
+        (ELASTIC, "--nnodes=2:3", "--nnodes=2:3, but PyTorchJob with elasticPolicy sets 1:3"),
         (ELASTIC | {"PET_RDZV_BACKEND": "etcd"}, "", "PET_RDZV_BACKEND is 'etcd', expected c10d"),
         (
             ELASTIC | {"PET_RDZV_ENDPOINT": "job-worker-0"},

@@ -152,8 +152,8 @@ def test_files_that_hold_nothing_are_one_line(
     cases = {
         f"{tmp_path}/none.jsonl": f"error: {tmp_path}/none.jsonl: cannot be read: No such file or directory\n",
         f"{tmp_path}": f"error: {tmp_path}: cannot be read: Is a directory\n",
-        f"{tmp_path}/empty.jsonl": f"error: {tmp_path}/empty.jsonl: it is empty; expected a file that TRAINWRIGHT_METRICS_DIR asked for\n",
-        f"{tmp_path}/other.jsonl": f"error: {tmp_path}/other.jsonl: none of its 2 lines can be read; expected a file that TRAINWRIGHT_METRICS_DIR asked for\n",
+        f"{tmp_path}/empty.jsonl": f"error: {tmp_path}/empty.jsonl: it is empty; expected a file of TRAINWRIGHT_METRICS_DIR\n",
+        f"{tmp_path}/other.jsonl": f"error: {tmp_path}/other.jsonl: none of its 2 lines can be read; expected a file of TRAINWRIGHT_METRICS_DIR\n",
     }  # fmt: skip
     for path, message in cases.items():
         assert main([str(run), path]) == 2

@@ -23,7 +23,7 @@ from trainwright_runtime.processes import STOP_SIGNALS
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 
-# Imported when asked for: each needs its own libraries. All have main(argv) -> exit code.
+# Imported when used: each needs its own libraries. All have main(argv) -> exit code.
 COMMANDS = {
     "audit": "trainwright_runtime.elastic.audit",
     "coordinator": "trainwright_runtime.coordinator",
@@ -31,7 +31,7 @@ COMMANDS = {
     "report": "trainwright_runtime.report",
 }
 
-# Imported when asked for. All have run(layout, options, environ) -> exit code.
+# Imported when used. All have run(layout, options, environ) -> exit code.
 RECOVERIES = {
     "none": "trainwright_runtime.gang",
     "restart": "trainwright_runtime.torchrun",
@@ -75,40 +75,40 @@ def _failed(error: errors.RuntimeFailure, environ: Mapping[str, str]) -> int:
     return failure.report(found, environ)
 
 
-def _train(asked: Options, environ: Mapping[str, str]) -> int:
+def _train(wanted: Options, environ: Mapping[str, str]) -> int:
     placement = recognise(environ)
     rank = {} if placement.node_rank is None else {"node": placement.node_rank}
-    logs.configure(asked.log_format, rank or {"node": placement.node})
+    logs.configure(wanted.log_format, rank or {"node": placement.node})
     layout = resolve(
         placement,
-        asked,
+        wanted,
         Machine(gpus=machine.gpus, has_gpu_driver=machine.has_gpu_driver, cores=machine.cores),
     )
-    _check(asked.program)
-    recovery = _recovery(layout, asked)
+    _check(wanted.program)
+    recovery = _recovery(layout, wanted)
     _log.info("%s, recovery %s", layout, recovery)
     if recovery == "launcher":
-        _become(layout, asked, environ)
-    preflight.run(layout, asked, environ)
-    code: int = importlib.import_module(RECOVERIES[recovery]).run(layout, asked, environ)
+        _become(layout, wanted, environ)
+    preflight.run(layout, wanted, environ)
+    code: int = importlib.import_module(RECOVERIES[recovery]).run(layout, wanted, environ)
     return code
 
 
-def _recovery(layout: Layout, asked: Options) -> str:
+def _recovery(layout: Layout, wanted: Options) -> str:
     """Who brings training back after a failure."""
-    if asked.recovery == "live":
+    if wanted.recovery == "live":
         return "live"
     if layout.placement.per_process:
         return "launcher"  # it watches its processes itself
     if layout.placement.elastic:
         return "restart"  # ranks come from torch's rendezvous only, which its agent leads
-    return asked.recovery
+    return wanted.recovery
 
 
-def _become(layout: Layout, asked: Options, environ: Mapping[str, str]) -> None:
+def _become(layout: Layout, wanted: Options, environ: Mapping[str, str]) -> None:
     """Turn into the training process that the launcher above has already placed."""
-    command = gang.argv(asked)
-    os.execve(command[0], command, {**environ, **gang.settings(layout, asked)})  # noqa: S606
+    command = gang.argv(wanted)
+    os.execve(command[0], command, {**environ, **gang.settings(layout, wanted)})  # noqa: S606
 
 
 def _check(program: Program) -> None:

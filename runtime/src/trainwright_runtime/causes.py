@@ -33,7 +33,7 @@ class Cause:
     remedy: str
     signs: str  # for the documentation
     pattern: str = ""  # a regular expression, searched in the error
-    applies: Callable[[Evidence], bool] | None = None  # where text alone does not tell
+    applies: Callable[[Evidence], bool] | None = None  # where the text alone does not decide
     exit_code: int | None = errors.FAILED  # None: the process's own
     follows: bool = False  # from the failure of another rank
 
@@ -73,8 +73,8 @@ CAUSES = (
         signs="the entrypoint's `preflight: …`",
         pattern=r"NodeUnfit: preflight: ",
         exit_code=errors.PREFLIGHT,
-        remedy="the pod is made anew and may come to another node; where all nodes fail the same "
-        "check, the job asks for more than there is",
+        remedy="the pod is made anew and may be scheduled to another node; where all nodes fail "
+        "the same check, the job requests more than there is",
     ),
     Cause(
         name="out-of-memory",
@@ -234,7 +234,7 @@ CAUSES = (
         r"|driver version is insufficient|NVIDIA driver on your system is too old"
         r"|forward compatibility was attempted|no kernel image is available"
         r"|Torch not compiled with CUDA|invalid device ordinal",
-        remedy="ask for GPUs in the job, for at least as many as processes per node, and take an "
+        remedy="request GPUs in the job, for at least as many as processes per node, and take an "
         "image whose CUDA and torch suit the driver and the GPU",
     ),
     Cause(
@@ -246,7 +246,7 @@ CAUSES = (
         r"|/gloo/transport/(?!.*Timed out waiting)|Gloo connectFullMesh failed",
         exit_code=errors.PEER_LOST,
         follows=True,
-        remedy="the cause is told by the rank that failed first: see its node's log",
+        remedy="the rank that failed first reports the cause: see its node's log",
     ),
     Cause(
         name="collective-timeout",

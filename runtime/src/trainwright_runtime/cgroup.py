@@ -1,4 +1,4 @@
-"""What the control group of this container says of its memory, by version 2 or version 1.
+"""The memory of this container's control group, by version 2 or version 1.
 
 https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files
 https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
@@ -31,17 +31,17 @@ def oom_kills(mount: Path = _MOUNT, membership: Path = _SELF) -> int:
 
 
 def memory_limit(mount: Path = _MOUNT, membership: Path = _SELF) -> int | None:
-    """Bytes this container may use, or None where nothing says so."""
+    """Bytes this container may use, or None where it is unknown."""
     return _bytes(mount, membership, "memory.max", "memory.limit_in_bytes")
 
 
 def memory_used(mount: Path = _MOUNT, membership: Path = _SELF) -> int | None:
-    """Bytes this container uses, or None where nothing says so."""
+    """Bytes this container uses, or None where it is unknown."""
     return _bytes(mount, membership, "memory.current", "memory.usage_in_bytes")
 
 
 def memory_available() -> int | None:
-    """Bytes that the whole machine could still give, or None where nothing says so."""
+    """Bytes that the whole machine could still give, or None where it is unknown."""
     with suppress(OSError):
         if found := _AVAILABLE.search(Path("/proc/meminfo").read_text()):
             return int(found[1]) << 10

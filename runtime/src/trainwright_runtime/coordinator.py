@@ -1,6 +1,6 @@
 """The meeting point of elastic training: torchft's lighthouse, and the registry of who holds what.
 
-It stores nothing: replicas tell it who they are with every heartbeat and every quorum, and what
+It stores nothing: replicas send who they are with every heartbeat and every quorum, and what
 they hold when they connect. It may die at any moment and come back at the same address, or be
 replaced by another of its candidates; training goes on with the next quorum.
 """
@@ -28,7 +28,7 @@ DEFAULT_PORT = 29511
 RECOVERY = 1.5  # seconds in which a worker on this machine connects again
 _TICK_MS = 20
 _GRACE = 30.0
-_ASK = 0.05  # seconds between two looks for the last worker
+_POLL = 0.05  # seconds between two looks for the last worker
 
 
 STEPPED_DOWN = 3
@@ -37,7 +37,7 @@ STEPPED_DOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What a coordinator is told; `registry` explains `most` and `recovery`."""
+    """The settings of a coordinator; `registry` explains `most` and `recovery`."""
 
     port: int
     min_replicas: int
@@ -51,8 +51,8 @@ def serve(settings: Settings, election: Election | None = None) -> int:
     """Serve workers on all interfaces until SIGTERM or SIGINT, once this candidate is elected.
 
     Then it stays while a worker runs the program's end, and after it for a grace period, until the
-    workers that were lost before have come back and heard of it. SIGINT asks one that is not
-    elected to stay as well, until it hears that training is over: the elected one needs its vote.
+    workers that were lost before have come back and heard of it. SIGINT lets one that is not
+    elected stay as well, until it hears that training is over: the elected one needs its vote.
     """
     stop = _Stop()
     registry = Registry(
@@ -92,12 +92,12 @@ class _Stop:
     """Whether to end, by the signals that came."""
 
     def __init__(self) -> None:
-        self.asked = self.now = False
+        self.requested = self.now = False
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._note)
 
     def _note(self, number: int, _: object) -> None:
-        self.asked = True
+        self.requested = True
         self.now = self.now or number == signal.SIGTERM
 
 
@@ -110,23 +110,23 @@ def _elected(election: Election, stop: _Stop, grace: float) -> bool:
             elected.set()
 
     threading.Thread(target=win, daemon=True, name="election").start()
-    while not elected.wait(_ASK):
+    while not elected.wait(_POLL):
         silent = now() - election.heard
-        if stop.now or (stop.asked and silent > (2 * LENGTH if election.finished else grace)):
+        if stop.now or (stop.requested and silent > (2 * LENGTH if election.finished else grace)):
             return False
     return True
 
 
 def _while_serving(registry: Registry, stop: _Stop, grace: float, *, alone: bool) -> Iterator[None]:
     """Again and again until this coordinator is not needed any more."""
-    while not stop.asked or registry.leader() or _others_train(registry, stop, alone=alone):
-        time.sleep(_ASK)
+    while not stop.requested or registry.leader() or _others_train(registry, stop, alone=alone):
+        time.sleep(_POLL)
         yield
     if missing := registry.missing():
         print(f"coordinator: training is over, waiting for {', '.join(missing)}", flush=True)
     deadline = time.monotonic() + grace
     while registry.missing() and time.monotonic() < deadline:
-        time.sleep(_ASK)
+        time.sleep(_POLL)
         yield
 
 
@@ -170,8 +170,8 @@ def main(argv: Sequence[str]) -> int:
         "--recovery",
         type=float,
         default=RECOVERY,
-        help="seconds before a worker may begin training anew, unless all have said that they hold "
-        "nothing (%(default)g)",
+        help="seconds before a worker may begin training anew, unless all have reported that they "
+        "hold nothing (%(default)g)",
     )
     parser.add_argument(
         "--candidates",

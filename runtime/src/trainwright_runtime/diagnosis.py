@@ -1,4 +1,4 @@
-"""Which process of a node failed first, and why: asked before the others are stopped."""
+"""Which process of a node failed first, and why: found out before the others are stopped."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def failure_of(process: Process, node: Node) -> Failure:
 def _hanging(processes: Sequence[Process], node: Node, victim: Failure) -> Failure | None:
     """The rank that the others wait for in vain, if it is on this node.
 
-    Whoever runs into a time-out first is a victim: of the ranks that still run, the one is to
+    The first to run into a time-out is a victim: of the ranks that still run, the one is to
     blame that is not in a collective itself.
     """
     running = [p for p in processes if p.failed_at is None and not p.done.is_set()]

@@ -54,7 +54,7 @@ EXIT_CODES = (
     ExitCode(
         codes="2",
         first=USAGE,
-        summary="The command line or the launcher's environment is wrong; one line says what.",
+        summary="The command line or the launcher's environment is wrong; one line names it.",
     ),
     ExitCode(codes="3-127", first=3, summary="The script's own exit code."),
     ExitCode(
@@ -135,7 +135,7 @@ class EnvironmentMistake(RuntimeFailure):
     exit_code = USAGE
 
     def __init__(self, variable: str, found: str | None, expected: str) -> None:
-        """Say which variable, what it holds (None when it is not set) and what was expected."""
+        """Name the variable, what it holds (None when it is not set) and what was expected."""
         state = "is not set" if found is None else f"is {found!r}"
         super().__init__(f"{variable} {state}, expected {expected}")
 
@@ -153,7 +153,7 @@ class NodeUnfit(RuntimeFailure):
 
 
 class Stopped(RuntimeFailure):
-    """A signal asked the entrypoint to end while it was still getting ready."""
+    """A signal ended the entrypoint while it was still getting ready."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"stopped by {signal.Signals(number).name} before training began")

@@ -1,4 +1,4 @@
-"""Which rank failed first, where, how and why: one value, told in the log and to Kubernetes.
+"""Which rank failed first, where, how and why: one value, reported in the log and to Kubernetes.
 
 A rank notes its own error at once, before it takes itself apart (`Record`): by that moment errors
 are put in order, and not by when their processes have ended. The entrypoint makes a `Failure` of
@@ -33,7 +33,7 @@ TERMINATION_LOG = "/dev/termination-log"
 _LONGEST = 600  # characters of an error: more is in the log
 _RECORD_BYTES = 4096  # PIPE_BUF of Linux: one write to a pipe is whole up to here
 
-# Where torch goes on with frames of C++, which say nothing to most readers.
+# Where torch goes on with frames of C++, which help few readers.
 _NATIVE_FRAMES = re.compile(r"\n(Exception raised from |frame #0|C\+\+ CapturedTraceback)")
 _FROM_A_WORKER = "Original Traceback (most recent call last)"  # torch's ExceptionWrapper
 
@@ -54,7 +54,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a training process says of its own end, while it still can."""
+    """What a training process reports of its own end, while it still can."""
 
     at: float  # on the monotonic clock, which the processes of a machine share
     error: str
@@ -88,7 +88,7 @@ def _fields(record: Record) -> dict[str, object]:
 
 
 def error_line(error: BaseException) -> str:
-    """The last line of an exception's traceback, as far as it says what happened."""
+    """The last line of an exception's traceback, as far as it names what happened."""
     return _first_line(_essence(error))
 
 
@@ -175,7 +175,7 @@ def shortened(text: str) -> str:
 
 
 def report(failure: Failure, environ: Mapping[str, str]) -> int:
-    """Log it, leave it for Kubernetes and in the metrics; the exit code it asks for."""
+    """Log it, leave it for Kubernetes and in the metrics; its exit code."""
     public = replace(
         failure,
         error=shortened(redact(failure.error, environ)),
@@ -276,7 +276,7 @@ def _termination_log(environ: Mapping[str, str]) -> Path | None:
 
 
 def send(record: Record, environ: Mapping[str, str]) -> None:
-    """Tell the entrypoint above, if there is one, by the pipe that it left open."""
+    """Report to the entrypoint above, if there is one, by the pipe that it left open."""
     descriptor = environ.get("TRAINWRIGHT_FAILURE_FD", "")
     if descriptor.isdecimal():
         with suppress(OSError):

@@ -86,9 +86,9 @@ def common(
 
 
 def group(layout: Layout, rank: int) -> dict[str, str]:
-    """Variables that torchrun sets beside the ranks, where a world of nodes has one attempt.
+    """Variables that torchrun sets besides the ranks, where a world of nodes has one attempt.
 
-    Scripts and libraries ask for them: `torch.distributed.is_torchelastic_launched()`, Lightning.
+    Scripts and libraries read them: `torch.distributed.is_torchelastic_launched()`, Lightning.
     https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
     """
     return {
@@ -115,7 +115,7 @@ def settings(layout: Layout, options: Options) -> dict[str, str]:
 
 
 def max_restarts(layout: Layout, options: Options) -> int:
-    """What the command line says, else the launcher, else some where recovery was asked for."""
+    """That of the command line, else of the launcher, else some where recovery was requested."""
     if options.max_restarts is not None:
         return options.max_restarts
     if layout.placement.max_restarts is not None:
@@ -124,7 +124,7 @@ def max_restarts(layout: Layout, options: Options) -> int:
 
 
 def watch(places: Sequence[tuple[str, int]], timeout: float, events: Events) -> None:
-    """Wait for the master, at one of these, beside the processes, which import torch meanwhile."""
+    """Wait for the master, at one of these, while the processes import torch."""
 
     def wait() -> None:
         try:

@@ -153,7 +153,7 @@ class Useful:
 
 @dataclass(slots=True, kw_only=True)
 class Past:
-    """What a file says of the lives of this worker before this one."""
+    """What a file holds of the lives of this worker before this one."""
 
     started: float | None = None
     restarts: int = 0
@@ -190,7 +190,7 @@ class Lines:
         self._pending: list[tuple[int, float, float]] = []
 
     def past(self) -> Past:
-        """What the file tells of the lives before this one."""
+        """What the file holds of the lives before this one."""
         past = Past()
         for record in read(self._path):
             if record is not None:

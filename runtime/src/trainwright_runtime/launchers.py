@@ -184,7 +184,7 @@ def _place_elastic(environ: Environ) -> Placement:
         raise EnvironmentMistake(
             "PET_RDZV_ENDPOINT",
             endpoint,
-            f"nothing beside MASTER_ADDR={environ['MASTER_ADDR']}: a Master with elasticPolicy is "
+            f"nothing but MASTER_ADDR={environ['MASTER_ADDR']}: a Master with elasticPolicy is "
             "not counted among the nodes that meet; remove one of the two",
         )
     backend = environ.get("PET_RDZV_BACKEND", "c10d")
@@ -283,7 +283,7 @@ def _place_trainer(environ: Environ) -> Placement:
 
 
 def _place_indexed(environ: Environ) -> Placement:
-    # Neither a JobSet nor a batch Job tells its pods how many they are and where the first one
+    # Pods of a JobSet or a batch Job do not learn how many they are and where the first one
     # is, so the manifest does.
     nodes = _number(environ, "TRAINWRIGHT_NNODES", low=1)
     rank = _number(environ, "JOB_COMPLETION_INDEX", below=nodes)

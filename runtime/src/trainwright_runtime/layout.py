@@ -12,7 +12,7 @@ from trainwright_runtime.options import Nodes, Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What the devices would answer; asked only where the answer matters, since it can be slow."""
+    """What the devices would answer; read only where the answer matters, since it can be slow."""
 
     gpus: Callable[[], int]
     has_gpu_driver: Callable[[], bool]
@@ -68,41 +68,41 @@ def resolve(placement: Placement, options: Options, machine: Machine) -> Layout:
 
 
 def _nproc(placement: Placement, options: Options, machine: Machine) -> int:
-    asked, given = options.nproc_per_node, placement.procs
+    wanted, given = options.nproc_per_node, placement.procs
     if isinstance(given, int):
-        if isinstance(asked, int) and asked != given:
+        if isinstance(wanted, int) and wanted != given:
             raise EnvironmentMistake(
-                "PET_NPROC_PER_NODE", str(given), f"{asked}, as --nproc-per-node says"
+                "PET_NPROC_PER_NODE", str(given), f"{wanted}, as --nproc-per-node sets"
             )
         return given
-    if isinstance(asked, int):
-        return asked
-    if asked == "cpu":
+    if isinstance(wanted, int):
+        return wanted
+    if wanted == "cpu":
         return machine.cores()
     found = machine.gpus()
-    if asked == "gpu" and not found:
-        raise UsageError("--nproc-per-node=gpu, but no GPU is visible: give the pod GPUs, or say 1")
+    if wanted == "gpu" and not found:
+        raise UsageError("--nproc-per-node=gpu, but no GPU is visible: give the pod GPUs, or set 1")
     return max(1, found)
 
 
 def _nodes(placement: Placement, options: Options, nproc: int) -> Nodes:
-    asked = options.nnodes
+    wanted = options.nnodes
     if placement.per_process:
-        return asked or Nodes(low=1, high=1)
+        return wanted or Nodes(low=1, high=1)
     given = placement.nodes or _from_world_size(placement, nproc)
-    if asked is None or asked == given:
+    if wanted is None or wanted == given:
         return given
     if given.high == 1 and placement.master_port == 0:
-        expected = f"the name of node 0: --nnodes={asked}, and no launcher was recognised"
+        expected = f"the name of node 0: --nnodes={wanted}, and no launcher was recognised"
         raise EnvironmentMistake("MASTER_ADDR", None, expected)
-    if asked.high != given.high or placement.elastic:
-        raise UsageError(f"--nnodes={asked}, but {placement.launcher} says {given}")
+    if wanted.high != given.high or placement.elastic:
+        raise UsageError(f"--nnodes={wanted}, but {placement.launcher} sets {given}")
     if options.recovery != "live":
         raise UsageError(
-            f"--nnodes={asked}, but {placement.launcher} has {given} fixed nodes: "
+            f"--nnodes={wanted}, but {placement.launcher} has {given} fixed nodes: "
             "only --recovery=live goes on with fewer"
         )
-    return asked
+    return wanted
 
 
 def _from_world_size(placement: Placement, nproc: int) -> Nodes:

@@ -63,7 +63,7 @@ _RANKS = ("RANK", "WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     """Train until every epoch is committed, its end was run and all workers have followed."""
-    Timeouts.of(environ)  # a mistake is told once, not by each worker and each new coordinator
+    Timeouts.of(environ)  # a mistake is reported once, not by each worker and each new coordinator
     with tempfile.TemporaryDirectory(prefix="trainwright-") as notes:
         return _run(layout, options, environ, Path(notes))
 
@@ -158,14 +158,14 @@ def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Pa
 
 
 def _min_replicas(layout: Layout, environ: Mapping[str, str]) -> int:
-    """What the manifest says, or as many as need the fewest nodes that there may be.
+    """What the manifest sets, or as many as need the fewest nodes that there may be.
 
     Of a node that is there, one process may be lost and on its way back.
     """
-    if asked := environ.get("TRAINWRIGHT_MIN_REPLICAS"):
-        if not asked.isdecimal() or int(asked) < 1:
-            raise EnvironmentMistake("TRAINWRIGHT_MIN_REPLICAS", asked, "a number from 1 up")
-        return int(asked)
+    if least := environ.get("TRAINWRIGHT_MIN_REPLICAS"):
+        if not least.isdecimal() or int(least) < 1:
+            raise EnvironmentMistake("TRAINWRIGHT_MIN_REPLICAS", least, "a number from 1 up")
+        return int(least)
     if layout.placement.per_process:
         return layout.placement.world_size or 1
     return (layout.nodes.low - 1) * layout.nproc + 1
@@ -310,13 +310,13 @@ class _Team:
                 return self._after_the_end()
 
     def end(self) -> None:
-        """Stop what still runs: workers first, so that they can say goodbye to the coordinator."""
+        """Stop what still runs: workers first, so that they can leave the coordinator."""
         stop(self._running(self.workers), signal.SIGTERM, self.options.grace_period)
         if self.coordinator is not None:
             stop(self._running([self.coordinator]), signal.SIGTERM, self.options.grace_period)
 
     def _next(self) -> Event | None:
-        """What happens next; None when it is time to start or to end somebody."""
+        """What happens next; None when it is time to start or to end a process."""
         children = [*self.workers, *([self.coordinator] if self.coordinator else [])]
         moments = [child.due for child in children if child.due is not None]
         if self.finish_by is not None:

@@ -12,7 +12,7 @@ _DEVICES = ("nvidia[0-9]*", "dxg", "nvgpu", "nvhost-gpu", "kfd")
 
 
 def has_gpu_driver() -> bool:
-    """Whether a GPU's device file is here: fast, where asking torch costs its import (1 s)."""
+    """Whether a GPU's device file is here: fast, where torch costs its import (1 s)."""
     return any(next(Path("/dev").glob(pattern), None) for pattern in _DEVICES)
 
 
@@ -38,7 +38,7 @@ def cores() -> int:
 def _affinity() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1  # macOS, where jobs are rehearsed, does not say
+    return os.cpu_count() or 1  # macOS, where jobs are rehearsed, does not report it
 
 
 def has_address(address: str) -> bool:
@@ -51,7 +51,7 @@ def has_address(address: str) -> bool:
 
 
 def free_port() -> int:
-    """A port nobody listens at just now."""
+    """A port at which no process listens just now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
     return port

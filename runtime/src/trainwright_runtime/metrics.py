@@ -1,8 +1,8 @@
-"""What a training process tells about itself: series for Prometheus and a file of JSON lines.
+"""What a training process reports about itself: series for Prometheus and a file of JSON lines.
 
-Both are asked for in the environment, by `TRAINWRIGHT_METRICS_PORT` and `TRAINWRIGHT_METRICS_DIR`;
+Both are enabled by variables, `TRAINWRIGHT_METRICS_PORT` and `TRAINWRIGHT_METRICS_DIR`;
 without them every call here costs next to nothing. Metrics never stop a training: a busy port or a
-full disk is a warning. docs/metrics.md says what the series, the lines and goodput mean.
+full disk is a warning. docs/metrics.md explains the series, the lines and goodput.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Exporter:
         )
         self._saving = prometheus.Summary(
             "trainwright_checkpoint_seconds",
-            "Time from asking for a checkpoint until it was on the disk.",
+            "Time from the request of a checkpoint until it was on the disk.",
             registry=registry,
         )
         self._size = prometheus.Gauge(
@@ -139,7 +139,7 @@ class Exporter:
 
 
 class Metrics:
-    """Tells the sinks what a training process does; without sinks it does nothing.
+    """Reports to the sinks what a training process does; without sinks it does nothing.
 
     A context: leaving it by an exception records a `stop`, else an `end`. For one thread.
     """
@@ -169,7 +169,7 @@ class Metrics:
         environ: Mapping[str, str] = os.environ,
         reports_status: bool = True,
     ) -> Self:
-        """The recorder that the variables `TRAINWRIGHT_METRICS_*` ask for.
+        """The recorder that the variables `TRAINWRIGHT_METRICS_*` configure.
 
         `rank` names this process where `TRAINWRIGHT_REPLICA` does not; by default it is `RANK`.
         Rank 0 of a TrainJob whose Trainer takes a status posts it, unless `reports_status` is
@@ -238,7 +238,7 @@ class Metrics:
         self.event("checkpoint", stall=stall)
 
     def saved(self, *, step: int, seconds: float, size: int) -> None:
-        """A checkpoint is on the disk, so long after it was asked for; `size` in bytes."""
+        """A checkpoint is on the disk, so long after it was requested; `size` in bytes."""
         self.event("saved", step=step, seconds=round(seconds, 3), bytes=size)
 
     def event(self, name: str, /, **fields: Scalar) -> None:
@@ -257,7 +257,7 @@ class Metrics:
         count at all.
         """
         clock = time.perf_counter
-        asked = clock()
+        requested = clock()
         for step, batch in enumerate(batches, after + 1):
             began, stalled = clock(), self._stalled
             yield step, batch
@@ -266,10 +266,10 @@ class Metrics:
                 step=step,
                 samples=_samples(batch),
                 seconds=max(ended - began - (self._stalled - stalled), 0.0),
-                data_wait=began - asked,
+                data_wait=began - requested,
                 world_size=world_size,
             )
-            asked = clock()
+            requested = clock()
 
     @contextmanager
     def stall(self) -> Iterator[None]:

@@ -60,7 +60,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the manifest asks of the entrypoint; None leaves the choice to the launcher."""
+    """What the manifest requests of the entrypoint; None leaves the choice to the launcher."""
 
     backend: str
     nproc_per_node: int | str  # a number, or one of PROCS_WORDS
@@ -131,14 +131,14 @@ def argument_parser(environ: Mapping[str, str]) -> argparse.ArgumentParser:
     add("--nproc-per-node", type=_procs, default="auto", metavar="N|auto|gpu|cpu",
         help="processes on this node; auto is one for each GPU, or one")
     add("--nnodes", type=_nodes, default=None, metavar="N|MIN:MAX",
-        help="nodes of the job; the launcher's environment says it otherwise")
+        help="nodes of the job; otherwise those of the launcher's environment")
     add("--grace-period", type=_seconds, default=30.0, metavar="SECONDS",
         help="between SIGTERM and SIGKILL for the training processes (%(default)g)")
     add("--recovery", choices=RECOVERIES, default="none",
         help="none ends with the first failure; restart starts all ranks again; live replaces "
         "only the lost one (scripts on trainwright_runtime.elastic)")
     add("--max-restarts", type=_count, default=None, metavar="N",
-        help=f"before giving up ({DEFAULT_RESTARTS}, or what the launcher says)")
+        help=f"before giving up ({DEFAULT_RESTARTS}, or what the launcher sets)")
     add("--rendezvous-timeout", type=_seconds, default=600.0, metavar="SECONDS",
         help="longest wait for the master's name and port (%(default)g)")
     add("--coordinator-port", type=_port, metavar="PORT",

@@ -1,8 +1,8 @@
 """A small all-reduce of each node with its neighbours before training: who is slow, by name.
 
-All nodes of a ring are as slow as the slowest, so that one all-reduce of all tells nothing of whom
+All nodes of a ring are as slow as the slowest, so that one all-reduce of all shows nothing of whom
 to blame. Neighbours meet in pairs: a slow node is slow in both of its pairs, and its neighbours are
-fast in their other one. Two nodes have one pair alone; there, time to compute tells more.
+fast in their other one. Two nodes have one pair alone; there, time to compute shows more.
 
     python -m trainwright_runtime peers --factor=3 --timeout=600     (started by the entrypoint)
 """
@@ -101,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
     dist.all_gather_object(found, (os.environ.get("HOSTNAME") or f"node {rank}", own))
     slow = _slow(found, options.factor)
     print(json.dumps(slow))
-    dist.barrier()  # nobody takes the meeting place down before all know
+    dist.barrier()  # no rank closes the meeting place before all know
     dist.destroy_process_group()
     return 0
 

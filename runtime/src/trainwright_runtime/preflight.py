@@ -1,7 +1,7 @@
 """Checks of this node before the training processes start: seconds here, in place of hours lost.
 
-A node that fails one ends with an exit code of its own, which asks for another try: the pod is made
-anew, and may come to a node that is fit.
+A node that fails one ends with an exit code of its own, which requests another try: the pod is made
+anew, and may be scheduled to a node that is fit.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ class _Site:
 
     @property
     def checkpoints(self) -> Path | None:
-        """Where checkpoints go, if the manifest says so."""
+        """Where checkpoints go, if the manifest sets it."""
         folder = self.environ.get("TRAINWRIGHT_CHECKPOINT_DIR")
         return Path(folder) if folder else None
 
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
-    """Check what is asked for. Raises NodeUnfit with all that is wrong."""
+    """Run the checks that are enabled. Raises NodeUnfit with all that is wrong."""
     began = time.monotonic()
     site = _Site(
         placement=layout.placement,
@@ -58,15 +58,15 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
         coordinator_port=options.coordinator_port if options.recovery == "live" else None,
         timeout=options.rendezvous_timeout,
     )
-    asked = options.preflight
-    checks = {name: least for name, least in asked.items() if name in _CHECKS}
+    enabled = options.preflight
+    checks = {name: least for name, least in enabled.items() if name in _CHECKS}
     found = [f"{name}: {trouble}" for name, trouble in _troubles(checks, site)]
     if found:
         raise NodeUnfit(f"preflight: {'; '.join(found)}")
-    if "collective" in asked:
-        peers.check(layout, options, environ, asked["collective"])
-    if asked != DEFAULT_CHECKS and asked:
-        names, took = ", ".join(asked), time.monotonic() - began
+    if "collective" in enabled:
+        peers.check(layout, options, environ, enabled["collective"])
+    if enabled != DEFAULT_CHECKS and enabled:
+        names, took = ", ".join(enabled), time.monotonic() - began
         _log.info("preflight: %s passed in %.1f s", names, took)
 
 
@@ -79,7 +79,7 @@ def _troubles(checks: Mapping[str, float | None], site: _Site) -> Iterator[tuple
 
 
 def _bounded(check: Callable[[], str], patience: float) -> str:
-    """What a check says, or that it hangs: nothing ends a system call into a dead file server."""
+    """What a check reports, or that it hangs: calls into a dead file server never end."""
     answers: list[str] = []
 
     def look() -> None:

@@ -127,7 +127,7 @@ def _exit_code(end: SystemExit) -> int:
 
 
 def _failed(error: BaseException, *, oom_killed: bool) -> int:
-    """Print a script's exception once; give the exit code that says whether a retry can help."""
+    """Print a script's exception once; give the exit code by which a retry is decided."""
     at = time.monotonic()  # before the cause is looked for: that may take a lookup of a name
     cause = _cause(error, oom_killed=oom_killed)
     line = failure.error_line(error)
@@ -150,7 +150,7 @@ def _cause(error: BaseException, *, oom_killed: bool) -> causes.Cause | None:
     if cause is None and distributed is not None and isinstance(error, distributed.DistError):
         return causes.BY_NAME["peer-lost"]  # the usual reason for what has no words of its own
     if cause is not None and cause.name == "master-unreachable" and not _master_resolves():
-        return causes.BY_NAME["name-not-resolved"]  # torch only says that it gave up
+        return causes.BY_NAME["name-not-resolved"]  # torch only reports that it gave up
     return cause
 
 
@@ -174,7 +174,7 @@ def _print(error: BaseException, cause: causes.Cause | None) -> None:
 
 
 def _record_for_torchrun(error: BaseException) -> None:
-    """Leave the error where torchrun looks for it; its summary says "error_file: <N/A>" else.
+    """Leave the error where torchrun looks for it; its summary has "error_file: <N/A>" else.
 
     https://docs.pytorch.org/docs/stable/elastic/errors.html
     """
@@ -250,7 +250,7 @@ def _leave(code: int) -> NoReturn:
     # CPython ends its own forked processes like this: multiprocessing/popen_fork.py.
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):  # nobody reads any more, or the script closed it
+        with suppress(OSError, ValueError):  # the reader is gone, or the script closed it
             stream.flush()
     os._exit(code)
 

@@ -1,7 +1,7 @@
-"""Processes of this node: started in sessions of their own, their output labelled, their end told.
+"""Processes of this node: each in a session of its own, its output labelled, its end observed.
 
 Each process has a thread for each of its two streams and one that waits for its end, so that ends
-are told in the order in which they happened: the first failure is the cause, later ones follow.
+are reported in the order in which they happened: the first failure is the cause, later ones follow.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KILLED = 10.0  # seconds for the kernel to end what got SIGKILL
 
 _DUMP = 2.0  # seconds for a hanging process to write its stacks
 _PAUSE = 0.05
-_TAIL_LINES, _TAIL_WIDTH = 500, 2000  # a crash with many threads is told by its first lines
+_TAIL_LINES, _TAIL_WIDTH = 500, 2000  # a crash with many threads is clear from its first lines
 
 # The last line of a traceback, in a group of exceptions too: "| pkg.SomeError: what happened".
 _EXCEPTION = re.compile(r"[|+\- ]*[A-Za-z_][\w.]*(Error|Exception|Exit|Interrupt|Fault|Stop)\b.*")
@@ -47,7 +47,7 @@ _FATAL = "Fatal Python error: "  # faulthandler's, on SIGSEGV, SIGBUS, SIGABRT a
 
 @dataclass(frozen=True, slots=True)
 class Signalled:
-    """The entrypoint got a signal that asks it to end."""
+    """The entrypoint got a signal to end."""
 
     number: int
 
@@ -61,7 +61,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """What was waited for beside the processes cannot be had any more."""
+    """What was waited for next to the processes cannot be had any more."""
 
     error: errors.RuntimeFailure
 
@@ -219,7 +219,7 @@ class Process:
 
     @property
     def error(self) -> str:
-        """The line that says what happened: its own record, else the last such on its stderr."""
+        """The line that names what happened: its own record, else the last such on its stderr."""
         if self.record is not None and self.record.error:
             return self.record.error
         return last_error(self.tail.since(0))
@@ -268,7 +268,7 @@ class Process:
 
 
 def last_error(lines: Sequence[str]) -> str:
-    """The line of a process's last output that says what happened."""
+    """The line of a process's last output that names what happened."""
     lines = [line.rstrip() for line in lines if line.strip()]
     for line in reversed(lines):
         if found := _TERMINATE.match(line):  # C++: "terminate called after throwing", then this
@@ -299,7 +299,7 @@ def stop(processes: Iterable[Process], number: int, grace: float) -> None:
 def first_failure(processes: Iterable[Process]) -> Process | None:
     """The process whose failure caused the others', or None while all is well.
 
-    Asked before the others are stopped. A rank that merely lost another one is the cause only if
+    Known before the others are stopped. A rank that merely lost another one is the cause only if
     no other fails within a moment: the lost one may be on another node, or still be dying.
     """
     processes = list(processes)

@@ -28,7 +28,7 @@ _PATTERNS = (
         ),
         rf"\1{HIDDEN}",
     ),
-    # Tokens that tell by their form what they are.
+    # Tokens that are known by their form.
     (
         re.compile(
             r"\b(?:hf_\w{10,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abprs]-[\w-]{10,}"

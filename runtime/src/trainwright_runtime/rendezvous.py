@@ -13,7 +13,7 @@ _log = logging.getLogger(__name__)
 
 _PAUSE = 0.5  # seconds between attempts
 _CONNECT = 5.0  # seconds for one attempt to connect
-_REMIND = 30.0  # seconds between lines that say we still wait
+_REMIND = 30.0  # seconds between lines about waiting still
 
 
 def wait_for(host: str, port: int, timeout: float) -> None:

@@ -56,7 +56,7 @@ class ReportError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Worker:
-    """What one file says, in its order; a life is what one process wrote. Never empty."""
+    """The content of one file, in its order; a life is what one process wrote. Never empty."""
 
     name: str
     lives: tuple[tuple[Record, ...], ...]
@@ -81,7 +81,7 @@ class Worker:
     def events(self) -> Iterator[Event]:
         """The events, and `killed` where a life ended without a `stop` or `end` before the next.
 
-        Nobody can note its own SIGKILL; it came soon after the last thing that was noted.
+        No process can record its own SIGKILL; it came soon after the last line that was written.
         """
         yield from (record for record in self.records if isinstance(record, Event))
         for life in self.lives[:-1]:
@@ -124,7 +124,7 @@ def load(path: Path) -> Worker:
         lives[-1].append(record)
     if not lives:
         what = f"none of its {len(lines)} lines can be read" if lines else "it is empty"
-        raise ReportError(f"{path}: {what}; expected a file that TRAINWRIGHT_METRICS_DIR asked for")
+        raise ReportError(f"{path}: {what}; expected a file of TRAINWRIGHT_METRICS_DIR")
     return Worker(name=path.stem, lives=tuple(map(tuple, lives)), broken=lines.count(None))
 
 
@@ -138,7 +138,7 @@ class Job:
 
     @property
     def program_goodput(self) -> float | None:
-        """The ideal time of a step over the mean one, where somebody says what is ideal."""
+        """The ideal time of a step over the mean one, where the ideal one is known."""
         steps = sum(line.steps for line in self.steps)
         seconds = sum(line.seconds for line in self.steps)
         if self.ideal_step is None or not seconds:
@@ -199,7 +199,7 @@ class Job:
 
     @cached_property
     def world_sizes(self) -> tuple[tuple[float, int], ...]:
-        """From when on which world size held; 0 while nobody was training."""
+        """From when on which world size held; 0 while no worker was training."""
         changes = [(0.0, 0)]
         until = 0.0
         for start, end, size in sorted(chain.from_iterable(map(_training, self.workers))):
@@ -212,7 +212,7 @@ class Job:
 
     @property
     def mean_world_size(self) -> float:
-        """Over the time in which somebody was training."""
+        """Over the time in which any worker was training."""
         ends = [*(start for start, _ in self.world_sizes[1:]), self.duration]
         spans = [(end - start, n) for (start, n), end in zip(self.world_sizes, ends, strict=True)]
         trained = sum(span for span, size in spans if size)

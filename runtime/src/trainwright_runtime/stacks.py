@@ -1,4 +1,4 @@
-"""Where a process is: the stacks that faulthandler writes, asked for by a signal, read back."""
+"""Where a process is: the stacks that faulthandler writes on a signal, read back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Frame:
 
 
 def enable() -> None:
-    """Write the stacks to stderr when the process crashes, and when it is asked."""
+    """Write the stacks to stderr when the process crashes, and on the signal."""
     faulthandler.enable()
     if SIGNAL is not None:
         faulthandler.register(SIGNAL, all_threads=True)

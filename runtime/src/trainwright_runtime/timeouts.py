@@ -14,7 +14,7 @@ class Timeouts:
     """Seconds. TRAINWRIGHT_HEARTBEAT_TIMEOUT and so on, for all workers and the coordinator."""
 
     heartbeat: float = 0.3
-    """Whoever is silent for so long is dead or paused: steps go on without it. Heartbeats come from
+    """A worker silent for so long is dead or paused: steps go on without it. Heartbeats come from
     a thread that needs no Python lock."""
     collective: float = 10
     """A peer that hangs in a step without dying (a lost network) costs this long."""
@@ -40,9 +40,9 @@ class Timeouts:
 
     @property
     def join(self) -> float:
-        """For so long a step waits for whoever is alive, but does something else.
+        """For so long a step waits for a worker that is alive, but does something else.
 
-        torchft counts from the first who asks for the step, and a newcomer asks while the step
+        torchft counts from the first request of the step, and a newcomer sends one while the step
         before is under way. If that takes longer, the first member to be ready is put together with
         the newcomer and the others are shut out; these wait for the next step, and so on: a world
         of three stays one of two. So it is long, and a newcomer does not wait as long as that.
@@ -52,7 +52,7 @@ class Timeouts:
 
     @property
     def newcomer(self) -> float:
-        """For so long a newcomer waits for the next step before it asks again."""
+        """For so long a newcomer waits for the next step before it requests it again."""
         return self.quorum / 3
 
 

@@ -4,7 +4,7 @@ All ranks of all nodes are started again after a failure, with a new rendezvous:
 written for torchrun expect. The agent is torch's own `SimpleElasticAgent`, made to be extended
 (https://docs.pytorch.org/docs/stable/elastic/agent.html); starting, watching and stopping processes
 is ours. torchrun's `LocalElasticAgent` gives a failed worker's peers SIGKILL 30 s after SIGTERM
-whatever it was told (torch 2.13: `_stop_workers` and `PContext.close` pass no time-out on;
+whatever was set (torch 2.13: `_stop_workers` and `PContext.close` pass no time-out on;
 https://github.com/pytorch/pytorch/issues/119856).
 """
 
@@ -51,7 +51,7 @@ from trainwright_runtime.rendezvous import wait_for
 
 _log = logging.getLogger(__name__)
 
-# Its warnings tell of signals, in a format of their own; the entrypoint tells it already.
+# Its warnings report signals, in a format of their own; the entrypoint reports them already.
 logging.getLogger("torch.distributed.elastic.agent.server.api").setLevel(logging.ERROR)
 
 # torch waits 30 s for more nodes once the minimum is there; each round of an elastic job costs

@@ -25,7 +25,7 @@ from trainwright_runtime.journal import Event
 URL = "KUBEFLOW_TRAINER_SERVER_URL"
 CERTIFICATE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"  # a file
 TOKEN = "KUBEFLOW_TRAINER_SERVER_TOKEN"  # noqa: S105 - a file, whose content is replaced by and by
-INTERVAL = 5.0  # seconds between two posts at least, as the guide asks of clients
+INTERVAL = 5.0  # seconds between two posts at least, as the guide requires of clients
 _TIMEOUT = 5.0  # of one post, in seconds
 _LAST = 2.0  # the end of a training waits so long for its last post
 
@@ -94,7 +94,7 @@ class TrainJobStatus:
         self._changed.set()
 
     def event(self, event: Event) -> None:
-        """Only steps say how far a training is."""
+        """Only steps measure how far a training is."""
 
     def close(self) -> None:
         self._closed.set()

@@ -71,7 +71,7 @@ def read(raw: bytes) -> tuple[Data] | None:
 
 
 def _json(text: str) -> tuple[Data] | None:
-    """JSON is read alike by everybody, but for keys that are there twice and broken escapes."""
+    """All parsers read JSON alike, but for keys that are there twice and broken escapes."""
     if "\\ud" in text.lower():
         return None
     return (json.loads(text, object_pairs_hook=_unique, parse_float=number, parse_constant=_no),)

@@ -48,7 +48,7 @@ from trainwright_runtime.checkpoint.tree import Json
 from trainwright_runtime.errors import EnvironmentMistake
 
 _log = logging.getLogger(__name__)
-# torch tells every call and every failure here, as dicts that reach the root logger's handlers.
+# torch logs every call and every failure here, as dicts that reach the root logger's handlers.
 logging.getLogger("c10d-NullHandler-dcp_logger").setLevel(logging.CRITICAL)
 
 
@@ -104,7 +104,7 @@ class Checkpoints:
         self._buffers = Buffers()
         self._writer: WriterProcess | None = None
         self._saving: Future[_Unsaved | None] | None = None
-        # Said by torch at every save and load outside a process group.
+        # Logged by torch at every save and load outside a process group.
         warnings.filterwarnings("ignore", "torch.distributed is (disabled|unavailable)")
 
     @classmethod
@@ -116,7 +116,7 @@ class Checkpoints:
         tolerate: int = 3,
         collective: bool = True,
     ) -> Self:
-        """As TRAINWRIGHT_CHECKPOINT_* and TRAINWRIGHT_RESUME_FROM say."""
+        """As TRAINWRIGHT_CHECKPOINT_* and TRAINWRIGHT_RESUME_FROM set it."""
         return cls(
             environ.get("TRAINWRIGHT_CHECKPOINT_DIR") or None,
             every=_count(environ, "TRAINWRIGHT_CHECKPOINT_EVERY", 0, least=0),
@@ -203,7 +203,7 @@ class Checkpoints:
             self._refuse(f"{self._failures} saves in a row have failed")
 
     def saved(self) -> list[Saved]:
-        """The checkpoints of this rank's directory that came to be since this was last asked."""
+        """The checkpoints of this rank's directory that are new since the last call."""
         found = []
         with suppress(Empty):
             while True:
@@ -440,7 +440,7 @@ class Checkpoints:
             seconds = time.perf_counter() - started
             self._saved.put(Saved(snapshot.step, seconds, written.size))
             _log.info(
-                "saved the checkpoint of step %d in %s, %.2f s after it was asked for",
+                "saved the checkpoint of step %d in %s, %.2f s after it was requested",
                 snapshot.step, directory.path, seconds,
             )  # fmt: skip
         return None
@@ -461,7 +461,7 @@ class PeerCopies:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """A checkpoint that is whole: how long it took since it was asked for, and its bytes."""
+    """A checkpoint that is whole: how long it took since its request, and its bytes."""
 
     step: int
     seconds: float

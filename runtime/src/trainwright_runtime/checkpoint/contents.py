@@ -1,4 +1,4 @@
-"""What lies in a checkpoint, for whoever has no model to load it into."""
+"""What lies in a checkpoint, for readers that have no model to load it into."""
 
 from __future__ import annotations
 

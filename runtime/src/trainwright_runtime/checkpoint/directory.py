@@ -1,4 +1,4 @@
-"""A folder of checkpoints on disk: each is whole or invisible, whoever dies and whenever.
+"""A folder of checkpoints on disk: each is whole or invisible, whichever process dies and whenever.
 
     step-0000000200/         whole: renamed into place after everything in it was synced
     latest                   the name of the one to load first; replaced last
@@ -59,7 +59,7 @@ def write_synced(path: Path, content: bytes) -> str:
 
 
 def sync_tree(folder: Path) -> None:
-    """Bring a folder that somebody else has written to the disk itself."""
+    """Bring a folder that another process has written to the disk itself."""
     for path in folder.rglob("*"):
         _sync(path)
     _sync(folder)
@@ -211,7 +211,7 @@ class Directory:
 
 
 class _Writer:
-    """A lock that dies with this process, and names that nobody else uses."""
+    """A lock that dies with this process, and names that no other process uses."""
 
     def __init__(self, directory: Path) -> None:
         while True:
@@ -268,7 +268,7 @@ def _alive(lock: Path) -> bool:
 
 
 def _lock(descriptor: int) -> None:
-    """Raises BlockingIOError when somebody else has the lock, OSError when there are no locks."""
+    """Raises BlockingIOError when another process has the lock, OSError when there are no locks."""
     if fcntl is None:
         raise OSError(errno.ENOLCK, "this system has no POSIX locks")
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -33,7 +33,7 @@ from trainwright_runtime.checkpoint.directory import (
     sums,
 )
 
-_ABANDONED = 24 * 3600.0  # seconds: no upload takes a day, and there are no locks to ask
+_ABANDONED = 24 * 3600.0  # seconds: no upload takes a day, and there are no locks to read
 _log = logging.getLogger(__name__)
 
 
@@ -55,7 +55,7 @@ def split(location: str | os.PathLike[str]) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class ObjectPath:
-    """What a checkpoint's files are asked for, as pathlib has it."""
+    """The operations on a checkpoint's files, as pathlib has them."""
 
     fs: Any
     path: str
@@ -169,7 +169,7 @@ class Objects:
                 self._remove(name)
 
     def _age(self, name: str) -> float:
-        """Seconds since the newest of its objects was put; 0 where the store does not say."""
+        """Seconds since the newest of its objects was put; 0 where the store does not report it."""
         try:
             found = [self._fs.modified(path.path) for path in (self.path / name).iterdir()]
         except (NotImplementedError, KeyError, OSError):

@@ -94,7 +94,7 @@ class WriterProcess:
 
 
 class _Placed:
-    """What the writer asks a planner for: the tensors of items."""
+    """What the writer takes from a planner: the tensors of items."""
 
     def __init__(self, memory: mmap.mmap, task: Task) -> None:
         self._tensors = {

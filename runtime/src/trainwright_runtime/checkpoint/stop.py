@@ -1,4 +1,4 @@
-"""SIGTERM as something to ask about between two steps, with the same answer on every rank."""
+"""SIGTERM as a flag to read between two steps, with the same answer on every rank."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 import torch
 import torch.distributed as dist
 
-# What a shell reports for a process that SIGTERM ended: 128 and above asks for a retry.
+# What a shell reports for a process that SIGTERM ended: 128 and above requests a retry.
 STOPPED = 128 + signal.SIGTERM
 
 

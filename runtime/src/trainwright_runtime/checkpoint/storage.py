@@ -190,6 +190,6 @@ class _Unpickler(pickle.Unpickler):
             return self._KNOWN[module, name]
         except KeyError:
             raise CheckpointError(
-                f".metadata asks for {module}.{name}, which no checkpoint needs: "
+                f"`.metadata` names {module}.{name}, which no checkpoint needs: "
                 "it was tampered with, or written by another version of torch"
             ) from None

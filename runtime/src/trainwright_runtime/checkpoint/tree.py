@@ -22,7 +22,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 def encode(value: object, name: str, tensors: dict[str, Tensor]) -> Json:  # noqa: PLR0911
     """The JSON of a value; the tensors in it go to `tensors`, named by their place below `name`.
 
-    A JSON object has one key, which says what it stands for.
+    A JSON object has one key, which names its type.
     """
     match value:
         case None | bool() | str():

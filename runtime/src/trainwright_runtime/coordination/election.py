@@ -1,6 +1,6 @@
-"""One candidate's part in choosing the coordinator: asks the others for their votes, and votes.
+"""One candidate's part in electing the coordinator: requests the others' votes, and votes.
 
-Rules are in `lease`. Candidates speak with each other at the registry's port, where one that does
+Rules are in `lease`. Candidates connect to each other at the registry's port, where one that does
 not serve workers answers other candidates only.
 """
 
@@ -44,7 +44,7 @@ class Election:
         self._duplicate = _NEVER  # when another process was last heard of that is this candidate
         self._lock = threading.Condition()
         self._vote = lease.started(now())
-        self._asked: dict[int, float] = {}  # voter -> when a vote was asked for that it gave
+        self._granted: dict[int, float] = {}  # voter -> when a vote was requested that it granted
         self._confirmed: dict[int, int] = {}  # voter -> number of the last request that it granted
         self._number = 0
         self._given_up = 0  # the number of the last request whose votes were given back
@@ -81,10 +81,10 @@ class Election:
                 return False
             with self._lock:
                 free = self._vote.until - now()
-            if free > 0:  # somebody may be the coordinator
+            if free > 0:  # another one may be the coordinator
                 self._closed.wait(free)
                 continue
-            number = self._ask()
+            number = self._request_votes()
             with self._lock:
                 if self._lock.wait_for(lambda: now() < self._until(), _ANSWER):
                     self._won = True
@@ -97,7 +97,7 @@ class Election:
         """Let most candidates know that training is over; whether they do."""
         with self._lock:
             self._finished = True
-        number = self._ask()
+        number = self._request_votes()
         with self._lock:
             return self._lock.wait_for(lambda: self._known(number), _ANSWER)
 
@@ -111,7 +111,7 @@ class Election:
             peer.close(_RENEW)
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """Another candidate asks for this one's vote, or gives it back."""
+        """Another candidate requests this one's vote, or gives it back."""
         owner, number = str(message["process"]), int(message["number"])
         other = owner != self._process
         with self._lock:
@@ -132,7 +132,7 @@ class Election:
             return {**reply, "duplicate": duplicate}
 
     def _is_duplicate(self, candidate: int, process: str) -> bool:
-        """Whether another process is this candidate, and asked as it at most a second ago.
+        """Whether another process is this candidate, and sent requests as it at most a second ago.
 
         Each of the two has a vote of its own: with one more they could be elected both.
         """
@@ -151,22 +151,22 @@ class Election:
     def _until(self) -> float:
         if now() < self._duplicate + LENGTH:
             return _NEVER
-        return lease.held_until(self._asked.values(), self._count)
+        return lease.held_until(self._granted.values(), self._count)
 
     def _known(self, number: int) -> bool:
         granted = [each for each in self._confirmed.values() if each >= number]
         return len(granted) >= lease.needed(self._count)
 
-    def _ask(self) -> int:
+    def _request_votes(self) -> int:
         with self._lock:
             if self._closed.is_set():  # what it sent would go before the votes it gave back
                 return self._number
             self._number += 1
-            asked = now()
+            requested = now()
             request = self._request("vote", self._number)
-            self._take(self._index, asked, self.answer(request))
+            self._take(self._index, requested, self.answer(request))
             for peer in self._peers.values():
-                peer.send(request, asked)
+                peer.send(request, requested)
             return self._number
 
     def _request(self, do: str, number: int) -> dict[str, Any]:
@@ -174,13 +174,13 @@ class Election:
         return {"do": do, **who, "number": number, "finished": self._finished}
 
     def _answered(self, voter: int) -> Callable[[float, Mapping[str, Any]], None]:
-        def take(asked: float, reply: Mapping[str, Any]) -> None:
+        def take(requested: float, reply: Mapping[str, Any]) -> None:
             with self._lock:
-                self._take(voter, asked, reply)
+                self._take(voter, requested, reply)
 
         return take
 
-    def _take(self, voter: int, asked: float, reply: Mapping[str, Any]) -> None:
+    def _take(self, voter: int, requested: float, reply: Mapping[str, Any]) -> None:
         self._finished = self._finished or bool(reply["finished"])
         if reply["duplicate"]:
             if now() >= self._duplicate + LENGTH:
@@ -189,14 +189,14 @@ class Election:
         self._expire()
         # Of an election that was given up, the votes are given back.
         if reply["given"] and int(reply["number"]) > self._given_up:
-            self._asked[voter] = max(asked, self._asked.get(voter, asked))
+            self._granted[voter] = max(requested, self._granted.get(voter, requested))
             self._confirmed[voter] = int(reply["number"])
             self._lock.notify_all()
 
     def _withdraw(self, number: int) -> None:
         """Give the votes back, first of all in this candidate's own mind."""
         self._given_up = self._number = number
-        self._asked.clear()
+        self._granted.clear()
         request = self._request("withdraw", number)
         self.answer(request)
         for peer in self._peers.values():
@@ -204,7 +204,7 @@ class Election:
 
     def _renew(self) -> None:
         while not self._closed.wait(_RENEW):
-            self._ask()
+            self._request_votes()
 
 
 class _Peer:
@@ -218,9 +218,9 @@ class _Peer:
         self._lines: Lines | None = None
         threading.Thread(target=self._run, daemon=True, name=f"to {address}").start()
 
-    def send(self, request: Mapping[str, Any], asked: float) -> None:
+    def send(self, request: Mapping[str, Any], requested: float) -> None:
         with self._lock:
-            self._next = request, asked
+            self._next = request, requested
             self._lock.notify_all()
 
     def close(self, seconds: float) -> None:
@@ -235,9 +235,9 @@ class _Peer:
                 self._lock.notify_all()
                 self._lock.wait_for(lambda: self._next is not None)
                 assert self._next is not None
-                (request, asked), self._next, self._idle = self._next, None, False
+                (request, requested), self._next, self._idle = self._next, None, False
             try:
-                self._answered(asked, self._exchange(request))
+                self._answered(requested, self._exchange(request))
             except (OSError, ValueError, KeyError, TypeError):
                 self._disconnect()
 

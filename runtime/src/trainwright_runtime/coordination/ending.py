@@ -1,6 +1,6 @@
 """What a worker leaves behind of how its life went: for its entrypoint, and for the next worker.
 
-An exit code of 0 alone does not say whether training is over: a program may end at any moment.
+An exit code of 0 alone does not prove that training is over: a program may end at any moment.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ _callbacks: list[Callable[[], None]] = []
 
 
 def when_ended_well(callback: Callable[[], None]) -> None:
-    """Have it called once the program has come to its end without an error."""
+    """Have it called once the program has ended without an error."""
     if not _callbacks:
         atexit.register(_at_exit)
     _callbacks.append(callback)
 
 
 def program_ended(code: int) -> None:
-    """The entrypoint's process says how the program has ended, before the interpreter's exit."""
+    """The entrypoint's process reports how the program has ended, before the interpreter's exit."""
     callbacks, _callbacks[:] = list(_callbacks), []
     for callback in callbacks if code == 0 else ():
         callback()

@@ -1,8 +1,8 @@
 """Which of several candidates is the coordinator: a lease by votes of most of them, nothing stored.
 
-Each candidate has one vote, and gives it to one candidate at a time, for `LENGTH` seconds. Whoever
-has the votes of most of them is the coordinator until the first vote that it needs runs out. It
-counts from before it asked; a voter counts from when it was asked, which is later. A candidate that
+Each candidate has one vote, and gives it to one candidate at a time, for `LENGTH` seconds. The one
+that has the votes of most of them is the coordinator until the first vote that it needs runs out.
+It counts from before its request; a voter from when it gets that, which is later. A candidate that
 starts does not vote for as long as a vote lasts: it cannot know to whom it gave its vote before.
 Leases without a disk: Trencseni, Gazso, Reinhardt, "PaxosLease", https://arxiv.org/abs/1209.4187.
 
@@ -34,12 +34,12 @@ class Vote:
 
 
 def started(now: float) -> Vote:
-    """The vote of a candidate that may have given it to anybody, right before it started."""
+    """The vote of a candidate that may have given it to any other, right before it started."""
     return Vote(until=now + LENGTH)
 
 
 def give(vote: Vote, candidate: str, number: int, now: float) -> tuple[Vote, bool]:
-    """A candidate asks for the vote, or asks its owner to keep it; whether it has it."""
+    """A candidate requests the vote, or as its owner to keep it; whether it has it."""
     if now < vote.until and vote.owner != candidate:
         return vote, False
     if vote.owner == candidate and number < vote.number:
@@ -59,8 +59,8 @@ def needed(candidates: int) -> int:
     return candidates // 2 + 1
 
 
-def held_until(asked: Iterable[float], candidates: int) -> float:
-    """Until when a candidate is the coordinator, that has been given votes it asked for then."""
-    latest = sorted(asked, reverse=True)
+def held_until(requested: Iterable[float], candidates: int) -> float:
+    """Until when a candidate is the coordinator, that has been given votes it requested then."""
+    latest = sorted(requested, reverse=True)
     most = needed(candidates)
     return latest[most - 1] + HELD if len(latest) >= most else float("-inf")

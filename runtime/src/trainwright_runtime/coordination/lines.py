@@ -1,4 +1,4 @@
-"""JSON objects, one a line, in both directions of a connection: to the registry, from everybody."""
+"""JSON objects, one per line, in both directions of a connection to the registry."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ class Lines:
 
 
 def connected(address: str, timeout: float) -> tuple[Lines, dict[str, Any]]:
-    """The registry of the coordinator at "host:port", and what it says of itself.
+    """The registry of the coordinator at "host:port", and what it reports of itself.
 
-    It is at one of the ports above, and says whose it is. Raises OSError where there is none.
+    It is at one of the ports above, and reports whose it is. Raises OSError where there is none.
     """
     host, _, port = address.rpartition(":")
     failure: Exception = ConnectionRefusedError(f"no registry above port {port}")

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """What a worker says of itself."""
+    """What a worker reports of itself."""
 
     NEW = "new"
     """It holds no state of this training but what a checkpoint, or its program, gave it."""
@@ -36,13 +36,13 @@ class Answer(StrEnum):
     FOLLOW = "follow"
     """Take the state of those who train, then steps with them."""
     FOUND = "found"
-    """Begin a lineage, from a checkpoint or from the first step: nobody holds any state."""
+    """Begin a lineage, from a checkpoint or from the first step: no worker holds any state."""
     LEAD = "lead"
     """Every epoch is committed: be the one worker that runs the program's end as rank 0."""
     WAIT = "wait"
-    """Ask again in a moment."""
+    """Request it again in a moment."""
     RESTART = "restart"
-    """End, and be started anew: nobody has the state that would replace yours."""
+    """End, and be started anew: no other worker has the state that would replace yours."""
     OVER = "over"
     """End well: training is over, and its end was run."""
 
@@ -66,7 +66,7 @@ class Run:
     leader: str = ""
     """The worker that is to run the program's end."""
     leading: bool = False
-    """It has come to that end, and has left behind what another one would need."""
+    """It has reached that end, and has left behind what another one would need."""
     finished: bool = False
     """The leader's program has ended well."""
     recovering: bool = True
@@ -78,7 +78,7 @@ class Run:
 def enter(
     run: Run, worker: str, lineage: str, phase: Phase, *, sure: bool = True
 ) -> tuple[Run, Phase]:
-    """A worker says what it holds. Answers its phase, which is STALE for another lineage.
+    """A worker reports what it holds. Answers its phase, which is STALE for another lineage.
 
     It is `sure` unless it was out of touch for so long that it may have been taken for lost, and
     another lineage begun: then it waits until those had the time to come back who would know.
@@ -102,7 +102,7 @@ def enter(
     return _heard(run), phase
 
 
-def ask(run: Run, worker: str, phase: Phase, after: int = 0) -> tuple[Run, Answer]:
+def request_step(run: Run, worker: str, phase: Phase, after: int = 0) -> tuple[Run, Answer]:
     """A worker that has entered wants to take a step; `after` is its checkpoint's generation."""
     if run.finished:
         return run, Answer.OVER
@@ -129,7 +129,7 @@ def complete(
 ) -> tuple[Run, Phase, Answer]:
     """A worker's program has left the last epoch, `first` being rank 0 of the last step.
 
-    That one leads, unless it is lost: then whoever is there. The others wait until it has come as
+    That one leads, unless it is lost: then the one that is there. The others wait until it is as
     far, since they hold what it takes to do it in its place.
     """
     run, phase = enter(run, worker, lineage, Phase.COMPLETE, sure=sure)
@@ -138,7 +138,7 @@ def complete(
     if run.finished:  # before this coordinator: it need not know by whom
         return _without(run, worker), phase, Answer.OVER
     if run.recovering and not run.leader:
-        return run, phase, Answer.WAIT  # somebody may lead, and has not said so again
+        return run, phase, Answer.WAIT  # a worker may lead, and has not reported it again
     leader = run.leader or (first if first in run.holders - run.behind else worker)
     run = replace(run, holders=run.holders - {worker}, behind=run.behind - {worker}, leader=leader)
     if leader != worker and not run.leading:
@@ -163,7 +163,7 @@ def leave(run: Run, worker: str) -> Run:
 
 
 def recovered(run: Run) -> Run:
-    """Whoever holds a lineage has had the time to say so."""
+    """Workers that hold a lineage have had the time to report it."""
     if run.recovering and not run.lineage and run.claims:
         lineage = max((claim for _, claim in run.claims), key=generation)
         holders = frozenset(worker for worker, claim in run.claims if claim == lineage)
@@ -177,7 +177,7 @@ def generation(lineage: str) -> int:
 
 
 def _heard(run: Run) -> Run:
-    """Nothing is left to wait for when all workers that there can be have said what they hold."""
+    """Nothing is left to wait for when all workers that there can be have reported their state."""
     known = run.newcomers | run.holders | run.completed | ({run.leader} - {""})
     return replace(run, recovering=False) if 0 < run.most <= len(known) else run
 

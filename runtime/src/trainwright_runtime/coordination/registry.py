@@ -1,8 +1,8 @@
-"""Who holds which state of a training, kept in the coordinator and told by the workers themselves.
+"""Who holds which state of a training, kept in the coordinator, reported by the workers themselves.
 
 One connection for each worker, a JSON object a line in each direction. It closes when the worker
-ends: nobody is taken for alive that is dead. Nothing is stored: a coordinator that comes back asks
-anew, and lets nobody begin a training before those who have one had the time to say so.
+ends: no dead worker is taken for alive. Nothing is stored: a coordinator that comes back
+learns it anew, and lets no worker begin a training before those that have one could report it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Registry:
     ) -> None:
         """`port` is the coordinator's; `most` is how many workers there can be, 0 if unknown.
 
-        For `recovery` seconds nobody begins a training; who is silent for `silence` seconds while
+        For `recovery` seconds no worker begins a training; one silent for `silence` seconds while
         connected is taken for lost; who is in a step for `stall` seconds while others wait hangs.
         With an `election` it serves workers from `serve` on, while its candidate is elected.
         """
@@ -78,9 +78,9 @@ class Registry:
 
     @property
     def serves(self) -> bool:
-        """Whether workers may ask here: the coordinator, or a candidate that knows of the end.
+        """Whether workers may connect here: the coordinator, or a candidate that knows of the end.
 
-        That training is over is the same whoever says so, and stays so.
+        That training is over is the same by whichever report, and stays so.
         """
         election = self._election
         return election is None or election.finished or (self._serving and election.holds)
@@ -166,8 +166,10 @@ class Registry:
             if message["do"] != "complete":
                 self._run, phase = protocol.enter(self._run, worker, lineage, phase, sure=sure)
             match message["do"]:
-                case "ask":
-                    self._run, answer = protocol.ask(self._run, worker, phase, message["after"])
+                case "step":
+                    self._run, answer = protocol.request_step(
+                        self._run, worker, phase, message["after"]
+                    )
                 case "complete":
                     self._run, phase, answer = protocol.complete(
                         self._run, worker, lineage, message["first"], sure=sure

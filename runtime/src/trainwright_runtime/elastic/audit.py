@@ -2,7 +2,7 @@
 
 Each replica writes a file of its own, a line before it contributes to a step and a line when it
 commits one. Commits are linked by digests into a lineage: a step that only a dying worker committed
-is in nobody's weights and not in the lineage of the last commit, and does not count.
+is in no worker's weights and not in the lineage of the last commit, and does not count.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Verdict:
     steps: int = 0
     records: int = 0
     abandoned: int = 0
-    """Commits that are in nobody's weights."""
+    """Commits that are in no worker's weights."""
     lost: list[str] = field(default_factory=list)
     """Where training began again without what had been committed before."""
     epochs: dict[str, int] = field(default_factory=dict)
@@ -153,7 +153,7 @@ def _read(directory: Path) -> Iterator[Line]:
 
 
 def _last(lines: Iterable[Line], commits: Mapping[str, Line], verdict: Verdict) -> Line:
-    """The commit that training ended with, or has come to: not always the one of most steps.
+    """The commit that training ended with, or is at: not always the one of most steps.
 
     Of those that were given up, one may be longer.
     """
@@ -267,7 +267,7 @@ def _wrong_records(
     for share in spans:
         digest = zlib.crc32(order[share["first"] : share["last"]].numpy().tobytes())
         if digest != share["digest"]:
-            yield f"{where}: other records than the order says at {share['first']}: twice or never"
+            yield f"{where}: other records than the order has at {share['first']}: twice or never"
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,7 +1,7 @@
 """A position in a seeded order of records: each once an epoch, whatever the world does.
 
 The position moves when a step is committed, together with the weights, and nothing else moves it.
-A step that is lost is taken again from the same position by whoever is left. So a record is
+A step that is lost is taken again from the same position by those that are left. So a record is
 trained exactly once an epoch by construction, with no lease, no server and nothing to persist.
 """
 
@@ -189,7 +189,7 @@ class Cursor:
         return Span(self.name, epoch, step, cuts[0], cuts[1], end, number)
 
     def following(self, span: Span, members: Members, batch: int) -> Span | None:
-        """What comes next in this dataset if nobody comes or goes."""
+        """What comes next in this dataset if no worker comes or goes."""
         if span.number + 1 < self._steps(batch, span.step, span.end):
             return self.span(members, batch, span.epoch, span.step, span.end, span.number + 1)
         step = span.step + batch * max(1, self._local_steps)

@@ -6,7 +6,7 @@ from trainwright_runtime import errors
 
 
 class StoppedWaiting(Exception):
-    """The worker was told to stop while it waited for others."""
+    """The worker was to stop while it waited for others."""
 
 
 class TrainingOver(Exception):
@@ -14,7 +14,7 @@ class TrainingOver(Exception):
 
 
 class Fenced(errors.RuntimeFailure):
-    """Nobody has the state that would replace this worker's: only a new process can begin."""
+    """No other worker has the state that would replace this one's: only a new process can begin."""
 
     exit_code = errors.FENCED
 

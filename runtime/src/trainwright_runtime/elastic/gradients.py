@@ -91,7 +91,7 @@ class Gradients:
 
 
 class Averages:
-    """Running averages that layers keep beside their parameters, as batch norms do.
+    """Running averages that layers keep in addition to their parameters, as batch norms do.
 
     Each replica's follow its own records; averaged by how many it had, they follow all of them.
     """

@@ -168,6 +168,6 @@ def own_states(states: Mapping[str, Any], taken: Mapping[str, Any]) -> dict[str,
 
 
 def load(part: Any, state: Any) -> None:
-    """Load what somebody else may change later: optimizers keep the tensors they are given."""
+    """Load what other code may change later: optimizers keep the tensors they are given."""
     copies = isinstance(part, torch.nn.Module | Synchronizer)
     part.load_state_dict(state if copies else deepcopy(state))

@@ -39,7 +39,7 @@ class Shards:
         count = getattr(dataset, "num_shards", None)
         if not isinstance(count, int) or not hasattr(dataset, "shard"):
             raise TypeError(
-                f"a {type(dataset).__name__} does not say what its shards are (num_shards and "
+                f"a {type(dataset).__name__} does not describe its shards (num_shards and "
                 "shard(), as datasets.IterableDataset has them): pass elastic.Shards(names=[...], "
                 "open=lambda name, skip: ...)"
             )
@@ -70,7 +70,7 @@ class _Read:
 
 
 class _Stream:
-    """The shard that is open: samples that may be asked for again, and the rest of it."""
+    """The shard that is open: samples that may be requested again, and the rest of it."""
 
     def __init__(self, open_shard: Open, batching: Batching) -> None:
         self._open, self._batching = open_shard, batching
@@ -141,14 +141,14 @@ class Leases:
         wanted = _part(members, batch)
         read = self._read(_Request(self.epoch, shard, first, first, wanted))
         last = first + read.records
-        if not read.ended:  # what follows if nobody comes or goes
+        if not read.ended:  # what follows if no worker comes or goes
             self._reader.submit(_Request(self.epoch, shard, first, last, wanted))
         digest = zlib.crc32(f"{shard}:{first}:{last}".encode())
         share = Share(unit=shard, first=first, last=last, ended=read.ended, digest=digest)
         return share, read.pieces
 
     def take_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
-        # What is read next is of these leases, whoever is there when it is committed.
+        # What is read next is of these leases, whichever workers are there when it is committed.
         self._leases, self._waiting = self._assigned(members)
         return self._read_local(members, batch)
 

@@ -1,6 +1,6 @@
 """Reading ahead of the training: by a thread, or by the worker processes of torch's DataLoader.
 
-What comes next is a prediction: the spans that follow if nobody comes or goes. Where it does not
+What comes next is a prediction: the spans that follow if no worker comes or goes. Where it does not
 hold, what was read is dropped and the right spans are read; the processes stay. A position never
 depends on what was read, only on what was committed.
 """
@@ -67,7 +67,7 @@ class Plan:
 
 
 Following = Callable[[Span], Span]
-"""The span that comes after another one if nobody comes or goes."""
+"""The span that comes after another one if no worker comes or goes."""
 
 
 class Reader(Protocol):
@@ -78,11 +78,11 @@ class Reader(Protocol):
 
 
 class Records:
-    """Reads what a plan says, in whichever thread or process it is called."""
+    """Reads what is planned, in whichever thread or process it is called."""
 
     def __init__(self, datasets: Mapping[str, MapDataset], batching: Batching) -> None:
         self._datasets, self._batching = dict(datasets), batching
-        # Shared with the loader processes: what they were asked for under an earlier prediction
+        # Shared with the loader processes: what they were to read by an earlier prediction
         # is not read any more.
         self.generation = multiprocessing.RawValue("L", 0)
 
@@ -173,12 +173,12 @@ class ProcessReader:
 
 
 class _Schedule:
-    """The batch sampler: an endless iterator, which the DataLoader asks for each next task."""
+    """The batch sampler: an endless iterator, from which the DataLoader takes each next task."""
 
     def __init__(self, records: Records, plan: Callable[[Span], Plan]) -> None:
         self._records, self._plan = records, plan
         self._outstanding: deque[Span | None] = deque()  # results come in the order of the tasks
-        self._next: Span | None = None  # until the first span is asked for, there is nothing to do
+        self._next: Span | None = None  # until the first span is requested, there is nothing to do
         self.following: Following = lambda span: span
 
     @property

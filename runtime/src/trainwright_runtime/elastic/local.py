@@ -4,7 +4,7 @@ LocalSGD averages parameters (https://arxiv.org/abs/1805.09767). DiLoCo is FedOp
 Nesterov momentum: how far the workers moved is a gradient for it (https://arxiv.org/abs/2311.08105).
 LocalSGD is that with an outer SGD of rate 1. `torchft.local_sgd` has both for its own Manager, and
 drops the local steps of all workers where one is lost; here those of the others count, since the
-ledger of records tells which ones are in the average.
+ledger of records shows which ones are in the average.
 """
 
 from __future__ import annotations

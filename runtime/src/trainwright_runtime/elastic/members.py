@@ -10,7 +10,7 @@ State = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Members:
-    """Who takes this step: `names[rank]` is this worker, `quorum` changes when anybody does."""
+    """Who takes this step: `names[rank]` is this worker, `quorum` changes when any member does."""
 
     quorum: int
     rank: int

@@ -24,7 +24,7 @@ __all__ = ["FixedWorld", "Members", "Membership", "SingleProcess", "StoppedWaiti
 
 class Membership(Protocol):
     fixed_world: bool
-    """Everybody is there from the first step to the last, or nobody is."""
+    """All workers are there from the first step to the last, or none is."""
 
     @property
     def lineage(self) -> str:
@@ -34,10 +34,10 @@ class Membership(Protocol):
         """The state comes from a checkpoint of this lineage."""
 
     def join(self) -> Members:
-        """Wait until it is settled who takes the next step.
+        """Wait for an agreement on who takes the next step.
 
         The state of the others is loaded before it returns if they are ahead. Raises StoppedWaiting
-        when the worker was told to stop meanwhile, TrainingOver when there is nothing left to do.
+        when the worker is to stop meanwhile, TrainingOver when there is nothing left to do.
         """
 
     def reduce(self, tensor: torch.Tensor) -> Work:
@@ -63,7 +63,7 @@ class Membership(Protocol):
         """Whether this worker runs the program's end as rank 0."""
 
     def lead(self) -> None:
-        """What the program's end needs is saved: nobody else has to stay for it."""
+        """What the program's end needs is saved: no other worker has to stay for it."""
 
     def confirm(self) -> bool:
         """Whether the steps of this worker count, as far as can be known."""
@@ -82,7 +82,7 @@ class Membership(Protocol):
 
 
 class _Fixed:
-    """What is the same wherever nobody comes or goes."""
+    """What is the same wherever no worker comes or goes."""
 
     fixed_world = True
     lineage = ""
@@ -131,7 +131,7 @@ class SingleProcess(_Fixed):
 
 
 class FixedWorld(_Fixed):
-    """A process group of fixed size: whoever fails ends everybody."""
+    """A process group of fixed size: one failure ends all."""
 
     def __init__(self, backend: str) -> None:
         if not dist.is_initialized():
@@ -159,10 +159,10 @@ def membership(
     stopping: Callable[[], bool],
     position: Callable[[], str],
 ) -> Membership:
-    """What the environment asks for: a coordinator, a fixed world, or neither.
+    """What the environment configures: a coordinator, a fixed world, or neither.
 
-    `dump` and `load` are the state that newcomers get, `position` tells it from other states after
-    as many steps; `stopping` says whether to give up waiting.
+    `dump` and `load` are the state that newcomers get, `position` identifies it among those after
+    as many steps; `stopping` is whether to give up waiting.
     """
     backend = environ.get("TRAINWRIGHT_BACKEND") or (
         "nccl" if torch.cuda.is_available() else "gloo"

@@ -59,5 +59,5 @@ def _serve(
     while (request := requests.get()) is not None:
         try:
             results.put(work(request))
-        except Exception as error:  # noqa: BLE001 - raised for whoever takes the result
+        except Exception as error:  # noqa: BLE001 - raised where the result is taken
             results.put(error)

@@ -1,4 +1,4 @@
-"""Where a training is: everything that is replicated and saved beside the weights."""
+"""Where a training is: everything that is replicated and saved with the weights."""
 
 from __future__ import annotations
 

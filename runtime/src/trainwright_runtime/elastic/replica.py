@@ -47,7 +47,7 @@ from trainwright_runtime.timeouts import Timeouts
 
 log = logging.getLogger(__name__)
 
-_PAUSE = 0.1  # seconds before the registry or the coordinator is asked again
+_PAUSE = 0.1  # seconds before the next request to the registry or the coordinator
 _FAILURES = (TimeoutError, RuntimeError, OSError, dist.DistError)
 
 
@@ -85,8 +85,8 @@ class Replica:
         candidates = address.coordinator.split(",")
         self._session = Session(candidates, self._name, address.timeouts.quorum)
         self._after = 0
-        # Steps in the company of others: 0 for whoever has to take the state of somebody else,
-        # also when it comes from a checkpoint, which may hold a step that nobody else committed.
+        # Steps in the company of others: 0 for a worker that has to take the state of another one,
+        # also when it comes from a checkpoint, which may hold a step that no other committed.
         self._step = 0
         self._links: _Links | None = None
         self._group: _Named | None = None
@@ -106,7 +106,7 @@ class Replica:
         self._after = generation(lineage)
 
     def join(self) -> Members:
-        """Raises Unreachable when there is no coordinator for longer than the address says."""
+        """Raises Unreachable when there is no coordinator for longer than the address allows."""
         timeouts = self._address.timeouts
         began = answered = time.monotonic()
         reported = False
@@ -129,7 +129,7 @@ class Replica:
                     ) from None
                 if not reported:
                     late = f", waiting for {self._session.late}" if self._session.late else ""
-                    log.warning("no quorum yet%s, asking on: %s", late, _first_line(error))
+                    log.warning("no quorum yet%s, trying again: %s", late, _first_line(error))
                     reported = True
                 self._disconnect()
             self._pause(patient=patient)
@@ -226,11 +226,11 @@ class Replica:
         time.sleep(_PAUSE)
 
     def _try(self) -> Members | None:
-        """The members of the next step; None when it is to be asked again in a moment."""
+        """The members of the next step; None when it is to be requested again in a moment."""
         if not self._session.holds and not self._admitted():
             return None
         links = self._links or self._connect()
-        quorum = links.ask(self._question(), newcomer=not self._session.holds)
+        quorum = links.quorum(self._question(), newcomer=not self._session.holds)
         members = sorted(quorum.participants, key=lambda member: str(member.replica_id))
         lineages = {member.data["lineage"] for member in members if member.data} - {""}
         if lineages != {self._session.lineage}:
@@ -248,7 +248,7 @@ class Replica:
     def _admitted(self) -> bool:
         """Whether this worker may take part, by what the registry answers."""
         held = self._session.holds
-        answer = self._session.ask(self._after)
+        answer = self._session.request_step(self._after)
         if answer is Answer.OVER:
             raise TrainingOver
         if answer is Answer.RESTART:
@@ -333,7 +333,7 @@ class Replica:
             raise
 
     def _give_up(self) -> None:
-        """Let nobody wait for this worker in a step that does not count here."""
+        """Let no other wait for this worker in a step that does not count here."""
         self._token = 0
         if self._group is not None:
             self._group.sever()
@@ -367,12 +367,12 @@ class Replica:
         if self._token:
             self._give_up()
 
-    def _persist(self, tell: Callable[[], Any], patience: float) -> Any:
-        """Tell the registry something that must not be lost."""
+    def _persist(self, report: Callable[[], Any], patience: float) -> Any:
+        """Report to the registry what must not be lost."""
         deadline = time.monotonic() + patience
         while True:
             try:
-                return tell()
+                return report()
             except (OSError, ValueError) as error:
                 if time.monotonic() > deadline:
                     raise Unreachable(
@@ -382,7 +382,7 @@ class Replica:
 
 
 class _Links:
-    """What connects a worker with the coordinator: its heartbeats, and the way to ask."""
+    """What connects a worker with the coordinator: its heartbeats and its requests."""
 
     def __init__(
         self,
@@ -401,7 +401,7 @@ class _Links:
         self._store = TCPStore(host, 0, is_master=True, wait_for_workers=False)
         self.store_address = f"{shown}:{self._store.port}"
         lighthouse = f"http://{coordinator}"
-        # Its heartbeats come from a thread that needs no Python lock; more is not asked of it.
+        # Its heartbeats come from a thread that needs no Python lock; it has no other purpose.
         self._heart = ManagerServer(
             replica_id=name,
             lighthouse_addr=lighthouse,
@@ -417,7 +417,7 @@ class _Links:
         self._calls: SimpleQueue[Callable[[], None]] = SimpleQueue()
         Thread(target=self._call, daemon=True, name="quorum").start()
 
-    def ask(self, question: dict[str, Any], *, newcomer: bool) -> Any:
+    def quorum(self, question: dict[str, Any], *, newcomer: bool) -> Any:
         """Who takes the next step; as a newcomer again and again: see `Timeouts.join`."""
         timeout = self._newcomer if newcomer else self._quorum
         answer: Future[Any] = Future()
@@ -425,7 +425,7 @@ class _Links:
         def call() -> None:
             try:
                 quorum = self._client.quorum(timeout=timeout, world_size=1, **question)
-            except Exception as error:  # noqa: BLE001 - for the thread that asks
+            except Exception as error:  # noqa: BLE001 - for the thread that waits
                 answer.set_exception(error)
             else:
                 answer.set_result(quorum)
@@ -471,7 +471,7 @@ _NOBODY = _Nobody()
 
 
 class _Reduction:
-    """A sum under way; what fails is told to the replica, so that the step is not committed."""
+    """A sum under way; the replica learns what fails, so that the step is not committed."""
 
     def __init__(self, replica: Replica, tensor: torch.Tensor) -> None:
         self._replica = replica
@@ -512,9 +512,9 @@ class _Named(ProcessGroup):
         self._sockets = sockets.between(opened, [pair for pairs in others for pair in pairs])
 
     def sever(self) -> None:
-        """Let nobody wait for this worker in a step that it gave up.
+        """Let no other wait for this worker in a step that it gave up.
 
-        gloo tells only the neighbours of a dead process. Who waits for a neighbour that has left
+        gloo fails only in the neighbours of a dead process. Who waits for a neighbour that has left
         the step would wait for the whole time-out, since neither `abort` nor dropping the group
         ends a pending operation: closed connections do.
         """
@@ -540,7 +540,7 @@ def _position(member: Any) -> str:
 def _own_address(peer: str) -> str:
     """The IP address of this machine that others who see `peer` ("host:port") can reach.
 
-    Beside the coordinator that is not loopback but what the host's name stands for, which is the
+    Next to the coordinator that is not loopback but what the host's name stands for, which is the
     pod's IP in a pod. Nothing is sent.
     """
     host, _, port = peer.rpartition(":")
@@ -565,7 +565,7 @@ def _wait_for(address: str) -> None:
 
 
 def _log_change(before: Sequence[str], after: Sequence[str]) -> None:
-    """One line for whoever joins or leaves."""
+    """One line per worker that joins or leaves."""
     joined = [_short(name) for name in after if name not in before]
     left = [_short(name) for name in before if name not in after]
     changes = [f"{' and '.join(joined)} joined"] if joined else []

@@ -32,9 +32,9 @@ _AFTER = {Answer.LEAD: Phase.LEADS, Answer.OVER: Phase.ENDING}
 
 
 class Session:
-    """Says what this worker holds, again to each coordinator that comes back.
+    """Reports what this worker holds, again to each coordinator that comes back.
 
-    Every method that asks raises OSError while there is none.
+    Every method that sends a request raises OSError while there is none.
     """
 
     def __init__(self, candidates: Sequence[str], worker: str, silence: float) -> None:
@@ -76,10 +76,10 @@ class Session:
         """Whether another candidate may be the coordinator by now."""
         return len(self._candidates) > 1 and time.monotonic() - self._heard > LENGTH
 
-    def ask(self, after: int) -> Answer:
+    def request_step(self, after: int) -> Answer:
         """What this worker may do; FOUND makes it the first that holds a lineage."""
         with self._lock:
-            reply = self._request("ask", after=after)
+            reply = self._request("step", after=after)
             answer = Answer(reply["answer"])
             if answer is Answer.FOUND:
                 self.lineage, self.phase = reply["lineage"], Phase.HOLDS
@@ -190,7 +190,7 @@ class Session:
 
 
 _TEXTS = ("phase", "answer", "lineage", "waiting", "late")
-_ANSWERED = ("ask", "complete", "finish")
+_ANSWERED = ("step", "complete", "finish")
 
 
 def _checked(reply: Mapping[str, Any], do: str) -> dict[str, str]:
@@ -201,21 +201,21 @@ def _checked(reply: Mapping[str, Any], do: str) -> dict[str, str]:
     Phase(texts["phase"])
     if do in _ANSWERED:
         Answer(texts["answer"])
-    if do == "ask":
+    if do == "step":
         generation(texts["lineage"])
     return texts
 
 
 def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:
-    """The candidate that serves, all asked at once: one of a lost node does not answer at all."""
+    """The candidate that serves. All are tried at once: one of a lost node does not answer."""
     if len(candidates) == 1:
-        return _asked(candidates[0])
+        return _serving(candidates[0])
     answers: Queue[tuple[str, Lines, str] | Exception] = Queue()
     first = threading.Lock()
 
-    def ask(candidate: str) -> None:
+    def connect(candidate: str) -> None:
         try:
-            answer = _asked(candidate)
+            answer = _serving(candidate)
         except (OSError, ValueError) as error:
             answers.put(error)
         else:
@@ -225,7 +225,7 @@ def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:
                 answer[1].close()
 
     for candidate in candidates:
-        threading.Thread(target=ask, args=(candidate,), daemon=True).start()
+        threading.Thread(target=connect, args=(candidate,), daemon=True).start()
     failure: Exception = ConnectionRefusedError("no candidate answers")
     for _ in candidates:
         answer = answers.get()
@@ -235,7 +235,7 @@ def _coordinator(candidates: Sequence[str]) -> tuple[str, Lines, str]:
     raise ConnectionRefusedError(str(failure))
 
 
-def _asked(candidate: str) -> tuple[str, Lines, str]:
+def _serving(candidate: str) -> tuple[str, Lines, str]:
     lines, greeting = connected(candidate, _CONNECT)
     if not (greeting.get("serves") and "life" in greeting):
         lines.close()

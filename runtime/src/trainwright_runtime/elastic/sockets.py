@@ -15,7 +15,7 @@ _DESCRIPTORS = Path("/proc/self/fd")
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A connection: its descriptor, and the inode that tells whether that is still the same one."""
+    """A connection: its descriptor, and the inode by which it is known to be the same one still."""
 
     descriptor: int
     inode: int
@@ -42,7 +42,7 @@ def between(
 def shut(sockets: Iterable[Socket]) -> None:
     """End these connections at both sides, if they are still what they were.
 
-    The descriptors stay open: closing them is for whoever opened them.
+    The descriptors stay open: the code that opened them closes them.
     """
     for item in sockets:
         if _socket(item.descriptor) == item:

@@ -63,7 +63,7 @@ class Source(Protocol):
     def take_local(self, members: Members, batch: int) -> Iterator[tuple[Share, list[Piece]]]:
         """What this replica reads until the next synchronisation, step by step.
 
-        Each comes with the share up to there: what is committed if it is the last. To be asked for
+        Each comes with the share up to there: what is committed if it is the last. To be requested
         when all members have committed the same, and by all of them.
         """
 

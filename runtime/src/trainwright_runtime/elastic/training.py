@@ -98,11 +98,11 @@ def training(  # noqa: PLR0913 - the whole of what there is to choose
     loader: LoaderOptions | None = None,
     synchronize: LocalSGD | DiLoCo | None = None,
 ) -> Iterator[Training]:
-    """Train `model` with whoever is there, each record of each epoch exactly once.
+    """Train `model` with the workers that there are, each record of each epoch exactly once.
 
     `datasets` is one map-style dataset or several by name, in the order in which an epoch goes
     through them; the first is trained on, the others are only read. `batch_size` is the global
-    batch: it stays the same whoever comes and goes, and a worker reads its part of it in pieces of
+    batch: it stays the same as workers come and go, and a worker reads its part of it in pieces of
     at most `micro_batch` records. With `resize="rate"` the batch follows the world instead:
     `batch_size` is meant for `replicas` workers, and the learning rate grows and shrinks with it
     (https://arxiv.org/abs/1706.02677). `totals` names sums that `add` collects over all workers.
@@ -196,7 +196,7 @@ def _require_whole(model: torch.nn.Module) -> None:
 
 
 def _require_positions(name: str, dataset: object) -> None:
-    """Raises TypeError for what has no records that can be asked for by their number."""
+    """Raises TypeError for what has no records that can be read by their number."""
     if isinstance(dataset, DataLoader):
         raise TypeError(
             f"dataset {name!r} is a DataLoader: pass its dataset, and batch_size, num_workers, "
@@ -274,7 +274,7 @@ class Training:
     def rank(self) -> int:
         """Of this worker in its last step; it changes with the world.
 
-        After the last epoch it is 0 in one worker alone, whoever comes back late.
+        After the last epoch it is 0 in one worker alone, whichever comes back late.
         """
         if self._leads is None:
             return (self._last or self._join()).rank
@@ -317,7 +317,7 @@ class Training:
     def batches(self, dataset: str | None = None) -> Iterator[Any]:
         """This worker's pieces of what is left of a dataset in this epoch, the first by default.
 
-        The step that a piece belongs to is committed when the next one is asked for.
+        The step that a piece belongs to is committed when the next one is requested.
         """
         name = dataset or self._trained
         self._in_turn(name)
@@ -347,7 +347,7 @@ class Training:
 
     def _take(self, name: str, members: Members) -> Iterator[Any]:
         """One step of a dataset."""
-        asked = time.perf_counter()
+        requested = time.perf_counter()
         source, batch = self._progress.sources[name], self._steps.records(members.world)
         share, pieces = source.take(members, batch)
         began = time.perf_counter()
@@ -360,7 +360,7 @@ class Training:
                 step=self.step,
                 samples=len(share),
                 seconds=time.perf_counter() - began,
-                data_wait=began - asked,
+                data_wait=began - requested,
                 world_size=members.world,
             )
         self._save(members)
@@ -398,9 +398,9 @@ class Training:
             return
         synchronizer.begin()
         batch, rate = self._steps.records(members.world), self._steps.rate(members.world)
-        asked = time.perf_counter()
+        requested = time.perf_counter()
         for share, pieces in self._progress.sources[self._trained].take_local(members, batch):
-            self._local.waited += time.perf_counter() - asked
+            self._local.waited += time.perf_counter() - requested
             self._group.local_step()
             yield from self._offer_local(synchronizer, pieces)
             if pieces:
@@ -408,7 +408,7 @@ class Training:
             self._local.share = share
             if self._stop.noted:
                 return  # what is done is committed as soon as the others are there
-            asked = time.perf_counter()
+            requested = time.perf_counter()
 
     def _offer_local(self, synchronizer: Synchronizer, pieces: list[Piece]) -> Iterator[Any]:
         """Hand out the pieces of a local step."""
@@ -506,10 +506,10 @@ class Training:
         return [list(islice(summed, len(part))) for part in lists]
 
     def _save(self, members: Members, *, due: bool = True) -> None:
-        """Save when it is time to; on SIGTERM save, and leave with a code that asks for a retry.
+        """Save when it is time to; on SIGTERM save, and leave with a code that requests a retry.
 
         In an elastic world all hold the same state: the first of the quorum saves it, and who is
-        told to stop goes alone. Whoever goes last is the first of its quorum: nothing is lost.
+        to stop goes alone. The last one is the first of its quorum: nothing is lost.
         """
         stopping = self._stop.agreed()
         if stopping and not self._group.fixed_world:
@@ -521,7 +521,7 @@ class Training:
             self._end()
 
     def _complete(self) -> bool:
-        """The program has left the last epoch: settle who runs what follows as rank 0.
+        """The program has left the last epoch: agree on who runs what follows as rank 0.
 
         That worker saves first: when it is lost, another one goes on from the checkpoint. False
         when it turns out that training went on without this worker.
@@ -560,12 +560,12 @@ class Training:
             ending.note(Life(stage=Stage.COMMITTED if over is None else Stage.COMPLETE, step=step))
 
     def _leave_if_recorded(self) -> None:
-        """A worker that comes late ends well, also where nobody is left who could tell it."""
+        """A worker that comes late ends well, also where none is left to learn it from."""
         folder = _path("TRAINWRIGHT_CHECKPOINT_DIR")
         if folder and not self._group.fixed_world:
             epochs = ending.recorded_epochs(folder)
             if epochs >= self._steps.epochs:
-                self._leave(f"as {folder} says: delete finished.json there to train again")
+                self._leave(f"as {folder} records: delete finished.json there to train again")
 
     def _leave(self, why: str) -> NoReturn:
         log.info("training of %d epochs is over, %s", self._steps.epochs, why)
@@ -589,7 +589,7 @@ class Training:
         sys.exit(STOPPED)
 
     def _join(self) -> Members:
-        """Who takes the next step; settled once a step.
+        """Who takes the next step; agreed on once per step.
 
         State may come from the others here, and then this worker is elsewhere in the program than
         it was: `epochs` and `batches` look where the training is before they go on.
@@ -607,7 +607,7 @@ class Training:
         except TrainingOver:
             self._leave("and another worker has run its end")
         except StoppedWaiting:
-            # All are told to stop some seconds apart: those who went first made the others wait
+            # All are stopped some seconds apart: those who went first made the others wait
             # for them, and were not the first of their quorum, who saves.
             if self._last is not None and self.step > (self._checkpoints.latest() or 0):
                 self._write(wait=True)
