@@ -1,4 +1,4 @@
-"""Write docs/edits.md: what becomes of an edit of a live object, from the table of edits.
+"""Write docs/edits.md: what happens to an edit of a live object, from the table of edits.
 
 python scripts/edit_table.py [--check]
 """
@@ -34,7 +34,7 @@ for a field the first counts whose conditions all hold; a field stands for all t
 
 How it is known: **observed** on a real kube-apiserver 1.36.2 with JobSet 0.12.0, Kubeflow Trainer
 2.3.0, the training operator 1.9.4 and Kueue 0.19.2; **read** in their sources or in the rules of
-their definitions; **inferred** from what was read, which nobody has seen.
+their definitions; **inferred** from what was read, and was not observed.
 
 Taking out a value that equals its default, or writing it out, is accepted everywhere and changes
 nothing (observed).

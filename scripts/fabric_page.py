@@ -18,8 +18,8 @@ _HEAD = f"""\
 <!-- Generated from the fabrics by `{COMMAND}`. Do not edit. -->
 # Pools and fabrics
 
-A pool is a group of nodes that jobs ask for by name. What the nodes need of every pod is written
-there, once, and a job says `pool: p5`:
+A pool is a group of nodes that jobs name. What the nodes need of every pod is written
+there, once, and a job has `pool: p5`:
 
 ```yaml
 # environments/prod/environment.yaml
@@ -36,14 +36,14 @@ pools:
       env: {{NCCL_DEBUG: WARN}}
 ```
 
-* `resource`, `nodeSelector` and `tolerations` say where the pods go, and which accelerators
+* `resource`, `nodeSelector` and `tolerations` set where the pods go, and which accelerators
   `resources.gpu` counts.
-* `gpusPerNode`, `capacity` and `node` say what one node and the pool have: a request that none
+* `gpusPerNode`, `capacity` and `node` are what one node and the pool have: a request that none
   holds is found before it stays Pending ([TW722](rules/TW722.md), [TW728](rules/TW728.md),
   [TW729](rules/TW729.md)).
 * `fabric` is the network between the nodes: a shipped profile, below.
 * `defaults` is a partial job spec for every job of the pool.
-* `pricePerGpuHour` and `spot` say what a plan costs, and whether nodes may go away.
+* `pricePerGpuHour` and `spot` are for what a plan costs, and whether nodes may go away.
 
 ## The layers of a pool
 

@@ -18,7 +18,7 @@ _HEAD = f"""\
 # What an edit of a field does to a run
 
 A run begins with its first rendering, and keeps its name and its bytes until a line of the job's
-own file asks for another. A field stands for all that is below it.
+own file begins another. A field stands for all that is below it.
 
 | effect | what happens |
 |---|---|

@@ -1,4 +1,4 @@
-"""What every script that writes a generated file does: write it, or say that it is out of date."""
+"""What every script that writes a generated file does: write it, or report that it is stale."""
 
 from __future__ import annotations
 

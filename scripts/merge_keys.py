@@ -18,15 +18,15 @@ _HEAD = f"""\
 Generated from the schemas of Kubernetes {kubernetes_schemas.VERSIONS[0]} to \
 {kubernetes_schemas.NEWEST} by `{COMMAND}`. Do not edit.
 
-Lists of a pod template whose items a strategic merge patch merges, with the key that tells them
-apart: x-kubernetes-patch-merge-key. Any other list is replaced.
+Lists of a pod template whose items a strategic merge patch merges, by which key
+(x-kubernetes-patch-merge-key). Any other list is replaced.
 */}}}}
 {{{{- define "training-job.mergeKeys" }}}}
 """
 
 
 def template() -> str:
-    """The whole text of the template. Exits where a name alone does not say what is merged."""
+    """The whole text of the template. Exits where a name alone does not decide what is merged."""
     keys: dict[str, str] = {}
     for version in kubernetes_schemas.VERSIONS:
         for name, key in kubernetes_schemas.merge_keys(version).items():

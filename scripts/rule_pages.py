@@ -50,7 +50,7 @@ def contents(every: list[Any]) -> str:
         "# Rules",
         "",
         "Most rules look at what is rendered; TW0xx look at what people write, and those marked",
-        "with a verdict look at a change to a live object. Unless a rule says that it",
+        "with a verdict look at a change to a live object. Unless a rule states that it",
         "cannot be waived, its severity is set in environment.yaml (`severities`), and it is",
         "waived there or in a job spec (`waivers`), with a reason and a date.",
         "",

@@ -30,7 +30,7 @@ COMMAND = "python scripts/target_table.py"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """Something a job spec can ask for: an example, and what of it is seen where it is rendered.
+    """Something a job spec can request: an example, and what of it is seen where it is rendered.
 
     `shows` are alternatives, since each kind has its own words; `environment` is what must be in
     environment.yaml for it.
@@ -660,9 +660,9 @@ def rendered(feature: Feature | None, variant: Variant) -> render.Rendered:
     """A sample job on a target, with a feature or without any."""
     extra = feature.environment if feature else ""
     place = _document("environment.yaml", f"{_ENVIRONMENT}{_targets(variant)}\n{extra}")
-    asked = feature.spec if feature else "{}"
-    common = _SPEC if "entrypoint:" in asked else _SPEC + _ENTRYPOINT
-    texts = (common, asked, f"target: {variant.target}")
+    wanted = feature.spec if feature else "{}"
+    common = _SPEC if "entrypoint:" in wanted else _SPEC + _ENTRYPOINT
+    texts = (common, wanted, f"target: {variant.target}")
     layers = (Layer("job", _document(_FILE.path, text)) for text in texts)
     spec = stack((Reader(Folder(Path())).built_in, *layers))
     broken = load.violations(schema.effective_job(), spec, str(_FILE))
@@ -706,7 +706,7 @@ def page() -> str:
         "# Targets",
         "",
         "The same job spec on each target. What a target cannot express is refused with a finding",
-        "(TW021) at the line that asks for it, and never left out silently.",
+        "(TW021) at the line that requests it, and never left out silently.",
         "",
         "| target | kind | for |",
         "|---|---|---|",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -67,6 +68,38 @@ def test_docstrings_comments_and_names_name_who_acts(source: Path, pattern: str)
         for path in sorted(source.rglob("*.py"))
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         if re.search(pattern, line) and not _NOT_OURS.search(line)
+    ]
+    assert found == []
+
+
+# Pages and files that people read; what programs do there is in the same words.
+PAGES = (
+    "*.md", "*.yml", "Makefile", "docs/**/*.md", "chart/**/*", ".github/**/*.yaml",
+    "editors/**/*.md", "editors/**/package.json", "schemas/**/*.json", "runtime/*", "generator/*.md",
+    "scripts/*.py",
+)  # fmt: skip
+_IN_PAGES = re.compile(
+    rf"{VAGUE}|\b(?:says?|said|tells?|told|telling|asks|asked|asking|becom(?:es|e) of)\b"
+)
+_ALLOWED = (
+    "CHANGELOG.md:",  # of versions that are out
+    "only people say and ask",  # the rule itself, in CONTRIBUTING.md
+)
+
+
+def test_pages_name_who_acts_and_what_programs_do() -> None:
+    named = subprocess.run(
+        ["git", "ls-files", "-z", "--", *(f":(glob){pattern}" for pattern in PAGES)],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.split("\0")  # fmt: skip
+    texts = [name for name in named if name and (ROOT / name).suffix not in (".png", ".svg")]
+    assert len(texts) > 200
+    found = [
+        line
+        for name in texts
+        for number, text in enumerate((ROOT / name).read_text(encoding="utf-8").splitlines(), 1)
+        if _IN_PAGES.search(text)
+        and not any(part in (line := f"{name}:{number}: {text.strip()}") for part in _ALLOWED)
     ]
     assert found == []
 

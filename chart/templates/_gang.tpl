@@ -1,9 +1,9 @@
 {{/*
 The specification of a JobSet with one Indexed Job, whose pods restart as one: a lost pod fails the
-Job, and the JobSet makes all pods anew. With restartPolicy ExitCode the container says by its exit
+Job, and the JobSet makes all pods anew. With restartPolicy ExitCode the container decides by its exit
 code whether that can help (128 and above). What the server would fill in is written out, since
 Argo CD compares lists whole. Takes a dict of "root" (the chart's scope), "deadline" (seconds for
-each attempt) and "elsewhere", which a TrainingRuntime sets: its TrainJob says what runs.
+each attempt) and "elsewhere", which a TrainingRuntime sets: its TrainJob sets what runs.
 */}}
 {{- define "training-job.jobset" -}}
 {{- $values := .root.Values -}}

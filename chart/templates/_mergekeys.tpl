@@ -1,8 +1,8 @@
 {{/*
 Generated from the schemas of Kubernetes 1.29 to 1.37 by `python scripts/merge_keys.py`. Do not edit.
 
-Lists of a pod template whose items a strategic merge patch merges, with the key that tells them
-apart: x-kubernetes-patch-merge-key. Any other list is replaced.
+Lists of a pod template whose items a strategic merge patch merges, by which key
+(x-kubernetes-patch-merge-key). Any other list is replaced.
 */}}
 {{- define "training-job.mergeKeys" }}
 containers: name

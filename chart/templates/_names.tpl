@@ -88,7 +88,7 @@ DEL, which the two free-form places escape.)
 
 {{/*
 Labels of the object or of its pods. Takes a dict of "root" (the chart's scope), "labels" (those of
-one of the two only) and "chart" (whether to name the chart). What values say wins over the chart's
+one of the two only) and "chart" (whether to name the chart). Values win over the chart's
 own.
 */}}
 {{- define "training-job.labels" -}}

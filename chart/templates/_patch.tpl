@@ -45,7 +45,7 @@ https://kubernetes.io/docs/tasks/manage-kubernetes-objects/update-api-object-kub
 {{- end }}
 {{- end }}
 
-{{/* What a mapping of a patch says about itself: delete, replace or nothing. */}}
+{{/* The directive of a mapping in a patch: delete, replace or nothing. */}}
 {{- define "training-job.directive" -}}
 {{- if hasKey . "$patch" }}
 {{- if not (has (get . "$patch") (list "delete" "replace")) }}

@@ -1,14 +1,14 @@
 {{/*
 The pod template of every kind, patched. Takes a dict of "root" (the chart's scope) and "container"
 (the name that the operator looks for); and where a kind needs them "restartPolicy", "subdomain"
-(the headless service that gives each pod an address) and "elsewhere" (whether another object says
+(the headless service that gives each pod an address) and "elsewhere" (whether another object sets
 what runs in the container).
 */}}
 {{- define "training-job.pod" -}}
 {{- include "training-job.patched" (dict "values" .root.Values "pod" (include "training-job.podTemplate" .)) }}
 {{- end }}
 
-{{/* The same as the other values say it. */}}
+{{/* The same, as the other values have it. */}}
 {{- define "training-job.podTemplate" -}}
 {{- $values := .root.Values -}}
 metadata:

@@ -48,7 +48,7 @@ containers:
 {{- include "training-job.patched" (dict "values" .root.Values "pod" (include "training-job.overriding" .)) }}
 {{- end }}
 
-{{/* The same as the other values say it. */}}
+{{/* The same, as the other values have it. */}}
 {{- define "training-job.overriding" -}}
 metadata:
   labels:

@@ -138,7 +138,7 @@ def test_against_a_commit_and_outside_of_git(chart: Path, tmp_path: Path) -> Non
     assert "differs: templates/NOTES.txt" in done.stderr
     unknown = run("package", chart, "-d", out, "--against", "gone")
     assert unknown.exit_code == 2
-    assert '"gone" names no commit here' in unknown.stderr
+    assert 'there is no commit "gone" here' in unknown.stderr
     alone = tmp_path / "alone"
     shutil.copytree(chart, alone)
     assert run("package", alone, "-d", out).exit_code == 0

@@ -104,16 +104,26 @@ def test_a_folder_inside_a_repository_knows_where_it_is(folder: Path) -> None:
 
 
 def test_no_repository_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(GitError, match="is in no git repository"):
+    with pytest.raises(GitError, match="is not in a git repository: run `git init` there"):
         git.find(tmp_path)
 
 
 def test_a_branch_that_was_not_fetched_is_named_with_what_to_do(folder: Path) -> None:
     git_repository.commit(folder)
-    with pytest.raises(GitError, match='"origin/main" names no commit here; fetch it first: `git'):
+    with pytest.raises(
+        GitError, match="here without a remote `origin`; name the branch to compare"
+    ):
+        Repository(folder).commit("origin/HEAD")
+    git_repository.git(folder, "remote", "add", "origin", "https://git.example.com/ml/training.git")
+    with pytest.raises(
+        GitError, match='there is no commit "origin/main" here; fetch it first: `git'
+    ):
         Repository(folder).commit("origin/main")
-    with pytest.raises(GitError, match="names no commit here"):
-        Repository(folder).commit("--output=/tmp/x")
+    for unknown in ("--output=/tmp/x", "", "HEAD~9"):
+        with pytest.raises(
+            GitError, match="here; `git log --all` lists the commits that there are"
+        ):
+            Repository(folder).commit(unknown)
     with pytest.raises(GitError, match="run `git remote set-head origin --auto`"):
         Repository(folder).commit("origin/HEAD")
 
@@ -247,11 +257,11 @@ def test_the_branch_to_compare_with_is_one_that_there_is(tmp_path: Path, branch:
     git_repository.git(folder, "init", "--quiet", f"--initial-branch={branch}")
     git_repository.git(folder, "commit", "--quiet", "--allow-empty", "--message=Start")
     named = "HEAD" if branch == "trunk" else branch
-    with pytest.raises(GitError, match=f"name the branch .*: --against {named}$"):
+    with pytest.raises(GitError, match=f"name the branch .*: `--against {named}`$"):
         Repository(folder).commit("origin/HEAD")
     git_repository.git(folder, "remote", "add", "origin", str(folder))
     git_repository.git(folder, "fetch", "--quiet", "origin")
     git_repository.git(folder, "remote", "set-head", "origin", "--delete")
     named = "HEAD" if branch == "trunk" else f"origin/{branch}"
-    with pytest.raises(GitError, match=f"name the branch .*: --against {named}$"):
+    with pytest.raises(GitError, match=f"name the branch .*: `--against {named}`$"):
         Repository(folder).commit("origin/HEAD")

@@ -307,9 +307,9 @@ def test_another_rendezvous_of_torchrun_is_at_rank_0(target: str, repository: Re
         ("compose", "launcher: torchrun\nlauncherOptions: {rdzv-id: a}",
          "rdzv-id has no effect here: one machine meets itself"),
         ("trainingjob", "launcher: deepspeed\nnodes: 2",
-         "deepspeed has to be told where the nodes meet"),
+         "deepspeed has to know where the nodes meet"),
         ("trainingjob", "launcher: accelerate\nlattice: {inject: true}",
-         "accelerate has to be told where the nodes meet"),
+         "accelerate has to know where the nodes meet"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused(

@@ -39,7 +39,7 @@ def test_a_file_has_to_say_its_own_name(repository: Repository) -> None:
     )
     repository.write("prod/jobs/other.yaml", HEAD + "extends: base/llm\n")
     (found,) = _findings(repository, "prod")
-    assert found == "TW007 environments/prod/jobs/other.yaml: the file does not set its name, other"
+    assert found == "TW007 environments/prod/jobs/other.yaml: the file does not set its name: other"
 
 
 @pytest.mark.parametrize("kind", ["job", "folder", "environment", "environment file", "base"])

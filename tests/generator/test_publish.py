@@ -425,7 +425,7 @@ def test_no_branch_no_repository(remote: Path, tmp_path: Path) -> None:
     assert "no branch is checked out: name one with --branch" in refused(here)
     bare = Repository(tmp_path / "bare")
     bare.environment("dev")
-    assert "is in no git repository" in bare.run("publish").stderr
+    assert "is not in a git repository" in bare.run("publish").stderr
 
 
 def test_a_dry_run_says_what_it_would_do(remote: Path) -> None:

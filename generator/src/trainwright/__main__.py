@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+from pathlib import Path
+from typing import TextIO
 
-from trainwright.errors import INTERRUPTED
+from trainwright.errors import INTERRUPTED, output_trouble
 
 _YOUNG = 200_000  # objects made since the last look at the youngest, 700 by default
 
@@ -16,9 +19,22 @@ def main() -> None:
     gc.set_threshold(_YOUNG)
     try:
         from trainwright import cli
+        from trainwright.cli.common import CANNOT
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    cli.main(prog_name="trainwright")
+    sys.stdout = sys.stdout or _nowhere()  # None where it is closed, as by `>&-`
+    sys.stderr = sys.stderr or _nowhere()
+    try:
+        cli.main(prog_name="trainwright")
+    except OSError as error:
+        if not (trouble := output_trouble(error)):
+            raise
+        sys.stderr.write(f"trainwright: {trouble}\n")
+        sys.exit(CANNOT)
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 if __name__ == "__main__":

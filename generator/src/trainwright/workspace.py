@@ -270,9 +270,7 @@ class Workspace:
     @cached_property
     def survey(self) -> Inventory:
         """What there is; nothing before the first commit of any environment."""
-        return (
-            discover(self.tree) if self.tree.kind(ENVIRONMENTS) == "folder" else Inventory({}, ())
-        )
+        return discover(self.tree)
 
     def loaded(self, name: str) -> LoadedEnvironment:
         """An environment's own file and the layers below each of its jobs."""

@@ -646,7 +646,7 @@ def test_outside_of_git_there_is_nothing_to_commit_to(tmp_path: Path) -> None:
     repository = Repository(tmp_path)
     repository.environment("dev")
     repository.job("dev/mnist")
-    assert "is in no git repository" in refused(repository, "suspend", "dev/mnist", "--commit")
+    assert "is not in a git repository" in refused(repository, "suspend", "dev/mnist", "--commit")
     assert repository.run("suspend", "dev/mnist").exit_code == 0
     assert not (tmp_path / "environments/dev/rendered").exists()
     assert repository.run("resume", "dev/mnist", "--render").exit_code == 0

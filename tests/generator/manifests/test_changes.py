@@ -244,8 +244,8 @@ def test_what_cannot_be_compared_is_refused(here: Path, trainjobs: Path, tmp_pat
     for arguments, why in (
         (("--manifests", "-", *crds, "--against", "main"), "--against needs files"),
         (("--against", "main"), "belong to --manifests"),
-        (("--manifests", ".", *crds, "--against", "nowhere"), '"nowhere" names no commit here'),
-        (("--manifests", str(outside), *crds, "--against", "main"), "is in no git repository"),
+        (("--manifests", ".", *crds, "--against", "nowhere"), 'there is no commit "nowhere" here'),
+        (("--manifests", str(outside), *crds, "--against", "main"), "is not in a git repository"),
     ):
         done = invoke(*arguments)
         assert done.exit_code == 2

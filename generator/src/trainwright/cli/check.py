@@ -89,7 +89,7 @@ VERSIONS = tuple(f"1.{minor}" for minor in range(29, 38))  # kube.VERSIONS, whic
     is_flag=True,
     help="First apply the remedies that are mechanical: show the diff, and ask before writing it.",
 )
-@click.option("--yes", is_flag=True, help="With --fix: write without asking.")
+@click.option("--yes", is_flag=True, help="With --fix: write without a confirmation.")
 @click.option("--watch", is_flag=True, help="Check again whenever a file changes, until Ctrl-C.")
 @no_cache
 @helm_binary

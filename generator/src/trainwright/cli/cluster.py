@@ -250,10 +250,10 @@ def wait(
     goal: str,
     timeout: int | None,
 ) -> None:
-    """Wait for a job's run, from before it is applied until it is what was asked for.
+    """Wait for a job's run, from before it is applied until it is in the wanted state.
 
     Exit codes: 0 it is; 1 it will not be, since it failed or was deleted; 2 not within the
-    time-out, or the cluster cannot be asked.
+    time-out, or the cluster cannot be reached.
     """
     from trainwright.cluster import intent, sessions
 

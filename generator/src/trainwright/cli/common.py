@@ -14,7 +14,7 @@ import click
 
 from trainwright import __version__
 from trainwright.cli.suggestions import Choice
-from trainwright.errors import TrainwrightError
+from trainwright.errors import TrainwrightError, output_trouble
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -41,7 +41,10 @@ def errors() -> Iterator[None]:
         sys.exit(CANNOT)
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
-    except Exception:  # noqa: BLE001 - the one place that catches everything
+    except Exception as error:  # noqa: BLE001 - the one place that catches everything
+        if isinstance(error, OSError) and (trouble := output_trouble(error)):
+            click.echo(f"trainwright: {trouble}", err=True)
+            sys.exit(CANNOT)
         import traceback  # 7 ms, and only a bug needs it
 
         traceback.print_exc()
@@ -149,7 +152,13 @@ class Context:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock of the repository: no other verb that takes it writes meanwhile."""
+        from trainwright.errors import SelectionError
         from trainwright.specs import filetree
+        from trainwright.specs.entry import ENVIRONMENTS
+        from trainwright.specs.load import NO_ENVIRONMENT
+
+        if not (self.root / ENVIRONMENTS).is_dir():
+            raise SelectionError(NO_ENVIRONMENT)
 
         def waiting() -> None:
             click.echo(f"waiting for another trainwright that changes {self.root}", err=True)
@@ -189,7 +198,7 @@ def report(context: Context, plan: Build, output: str, selections: tuple[str, ..
 def chosen_by(
     available: Mapping[str, tuple[JobFile, ...]], selections: tuple[str, ...]
 ) -> Callable[[str], bool] | None:
-    """Whether a job or an environment, by its name, is among what was asked for."""
+    """Whether a job or an environment, by its name, is among the selected."""
     if not selections:
         return None
     from trainwright.specs.select import select

@@ -22,7 +22,7 @@ _COLORS = {"ok": "green", "warning": "yellow", "error": "red", "skipped": "white
 def doctor(context: Context, output: str) -> None:
     """Show what is missing or wrong, and what to do about it. Exit 1 when something is.
 
-    Looks at this machine, the specs, the clone and the workflows; asks no network.
+    Looks at this machine, the specs, the clone and the workflows; uses no network.
     """
     from trainwright.reports import terminal
     from trainwright.setup.doctor.examination import examine

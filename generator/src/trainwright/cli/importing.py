@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "--entrypoint", metavar="TEXT", help="What the image starts, where a manifest has no command."
 )
 @click.option(
-    "--image", metavar="IMAGE", help="The image, where a manifest has none: a runtime's, say."
+    "--image", metavar="IMAGE", help="The image, where a manifest has none, such as a runtime's."
 )
 @click.option("--pool", metavar="NAME", help="The pool whose nodes it is to run on.")
 @click.option("--name", help="The job's name, when there is one job only.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import click
@@ -17,6 +18,15 @@ OUTCOMES = ("succeeded", "failed")
 jobs = click.argument(
     "selections", nargs=-1, required=True, metavar="ENV[/JOB]...", shell_complete=complete
 )
+
+
+def _day(_context: click.Context, _option: click.Parameter, written: str) -> str:
+    try:
+        return date.fromisoformat(written).isoformat() if written else ""
+    except ValueError as error:
+        raise click.BadParameter(
+            f'"{written}" is not a valid date; write one such as 2026-06-30'
+        ) from error
 
 
 @click.command()
@@ -166,7 +176,7 @@ def pin(
 ) -> None:
     """Fix the images of jobs by digest, as their registries know their tags.
 
-    This asks the registry over the network, unless a digest is given or the lock is read.
+    This uses the registry over the network, unless a digest is given or the lock is read.
     """
     from trainwright.lifecycle import pin as pinning
 
@@ -233,7 +243,13 @@ def _one_repository(context: Context, selections: tuple[str, ...], given: str) -
 )
 @click.option("--reason", default="", help="Why, in the cluster's words.")
 @click.option("--note", default="", help="What people should know of it.")
-@click.option("--finished", default="", metavar="DATE", help="The day on which it ended.")
+@click.option(
+    "--finished",
+    callback=_day,
+    default="",
+    metavar="DATE",
+    help="The day on which it ended, such as 2026-06-30.",
+)
 @writes
 @click.pass_obj
 def retire(

@@ -26,7 +26,7 @@ def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
     """Move PyTorchJob specs to TrainJob, and list what changes for the training.
 
     Only `target` changes in a file. The environment must have the new target, with its version.
-    A job that the new target cannot express is refused, with the reason: an elastic one, say. A
+    A job that the new target cannot express is refused, with the reason, such as an elastic one. A
     migrated job is a new run under a new name; render and review it as any other change.
 
     Exits with 1 when a job was refused.

@@ -77,7 +77,7 @@ def plan(  # noqa: PLR0913 - an option each
     """Show what merging this branch will do to every job, without touching a cluster.
 
     Both sides are rendered, the base out of git. Each job that changes is listed with what happens
-    to it, the line that causes it, what it asks for, and whether everything fits its pool, queue
+    to it, the line that causes it, what it requests, and whether everything fits its pool, queue
     and budget.
 
     Exits with 1 when the API server would refuse a change or a job cannot be rendered.

@@ -95,7 +95,14 @@ def _say_drift(plan: Build, selections: tuple[str, ...]) -> int:
 
 @click.command()
 @selections
-@click.option("--unified", "-U", default=3, show_default=True, help="Lines of context.")
+@click.option(
+    "--unified",
+    "-U",
+    type=click.IntRange(min=0),
+    default=3,
+    show_default=True,
+    help="Lines of context.",
+)
 @click.option("--name-only", is_flag=True, help="Show only which files differ, and how.")
 @click.option("--against", metavar="REF", help="Compare with what this branch renders to, instead.")
 @click.option(
@@ -121,7 +128,7 @@ def diff(  # noqa: PLR0913 - an option each
 ) -> None:
     """Show how rendered files would change. Exit 1 when they would.
 
-    With --against: how the manifests differ from those of another branch; `plan` says what that
+    With --against: how the manifests differ from those of another branch; `plan` shows what that
     does.
 
     With --live: how objects in the cluster would, by the API server's own answer to what is

@@ -13,10 +13,10 @@ from trainwright.cli.common import FINDINGS, OK, Context, complete, errors, plan
 @click.command()
 @click.argument("job", metavar="ENV/JOB", shell_complete=complete)
 @click.argument("extra", nargs=-1, metavar="[-- ARGUMENT...]")
-@click.option("--nodes", type=click.IntRange(min=1), help="Nodes, instead of the spec's.")
+@click.option("--nodes", type=click.IntRange(1, 1000), help="Nodes, instead of the spec's.")
 @click.option(
     "--procs",
-    type=click.IntRange(min=1),
+    type=click.IntRange(1, 64),
     help="Processes per node. By default the spec's, and 1 where it counts GPUs.",
 )
 @click.option(
@@ -61,8 +61,8 @@ def run(  # noqa: PLR0913 - an option each
 ) -> None:
     """Rehearse a rendered job on this machine, on CPU, with local processes as its nodes.
 
-    Runs the argv of the manifest in the environment that its operator would inject, and says first
-    in what that differs from the cluster. Arguments after -- are added to the command.
+    Runs the argv of the manifest in the environment that its operator would inject, and prints
+    first in what that differs from the cluster. Arguments after -- are added to the command.
 
     Exits with the code of the pod that failed, 130 after Ctrl-C, and 0 when the operator would call
     the job succeeded; 1 as well when ranks are not as foreseen.

@@ -57,7 +57,7 @@ def upgrade(
 ) -> None:
     """Show what another version would do, before it is taken: offline, in a temporary copy.
 
-    Each version renders the repository in a process of its own. The report says which runs stay as
+    Each version renders the repository in a process of its own. The report lists which runs stay as
     they are, how the next run of each job would differ, and which findings are new or gone.
 
     Exits with 1 when there are new errors, or a run would not stay as it is.

@@ -217,7 +217,7 @@ NOT_ALLOWED = Diagnostic(
 FLAG_LIST = Diagnostic(
     id="TW028",
     name="ambiguous-flag-list",
-    summary="How a list reaches the program's parser is said where parsers differ.",
+    summary="How a list reaches the program's parser is set where parsers differ.",
     effect="The option is repeated, and most parsers keep the last value: one with nargs reads "
     "--data-path=0.5 --data-path=a as a alone, and trains on other data.",
     remedy="Write {words: [...]} for --k a b, {repeat: [...]} for --k=a --k=b, {comma: [...]} for "

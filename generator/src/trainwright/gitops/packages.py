@@ -18,7 +18,7 @@ from trainwright.frozen import dataclass
 from trainwright.helm import sdk
 from trainwright.model import Data, Finding, Related
 from trainwright.pointer import Pointer
-from trainwright.specs import git
+from trainwright.specs import filetree, git
 from trainwright.specs.yamlio import Document, parse
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def package(folder: Path, destination: Path, key: Key | None = None) -> Archive:
     if not (folder / CHART_FILE).is_file():
         raise ChartError(f"{folder} is not a chart: it has no {CHART_FILE}")
     _refuse_links(folder)
-    with _helm_errors(), _copy(folder) as copy:
+    with _helm_errors(), filetree.writing(destination), _copy(folder) as copy:
         destination.mkdir(parents=True, exist_ok=True)
         archive = Path(sdk.load().package(copy, destination=destination))
         os.utime(archive, (_DATE, _DATE))

@@ -21,6 +21,7 @@ from trainwright.frozen import dataclass
 from trainwright.helm import own_chart, sdk
 from trainwright.model import Data
 from trainwright.specs import schema
+from trainwright.specs.tree import read_given
 
 if TYPE_CHECKING:
     from helm_python import Chart
@@ -97,7 +98,7 @@ class OtherChart:
             if path.is_dir():
                 self._whole: Chart = helm_python.Chart.load(path)
             else:
-                self._whole = helm_python.Chart.load_archive(path.read_bytes())
+                self._whole = helm_python.Chart.load_archive(read_given(path))
         except OSError as error:
             raise EngineError(f"{path} cannot be read: {error.strerror}") from error
         except helm_python.HelmError as error:

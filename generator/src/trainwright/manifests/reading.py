@@ -16,6 +16,7 @@ from trainwright.manifests import fast
 from trainwright.model import Data, Finding
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO, MAX_DOCUMENT
+from trainwright.specs.tree import read_given
 from trainwright.specs.yamlio import Document
 
 STDIN = "<stdin>"
@@ -90,7 +91,7 @@ def _below(folder: Path) -> Iterator[str]:
 
 def _bytes(file: str) -> bytes:
     try:
-        return Path(file).read_bytes()
+        return read_given(file)
     except OSError as error:
         raise SourceError(f"cannot read {file}: {error.strerror}") from error
 

@@ -285,7 +285,7 @@ class Comparison:
             command = f"git checkout {self._earlier.commit[:12]} -- {folder}"
             return (
                 action,
-                f"{why}; its file asks for no other run than before: keep it by `{command}`",
+                f"{why}; its file requests no other run than before: keep it by `{command}`",
             )
         decision = self._decided(self.after, file)
         was = self.before.job(file).record if self.before.has(file) else None

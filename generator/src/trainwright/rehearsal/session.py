@@ -34,6 +34,7 @@ from trainwright.rehearsal.processes import Audience, Outcome
 from trainwright.rehearsal.rendering import Rendering
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.staging import Machine, Staging
+from trainwright.specs import filetree
 from trainwright.specs.load import JobFile
 from trainwright.work.processors import processors
 
@@ -94,6 +95,11 @@ class Rehearsal:
 
     def perform(self, audience: Audience) -> Outcome:
         """Run it to its end."""
+        with filetree.writing(self.work):
+            self._write()
+        return processes.run(self.staging.processes, self.workload, self.code, audience)
+
+    def _write(self) -> None:
         for folder in self.staging.folders:
             folder.mkdir(parents=True, exist_ok=True)
         for path, file in self.staging.files.items():
@@ -104,7 +110,6 @@ class Rehearsal:
                 path.chmod(file.mode)
         for stale in (self.work / "reports").glob("*/*.json"):
             stale.unlink()
-        return processes.run(self.staging.processes, self.workload, self.code, audience)
 
     def compare(self) -> Comparison:
         """What the processes reported against what was foreseen."""
@@ -171,7 +176,8 @@ def _staged(
 @contextmanager
 def _work(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
-        keep.mkdir(parents=True, exist_ok=True)
+        with filetree.writing(keep):
+            keep.mkdir(parents=True, exist_ok=True)
         yield keep.absolute()
     else:
         # Processes that were killed in the middle of a write may still hold files.

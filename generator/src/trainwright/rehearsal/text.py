@@ -17,6 +17,7 @@ from trainwright.rehearsal.processes import Outcome
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.session import Rehearsal
 from trainwright.reports import terminal
+from trainwright.specs import filetree
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -150,16 +151,19 @@ class Printer:
 
     def __enter__(self) -> Printer:
         if self._logs is not None:
-            self._logs.mkdir(parents=True, exist_ok=True)
-            for label in self._labels:
-                path = self._logs / f"{label.replace('/', '-')}.log"
-                file = self._stack.enter_context(path.open("w", encoding="utf-8"))
-                self._files[label] = file
+            with filetree.writing(self._logs):
+                self._open(self._logs)
         if sys.stderr.isatty():
             from rich.console import Console  # 40 ms, and only terminals need it
 
             self._status = self._stack.enter_context(Console(stderr=True).status("starting"))
         return self
+
+    def _open(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        for label in self._labels:
+            path = folder / f"{label.replace('/', '-')}.log"
+            self._files[label] = self._stack.enter_context(path.open("w", encoding="utf-8"))
 
     def __exit__(
         self,

@@ -1,4 +1,4 @@
-"""Launchers that no operator tells of the other nodes: what their command lines have to say."""
+"""Launchers whose command lines have to name the other nodes, as no operator sets them."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ D45 = Rule(
     id="TW745",
     name="launcher-nodes-mismatch",
     severity=Severity.WARNING,
-    summary="Launchers that no operator tells of the other pods, as accelerate and DeepSpeed, are "
-    "given their number.",
+    summary="Launchers for which no operator sets the number of pods, as accelerate and DeepSpeed, "
+    "are given it.",
     effect="Every pod trains alone, waits for nodes that never come, or starts another number of "
     "processes than the others expect.",
     remedy="Set launcher: accelerate or deepspeed, which gets it from the job; in a command of "

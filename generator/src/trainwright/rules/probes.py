@@ -142,7 +142,7 @@ D34 = Rule(
     id="TW734",
     name="invalid-probe",
     severity=Severity.ERROR,
-    summary="Every probe and hook says one thing to do, in values that the API server takes.",
+    summary="Every probe and hook has one action, in values that the API server takes.",
     effect="The API server refuses a Pod; anything else waits for pods that are refused. A probe "
     "of a port whose name no port has always fails.",
     remedy="Correct the probe.",

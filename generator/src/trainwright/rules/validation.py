@@ -77,8 +77,8 @@ D39 = Rule(
     id="TW739",
     name="invalid-pod-field",
     severity=Severity.ERROR,
-    summary="Fields of pods have values that the API server accepts, also where no schema says "
-    "which.",
+    summary="Fields of pods have values that the API server accepts, also where no schema has "
+    "them.",
     effect="The API server refuses a Pod, a Deployment and a Job; anything else is accepted and "
     "waits for pods that are refused.",
     remedy="Correct the value.",

@@ -77,7 +77,7 @@ def _uncounted(job: Job, spec: Layered, environment: Environment) -> Iterator[Fi
             if name in known and amount > most:
                 written = name in mapping(dig(container.parts, "resources", "requests"))
                 where = at / "resources" / ("requests" if written else "limits") / name
-                message = f"{container.name} asks for {amount:f} of {name}: {UNCOUNTED}"
+                message = f"{container.name} requests {amount:f} of {name}: {UNCOUNTED}"
                 remedy = f"Ask for at most {most}, as the training." if most else "Remove it."
                 yield _at(dx.CONTRADICTION, spec, where, message, remedy=remedy)
 

@@ -111,7 +111,7 @@ def prepared(folder: Path, changes: Changes) -> Iterator[Callable[[], None]]:
     Where that is not called, nothing is left behind. So what belongs together in several folders is
     written in all of them, or in none.
     """
-    try:
+    with writing(folder):
         _make_folder(folder, "")
         with exclusive(folder):
             _sweep(folder)
@@ -123,9 +123,18 @@ def prepared(folder: Path, changes: Changes) -> Iterator[Callable[[], None]]:
                 for temporary, _ in staged:
                     temporary.unlink(missing_ok=True)
                 _remove_empty(folder, tuple(changes.written))
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """What the system refuses to write there is an OutputError."""
+    try:
+        yield
     except OSError as error:
-        where = error.filename or folder
-        raise OutputError(f"cannot write {where}: {error.strerror}") from error
+        where = error.filename2 or error.filename or folder
+        taken = isinstance(error, FileExistsError)  # by mkdir: a file, or a link to nothing
+        reason = "it is there, and not a folder" if taken else error.strerror
+        raise OutputError(f"cannot write {where}: {reason}") from error
 
 
 def write(root: Path, inside: str, files: Mapping[str, bytes], before: Mapping[str, bytes]) -> None:
@@ -137,7 +146,7 @@ def write(root: Path, inside: str, files: Mapping[str, bytes], before: Mapping[s
     left among them: new contents are staged in a folder that git ignores and the next writer
     removes.
     """
-    try:
+    with writing(root):
         _remove_staging(root / inside)
         with _staging(root / inside) as staging:
             staged = [
@@ -151,9 +160,6 @@ def write(root: Path, inside: str, files: Mapping[str, bytes], before: Mapping[s
                 final.parent.mkdir(parents=True, exist_ok=True)
                 temporary.replace(final)
         _sync_folders({final.parent for _, final in staged})
-    except OSError as error:
-        where = error.filename2 or error.filename or root
-        raise OutputError(f"cannot write {where}: {error.strerror}") from error
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -46,6 +47,7 @@ class GitError(SourceError):
     """Git could not do what was asked; the message is its own."""
 
 
+_FETCHED = re.compile(r"[\w][\w./-]*")  # what `git fetch` takes, which is not HEAD~1
 _USUAL = ("main", "master")  # names of the branch that others are merged into
 
 
@@ -99,7 +101,7 @@ class Repository:
             )
         except GitError as error:
             raise GitError(
-                f'"{revision}" names no commit here{self._shallow_hint(revision)}'
+                f'there is no commit "{revision}" here{self._shallow_hint(revision)}'
             ) from error
 
     def merge_base(self, one: str, other: str) -> str:
@@ -125,10 +127,12 @@ class Repository:
                 "or run `git fetch --unshallow`"
             )
         if revision == "origin/HEAD":  # no fetch makes it, a clone does
-            return (
-                "; run `git remote set-head origin --auto`, or name the branch to compare with: "
-                f"--against {self._main_branch()}"
-            )
+            name = f"name the branch to compare with: `--against {self._main_branch()}`"
+            if "origin" in self.line("remote").split():
+                return f"; run `git remote set-head origin --auto`, or {name}"
+            return f" without a remote `origin`; {name}"
+        if not self.line("remote") or not _FETCHED.fullmatch(revision):
+            return "; `git log --all` lists the commits that there are"
         return f"; fetch it first: `git fetch origin {revision.removeprefix('origin/')}`"
 
     def _main_branch(self) -> str:
@@ -361,7 +365,9 @@ def find(folder: Path) -> tuple[Repository, str]:
         top = Repository(folder).git("rev-parse", "--show-toplevel").decode().removesuffix("\n")
     except GitError as error:
         if "not a git repository" in str(error):
-            raise GitError(f"{folder} is in no git repository") from error
+            raise GitError(
+                f"{folder} is not in a git repository: run `git init` there, and commit"
+            ) from error
         raise
     inside = folder.resolve().relative_to(Path(top).resolve())
     return Repository(Path(top)), "" if inside == Path() else inside.as_posix()

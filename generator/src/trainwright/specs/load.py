@@ -26,6 +26,10 @@ from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document, parse
 
 ENVIRONMENT_FILE = "environment.yaml"
+NO_ENVIRONMENT = (
+    f"no environment below {ENVIRONMENTS}/: <env>/{ENVIRONMENT_FILE} makes one, see "
+    "`trainwright init`"
+)
 RENDERED = "rendered"
 OBJECTS = "objects"  # of one's own, applied beside the runs
 _MAX_BASES = 8
@@ -84,6 +88,8 @@ def discover(tree: Tree) -> Inventory:
     A folder whose environment.yaml is missing is an environment too where nothing else explains
     it, so that a misspelt file name is a finding and not an environment that is never rendered.
     """
+    if tree.kind(ENVIRONMENTS) != "folder":
+        return Inventory({}, ())
     jobs: dict[str, tuple[JobFile, ...]] = {}
     findings = list(_misspelt(tree, ENVIRONMENTS, _SHARED_FILES))
     extended = _Extended(tree)
@@ -594,8 +600,10 @@ def _cannot_extend(base: object, seen: list[str]) -> str:
 def _name_agrees(file: JobFile, document: Document) -> Iterator[Finding]:
     name = document.data.get("name")
     if name is None:
-        message = f"the file does not set its name, {file.name}"
-        yield dx.NAME.at(document.place(""), message, subject=str(file), path=Pointer("/name"))
+        message = f"the file does not set its name: {file.name}"
+        remedy = f"Add a line: `name: {file.name}`."
+        place, path = document.place(""), Pointer("/name")
+        yield dx.NAME.at(place, message, subject=str(file), path=path, remedy=remedy)
     elif name != file.name:
         message = f'the name is "{name}", but the file is {file.name}.yaml'
         yield dx.NAME.at(document.place("/name"), message, subject=str(file), path=Pointer("/name"))
@@ -636,6 +644,8 @@ def one_job(tree: Tree, name: str) -> Layered:
     Raises SelectionError when there is no such job, SourceError when its files cannot be merged.
     """
     found = discover(tree).jobs
+    if not found:
+        raise SelectionError(NO_ENVIRONMENT)
     file = next((job for jobs in found.values() for job in jobs if str(job) == name), None)
     if file is None:
         message = f'"{name}" is an environment' if name in found else f'there is no job "{name}"'

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from trainwright.errors import OutputError
 from trainwright.frozen import dataclass
 from trainwright.model import Data
+from trainwright.specs import filetree
 from trainwright.specs.schema import FOLDER
 
 _SUFFIX = ".schema.json"
@@ -59,14 +59,12 @@ def write(folder: Path, names: Iterable[str]) -> list[Path]:
         referred = {name for one in pending for name in schemas[one].referred()}
         pending = (referred & set(schemas)) - wanted
     paths = []
-    try:
+    with filetree.writing(folder):
         for name in sorted(wanted):
             path = folder / schemas[name].path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(schemas[name].text, encoding="utf-8", newline="\n")
             paths.append(path)
-    except OSError as error:
-        raise OutputError(f"cannot write {error.filename}: {error.strerror}") from error
     return paths
 
 

@@ -9,12 +9,7 @@ from fnmatch import fnmatchcase
 
 from trainwright.errors import SelectionError
 from trainwright.frozen import dataclass
-from trainwright.specs.load import ENVIRONMENT_FILE, ENVIRONMENTS, JobFile
-
-NO_ENVIRONMENT = (
-    f"no environment below {ENVIRONMENTS}/: <env>/{ENVIRONMENT_FILE} makes one, see "
-    "`trainwright init`"
-)
+from trainwright.specs.load import NO_ENVIRONMENT, JobFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -196,6 +196,17 @@ def _kind(entry: os.DirEntry[str]) -> Kind:
     return "file" if entry.is_file() else "special"
 
 
+def read_given(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a path that a command names: a pipe too, up to a limit, as devices never end."""
+    with open(path, "rb") as opened:  # noqa: PTH123 - a path of any kind
+        if stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+            return opened.read()
+        raw = opened.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise OSError(errno.EFBIG, f"Larger than {MAX_BYTES // 2**20} MiB", str(path))
+    return raw
+
+
 def read_regular(path: str | os.PathLike[str], *, follow: bool = True) -> bytes:
     """The bytes of a regular file; anything else is an OSError, and never waited for.
 

@@ -97,7 +97,7 @@ def _tab(fault: Fault) -> Explanation | None:
     if "\t" not in indent and line[fault.at[1] : fault.at[1] + 1] != "\t":
         return None
     remedy = "YAML is indented with spaces, never tabs."
-    return Explanation(f"a tab is here; {fault.problem}", fault.at, remedy)
+    return Explanation("a tab is here, where YAML expects spaces", fault.at, remedy)
 
 
 def _space(fault: Fault) -> Explanation | None:

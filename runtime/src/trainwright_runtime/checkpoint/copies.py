@@ -240,15 +240,15 @@ class Copies:
     def fetched(self, copy: Copy, names: Sequence[str]) -> Iterator[tuple[str, bytearray]]:
         """Files of other nodes, one at a time, so that one of them is in memory.
 
-        Each rank may ask for other files, and begins with another one, so that not all ask the same
+        Each rank may request other files, and begins with another one, so that not all request the same
         node at the same moment.
         """
         rank = self._ranks.rank
         first = rank % len(names) if names else 0
-        asked = self._ranks.every([*names[first:], *names[:first]])
-        for turn in range(max(map(len, asked))):
+        requested = self._ranks.every([*names[first:], *names[:first]])
+        for turn in range(max(map(len, requested))):
             transfers, buffers = [], []
-            for target, wanted in enumerate(asked):
+            for target, wanted in enumerate(requested):
                 if turn >= len(wanted):
                     continue
                 name = wanted[turn]
@@ -268,8 +268,8 @@ class Copies:
                     buffer = _tensor(received)
                 buffers.append(buffer)
             exchange(self._ranks, transfers, buffers)
-            if turn < len(asked[rank]):
-                yield asked[rank][turn], received
+            if turn < len(requested[rank]):
+                yield requested[rank][turn], received
 
     def _on_each_node(self, work: Callable[[], None]) -> None:
         failure: OSError | None = None

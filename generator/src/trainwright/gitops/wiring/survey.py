@@ -17,9 +17,15 @@ from trainwright.runs import adjust
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
-from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile, LoadedEnvironment, Reader
+from trainwright.specs.load import (
+    ENVIRONMENTS,
+    NO_ENVIRONMENT,
+    RENDERED,
+    JobFile,
+    LoadedEnvironment,
+    Reader,
+)
 from trainwright.specs.merge import Layer, Layered, stack
-from trainwright.specs.select import NO_ENVIRONMENT
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document
 from trainwright.workspace import Workspace

@@ -182,7 +182,7 @@ def _apart(job: Job, rendezvous: str) -> Iterator[Unsupported]:
     if numbered and (many or injects(job)):
         yield Unsupported(
             Pointer("/launcher"),
-            f"{job.launcher} has to be told where the nodes meet, and those of a TrainingJob agree "
+            f"{job.launcher} has to know where the nodes meet, and those of a TrainingJob agree "
             "on it when they start",
             "Use launcher trainwright or torchrun, or target pytorchjob.",
         )
