@@ -240,8 +240,8 @@ class Copies:
     def fetched(self, copy: Copy, names: Sequence[str]) -> Iterator[tuple[str, bytearray]]:
         """Files of other nodes, one at a time, so that one of them is in memory.
 
-        Each rank may request other files, and begins with another one, so that not all request the same
-        node at the same moment.
+        Each rank may request other files, and begins with another one, so that not all requests
+        reach the same node at the same moment.
         """
         rank = self._ranks.rank
         first = rank % len(names) if names else 0
