@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +14,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import checkpoint_programs as programs  # noqa: E402
 from checkpoint_programs import together  # noqa: E402
+from containers import TIMEOUT, Entrypoint, finish  # noqa: E402
+
+from trainwright_runtime.machine import free_port  # noqa: E402
 
 STEPS = 13  # of the whole training; copies at even steps, checkpoints at 5 and 10
 STOPPED_AT = 9
@@ -141,3 +145,65 @@ def test_storage_that_cannot_be_read_is_not_needed(tmp_path: Path) -> None:
     assert together(3, tmp_path, programs.load_copies, tmp_path, "x" * 300) == [8] * 3
     # And whoever loads alone removes nothing.
     assert together(3, tmp_path, programs.load_copies, tmp_path, "storage") == [8] * 3
+
+
+# --- with the entrypoint -----------------------------------------------------------------------
+
+TRAIN = """
+import os, pathlib, signal
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from trainwright_runtime.checkpoint import Checkpoints
+torch.set_num_threads(1)
+dist.init_process_group("gloo")
+model = DistributedDataParallel(torch.nn.Linear(6, 2))
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+state = {"model": model, "optimizer": optimizer}
+lost = pathlib.Path("lost")
+with Checkpoints.from_environment() as checkpoints:
+    first = checkpoints.load(state) or 0
+    print("from", first)
+    for step in range(first + 1, 13):
+        optimizer.zero_grad()
+        model(torch.ones(4, 6)).square().mean().backward()
+        optimizer.step()
+        if checkpoints.due(step):
+            checkpoints.save(step, state)
+        if step == 9 and not lost.exists():
+            checkpoints.wait()
+            dist.barrier()
+            if dist.get_rank() == 1:
+                lost.touch()
+                os.kill(os.getppid(), signal.SIGKILL)  # the whole node
+print("done")
+"""
+
+
+@pytest.mark.slow
+def test_a_node_that_is_made_anew_goes_on_from_its_neighbour(entrypoint: Entrypoint) -> None:
+    script = entrypoint.script("train.py", TRAIN)
+    job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "3"}
+
+    def node(rank: int) -> subprocess.Popen[str]:
+        return entrypoint.start(
+            "--recovery=restart", "--grace-period=10", "--", script,
+            env={
+                **job,
+                "RANK": str(rank),
+                "TRAINWRIGHT_CHECKPOINT_DIR": "storage",
+                "TRAINWRIGHT_CHECKPOINT_EVERY": "5",
+                "TRAINWRIGHT_PEER_COPIES_DIR": f"memory-{rank}",
+                "TRAINWRIGHT_PEER_COPIES_EVERY": "2",
+            },
+        )  # fmt: skip
+
+    nodes = [node(rank) for rank in range(3)]
+    assert nodes[1].wait(TIMEOUT) == -9
+    shutil.rmtree(entrypoint.folder / "memory-1")
+    _empty_storage(entrypoint.folder)
+    ends = [finish(one) for one in (nodes[0], node(1), nodes[2])]
+    for rank, end in enumerate(ends):
+        assert end.returncode == 0, end.stderr
+        assert end.stdout.splitlines()[-2:] == [f"[rank {rank}] from 8", f"[rank {rank}] done"]
+    assert "loading the copies of step 8" in ends[0].stderr
