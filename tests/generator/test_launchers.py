@@ -364,6 +364,38 @@ def test_command_lines_are_read(
     assert (found.program is not None and argv[found.program]) == (program or False)
 
 
+def _actions(launcher: str, monkeypatch: pytest.MonkeyPatch) -> list[argparse.Action]:
+    """Those of the parser that reads a command line of some words."""
+    if launcher == "torchrun":
+        return list(importlib.import_module("torch.distributed.run").get_args_parser()._actions)
+    if launcher == "accelerate launch":
+        module = importlib.import_module("accelerate.commands.launch")
+        return list(module.launch_command_parser()._actions)
+    module = launcher.rpartition(" ")[2] if " " in launcher else "deepspeed.launcher.runner"
+    with monkeypatch.context() as patch:
+        patch.setattr(argparse.ArgumentParser, "parse_args", lambda self, args=None: self)
+        return list(importlib.import_module(module).parse_args()._actions)
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    ["torchrun", "accelerate launch", "deepspeed", "python -m deepspeed.launcher.launch"],
+)
+def test_no_option_hides_the_program(launcher: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each option of the launcher's own parser, in each spelling, with its value or without."""
+    for action in _actions(launcher, monkeypatch):
+        long = [option[2:] for option in action.option_strings if option.startswith("--")]
+        for option in action.option_strings if long != ["help"] else ():
+            value = ["1"] if action.nargs != 0 else []
+            argv = (*launcher.split(), option, *value, "train.py", "--x")
+            found = command.parse(argv)
+            assert found.program is not None, option
+            assert argv[found.program] == "train.py", option
+            read = {*found.options, *(["module"] if found.is_module else [])}
+            assert read <= set(map(plain, long)), option
+            assert len(read) == 1, option
+
+
 MANIFEST = """\
 apiVersion: kubeflow.org/v1
 kind: PyTorchJob

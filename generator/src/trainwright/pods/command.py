@@ -40,9 +40,19 @@ _OPTION = re.compile(r"--?([A-Za-z][A-Za-z0-9_-]*)(?:=(.*))?", re.DOTALL)
 # Options of Python that take a value, and switches of launchers that no job sets.
 _PYTHON_VALUES = frozenset({"-W", "-X"})
 _SWITCHES = frozenset(
-    "standalone no-python multi-gpu cpu tpu no-ssh no-ssh-check force-multi save-pid".split()
+    "standalone no-python multi-gpu cpu tpu tpu-cluster no-tpu-cluster tpu-use-sudo no-ssh "
+    "no-ssh-check force-multi save-pid".split()
 )
-_SHORT = {"t": "tee", "r": "redirects", "q": "quiet", "H": "hostfile", "i": "include"}
+# What is a switch of the command `deepspeed` and has a value where that starts a node.
+_VALUES = frozenset({("deepspeed.launcher.launch", "save-pid")})
+_SHORT = {
+    "t": "tee",
+    "r": "redirects",
+    "q": "quiet",
+    "H": "hostfile",
+    "i": "include",
+    "e": "exclude",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +270,7 @@ def _module(argv: tuple[str, ...], at: int) -> Command:
 def _launcher(launcher: LauncherName, argv: tuple[str, ...], at: int) -> Command:
     """Options up to the first word that is none, to `-m`, or to `--`; then the program."""
     options: dict[str, str] = {}
-    is_module = False
+    is_module, started = False, argv[at - 1]
     while at < len(argv) and argv[at].startswith("-"):
         word, at = argv[at], at + 1
         if word == "--":
@@ -271,7 +281,8 @@ def _launcher(launcher: LauncherName, argv: tuple[str, ...], at: int) -> Command
         match = _OPTION.fullmatch(word)
         if match:
             name, value = _SHORT.get(match.group(1), plain(match.group(1))), match.group(2)
-            if value is None and not _is_switch(launcher, name) and at < len(argv):
+            is_switch = _is_switch(launcher, name) and (started, name) not in _VALUES
+            if value is None and not is_switch and at < len(argv):
                 value, at = argv[at], at + 1
             options[name] = value or ""
     return Command(
