@@ -280,6 +280,25 @@ def test_a_learning_rate_schedule_follows_local_steps() -> None:
     assert schedule.last_epoch == 6
 
 
+def test_a_checkpoint_is_resumed_with_another_synchronisation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TRAINWRIGHT_CHECKPOINT_DIR", str(tmp_path))
+    monkeypatch.setenv("TRAINWRIGHT_CHECKPOINT_EVERY", "1")
+    steps = []
+    ways = (elastic.DiLoCo(every=4), elastic.LocalSGD(every=4), None, elastic.LocalSGD(every=6))
+    for epochs, synchronize in enumerate(ways, start=1):
+        model, optimizer = _line()
+        with elastic.training(
+            model, optimizer, Numbers(), batch_size=4, epochs=epochs, synchronize=synchronize
+        ) as run:
+            for _ in run.epochs():
+                for batch in run.batches():
+                    run.backward(model(batch).square().mean())
+        steps.append(run.step)
+    assert steps == [2, 4, 10, 11]
+
+
 def test_mistakes_are_told_before_training_begins() -> None:
     model, optimizer = _line()
     with pytest.raises(ValueError, match=r"every=0: expected a number of local steps, 1 or more"):

@@ -220,6 +220,21 @@ def test_leased_shards_train_each_record_once_in_local_steps(
     assert Counter(trained) == expected
 
 
+def test_what_lost_workers_had_begun_is_read_without_local_steps_too() -> None:
+    """A checkpoint of local steps, resumed by a training that commits each step."""
+    source, resumed = cursor(Numbers(24), local_steps={"train": 3}), cursor(Numbers(24))
+    two = Members(quorum=0, rank=1, names=("w0", "w1"))
+    *_, (share, _) = source.take_local(two, 4)
+    assert source.commit(two, 4, source.report(two, share)) == 6  # w0 is lost
+    resumed.load_state_dict(copy.deepcopy(source.state_dict()))
+    alone = Members(quorum=1, rank=0, names=("w1",))
+    read = []
+    while not resumed.finished:
+        read += [index for _, index in samples(resumed.take(alone, 4)[1])]
+        resumed.commit(alone, 4, [])
+    assert read == [*range(6), *range(12, 24)]
+
+
 def test_local_steps_are_the_records_of_the_same_batches() -> None:
     """With all present: what one worker reads in a step, two read in that step together."""
     alone = cursor(Numbers(22), local_steps={"train": 3})
