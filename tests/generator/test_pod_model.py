@@ -19,10 +19,10 @@ from trainwright.importing.choice import choices
 from trainwright.importing.reader import with_beside
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
-from trainwright.kinds import KINDS, SERVED, predicted
+from trainwright.kinds import KINDS, SERVED, TARGETS, predicted
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.subjects import subject_of
-from trainwright.model import Data, Environment, Location
+from trainwright.model import Data, Environment, Location, Manifest
 from trainwright.pods.pod import ManifestError
 from trainwright.pods.requests import pod_requests
 from trainwright.specs.merge import lookup
@@ -157,3 +157,22 @@ def test_rules_and_operators_find_the_same_pod_templates(target: str) -> None:
         assert {pod.image for pod in source.workload().pods} <= images
         for template in subject.templates:
             assert template.partial or isinstance(lookup(manifest.body, template.pointer), dict)
+
+
+def test_compose_has_two_notations_of_variables_and_labels_and_they_are_read_alike() -> None:
+    mapping = {"environment": {"A": "1", "B": None}, "labels": {"team": "vision"}}
+    listed = {"environment": ["A=1", "B"], "labels": ["team=vision"]}
+    found = []
+    for written in (mapping, listed):
+        service = {"image": "registry.example.com/a:1", **written}
+        compose = TARGETS["compose"].of
+        body = {"kind": compose.kind, "spec": {"services": {"train": service}}}
+        manifest = Manifest(body={"apiVersion": compose.api_version, **body})
+        (template,) = subject_of(manifest, ENVIRONMENT).templates
+        (pod,) = predicted.workload([manifest]).pods
+        found.append((template.labels, template.containers[0].env, pod.labels, pod.declared))
+    assert found[0] == found[1]
+    labels, env, _, declared = found[0]
+    assert labels == {"team": "vision"}
+    assert env == ({"name": "A", "value": "1"}, {"name": "B"})  # B comes from the shell
+    assert [(one.name, one.source) for one in declared][1] == ("B", "variable B of the shell")

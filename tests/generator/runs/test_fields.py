@@ -19,7 +19,7 @@ from trainwright.kinds import TARGETS, unsupported
 from trainwright.render import objects
 from trainwright.runs.decision import Decision, Step
 from trainwright.runs.equality import Surroundings
-from trainwright.runs.fields import ENVIRONMENT, JOB, Effect, environment_field
+from trainwright.runs.fields import ENVIRONMENT, JOB, Effect, EnvironmentField
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import schema
 from trainwright.specs.load import JobFile
@@ -46,6 +46,11 @@ def _leaves(of: Schema, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
         yield path
     for key, part in below.items():
         yield from _leaves(part, (*path, key))
+
+
+def environment_field(path: tuple[str, ...]) -> EnvironmentField | None:
+    """The row of a field of environment.yaml: the first that is its own, or stands around it."""
+    return next((row for row in ENVIRONMENT if row.covers(path)), None)
 
 
 def test_every_field_of_a_job_has_a_row_and_no_row_is_of_another() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 
@@ -155,10 +156,9 @@ class PodTemplate(ObjectBody):
     @cached_property
     def accelerators(self) -> Mapping[str, int]:
         """How many of each accelerator one pod gets, by resource name."""
-        found: dict[str, int] = {}
+        found: Counter[str] = Counter()
         for container in self.trains:
-            for name, number in container.accelerators.items():
-                found[name] = found.get(name, 0) + number
+            found.update(container.accelerators)
         return found
 
     @cached_property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from trainwright import quantity
@@ -21,11 +22,10 @@ _GPU = "resources: {limits: {nvidia.com/gpu: %d}}"
 
 def asked(subject: Subject) -> dict[str, int]:
     """How many of each accelerator all pods of an object hold at once."""
-    total: dict[str, int] = {}
+    held: Counter[str] = Counter()
     for template in subject.templates:
-        for name, number in template.accelerators.items():
-            total[name] = total.get(name, 0) + number * template.replicas
-    return total
+        held.update({name: n * template.replicas for name, n in template.accelerators.items()})
+    return held
 
 
 # --- pools ---------------------------------------------------------------------------------------

@@ -171,11 +171,6 @@ ENVIRONMENT = (
 )
 
 
-def environment_field(path: tuple[str, ...]) -> EnvironmentField | None:
-    """The row of a field of environment.yaml: the first that is its own, or stands around it."""
-    return next((row for row in ENVIRONMENT if row.covers(path)), None)
-
-
 # What a file says about itself, or about its findings: nothing of it reaches a run.
 ABOUT_THE_FILE = frozenset(row.name for row in JOB if row.own is Effect.NONE) | {"name"}
 IN_PLACE = frozenset(row.name for row in JOB if row.own is Effect.IN_PLACE)

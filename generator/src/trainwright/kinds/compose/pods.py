@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
+from trainwright.kinds.compose import notation
 from trainwright.model import Data, Manifest
 from trainwright.pods.pod import (
     EnvVar,
@@ -25,8 +26,6 @@ from trainwright.tolerant import amount, dig, mapping, mappings, sequence, text
 
 _GRACE = 10  # seconds, the default of stop_grace_period
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
-# `$$` is a dollar sign; $NAME and ${NAME...} are taken from the shell that starts it all.
-_INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}]*\})")
 
 
 def _pods(manifest: Manifest, _: Sequence[Manifest], __: int | None) -> Workload:
@@ -73,8 +72,8 @@ def _pod(file: Mapping[str, Data], name: str, service: Mapping[str, Data], index
         resources=_resources(mapping(dig(service, "deploy", "resources"))),
         grace_period=_seconds(str(service.get("stop_grace_period", f"{_GRACE}s"))),
         security=_security(service),
-        labels=_pairs(service.get("labels")),
-        annotations=_pairs(service.get("annotations")),
+        labels=notation.pairs(service.get("labels")),
+        annotations=notation.pairs(service.get("annotations")),
         pull_policy=_PULL_POLICIES.get(text(service.get("pull_policy")), ""),
         rest={"container": _container(service), "pod": _host(service)},
         token=False,  # there is no cluster that it would be for
@@ -95,7 +94,9 @@ def _host_aliases(written: Data) -> list[Data]:
     if isinstance(written, Mapping):
         pairs = list(written.items())
     else:
-        parts = (re.split("[=:]", _plain(str(item)), maxsplit=1) for item in sequence(written))
+        parts = (
+            re.split("[=:]", notation.plain(str(item)), maxsplit=1) for item in sequence(written)
+        )
         pairs = [(part[0], part[-1].strip("[]")) for part in parts]
     names: dict[str, list[str]] = {}
     for name, address in pairs:
@@ -106,18 +107,10 @@ def _host_aliases(written: Data) -> list[Data]:
 def _container(service: Mapping[str, Data]) -> dict[str, Data]:
     """What a service says that a container has fields for."""
     folder = service.get("working_dir")
-    return {"workingDir": _plain(str(folder))} if folder else {}
+    return {"workingDir": notation.plain(str(folder))} if folder else {}
 
 
 _PULL_POLICIES = {"always": "Always", "missing": "IfNotPresent", "never": "Never"}
-
-
-def _pairs(written: Data) -> dict[str, str]:
-    """A mapping, or a list of NAME=VALUE, as labels have both."""
-    if isinstance(written, Mapping):
-        return {str(name): _plain(_word(value)) for name, value in written.items()}
-    items = (str(item).partition("=") for item in sequence(written))
-    return {name: _plain(value) for name, _, value in items}
 
 
 def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
@@ -146,19 +139,18 @@ def _security(service: Mapping[str, Data]) -> dict[str, dict[str, Data]]:
     return {"pod": pod, "container": container} if container else {"pod": pod}
 
 
-def _plain(text: str) -> str:
-    """Text after Compose's own interpolation, as far as no shell is needed for it."""
-    return _INTERPOLATION.sub(lambda m: "$" if m.group() == "$$" else m.group(), text)
-
-
-def _literal(text: str) -> str:
-    """The same in the notation of `expand`, for which it holds no references."""
-    return _plain(text).replace("$", "$$")
+def _env(written: Data) -> Iterator[EnvVar]:
+    for name, value in notation.variables(written).items():
+        asked = name if value is None else notation.asked(str(value))
+        if asked:
+            yield EnvVar(name, source=f"variable {asked} of the shell")
+        else:
+            yield EnvVar(name, notation.literal(notation.word(value)))
 
 
 def _words(written: Data) -> tuple[str, ...]:
     words = _split(written) if isinstance(written, str) else sequence(written)
-    return tuple(_literal(str(word)) for word in words)
+    return tuple(notation.literal(str(word)) for word in words)
 
 
 def _split(written: str) -> list[str]:
@@ -167,29 +159,6 @@ def _split(written: str) -> list[str]:
         return shlex.split(written)
     except ValueError:
         return [written]
-
-
-def _env(written: Data) -> Iterator[EnvVar]:
-    """A mapping, or a list of NAME=VALUE; without a value it comes from the shell."""
-    if not isinstance(written, Mapping):
-        pairs = [str(item).partition("=") for item in sequence(written)]
-        written = {name: value if equals else None for name, equals, value in pairs}
-    for name, value in ((str(key), value) for key, value in written.items()):
-        asked = name if value is None else _asked(str(value))
-        if asked:
-            yield EnvVar(name, source=f"variable {asked} of the shell")
-        else:
-            yield EnvVar(name, _literal(_word(value)))
-
-
-def _asked(value: str) -> str:
-    """The first variable that a value takes from the shell, or nothing."""
-    names = (m.group(1) or m.group(2) for m in _INTERPOLATION.finditer(value))
-    return next((name for name in names if name), "")
-
-
-def _word(value: Data) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _ports(written: Data) -> Iterator[Port]:
@@ -204,12 +173,12 @@ def _ports(written: Data) -> Iterator[Port]:
 def _mounts(file: Mapping[str, Data], service: Mapping[str, Data]) -> Iterator[Mount]:
     for written in sequence(service.get("volumes")):
         volume = written if isinstance(written, Mapping) else _long(str(written))
-        source = _plain(str(volume.get("source", "")))
+        source = notation.plain(str(volume.get("source", "")))
         yield Mount(
-            path=_plain(text(volume.get("target"))),
+            path=notation.plain(text(volume.get("target"))),
             volume=source.strip("./~").replace("/", "-") or text(volume.get("type")) or "volume",
             source=_source(file, volume, source),
-            sub_path=_plain(text(dig(volume, "volume", "subpath"))),
+            sub_path=notation.plain(text(dig(volume, "volume", "subpath"))),
             read_only=volume.get("read_only") is True,
         )
     if "shm_size" in service:
@@ -238,7 +207,7 @@ def _mode(written: Data) -> dict[str, int]:
 def _configs(manifest: Manifest) -> dict[str, dict[str, str]]:
     """Configs whose content the file itself holds."""
     return {
-        str(name): {"content": _plain(text(config["content"]))}
+        str(name): {"content": notation.plain(text(config["content"]))}
         for name, config in mapping(_file(manifest).get("configs")).items()
         if "content" in mapping(config)
     }

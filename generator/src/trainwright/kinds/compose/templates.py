@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from trainwright.kinds.compose import KIND
+from trainwright.kinds.compose import KIND, notation
 from trainwright.model import Data, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.template import PodTemplate
@@ -19,7 +19,7 @@ def _compose(manifest: Manifest, around: Bundle) -> Iterator[PodTemplate]:
         pod: dict[str, Data] = {**spec, "containers": [container]}
         pointer = Pointer.of("spec", "services", str(name))
         body = mapping(service)
-        metadata = {"labels": body.get("labels"), "annotations": body.get("annotations")}
+        metadata = {key: notation.pairs(body.get(key)) for key in ("labels", "annotations")}
         # Docker starts a container again on the same machine, with the files that it has.
         yield PodTemplate(pointer, {"metadata": metadata, "spec": pod}, str(name), retried=False)
 
@@ -34,8 +34,8 @@ def _service(name: str, service: Mapping[str, Data]) -> tuple[dict[str, Data], d
         "command": sequence(service.get("entrypoint")),
         "args": sequence(service.get("command")),
         "env": [
-            {"name": key, **({} if text(value).startswith("${") else {"value": value})}
-            for key, value in _environment(service.get("environment"))
+            {"name": name, **({} if _from_shell(value) else {"value": value})}
+            for name, value in notation.variables(service.get("environment")).items()
         ],
         "securityContext": {
             "allowPrivilegeEscalation": not hardened,
@@ -48,12 +48,8 @@ def _service(name: str, service: Mapping[str, Data]) -> tuple[dict[str, Data], d
     return container, {"terminationGracePeriodSeconds": int(grace)} if grace.isdigit() else {}
 
 
-def _environment(value: Data) -> Iterator[tuple[str, Data]]:
-    """Compose knows variables as a mapping and as a list of NAME=value."""
-    yield from mapping(value).items()
-    for entry in sequence(value):
-        name, _, given = text(entry).partition("=")
-        yield name, given
+def _from_shell(value: Data) -> bool:
+    return value is None or text(value).startswith("${")
 
 
 TEMPLATES = {KIND.group_kind: _compose}

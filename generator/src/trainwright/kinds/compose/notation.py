@@ -1,0 +1,51 @@
+"""How Compose writes texts, variables and labels.
+
+https://github.com/compose-spec/compose-spec/blob/main/12-interpolation.md
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from trainwright.model import Data
+from trainwright.tolerant import sequence
+
+# `$$` is a dollar sign; $NAME and ${NAME...} are taken from the shell that starts it all.
+_INTERPOLATION = re.compile(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)[^}]*\})")
+
+
+def plain(text: str) -> str:
+    """Text after Compose's own interpolation, as far as no shell is needed for it."""
+    return _INTERPOLATION.sub(lambda m: "$" if m.group() == "$$" else m.group(), text)
+
+
+def literal(text: str) -> str:
+    """The same in the notation of `expand`, for which it holds no references."""
+    return plain(text).replace("$", "$$")
+
+
+def asked(value: str) -> str:
+    """The first variable that a value takes from the shell, or nothing."""
+    names = (m.group(1) or m.group(2) for m in _INTERPOLATION.finditer(value))
+    return next((name for name in names if name), "")
+
+
+def word(value: Data) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def pairs(written: Data) -> dict[str, str]:
+    """A mapping, or a list of NAME=VALUE, as labels have both."""
+    if isinstance(written, Mapping):
+        return {str(name): plain(word(value)) for name, value in written.items()}
+    items = (str(item).partition("=") for item in sequence(written))
+    return {name: plain(value) for name, _, value in items}
+
+
+def variables(written: Data) -> dict[str, Data]:
+    """A mapping, or a list of NAME=VALUE; without a value it comes from the shell."""
+    if isinstance(written, Mapping):
+        return {str(name): value for name, value in written.items()}
+    parts = (str(item).partition("=") for item in sequence(written))
+    return {name: value if equals else None for name, equals, value in parts}
