@@ -37,6 +37,8 @@ _ELSEWHERE = {  # fields that hold those of another section, by kind and path
     ("defaults", "gitops"): "`gitops` of [an environment](#an-environment)",
 }
 
+_ANY = 5  # types, of all that JSON has but null: another schema has the field's structure
+
 
 def page() -> str:
     """The whole text."""
@@ -77,6 +79,8 @@ def _value(known: Field) -> str:
         words = [json.dumps(one) if not isinstance(one, str) else one for one in known.choices]
         return ", ".join(f"`{word}`" for word in words)
     kinds = {str(kind): None for _, part in known.parts for kind in _kinds(part.get("type"))}
+    if len(kinds) >= _ANY:
+        return "as in Kubernetes"
     return " or ".join("text" if kind == "string" else kind for kind in kinds)
 
 

@@ -94,3 +94,35 @@ def test_every_page_begins_with_what_it_is_for() -> None:
 @pytest.mark.parametrize("script", ["verb_page", "schema_page", "kubernetes_page"])
 def test_the_reference_is_fresh(script: str) -> None:
     subprocess.run([sys.executable, ROOT / f"scripts/{script}.py", "--check"], check=True)
+
+
+def test_the_table_of_fields_helps_to_write_them() -> None:
+    """No row has every type, nor one example for names of many kinds."""
+    rows = [
+        row.split(" | ")
+        for row in (ROOT / "docs/schema.md").read_text(encoding="utf-8").splitlines()
+        if row.startswith("| `")
+    ]
+    assert len(rows) > 300
+    assert [path for path, value, *_ in rows if value.count(" or ") > 2] == []
+    kinds: dict[str, set[str]] = {}
+    for *_, meaning in rows:
+        named = re.match(r"Name of (?:a|an|the) (\w+).* Example: (`[^`]+`)", meaning)
+        if named:
+            kinds.setdefault(named[2], set()).add(named[1])
+    assert len(kinds) > 5
+    assert [example for example, named in kinds.items() if len(named) > 1] == []
+
+
+def test_each_word_of_the_glossary_is_used_and_explained_once() -> None:
+    page = ROOT / "docs/glossary.md"
+    rows = re.findall(r"^\| ([a-z ]+) \| (.+) \|$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    words = [word for word, _ in rows if word != "word"]
+    assert words == sorted(set(words))
+    pages = " ".join(
+        path.read_text(encoding="utf-8").lower()
+        for path in (*(ROOT / "docs").glob("*.md"), ROOT / "README.md")
+        if path != page
+    )
+    assert [word for word in words if not re.search(rf"\b{word}(?:s|es)?\b", pages)] == []
+    assert [word for word, meaning in rows if re.search(r"\. [A-Z]", meaning)] == []
