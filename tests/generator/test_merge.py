@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainwright.pointer import leaves, lookup
 from trainwright.specs import yamlio
-from trainwright.specs.merge import Layer, leaves, lookup, merge, stack
+from trainwright.specs.merge import Layer, merge, stack
 
 # The examples of RFC 7396, appendix A.
 RFC_7396 = [

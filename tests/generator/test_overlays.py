@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from repository import Repository
 from trainwright.model import Finding
+from trainwright.pointer import leaves
 from trainwright.render import build as plan
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs import redundant
-from trainwright.specs.merge import Layer, leaves, merge, stack
+from trainwright.specs.merge import Layer, merge, stack
 from trainwright.specs.yamlio import Document, parse
 
 LINTS = {"TW060", "TW061", "TW062", "TW063"}

@@ -25,7 +25,7 @@ from trainwright.kinds.subjects import subject_of
 from trainwright.model import Data, Environment, Location, Manifest
 from trainwright.pods.pod import ManifestError
 from trainwright.pods.requests import pod_requests
-from trainwright.specs.merge import lookup
+from trainwright.pointer import lookup
 from trainwright.specs.tree import Folder
 
 ENVIRONMENT = Environment(

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from repository import Repository
 from trainwright.errors import SelectionError
 from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.specs import explain, load, yamlio
-from trainwright.specs.merge import Layer, leaves, lookup, stack
+from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document
 

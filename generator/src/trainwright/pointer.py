@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _MALFORMED = re.compile(r"~(?![01])")
 # A key that reads as one step between dots. Anything else is quoted, as jq quotes it.
@@ -147,3 +147,31 @@ def _in_brackets(found: re.Match[str]) -> str | None:
         return str(json.loads(found["json"]))
     except ValueError:
         return None
+
+
+# --- values at pointers --------------------------------------------------------------------------
+
+
+def lookup(data: Any, pointer: str) -> Any:
+    """The value under a JSON pointer, or None."""
+    for key in Pointer(pointer).parts:
+        if isinstance(data, Mapping):
+            data = data.get(key)
+        elif isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
+            data = data[int(key)]
+        else:
+            return None
+    return data
+
+
+_INDEX = re.compile("0|[1-9][0-9]{0,8}")
+_ROOT = Pointer()
+
+
+def leaves(data: Any, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Any]]:
+    """Every scalar, list and empty mapping of merged data with its pointer, in order."""
+    if isinstance(data, Mapping) and data:
+        for key, value in data.items():
+            yield from leaves(value, pointer / key)
+    else:
+        yield pointer, data

@@ -32,8 +32,8 @@ from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.manifests import reading
 from trainwright.model import Data, Manifest
+from trainwright.pointer import lookup
 from trainwright.specs import yamlio
-from trainwright.specs.merge import lookup
 from trainwright.specs.tree import Folder
 from trainwright.tolerant import mapping
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from trainwright.pointer import leaves
 from trainwright.specs import edit as editing
 from trainwright.specs import yamlio
 from trainwright.specs.edit import EditError
-from trainwright.specs.merge import leaves
 
 ROOT = Path(__file__).parents[3]
 NOTE = "set by a test"

@@ -13,9 +13,9 @@ from trainwright.kinds import KINDS
 from trainwright.kinds.subjects import subject_of
 from trainwright.manifests.run import nowhere
 from trainwright.model import Data, Manifest
+from trainwright.pointer import leaves, lookup
 from trainwright.rules import pod_security
 from trainwright.rules.registry import RULES
-from trainwright.specs.merge import leaves, lookup
 
 LEVELS = ("baseline", "restricted")
 MINORS = (30, 34, 37)

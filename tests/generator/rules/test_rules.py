@@ -20,10 +20,10 @@ from trainwright.model import Data, Environment, Manifest
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Subject
+from trainwright.pointer import lookup
 from trainwright.rules.registry import RULES
 from trainwright.rules.transitions import TRANSITIONS
 from trainwright.specs import resolve
-from trainwright.specs.merge import lookup
 from trainwright.specs.yamlio import Document
 
 SCHEMAS = Path(__file__).parents[3] / "schemas"

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from crds import CRDS, TRAINJOBS
 from trainwright.model import Data, Environment, Manifest
 from trainwright.objects.transition import Step, Transition, Verdict
+from trainwright.pointer import lookup
 from trainwright.rules.registry import RULES
 from trainwright.rules.transitions import TRANSITIONS, EditOutcome, evaluate
 from trainwright.specs import resolve
-from trainwright.specs.merge import lookup
 from trainwright.specs.yamlio import Document
 
 

@@ -20,12 +20,11 @@ from trainwright.errors import TrainwrightError
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.reports.report import rule
 from trainwright.rules.policy import waivable
 from trainwright.specs import edit, yamlio
 from trainwright.specs.load import JobFile
-from trainwright.specs.merge import lookup
 
 _REMOVED = frozenset(
     d.id

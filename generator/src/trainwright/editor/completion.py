@@ -12,10 +12,9 @@ from trainwright.editor.place import Place, job_at, kind_of, spec_root
 from trainwright.editor.text import Position, Span, read
 from trainwright.frozen import dataclass
 from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs import yamlio
 from trainwright.specs.fields import Field, field
-from trainwright.specs.merge import lookup
 from trainwright.specs.schema_errors import show
 
 _MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser says where that is

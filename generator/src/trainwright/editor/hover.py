@@ -10,10 +10,10 @@ from trainwright.editor.session import Link
 from trainwright.editor.text import Position, Span
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.reports.report import help_uri, rule, visible
 from trainwright.specs.load import JobFile
-from trainwright.specs.merge import BUILT_IN, Layer, lookup
+from trainwright.specs.merge import BUILT_IN, Layer
 from trainwright.specs.schema_errors import show
 
 

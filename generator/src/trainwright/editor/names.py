@@ -16,10 +16,9 @@ from trainwright.kinds import TARGETS
 from trainwright.model import Data
 from trainwright.objects.rule import Rule
 from trainwright.objects.transition import Transition
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs import fabrics
 from trainwright.specs.load import JobFile, environment_path
-from trainwright.specs.merge import lookup
 
 _DECLARED = (  # values of a spec, and the keys of environment.yaml that declare them
     (re.compile(r"/pool"), "pools"),

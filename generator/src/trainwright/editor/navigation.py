@@ -16,9 +16,9 @@ from trainwright.editor.place import (
 )
 from trainwright.editor.session import Session, job_of
 from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs.load import JobFile, environment_path
-from trainwright.specs.merge import BUILT_IN, Layered, lookup
+from trainwright.specs.merge import BUILT_IN, Layered
 
 
 def definition(place: Place) -> Iterator[Target]:

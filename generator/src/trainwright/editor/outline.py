@@ -10,9 +10,9 @@ from trainwright.editor.session import Session
 from trainwright.editor.text import Entry, Position, Span, Text
 from trainwright.frozen import dataclass
 from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.specs.fields import field
-from trainwright.specs.merge import BUILT_IN, Layered, leaves, lookup
+from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.schema_errors import show
 
 _COMMENT = re.compile(r"\s*#")

@@ -15,10 +15,10 @@ from trainwright.editor.text import Span
 from trainwright.errors import TrainwrightError
 from trainwright.frozen import dataclass
 from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs import yamlio
 from trainwright.specs.load import ENVIRONMENTS, JobFile
-from trainwright.specs.merge import Layer, lookup
+from trainwright.specs.merge import Layer
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _RENAMED = ("pools", "queues")

@@ -19,8 +19,7 @@ from trainwright.frozen import dataclass
 from trainwright.importing.source import Source, read
 from trainwright.kinds.reading import ImportingError
 from trainwright.model import Data, Manifest
-from trainwright.pointer import Pointer
-from trainwright.specs.merge import lookup
+from trainwright.pointer import Pointer, lookup
 
 Fate = Literal["carried", "default", "left"]
 

@@ -16,8 +16,7 @@ from trainwright.importing.source import Source
 from trainwright.kinds.reading import Loss, NotImported, Reason, mapping, shown
 from trainwright.kinds.target import Deviation
 from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Data, Manifest, spelled
-from trainwright.pointer import Pointer
-from trainwright.specs.merge import lookup
+from trainwright.pointer import Pointer, lookup
 
 _KUBECTL = Pointer.of("metadata", "annotations", "kubectl.kubernetes.io/*")
 _CHART = Pointer.of("metadata", "labels", "helm.sh/chart")

@@ -10,13 +10,13 @@ from trainwright.findings import credentials
 from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.render.history import History
 from trainwright.specs import edit as editing
 from trainwright.specs import schema_errors
 from trainwright.specs.edit import EditError
 from trainwright.specs.load import JobFile, environment_path, read_spec
-from trainwright.specs.merge import leaves, lookup, merge
+from trainwright.specs.merge import merge
 from trainwright.specs.tree import Edited, Tree
 from trainwright.specs.yamlio import Document
 

@@ -9,12 +9,13 @@ from functools import cached_property
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment
+from trainwright.pointer import lookup
 from trainwright.render.history import History
 from trainwright.runs.decision import Decision, Sources, asks, decide
 from trainwright.runs.record import Record
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import JobFile, LoadedJob, one_job, read_spec, unusable
-from trainwright.specs.merge import Layer, Layered, lookup
+from trainwright.specs.merge import Layer, Layered
 from trainwright.specs.pools import stacked
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document

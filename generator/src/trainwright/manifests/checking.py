@@ -18,11 +18,10 @@ from trainwright.model import Data, Environment, Finding, Location, Manifest, Se
 from trainwright.objects.bundle import Bundle
 from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.rules.gitops import G12 as DUPLICATE
 from trainwright.rules.pods import REPEATED_NAME
 from trainwright.specs import kubernetes_schemas
-from trainwright.specs.merge import lookup
 from trainwright.specs.schema_errors import Violation
 from trainwright.specs.yamlio import Document
 

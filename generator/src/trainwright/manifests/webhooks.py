@@ -15,8 +15,7 @@ from trainwright.groupkind import GroupKind
 from trainwright.kinds import SERVED
 from trainwright.model import Data, Finding, Severity
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.pointer import Pointer
-from trainwright.specs.merge import lookup
+from trainwright.pointer import Pointer, lookup
 
 UNLESS = "unless the webhook fills it"
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from trainwright.model import ORDERED, Location
 from trainwright.plan.model import Cause
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.runs import meaning
 from trainwright.runs.record import Record
 from trainwright.specs import files
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.merge import BUILT_IN, Layered, leaves, lookup
+from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.yamlio import Document
 
 # What of environment.yaml decides how a job is rendered, besides its defaults and the job's pool.

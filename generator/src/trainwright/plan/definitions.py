@@ -14,10 +14,9 @@ from trainwright.manifests.changes import Refusal
 from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.plan import actions
 from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.quantity import seconds
 from trainwright.specs import kubernetes_schemas
-from trainwright.specs.merge import lookup
 
 _DURATIONS = ("/maxDuration", "/gracePeriod")  # which are seconds in objects
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from trainwright.model import Data, Manifest
-from trainwright.pointer import Pointer
-from trainwright.specs.merge import lookup
+from trainwright.pointer import Pointer, lookup
 from trainwright.tolerant import mapping, mappings, text
 
 FIELDS = ("initContainers", "sidecars")  # of a spec

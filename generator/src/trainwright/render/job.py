@@ -16,7 +16,7 @@ from trainwright.model import Environment, Finding, Job, Location, Manifest, Rel
 from trainwright.objects.rule import Rule
 from trainwright.objects.subject import Hit
 from trainwright.pods.flags import flag_words, is_ambiguous
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.render import authored, objects
 from trainwright.render.patched import Patched
 from trainwright.rules import secrets
@@ -30,7 +30,7 @@ from trainwright.specs import files, ledger, redundant, schema, schema_errors
 from trainwright.specs.filetree import digest
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import JobFile, LoadedJob
-from trainwright.specs.merge import BUILT_IN, Layered, lookup
+from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.workspace import ResolvedJob
 
 _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding

@@ -30,10 +30,10 @@ from trainwright.model import (
 from trainwright.objects.bundle import Bundle
 from trainwright.pods.requests import pod_requests
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs import allowed, pod_patch
 from trainwright.specs.containers import UNCOUNTED
-from trainwright.specs.merge import DIRECTIVE, Layered, lookup
+from trainwright.specs.merge import DIRECTIVE, Layered
 from trainwright.specs.pod_patch import AT, Item
 from trainwright.tolerant import dig, is_accelerator, mappings
 

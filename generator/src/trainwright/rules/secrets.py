@@ -15,8 +15,7 @@ from trainwright.model import Data, Severity
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import Container
-from trainwright.pointer import Pointer
-from trainwright.specs.merge import leaves
+from trainwright.pointer import Pointer, leaves
 from trainwright.tolerant import dig, mapping, mappings, text
 
 CREDENTIAL = "TW710"

@@ -9,9 +9,8 @@ from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Severity, spelled
 from trainwright.objects.rule import Rule, Sample, pod
 from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import Container, PodTemplate
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.rules import pod_validation
-from trainwright.specs.merge import lookup
 from trainwright.tolerant import mapping, text
 
 _SOURCE = (

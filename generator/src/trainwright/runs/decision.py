@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment, Job, Location
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.runs import identity, meaning
 from trainwright.runs.adjust import CannotAdjust, began_in, recorded_job
 from trainwright.runs.equality import Surroundings
@@ -15,7 +15,7 @@ from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
 from trainwright.specs import files, pools
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.merge import Layered, lookup, stack
+from trainwright.specs.merge import Layered, stack
 from trainwright.specs.yamlio import Document
 
 

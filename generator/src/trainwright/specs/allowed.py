@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Data, Environment, Finding
-from trainwright.pointer import Pointer
-from trainwright.specs.merge import Layered, lookup
+from trainwright.pointer import Pointer, lookup
+from trainwright.specs.merge import Layered
 
 # Layers that other people write than those who write environment.yaml.
 _OF_JOBS = frozenset({"defaults", "base", "job"})

@@ -10,8 +10,8 @@ from trainwright.findings import diagnostics as dx
 from trainwright.model import Claim, Container, Environment, Finding, Job, Mount
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.requests import requests
-from trainwright.pointer import Pointer
-from trainwright.specs.merge import Layered, lookup
+from trainwright.pointer import Pointer, lookup
+from trainwright.specs.merge import Layered
 from trainwright.tolerant import dig, mapping
 
 UNCOUNTED = "plans and quotas count the accelerators of resources.gpu, and no others"

@@ -8,8 +8,8 @@ from difflib import get_close_matches
 from trainwright.errors import SelectionError
 from trainwright.frozen import dataclass
 from trainwright.model import Data
-from trainwright.pointer import Pointer, Step, typed
-from trainwright.specs.merge import BUILT_IN, Layer, Layered, leaves, lookup
+from trainwright.pointer import Pointer, Step, leaves, lookup, typed
+from trainwright.specs.merge import BUILT_IN, Layer, Layered
 
 _META = frozenset({"apiVersion", "kind", "extends"})
 

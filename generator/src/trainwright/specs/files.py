@@ -15,9 +15,9 @@ from dataclasses import replace
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Data, File, Finding, Location, file_digest
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs.entry import ENVIRONMENTS, above
-from trainwright.specs.merge import Layer, Layered, lookup, merge, stack
+from trainwright.specs.merge import Layer, Layered, merge, stack
 
 # What all keys of a ConfigMap may hold together.
 # https://kubernetes.io/docs/concepts/configuration/configmap/#motivation

@@ -15,11 +15,11 @@ from trainwright.errors import SelectionError, SourceError
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs import files, schema
 from trainwright.specs.entry import ENVIRONMENTS as ENVIRONMENTS  # noqa: PLC0414 - a part of this
 from trainwright.specs.entry import is_ignore_file, within
-from trainwright.specs.merge import BUILT_IN, Layer, Layered, lookup, merge
+from trainwright.specs.merge import BUILT_IN, Layer, Layered, merge
 from trainwright.specs.pools import ENVIRONMENT, stacked
 from trainwright.specs.schema_errors import Violation, show
 from trainwright.specs.tree import Tree

@@ -6,14 +6,13 @@ patch that does what both do, one after the other.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import reduce
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Location
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs.yamlio import Document
 
 PATCH, DIRECTIVE = "podPatch", "$patch"
@@ -153,28 +152,3 @@ class Layered:
 def stack(layers: tuple[Layer, ...]) -> Layered:
     """All layers merged, lowest first."""
     return Layered(reduce(merge, (layer.data for layer in layers), {}), layers)
-
-
-def lookup(data: Data, pointer: str) -> Data:
-    """The value under a JSON pointer, or None."""
-    for key in Pointer(pointer).parts:
-        if isinstance(data, Mapping):
-            data = data.get(key)
-        elif isinstance(data, list) and _INDEX.fullmatch(key) and int(key) < len(data):
-            data = data[int(key)]
-        else:
-            return None
-    return data
-
-
-_INDEX = re.compile("0|[1-9][0-9]{0,8}")
-_ROOT = Pointer()
-
-
-def leaves(data: Data, pointer: Pointer = _ROOT) -> Iterator[tuple[Pointer, Data]]:
-    """Every scalar, list and empty mapping of merged data with its pointer, in order."""
-    if isinstance(data, Mapping) and data:
-        for key, value in data.items():
-            yield from leaves(value, pointer / key)
-    else:
-        yield pointer, data

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs import kubernetes_schemas, schema
-from trainwright.specs.merge import DIRECTIVE, PATCH, Layered, lookup
+from trainwright.specs.merge import DIRECTIVE, PATCH, Layered
 
 AT = Pointer.of(PATCH)
 _SPEC = AT / "spec"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs import fabrics
-from trainwright.specs.merge import Layer, Layered, lookup, stack
+from trainwright.specs.merge import Layer, Layered, stack
 
 ENVIRONMENT = "environment"  # the label of the layer in whose file the pools are
 

@@ -15,9 +15,8 @@ import jsonschema_rs
 from trainwright.findings import credentials
 from trainwright.frozen import dataclass
 from trainwright.model import Data
-from trainwright.pointer import Pointer
+from trainwright.pointer import Pointer, lookup
 from trainwright.specs import kubernetes_fields
-from trainwright.specs.merge import lookup
 from trainwright.specs.yaml_syntax import missing_space
 
 Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under ""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from trainwright.model import Data, Location, Severity
+from trainwright.pointer import lookup
 from trainwright.runs.folder import RenderedFolder, folder_of
 from trainwright.specs import files
 from trainwright.specs.load import DEFAULTS, ENVIRONMENTS, Reader, environment_path
-from trainwright.specs.merge import lookup
 from trainwright.specs.select import Selection
 from trainwright.specs.tree import SCRATCH, Folder, Tree
 from trainwright.specs.yamlio import Document

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data
+from trainwright.pointer import lookup
 from trainwright.render.build import BuildOptions
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.setup.init.repository import SOURCE
 from trainwright.specs import git
-from trainwright.specs.merge import lookup
 from trainwright.specs.yamlio import Document, parse
 
 WORKFLOWS = ".github/workflows"
