@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from click.testing import CliRunner, Result
@@ -38,6 +39,9 @@ resources: {cpu: "1", memory: 1Gi}
 nodes: 2
 maxDuration: 2h
 """
+
+
+Copied = Callable[[Callable[[Path], object], Path], "Repository"]
 
 
 class Repository:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import sysconfig
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import count
 from pathlib import Path
 
 import pytest
 
-from repository import Repository
+from repository import Copied, Repository
 from trainwright.helm import engines
 
 
@@ -37,6 +38,27 @@ _engine = cache(engines.engine)
 def _one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Helm's start, and its reading of the chart, are the same for every test."""
     monkeypatch.setattr(engines, "engine", _engine)
+
+
+@pytest.fixture(scope="session")
+def _made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[Path], object]], Path]:
+    @cache
+    def made(make: Callable[[Path], object]) -> Path:
+        folder = tmp_path_factory.mktemp("made")
+        make(folder)
+        return folder
+
+    return made
+
+
+@pytest.fixture
+def copied(_made: Callable[[Callable[[Path], object]], Path]) -> Copied:
+    """Copies of what a function makes in a folder, which it does once: rendering and git cost more."""
+
+    def copy(make: Callable[[Path], object], folder: Path) -> Repository:
+        return Repository(shutil.copytree(_made(make), folder, symlinks=True, dirs_exist_ok=True))
+
+    return copy
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 import git_repository
-from repository import Repository
+from repository import Copied, Repository
 from trainwright.cli.check import FORMATS
 from trainwright.findings.credentials import HIDDEN, RANDOM, kind, named, redact, shows, suspicious
 from trainwright.findings.redaction import redact_lines, unified_diff
@@ -109,13 +109,19 @@ def _plant(repository: Repository, place: str) -> None:
     job.write_text("\n".join([*kept, place, ""]))
 
 
-@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
-def test_a_planted_secret_that_is_allowed_is_in_no_output(place: str, tmp_path: Path) -> None:
-    repository = Repository(git_repository.init(tmp_path / "clone"))
+def _allowing(folder: Path) -> None:
+    repository = Repository(git_repository.init(folder))
     repository.environment("prod", "severities: {TW710: off}\n")
     repository.job("prod/llm")
     repository.run("render")
     git_repository.commit(repository.root, "Begin")
+
+
+@pytest.mark.parametrize("place", PLACES.values(), ids=PLACES)
+def test_a_planted_secret_that_is_allowed_is_in_no_output(
+    place: str, copied: Copied, tmp_path: Path
+) -> None:
+    repository = copied(_allowing, tmp_path / "clone")
     _plant(repository, place)
     for command in (
         *(("check", "--no-cache", "-o", output) for output in FORMATS),

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 import git_repository
-from repository import Repository
+from repository import Copied, Repository
 
 
 @pytest.fixture(autouse=True)
@@ -19,24 +16,16 @@ def _own_identity(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-@pytest.fixture(scope="session")
-def begun(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Repository]:
-    """A repository that is rendered and committed once; tests get copies of it."""
-
-    @cache
-    def made() -> Repository:
-        made = Repository(git_repository.init(tmp_path_factory.mktemp("begun")))
-        made.environment("dev")
-        made.environment("prod")
-        for name in ("dev/mnist", "prod/mnist", "prod/llm"):
-            made.job(name)
-        assert made.run("render").exit_code == 0
-        git_repository.commit(made.root, "Begin")
-        return made
-
-    return made
+def _begin(folder: Path) -> None:
+    made = Repository(git_repository.init(folder))
+    made.environment("dev")
+    made.environment("prod")
+    for name in ("dev/mnist", "prod/mnist", "prod/llm"):
+        made.job(name)
+    assert made.run("render").exit_code == 0
+    git_repository.commit(made.root, "Begin")
 
 
 @pytest.fixture
-def repository(begun: Callable[[], Repository], tmp_path: Path) -> Repository:
-    return Repository(shutil.copytree(begun().root, tmp_path / "repository", symlinks=True))
+def repository(copied: Copied, tmp_path: Path) -> Repository:
+    return copied(_begin, tmp_path / "repository")

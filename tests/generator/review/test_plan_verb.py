@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import git_repository
 from git_repository import git
-from repository import Repository
+from repository import Copied, Repository
 from trainwright.model import Finding, Location, Severity
 from trainwright.plan import markdown
 from trainwright.plan.format import Style
@@ -45,17 +45,20 @@ budget: {gpuHours: 100}
 GPUS = "pool: h100\nqueue: team\nresources: {gpu: 4}\n"
 
 
-@pytest.fixture
-def cloned(tmp_path: Path) -> Repository:
-    """A repository with one job that runs on main, and a branch to change it on."""
-    repository = Repository(git_repository.init(tmp_path / "clone"))
+def _clone(folder: Path) -> None:
+    repository = Repository(git_repository.init(folder))
     repository.environment("prod", POOLS)
     repository.job("prod/llm")
     repository.job("prod/idle", "state: suspended\n")
     assert repository.run("render").exit_code == 0
     git_repository.commit(repository.root, "Begin")
     git(repository.root, "checkout", "--quiet", "-b", "change")
-    return repository
+
+
+@pytest.fixture
+def cloned(copied: Copied, tmp_path: Path) -> Repository:
+    """A repository with one job that runs on main, and a branch to change it on."""
+    return copied(_clone, tmp_path / "clone")
 
 
 def plan(repository: Repository, *arguments: str, code: int = 0) -> dict:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from repository import Repository
+from repository import Copied, Repository
 from trainwright.runs import identity as names
 from trainwright.setup.init import repository as new
 from trainwright.specs.filetree import digest
@@ -39,17 +39,20 @@ def commit(repository: Repository, message: str = "Edit") -> None:
     git(repository.root, "commit", "-qm", message)
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    """prod with the jobs a, c and e, rendered and committed, as `init` sets it up."""
-    made = Repository(tmp_path)
-    (tmp_path / ".gitattributes").write_text(ATTRIBUTES, encoding="utf-8")
+def _begin(folder: Path) -> None:
+    made = Repository(folder)
+    (folder / ".gitattributes").write_text(ATTRIBUTES, encoding="utf-8")
     made.environment("prod")
     for name in ("a", "c", "e"):
         made.job(f"prod/{name}")
-    git(tmp_path, "init", "-q", "-b", "main")
+    git(folder, "init", "-q", "-b", "main")
     commit(made, "Jobs")
-    return made
+
+
+@pytest.fixture
+def repository(copied: Copied, tmp_path: Path) -> Repository:
+    """prod with the jobs a, c and e, rendered and committed, as `init` sets it up."""
+    return copied(_begin, tmp_path)
 
 
 Change = Callable[[Repository], object]
