@@ -509,7 +509,7 @@ def test_the_steps_install_what_is_pinned_and_leave_torch_alone(image: Image) ->
     _ok(image.step("torch"))
     assert image.packages() == before, "the base has its torch"
     # Compiling what others wrote, half of the time, proves nothing of the step.
-    _ok(image.step("dependencies", PIP_NO_COMPILE="1"))
+    _ok(image.step("dependencies", PIP_COMPILE="no"))
     added = {n: v for n, v in image.packages().items() if n not in before}
     # torch brings fsspec, which the base then has.
     assert {canonicalize_name(r.name) for r in _requirements()} <= added.keys() | before.keys()
