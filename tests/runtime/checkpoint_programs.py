@@ -347,3 +347,23 @@ def killed(world: int, folder: Path, program: Callable[..., None], *arguments: o
         for rank in range(world)
     ]
     return wait(processes)
+
+
+def copy_where_one_rank_may_not_write(root: Path) -> list[list[int]]:
+    """Rank 1 can write no file above 1 kB at its second copy; what each node shows after each."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    state = {"weights": fully_shard(nn.Linear(400, 400)), "seen": 0}
+    seen = []
+    with _with_copies(root) as checkpoints:
+        for step in (2, 4, 6):  # the first also makes the buffers, which are a file
+            limit = 1000 if dist.get_rank() == 1 and step == 4 else hard
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            assert checkpoints.due(step)
+            checkpoints.save(step, state)
+            checkpoints.wait()
+            memory = root / f"memory-{dist.get_rank()}"
+            names = [path.name for path in memory.iterdir()]
+            assert not [name for name in names if name.startswith(".")], "left behind"
+            seen.append(sorted(int(name[5:15]) for name in names))
+    return seen

@@ -140,6 +140,12 @@ def test_a_newer_checkpoint_comes_before_the_copies(calm: list[float], tmp_path:
     assert _goes_on(tmp_path, calm) == 5
 
 
+def test_memory_that_is_full_on_one_node_costs_the_copy_alone(tmp_path: Path) -> None:
+    shown = together(3, tmp_path, programs.copy_where_one_rank_may_not_write, tmp_path)
+    assert shown == [[[2], [2], [2, 6]]] * 3
+    assert (tmp_path / "storage/latest").read_text().strip().endswith("6")  # at its end
+
+
 def test_storage_that_cannot_be_read_is_not_needed(tmp_path: Path) -> None:
     _stopped(tmp_path)
     assert together(3, tmp_path, programs.load_copies, tmp_path, "x" * 300) == [8] * 3
