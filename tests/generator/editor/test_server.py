@@ -12,6 +12,7 @@ pytest.importorskip("pytest_lsp", reason="pytest-lsp is not installed")
 
 from lsprotocol import types
 
+import git_repository
 from editing import editing
 from repository import JOB, Repository
 
@@ -119,6 +120,60 @@ async def test_files_are_looked_at_for_an_editor_that_reports_none(repository: R
         repository.environment("dev", "namespce: x\n")
         while not editor.client.diagnostics.get(editor.uri("dev/environment.yaml")):
             await editor.client.wait_for_notification("textDocument/publishDiagnostics")
+
+
+def ignoring(repository: Repository) -> None:
+    """A job with a folder of whose files git ignores the only one."""
+    git_repository.init(repository.root)
+    repository.environment("dev")
+    repository.job("dev/train", "files: {/etc/conf: {from: conf}}\n")
+    (repository.root / "conf/deep").mkdir(parents=True)
+    (repository.root / "conf/deep/a.json").write_text("{}")
+    (repository.root / ".gitignore").write_text("*.json\n")
+
+
+@pytest.mark.asyncio
+async def test_what_git_ignores_is_asked_again(repository: Repository) -> None:
+    ignoring(repository)
+    async with editing(repository) as editor:
+        editor.open("dev/jobs/train.yaml")
+        assert await editor.rules("dev/jobs/train.yaml") == [("TW029", 10)]
+        (repository.root / ".gitignore").write_text("")
+        editor.changed("../.gitignore")
+        assert await editor.rules("dev/jobs/train.yaml") == []
+        (repository.root / "conf/.gitignore").write_text("deep\n.gitignore\n")
+        editor.changed("../conf/.gitignore")
+        assert await editor.rules("dev/jobs/train.yaml") == [("TW029", 10)]
+        (repository.root / "conf/new.json").write_text("{}")
+        editor.changed("../conf/new.json")
+        assert await editor.rules("dev/jobs/train.yaml") == []
+
+
+@pytest.mark.asyncio
+async def test_what_git_ignores_is_looked_at_for_an_editor_that_reports_no_files(
+    repository: Repository,
+) -> None:
+    ignoring(repository)
+    async with editing(repository) as editor:
+        uri = editor.uri("dev/jobs/train.yaml")
+        assert len(await editor.rules("dev/jobs/train.yaml")) == 1
+        (repository.root / ".gitignore").write_text("")
+        while editor.client.diagnostics.get(uri):
+            await editor.client.wait_for_notification("textDocument/publishDiagnostics")
+
+
+@pytest.mark.asyncio
+async def test_a_name_that_was_meant_is_found_once_it_is_there(repository: Repository) -> None:
+    """Why a file is missing may follow from another one that no job has named."""
+    repository.environment("dev")
+    repository.job("dev/train", "extends: base/shared\n")
+    async with editing(repository) as editor:
+        (missing,) = await editor.diagnostics("dev/jobs/train.yaml")
+        assert "did you mean" not in missing.message
+        repository.job("base/shraed")
+        editor.changed("base/jobs/shraed.yaml")
+        (missing,) = await editor.diagnostics("dev/jobs/train.yaml")
+        assert "did you mean shraed.yaml?" in missing.message
 
 
 @pytest.mark.asyncio

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 
 import click
@@ -27,6 +30,24 @@ def lsp(context: Context, stdio: bool) -> None:
     with errors():
         if not all(map(find_spec, ("pygls", "lsprotocol"))):
             raise TrainwrightError(_MISSING)
-        from trainwright.editor.server import Server
+        from trainwright.helm import sdk
 
-        Server(today, context.given).run()
+        sdk.start()  # what is imported below takes as long
+        with _uncollected():
+            from trainwright.editor.server import Server
+
+            server = Server(today, context.given)
+        server.run()
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No search for garbage meanwhile, nor later among what is there then: of the classes of a
+    protocol none ever is.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

@@ -52,6 +52,16 @@ class Connection:
                 return self.session(root), path.relative_to(root).as_posix()
         return None
 
+    def concerned(self, uri: str) -> tuple[Session, str] | None:
+        """The session that a file may decide a job of, open or not, and its path there."""
+        path = file_path(uri)
+        for root, session in self.sessions.items() if path else ():
+            if path and path.is_relative_to(root):
+                inside = path.relative_to(root).as_posix()
+                if session.check.concerns(inside):
+                    return session, inside
+        return self.find(uri)
+
     def place(self, document: types.TextDocumentIdentifier, at: types.Position) -> Place | None:
         """Where something is asked about; None outside of all repositories."""
         found = self.find(document.uri)

@@ -170,7 +170,7 @@ class Server:
     def _did_change_files(self, params: types.DidChangeWatchedFilesParams) -> None:
         changed: dict[Path, set[str]] = {}
         for event in params.changes:
-            if found := self._connection.find(event.uri):
+            if found := self._connection.concerned(event.uri):
                 session, path = found
                 changed.setdefault(session.root, set()).add(path)
         for root, paths in changed.items():

@@ -22,7 +22,9 @@ class Watch:
         self._seen: dict[str, _Stamp] | None = None
 
     def changed(self, others: Iterable[str]) -> set[str]:
-        """The files that have changed since, came or went: below environments/, and `others`."""
+        """The files that have changed since, came or went: below environments/, and `others`, with
+        all that is in the folders among them.
+        """
         now = dict(self._stamps(others))
         was, self._seen = self._seen, now
         if was is None:  # a read meanwhile may have seen what was there before
@@ -31,12 +33,17 @@ class Watch:
 
     def _stamps(self, others: Iterable[str]) -> Iterator[tuple[str, _Stamp]]:
         root = f"{self._root}/"
-        for path, _, files in os.walk(self._root / ENVIRONMENTS):
-            for name in files:
-                if not name.startswith(SCRATCH):
-                    yield from _stamp(root, os.path.join(path, name).removeprefix(root))  # noqa: PTH118 - hot
+        yield from _inside(root, ENVIRONMENTS)
         for path in others:
             yield from _stamp(root, path)
+            yield from _inside(root, path)
+
+
+def _inside(root: str, folder: str) -> Iterator[tuple[str, _Stamp]]:
+    for path, _, files in os.walk(root + folder):
+        for name in files:
+            if not name.startswith(SCRATCH):
+                yield from _stamp(root, os.path.join(path, name).removeprefix(root))  # noqa: PTH118 - hot
 
 
 def _stamp(root: str, path: str) -> Iterator[tuple[str, _Stamp]]:

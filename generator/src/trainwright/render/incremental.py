@@ -22,6 +22,7 @@ from trainwright.rules.policy import distinct
 from trainwright.runs import record as records
 from trainwright.runs.record import Record
 from trainwright.specs import files, ledger, memory, redundant
+from trainwright.specs.entry import above, ignore_file, is_ignore_file
 from trainwright.specs.load import (
     DEFAULTS,
     ENVIRONMENTS,
@@ -79,7 +80,7 @@ class IncrementalCheck:
         self.workspace = before.edited(tree, rendered, changed)
         if self.workspace.survey is not before.survey:
             self._surveyed(before.survey)
-        for path in files.with_folders(changed) & self._reached.keys():
+        for path in before.reader.reached(changed) & self._reached.keys():
             state = self.workspace.reader.state(path)
             for file in self._reached[path]:
                 if self._checked[file].outcome.inputs[path] != state:
@@ -143,10 +144,22 @@ class IncrementalCheck:
         """The jobs that a file decides, as far as they were checked."""
         return self._reached.get(path, ())
 
+    def concerns(self, path: str) -> bool:
+        """Whether a file may decide a job: it is a spec, it lies in a folder that one names, or it
+        says which files there git ignores.
+        """
+        if path.startswith(f"{ENVIRONMENTS}/") or is_ignore_file(path):
+            return True
+        return not files.with_folders((path,)).isdisjoint(self._reached)
+
     def inputs_elsewhere(self) -> tuple[str, ...]:
-        """The files outside of environments/ that decide a job."""
+        """The files and folders outside of environments/ that decide a job, and what says which
+        files there git ignores.
+        """
         inside = f"{ENVIRONMENTS}/"
-        return tuple(path for path in self._reached if not path.startswith(inside))
+        paths = [path for path in self._reached if not path.startswith(inside)]
+        folders = {folder for path in self._reached for folder in above(path)}
+        return (*paths, *(ignore_file(folder) for folder in ("", *folders)))
 
     def checked(self, file: JobFile) -> Checked | None:
         """What a job came to when it was last checked."""

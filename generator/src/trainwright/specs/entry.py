@@ -41,6 +41,14 @@ def within(paths: Iterable[str]) -> Callable[[str], bool]:
     return lambda path: path in among or is_within(path.rpartition("/")[0])
 
 
+_IGNORE_FILE = ".gitignore"
+
+
+def ignore_file(folder: str) -> str:
+    """Where is said of which files in a folder git takes no note."""
+    return f"{folder}/{_IGNORE_FILE}" if folder else _IGNORE_FILE
+
+
 def is_ignore_file(path: str) -> bool:
     """Whether a file says of which others in its folder git takes no note."""
-    return path.rpartition("/")[2] == ".gitignore"
+    return path.rpartition("/")[2] == _IGNORE_FILE
