@@ -154,3 +154,19 @@ def test_pre_commit_installs_the_hooks_from_the_top_of_a_clone(tmp_path: Path) -
     assert done.returncode == 1
     assert "Failed" in done.stdout
     assert "environments/dev/rendered/llm/pytorchjob.yaml: out of date" in done.stdout
+
+
+def test_workflows_run_commands_of_the_makefile() -> None:
+    """A target that is gone, or other options of Sphinx, would show in a run on GitHub alone."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
+    scripts = [script for file in WORKFLOWS for _, script in github_lint.scripts(file)]
+    calls = [re.findall(r"^\s*make (.+)", script, re.MULTILINE) for script in scripts]
+    words = {word for lines in calls for line in lines for word in line.split()}
+    used = {word for word in words if not word.startswith("-")}
+    assert used
+    assert used <= targets
+    sphinx = re.compile(r"-m sphinx (.*?) docs ")
+    (ours,) = sphinx.findall(makefile)
+    assert [found for script in scripts for found in sphinx.findall(script)] == [ours]
+    assert (ROOT / "docs/requirements.txt").is_file()
