@@ -76,3 +76,14 @@ def test_each_is_reported_with_it(repository: Repository, tmp_path: Path) -> Non
     (one,) = json.loads(repository.run("import", str(file), "--env", "dev", "--dry-run", "-o", "json").stdout)["import"]["imported"]  # fmt: skip
     assert len(one["differs"]) == len(lines)
     assert {"severity": "cosmetic", "path": "pods.0.grace_period", "before": 30, "after": 60} in one["differs"]  # fmt: skip
+
+
+def test_what_is_too_large_for_a_spec_is_refused_by_name(
+    repository: Repository, tmp_path: Path
+) -> None:
+    big = {**JOB, "metadata": {"name": "train", "annotations": {"example.com/notes": "x" * 2_000_000}}}  # fmt: skip
+    file = tmp_path / "big.yaml"
+    file.write_text(yaml.safe_dump(big))
+    done = repository.run("import", str(file), "--env", "dev", "--dry-run")
+    assert done.exit_code == 1, done.output
+    assert "Job/train: its spec would be refused: " in done.stderr

@@ -69,7 +69,10 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
         # A command that is kept whole would look for its script where none is any more.
         whole = not beside.script(run)
         specs = [candidate.spec(source, run, place, c) for c in ways if c.apart or whole]
-    attempts = [_attempt(spec, place) for spec in specs]
+    try:
+        attempts = [_attempt(spec, place) for spec in specs]
+    except ImportingError as error:
+        raise ImportingError(f"{source.place}: {source.title}: {error}") from error
     found = [attempt for attempt in attempts if isinstance(attempt, _Attempt)]
     if not found:
         raise ImportingError(f"{source.place}: {source.title}: {_why_unsupported(attempts[0])}")

@@ -13,6 +13,7 @@ from trainwright.frozen import dataclass
 from trainwright.helm import engines
 from trainwright.importing import beside
 from trainwright.kinds import predicted
+from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Unsupported
 from trainwright.model import Data, Environment, Job, Manifest
 from trainwright.pointer import Pointer
@@ -69,7 +70,9 @@ class ImportContext:
         """A spec with all that it inherits."""
         file = JobFile(self.name, spec["name"])
         document = read_spec(file.path, yamlio.dump(dict(spec)).encode())
-        assert isinstance(document, Document), "what is dumped can be read"
+        if not isinstance(document, Document):  # of a manifest that is as large as a spec may be
+            why = "; ".join(finding.message for finding in document)
+            raise ImportingError(f"its spec would be refused: {why}")
         return pools.stacked(self._layers, (Layer("job", document),))
 
     def run(self, spec: Mapping[str, Data]) -> NormalForm | Unsupported:
