@@ -95,7 +95,9 @@ def _page(source: Source, note: Note, findings: list[Finding]) -> str:
     name = source["name"]
     parts = [_GENERATED, f"# {source['title']}", "", source["about"], ""]
     parts += [f"* Original: [{source['kind']}]({source['url']}), {note['lines']} lines"]
-    parts += [f"* Licence of the original: {source['license']}", ""]
+    spdx, _, rest = source["license"].partition(",")
+    text = "/".join([*source["url"].split("/")[:7], "LICENSE"])  # at the commit of the original
+    parts += [f"* Licence of the original: [{spdx}]({text}){',' if rest else ''}{rest}", ""]
     parts += ["## As a spec", "", "```yaml", _spec(name).strip(), "```", ""]
     parts += ["## What the import left out", ""]
     parts += [f"* {line}" for line in note["left"]] or ["Nothing."]

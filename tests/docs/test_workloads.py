@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,3 +33,9 @@ def test_the_specs_are_what_import_makes_of_the_originals(shared: Callable[[str]
     specs, _ = workload_pages.imported(shared("workloads"))
     for path, text in specs.items():
         assert path.read_text(encoding="utf-8") == text, path.name
+
+
+def test_each_source_is_of_a_commit_and_has_a_licence_that_allows_its_page() -> None:
+    for source in workload_pages.sources():
+        assert re.match(r"https://github\.com/[^/]+/[^/]+/blob/[0-9a-f]{40}/", source["url"])
+        assert source["license"].partition(",")[0] in ("Apache-2.0", "MIT-0")
