@@ -231,6 +231,21 @@ def test_every_type_with_checks_is_one_of_kubernetes() -> None:
     assert known >= {*pod_validation.CHECKS, *pod_validation.CHECKS_BY_MINOR}
 
 
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [
+        ("{template: {spec: {containers: []}}}", "a pod has at least one container"),
+        ("{template: {spec: }}", "spec is missing"),
+        ("{template: {}}", "spec is missing"),
+        ("", "spec is missing"),
+    ],
+)
+def test_a_pod_without_containers(job: str, message: str) -> None:
+    body = yaml.safe_load(f"kind: Job\napiVersion: batch/v1\nspec: {job}")
+    hits = RULES["TW739"].run(subject_of(Manifest(body=body), nowhere("1.37")))
+    assert [hit.message for hit in hits] == [message]
+
+
 def test_older_versions_refuse_more() -> None:
     assert not said("env: [{name: 1A, value: a}]", version="1.32")
     assert said("env: [{name: 1A, value: a}]", version="1.31")

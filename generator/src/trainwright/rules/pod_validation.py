@@ -202,6 +202,11 @@ def _escalation(body: Mapping[str, Data]) -> Iterator[Problem]:
 _IPC = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
 
+def _has_containers(body: Mapping[str, Data]) -> Iterator[Problem]:
+    if body.get("containers") == []:  # the schema refuses null, and a list that is not there
+        yield Pointer("/containers"), "a pod has at least one container"
+
+
 def _host_namespaces(body: Mapping[str, Data]) -> Iterator[Problem]:
     shared = [name for name in ("hostNetwork", "hostIPC", "hostPID") if body.get(name) is True]
     if body.get("shareProcessNamespace") is True and "hostPID" in shared:
@@ -370,6 +375,7 @@ _TOKEN = 2**32  # seconds
 
 CHECKS: Mapping[str, tuple[Check, ...]] = {
     "PodSpec": (
+        _has_containers,
         between("activeDeadlineSeconds", 1, _LAST),
         formed("nodeName", forms.SUBDOMAIN),
         _host_namespaces,

@@ -46,6 +46,8 @@ def _d39(subject: Subject) -> Iterator[Hit]:
     for template in subject.pod_templates if is_for_clusters(subject.kind) else ():
         for at, message in pod_validation.annotation_problems(template):
             yield Hit(f"{template.pointer}{at}", message, Pointer("/podAnnotations" + at[21:]))
+        if template.body.get("spec") is None and not template.partial:
+            yield Hit(template.pointer, "spec is missing")
         for at, message in pod_validation.problems("PodSpec", template.spec, version):
             spec = _spec(at, template.spec, _OF_PODS)
             yield Hit(f"{template.pointer}/spec{at}", message, spec)
