@@ -29,7 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import trainwright
-from trainwright.work.processors import processors
+from trainwright.tasks.processors import processors
 
 WANTED = 3000  # documents a second
 SIZES = (1, 1, 1, 2, 3, 5, 8, 20, 50, 200, 1000)  # documents a file, in turn

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 
 from repository import Repository
-from trainwright.work.progress import counted, reported_to
+from trainwright.tasks.progress import counted, reported_to
 
 # As `trainwright`, but patient for no time at all.
 AT_ONCE = """

@@ -20,8 +20,8 @@ from trainwright_runtime.elastic import audit
 from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import recognise
 from trainwright_runtime.layout import Machine, resolve
-from trainwright_runtime.live import _Candidates, _Child, _Team
 from trainwright_runtime.options import parse
+from trainwright_runtime.recovery.live import _Candidates, _Child, _Team
 
 NODES = 3
 PROGRAM = """

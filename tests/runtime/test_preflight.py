@@ -18,7 +18,7 @@ from trainwright_runtime import errors
 from trainwright_runtime.errors import UsageError
 from trainwright_runtime.machine import free_port
 from trainwright_runtime.options import CHECKS, DEFAULT_CHECKS, parse
-from trainwright_runtime.peers import slow_nodes
+from trainwright_runtime.slow_nodes import slow_nodes
 
 STARTED = "print('started')"
 

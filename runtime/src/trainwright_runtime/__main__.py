@@ -14,12 +14,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from trainwright_runtime import errors, failure, gang, logs, machine, options, preflight
+from trainwright_runtime import errors, failure, logs, machine, options, preflight
 from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import recognise
 from trainwright_runtime.layout import Layout, Machine, resolve
 from trainwright_runtime.options import Options, Program
 from trainwright_runtime.processes import STOP_SIGNALS
+from trainwright_runtime.recovery import node_processes
 
 _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 
@@ -27,15 +28,15 @@ _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 COMMANDS = {
     "audit": "trainwright_runtime.elastic.audit",
     "coordinator": "trainwright_runtime.coordinator",
-    "peers": "trainwright_runtime.peers",
+    "peers": "trainwright_runtime.slow_nodes",
     "report": "trainwright_runtime.report",
 }
 
 # Imported when used. All have run(layout, options, environ) -> exit code.
 RECOVERIES = {
-    "none": "trainwright_runtime.gang",
-    "restart": "trainwright_runtime.torchrun",
-    "live": "trainwright_runtime.live",
+    "none": "trainwright_runtime.recovery.none",
+    "restart": "trainwright_runtime.recovery.restart",
+    "live": "trainwright_runtime.recovery.live",
 }
 
 
@@ -65,7 +66,7 @@ def _command(module: str, argv: Sequence[str]) -> int:
 def _failed(error: errors.RuntimeFailure, environ: Mapping[str, str]) -> int:
     """Report what ended the entrypoint itself."""
     try:
-        node = gang.node_of(recognise(environ))
+        node = node_processes.node_of(recognise(environ))
     except errors.RuntimeFailure:
         node = Node(rank=None, name=environ.get("HOSTNAME", ""))
     found = failure.Failure(
@@ -107,8 +108,8 @@ def _recovery(layout: Layout, wanted: Options) -> str:
 
 def _become(layout: Layout, wanted: Options, environ: Mapping[str, str]) -> None:
     """Turn into the training process that the launcher above has already placed."""
-    command = gang.argv(wanted)
-    os.execve(command[0], command, {**environ, **gang.settings(layout, wanted)})  # noqa: S606
+    command = node_processes.argv(wanted)
+    os.execve(command[0], command, {**environ, **node_processes.settings(layout, wanted)})  # noqa: S606
 
 
 def _check(program: Program) -> None:

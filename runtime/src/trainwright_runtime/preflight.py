@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from trainwright_runtime import cgroup, logs, peers
+from trainwright_runtime import cgroup, logs, slow_nodes
 from trainwright_runtime.errors import NodeUnfit
 from trainwright_runtime.launchers import Placement, is_loopback
 from trainwright_runtime.layout import Layout
@@ -64,7 +64,7 @@ def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> None:
     if found:
         raise NodeUnfit(f"preflight: {'; '.join(found)}")
     if "collective" in enabled:
-        peers.check(layout, options, environ, enabled["collective"])
+        slow_nodes.check(layout, options, environ, enabled["collective"])
     if enabled != DEFAULT_CHECKS and enabled:
         names, took = ", ".join(enabled), time.monotonic() - began
         _log.info("preflight: %s passed in %.1f s", names, took)

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from repository import Repository
 from trainwright.cli import check as command
 from trainwright.cli import main
-from trainwright.manifests import fast, run, spread
+from trainwright.manifests import fast_yaml, parallel, run
 from trainwright.manifests.run import ManifestOptions
 from trainwright.model import Finding, Severity
 from trainwright.specs import kubernetes_schemas
@@ -267,10 +267,10 @@ def test_many_processes_say_what_one_says(
     broken = [job.replace("replicas: 1", "replicas: x") for job in jobs[:3]]
     (here / "a.yaml").write_text("---\n".join([*jobs, *broken, CONFIG, "a: ["]))
     alone = run.check((".",), ManifestOptions(today=TODAY))
-    monkeypatch.setattr(spread, "_WORTH_PROCESSES", 0)
-    monkeypatch.setattr(spread, "_BATCH", 2000)
-    monkeypatch.setattr(spread, "processors", lambda: 2)
-    monkeypatch.setattr(spread, "START", start)
+    monkeypatch.setattr(parallel, "_WORTH_PROCESSES", 0)
+    monkeypatch.setattr(parallel, "_BATCH", 2000)
+    monkeypatch.setattr(parallel, "processors", lambda: 2)
+    monkeypatch.setattr(parallel, "START", start)
     together = run.check((".",), ManifestOptions(today=TODAY))
     assert together == alone
     assert len(alone.findings) > 10
@@ -281,7 +281,7 @@ def test_without_the_fast_reader_all_is_the_same(
 ) -> None:
     (here / "a.yaml").write_text(f"{CONFIG}---\n{CONFIG}dta: {{}}\n---\n{JOB}")
     quick = run.check((".",), ManifestOptions(today=TODAY))
-    monkeypatch.setattr(fast, "_loads", None)
+    monkeypatch.setattr(fast_yaml, "_loads", None)
     assert run.check((".",), ManifestOptions(today=TODAY)) == quick
     assert len(quick.findings) == 2
 

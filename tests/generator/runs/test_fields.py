@@ -18,9 +18,9 @@ from trainwright.helm import engines
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.render import objects
 from trainwright.runs.decision import Decision, Step
-from trainwright.runs.equality import Surroundings
 from trainwright.runs.fields import ENVIRONMENT, JOB, Effect, EnvironmentField
 from trainwright.runs.record import VALUES_FILE
+from trainwright.runs.same_spec import Surroundings
 from trainwright.specs import schema
 from trainwright.specs.load import JobFile
 from trainwright.specs.tree import Folder

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
-from trainwright.work.progress import reported_to
+from trainwright.tasks.progress import reported_to
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -17,7 +17,7 @@ from trainwright.importing.source import Source
 from trainwright.kinds import KINDS, SERVED
 from trainwright.kinds.reading import ImportingError, NotImported, SourceObject
 from trainwright.manifests import reading
-from trainwright.manifests.parts import Whole, gather
+from trainwright.manifests.unrendered import Whole, gather
 from trainwright.model import Finding, Location, Manifest
 from trainwright.specs.yamlio import Document
 

@@ -18,7 +18,7 @@ from trainwright.kinds.reading import ImportingError, Loss
 from trainwright.specs import filetree
 from trainwright.specs.load import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Folder
-from trainwright.work import progress
+from trainwright.tasks import progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.equivalence import NormalForm
 from trainwright.findings import credentials
-from trainwright.importing import beside, containers
+from trainwright.importing import companions, containers
 from trainwright.importing.accounting import leaves
 from trainwright.importing.choice import Choice
 from trainwright.importing.generated import is_generated
@@ -60,7 +60,7 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "shm": containers.shared_memory(pod),
         "env": dict(containers.variables(pod, literal)),
         "envFrom": containers.sources(pod.env_from),
-        "secrets": beside.secrets(source.manifests(), pod),
+        "secrets": companions.secrets(source.manifests(), pod),
         "volumes": dict(containers.volumes(pod, lambda mount: _is_file(mount, source))),
         "files": _files(source, run, literal),
         "initContainers": dict(containers.init(pod, literal)),
@@ -79,7 +79,7 @@ def spec(source: Source, run: NormalForm, place: ImportContext, choice: Choice) 
         "serviceAccount": pod.service_account,
         "serviceAccountToken": _asked_token(source),
         "network": "isolated" if run.isolated else None,
-        "metrics": beside.metrics(source.manifests(), pod),
+        "metrics": companions.metrics(source.manifests(), pod),
         "security": _security(run, pod),
         "podPatch": _patch(pod, _target(source, place) or place.inherited["target"]),
         "lattice": dict(run.own),
@@ -151,14 +151,14 @@ def _literal(text: str, source: Source, place: ImportContext, names: Names) -> s
 def _files(source: Source, run: NormalForm, literal: containers.Literal) -> dict[str, Data]:
     """The files of ConfigMaps, but for the script that the spec holds as its entrypoint."""
     pod = source.pod()
-    own = beside.started(pod) if beside.script(run) else ""
-    found = beside.files(source.manifests(), pod, literal)
+    own = companions.started(pod) if companions.script(run) else ""
+    found = companions.files(source.manifests(), pod, literal)
     return {path: file for path, file in found.items() if path != own}
 
 
 def _is_file(mount: Mount, source: Source) -> bool:
     """Whether a mount is there for what the spec holds itself."""
-    return beside.config_of(mount) in predicted.configs(source.manifests())
+    return companions.config_of(mount) in predicted.configs(source.manifests())
 
 
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:
@@ -174,7 +174,7 @@ def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[st
     if not apart or command.program is None or launcher == "tool" or not bare or options is None:
         return {"entrypoint": {"argv": list(words)}}
     key = "module" if command.is_module else "script"
-    inline = beside.script(run)
+    inline = companions.script(run)
     started = {"inline": Block(inline)} if inline else {key: words[command.program]}
     arguments, flags = _arguments(words[command.program + 1 :])
     return {

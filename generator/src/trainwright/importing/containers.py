@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeAlias
 
 from trainwright.equivalence.containers import places
-from trainwright.importing import beside
+from trainwright.importing import companions
 from trainwright.model import Data
 from trainwright.pods import build
 from trainwright.pods.pod import Mount, Pod
@@ -180,7 +180,7 @@ def _container(written: Container, pod: Pod, literal: Literal) -> dict[str, Data
             if v.name not in secret
         },
         "envFrom": sources(written.env_from),
-        "secrets": {name: beside.secret(reference) for name, reference in secret.items()},
+        "secrets": {name: companions.secret(reference) for name, reference in secret.items()},
         "mounts": dict(_mounts_of(written, pod)),
         "security": security(written.security),
     }

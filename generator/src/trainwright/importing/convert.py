@@ -9,12 +9,12 @@ from trainwright import equivalence
 from trainwright.equivalence import Difference, NormalForm
 from trainwright.equivalence.comparison import values
 from trainwright.frozen import dataclass
-from trainwright.importing import accounting, beside, candidate, differing, reasons, shortest
+from trainwright.importing import accounting, candidate, companions, differing, reasons, shortest
 from trainwright.importing.accounting import Account
 from trainwright.importing.choice import choices
 from trainwright.importing.differing import Differing
+from trainwright.importing.kept_names import staying
 from trainwright.importing.source import Source, naming
-from trainwright.importing.staying import staying
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError, Loss, NotImported
@@ -67,7 +67,7 @@ def convert(source: Source, place: ImportContext, pool: str = "") -> Imported:
     with naming(f"{source.place}: {source.title}"):
         ways = choices(place.environment, source.pod(), pool)
         # A command that is kept whole would look for its script where none is any more.
-        whole = not beside.script(run)
+        whole = not companions.script(run)
         specs = [candidate.spec(source, run, place, c) for c in ways if c.apart or whole]
     try:
         attempts = [_attempt(spec, place) for spec in specs]
@@ -184,9 +184,9 @@ def _why_unsupported(attempt: _Attempt | Unsupported) -> str:
 
 
 def _notes(source: Source, spec: Mapping[str, Data]) -> Iterator[str]:
-    path = beside.started(source.pod())
-    if "inline" in spec["entrypoint"] and path != beside.SCRIPT:
-        yield f"{path} is {beside.SCRIPT} in the rendered run"
+    path = companions.started(source.pod())
+    if "inline" in spec["entrypoint"] and path != companions.SCRIPT:
+        yield f"{path} is {companions.SCRIPT} in the rendered run"
     written = " ".join(source.pod().command)
     flags = spec.get("flags") or {}
     for name, value in flags.items():

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from trainwright.importing import beside, services
+from trainwright.importing import companions, services
 from trainwright.importing.source import Source, naming
 from trainwright.kinds import TARGETS, predicted
 from trainwright.kinds.kind import Kind
@@ -57,7 +57,7 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
         with naming(source.title):
             _, workload = predicted.find(source.manifests())
             pod = source.pod()
-            found = [part for part in others if beside.belongs(part.body, workload, pod)]
+            found = [part for part in others if companions.belongs(part.body, workload, pod)]
             led = services.find(others, workload, _at_its_largest(source))
     except ImportingError:  # which is said where it is imported
         return source

@@ -13,7 +13,7 @@ from dataclasses import replace
 from trainwright.frozen import dataclass
 from trainwright.groupkind import SERVICE
 from trainwright.importing.accounting import leaves, with_value
-from trainwright.importing.staying import is_text
+from trainwright.importing.kept_names import is_text
 from trainwright.kinds import KINDS
 from trainwright.kinds.reading import SourceObject
 from trainwright.model import Data, Manifest

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from trainwright.equivalence import NormalForm, form
 from trainwright.errors import TrainwrightError
 from trainwright.frozen import dataclass
-from trainwright.importing import beside
+from trainwright.importing import companions
 from trainwright.kinds import predicted
 from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject
 from trainwright.model import Data, Location, Manifest
@@ -123,4 +123,4 @@ def read(manifests: tuple[Manifest, ...], title: str, *, sampled: bool = False) 
     with naming(title):
         workload = predicted.workload(manifests)
         run = form.of_workload(workload, manifests, sampled=sampled)
-        return beside.in_spec_terms(run, workload, manifests)
+        return companions.in_spec_terms(run, workload, manifests)

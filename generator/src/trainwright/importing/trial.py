@@ -11,7 +11,7 @@ from trainwright import equivalence
 from trainwright.equivalence import NormalForm
 from trainwright.frozen import dataclass
 from trainwright.helm import engines
-from trainwright.importing import beside
+from trainwright.importing import companions
 from trainwright.kinds import predicted
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Unsupported
@@ -105,7 +105,7 @@ class ImportContext:
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
         everything = (*objects.manifests(texts, job.target), *runtimes)
         workload = predicted.workload(everything)
-        return beside.in_spec_terms(
+        return companions.in_spec_terms(
             equivalence.normal_form(everything, name), workload, everything, name
         )
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from trainwright.groupkind import PODGROUP_OF_PLUGINS, PODGROUP_OF_VOLCANO
 from trainwright.kinds import labels
-from trainwright.kinds.indexed_templates import (
+from trainwright.kinds.indexed_pod_templates import (
     BACKOFF_LIMIT,
     ReplicatedJob,
     completions,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
-from trainwright.kinds.indexed_templates import replicated_jobs
+from trainwright.kinds.indexed_pod_templates import replicated_jobs
 from trainwright.model import Data, Severity
 from trainwright.objects import dns
 from trainwright.objects.rule import Rule, Sample

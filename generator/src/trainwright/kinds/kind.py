@@ -120,7 +120,7 @@ class Kind:
     @property
     def templates(self) -> Mapping[GroupKind, Finder]:
         """Where its objects, and those that they refer to, have their pod templates."""
-        templates: Mapping[GroupKind, Finder] = self._part("templates", "TEMPLATES")
+        templates: Mapping[GroupKind, Finder] = self._part("pod_templates", "TEMPLATES")
         return templates
 
     @property

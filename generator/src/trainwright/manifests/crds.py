@@ -9,7 +9,7 @@ from pathlib import Path
 from trainwright.errors import SourceError
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
-from trainwright.manifests import parts, reading, structural
+from trainwright.manifests import reading, structural, unrendered
 from trainwright.manifests.reading import Chunk
 from trainwright.manifests.structural import Structural
 from trainwright.model import Data, Finding
@@ -75,7 +75,7 @@ def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding,
     valid = with_kubernetes({"$ref": f"{kubernetes_schemas.URI}#/$defs/{_DEFINITION}"}, kubernetes)
     found: dict[tuple[str, str], Crd] = {}
     findings: list[Finding] = []
-    for source in parts.gather((str(folder),)).manifests:
+    for source in unrendered.gather((str(folder),)).manifests:
         for chunk in reading.split(source):
             bodies, wrong = _definitions(chunk, valid)
             findings += wrong

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
-from trainwright.manifests import fast
+from trainwright.manifests import fast_yaml
 from trainwright.model import Data, Finding
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO, MAX_DOCUMENT
@@ -181,7 +181,7 @@ def glance(chunk: Chunk) -> tuple[Data] | None:
     marked = _MARKED.match(chunk.raw)
     if len(chunk.raw) > MAX_DOCUMENT or (marked is None and chunk.raw.startswith(b"---")):
         return None
-    return fast.read(chunk.raw[marked.end() :] if marked else chunk.raw)
+    return fast_yaml.read(chunk.raw[marked.end() :] if marked else chunk.raw)
 
 
 def objects(data: Data) -> tuple[Object, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
-from trainwright.manifests import checking, crds, excerpts, parts, reading
+from trainwright.manifests import checking, crds, excerpts, reading, unrendered
 from trainwright.manifests.catalog import Catalog
 from trainwright.manifests.checking import (
     FOR_TOOLS,
@@ -20,9 +20,9 @@ from trainwright.manifests.checking import (
     UnknownKind,
 )
 from trainwright.manifests.crds import Crd
-from trainwright.manifests.parts import Gathered
+from trainwright.manifests.parallel import look_at_all, undisturbed
 from trainwright.manifests.reading import Chunk, Source
-from trainwright.manifests.spread import look_at_all, undisturbed
+from trainwright.manifests.unrendered import Gathered
 from trainwright.model import Environment, Finding, GitOps, Location, Manifest, Related, Severity
 from trainwright.objects.bundle import Bundle
 from trainwright.rules.gitops import G12 as DUPLICATE
@@ -61,7 +61,7 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
     environment = options.environment or nowhere(options.kubernetes or kubernetes_schemas.NEWEST)
     if options.kubernetes:
         environment = replace(environment, kubernetes_version=options.kubernetes)
-    gathered = parts.gather(paths)
+    gathered = unrendered.gather(paths)
     sources = gathered.manifests
     definitions, problems = _definitions(options.crds, environment.kubernetes_version)
     chunks = [chunk for source in sources for chunk in reading.split(source)]
@@ -73,7 +73,7 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
     result = list(look_at_all(chunks, setting))
     findings = [
         *problems,
-        *_parts(gathered),
+        *_unrendered(gathered),
         *(finding for one in result for finding in one.findings),
     ]
     findings += _duplicates(chunks, result)
@@ -193,7 +193,7 @@ def _values(sources: Sequence[Source]) -> Iterator[str]:
                     yield source.file
 
 
-def _parts(gathered: Gathered) -> Iterator[Finding]:
+def _unrendered(gathered: Gathered) -> Iterator[Finding]:
     """Once per chart and kustomization: how many files are left to Helm and kustomize."""
     for whole, count in gathered.wholes.items():
         files = f"{count} file{'' if count == 1 else 's'}"

@@ -17,7 +17,7 @@ from trainwright.runs.record import Recorded, Unrecorded
 from trainwright.specs.demand import NOTHING
 from trainwright.specs.load import JobFile
 from trainwright.specs.tree import Tree
-from trainwright.work import progress
+from trainwright.tasks import progress
 from trainwright.workspace import ResolvedJob, Workspace
 
 # What may be the name of a spec, <folder>/<job>, wherever it stands in a file.

@@ -36,7 +36,7 @@ from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.staging import Machine, Staging
 from trainwright.specs import filetree
 from trainwright.specs.load import JobFile
-from trainwright.work.processors import processors
+from trainwright.tasks.processors import processors
 
 # What processes get of the caller's env. Not the rest: a container has none of it, and what works
 # only by a variable of this shell would fail on the cluster.

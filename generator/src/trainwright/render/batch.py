@@ -13,7 +13,7 @@ from trainwright.runs.record import Recorded, Unrecorded
 from trainwright.specs import ledger
 from trainwright.specs.load import JobFile, environment_files
 from trainwright.specs.tree import Tree
-from trainwright.work.processors import exit_on_interrupt, processors, starting_workers
+from trainwright.tasks.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.workspace import Workspace
 
 # Below this many jobs a second process costs more to start than it saves.

@@ -24,7 +24,7 @@ from trainwright.specs.filetree import Changes
 from trainwright.specs.load import JobFile, state_of
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder, Snapshot, Tree
-from trainwright.work import progress
+from trainwright.tasks import progress
 from trainwright.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from trainwright.model import Data, Environment, Job, Location
 from trainwright.pointer import Pointer, lookup
 from trainwright.runs import identity, meaning
 from trainwright.runs.adjust import CannotAdjust, began_in, recorded_job
-from trainwright.runs.equality import Surroundings
 from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
+from trainwright.runs.same_spec import Surroundings
 from trainwright.specs import files, pools
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import Layered, stack

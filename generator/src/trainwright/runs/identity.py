@@ -13,7 +13,7 @@ from trainwright.kinds import TARGETS
 from trainwright.kinds.target import POOL, Fact
 from trainwright.model import NOT_IDENTITY, ChartSource, Data, Environment, Job
 from trainwright.pods.flags import flag_arguments
-from trainwright.values.normal import normal
+from trainwright.values.canonical import canonical
 
 MAX_NAME = 63  # a DNS label, RFC 1035; pods and services are named after the object
 
@@ -51,7 +51,7 @@ def meaning(job: Job, environment: Environment) -> dict[str, Data]:
 
     Empty values are left out, so that a field added to the spec later leaves existing names alone.
     """
-    job = normal(job)
+    job = canonical(job)
     found = _canonical(job, NOT_IDENTITY | {"pool", "flags", "flag_style", "files"})
     if job.files:  # wherever their bytes are written
         found["files"] = {file.name: [file.digest, file.mode] for file in job.files}

@@ -20,7 +20,7 @@ from trainwright.pointer import Pointer
 from trainwright.specs.merge import merge
 from trainwright.specs.yamlio import Block
 from trainwright.values import containers, references, variables
-from trainwright.values.normal import normal
+from trainwright.values.canonical import canonical
 
 MANAGED_BY = "trainwright"
 _INSTANCE = "app.kubernetes.io/instance"
@@ -30,7 +30,7 @@ _DEFAULT_SHM = "1Gi"  # when no memory is asked for there is nothing to take hal
 
 def build(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     """Chart values for one run named `name`. Empty values are left to the chart's defaults."""
-    job = normal(job)
+    job = canonical(job)
     needed = references.variables(job, environment, name)
     job = code.mounted(references.resolved(job, environment, name), environment)
     job = TARGETS[job.target].prepared(job, environment)

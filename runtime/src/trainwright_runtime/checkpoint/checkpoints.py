@@ -30,7 +30,6 @@ from torch.nn.parallel import DistributedDataParallel
 from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.buffers import Buffers
 from trainwright_runtime.checkpoint.contents import FORMAT, STATE, checked_document
-from trainwright_runtime.checkpoint.copies import Copies
 from trainwright_runtime.checkpoint.directory import (
     Directory,
     Retention,
@@ -41,6 +40,7 @@ from trainwright_runtime.checkpoint.directory import (
 )
 from trainwright_runtime.checkpoint.errors import CheckpointError
 from trainwright_runtime.checkpoint.objects import ObjectPath, Objects, split, store_of
+from trainwright_runtime.checkpoint.peer_copies import Copies
 from trainwright_runtime.checkpoint.process import WORTH_IT, WriterProcess
 from trainwright_runtime.checkpoint.ranks import Ranks
 from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader, Writer

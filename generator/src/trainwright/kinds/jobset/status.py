@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from trainwright.groupkind import GroupKind
 from trainwright.kinds import indexed_status
-from trainwright.kinds.indexed_templates import ReplicatedJob, completions, replicated_jobs
+from trainwright.kinds.indexed_pod_templates import ReplicatedJob, completions, replicated_jobs
 from trainwright.kinds.state import Phase, State, Status, holding, status_of
 from trainwright.model import Data
 from trainwright.tolerant import mapping

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from trainwright.frozen import dataclass
 from trainwright.kinds.pytorchjob import KIND
-from trainwright.kinds.pytorchjob.templates import pod_templates
+from trainwright.kinds.pytorchjob.pod_templates import pod_templates
 from trainwright.model import Data, Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import (

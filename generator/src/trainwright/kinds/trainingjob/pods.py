@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from trainwright.kinds.trainingjob.templates import pod_template
+from trainwright.kinds.trainingjob.pod_templates import pod_template
 from trainwright.model import Data, Manifest
 from trainwright.pods import build
 from trainwright.pods.pod import PERMANENT, EnvVar, ManifestError, Operator, Pod, Restart, Workload

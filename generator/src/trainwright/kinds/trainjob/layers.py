@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from trainwright.kinds.indexed_templates import ReplicatedJob, replicated_jobs
+from trainwright.kinds.indexed_pod_templates import ReplicatedJob, replicated_jobs
 from trainwright.kinds.trainjob.runtime import patches
 from trainwright.model import Data, Manifest
 from trainwright.tolerant import amount, dig, mapping, mappings, sequence, text

@@ -14,7 +14,7 @@ from decimal import Decimal
 from trainwright import quantity
 from trainwright.groupkind import RUNTIMES
 from trainwright.kinds import indexed_pods
-from trainwright.kinds.indexed_templates import ReplicatedJob
+from trainwright.kinds.indexed_pod_templates import ReplicatedJob
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.layers import (
     job_set,

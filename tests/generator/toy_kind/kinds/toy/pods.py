@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from trainwright.kinds import indexed_pods
 from trainwright.kinds.toy import KIND
-from trainwright.kinds.toy.templates import pod_template
+from trainwright.kinds.toy.pod_templates import pod_template
 from trainwright.model import Manifest
 from trainwright.pods.pod import Operator, Restart, Workload
 from trainwright.tolerant import amount, dig

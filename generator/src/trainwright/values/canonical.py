@@ -34,7 +34,7 @@ _SIDECAR = {"restartPolicy": "Always"}
 V = TypeVar("V")
 
 
-def normal(job: Job) -> Job:
+def canonical(job: Job) -> Job:
     """The job in one spelling; the same object where it is written so."""
     return _with(
         job,

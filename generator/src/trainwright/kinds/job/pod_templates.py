@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trainwright.kinds.indexed_templates import BACKOFF_LIMIT
+from trainwright.kinds.indexed_pod_templates import BACKOFF_LIMIT
 from trainwright.kinds.job import KIND
 from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle

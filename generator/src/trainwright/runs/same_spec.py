@@ -12,7 +12,7 @@ from trainwright.pods.flags import spelled_as
 from trainwright.runs import identity
 from trainwright.specs import resolve, schema
 from trainwright.specs.merge import Layered
-from trainwright.values.normal import normal
+from trainwright.values.canonical import canonical
 
 # Of both, whatever they would be called. The names begin differently, so that a text which has one
 # of them as it is cannot be equal under each to a reference.
@@ -60,7 +60,7 @@ def _rendered(job: Job, environment: Environment, name: str) -> dict[str, Data]:
     found: Data = values.build(placeless, environment, name)
     for path in _AMOUNTS:
         found = _in_numbers(found, path)
-    files = {file.name: (file.digest, file.mode) for file in normal(job).files}
+    files = {file.name: (file.digest, file.mode) for file in canonical(job).files}
     return {**found, "files of the job": files}
 
 

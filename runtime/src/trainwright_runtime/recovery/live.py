@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty
 
-from trainwright_runtime import coordinator, errors, failure, gang, logs
+from trainwright_runtime import coordinator, errors, failure, logs
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.lease import needed
@@ -41,6 +41,7 @@ from trainwright_runtime.processes import (
     signals_to,
     stop,
 )
+from trainwright_runtime.recovery import node_processes
 from trainwright_runtime.timeouts import Timeouts
 
 _log = logging.getLogger(__name__)
@@ -138,8 +139,8 @@ def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Pa
     candidates = _Candidates.of(layout, options, environ)
     team = _Team(
         options=options,
-        max_restarts=gang.max_restarts(layout, options),
-        node=gang.node_of(layout.placement),
+        max_restarts=node_processes.max_restarts(layout, options),
+        node=node_processes.node_of(layout.placement),
         environ=environ,
     )
     with signals_to(team.events):
@@ -147,7 +148,7 @@ def _run(layout: Layout, options: Options, environ: Mapping[str, str], notes: Pa
             team.coordinator = _coordinator(candidates, layout, options, environ)
             team.start(team.coordinator)
         else:
-            gang.watch(candidates.places, options.rendezvous_timeout, team.events)
+            node_processes.watch(candidates.places, options.rendezvous_timeout, team.events)
         for child in _workers(layout, options, environ, candidates.seen_from_here, notes):
             team.workers.append(child)
             team.start(child)
@@ -191,7 +192,7 @@ def _workers(
         replica = f"{layout.placement.node}-{local_rank}"
         variables = {
             **inherited,
-            **gang.common(layout, options, environ, local_rank),
+            **node_processes.common(layout, options, environ, local_rank),
             "TRAINWRIGHT_COORDINATOR": coordinator,
             "TRAINWRIGHT_REPLICA": replica,
             "TRAINWRIGHT_MIN_REPLICAS": str(_min_replicas(layout, environ)),
@@ -199,7 +200,7 @@ def _workers(
         }
         children.append(
             _Child(
-                argv=gang.argv(options),
+                argv=node_processes.argv(options),
                 environ=variables,
                 label={"replica": replica},
                 notes=notes / str(local_rank),
@@ -221,7 +222,11 @@ def _coordinator(
         argv += [f"--recovery={_OTHER_NODES:g}"]
     if len(candidates.addresses) > 1:
         argv += [f"--candidates={','.join(candidates.addresses)}", f"--index={candidates.own}"]
-    variables = {**environ, **gang.settings(layout, options), "TRAINWRIGHT_SUPERVISED": "1"}
+    variables = {
+        **environ,
+        **node_processes.settings(layout, options),
+        "TRAINWRIGHT_SUPERVISED": "1",
+    }
     return _Child(argv=argv, environ=variables, label={"coordinator": port})
 
 
@@ -431,7 +436,7 @@ class _Team:
         _log.info("%s: passing it on, then waiting %g s", signal.Signals(number).name, grace)
         running = self._running(self.workers)
         stop(running, number, grace)
-        return gang.exit_code_after(running, number, grace)
+        return node_processes.exit_code_after(running, number, grace)
 
     @staticmethod
     def _running(children: list[_Child]) -> list[Process]:

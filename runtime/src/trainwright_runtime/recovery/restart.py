@@ -35,7 +35,7 @@ from torch.distributed.elastic.rendezvous import (
 )
 from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
-from trainwright_runtime import errors, failure, gang
+from trainwright_runtime import errors, failure
 from trainwright_runtime.diagnosis import diagnose
 from trainwright_runtime.launchers import Placement, is_loopback
 from trainwright_runtime.layout import Layout
@@ -47,6 +47,7 @@ from trainwright_runtime.processes import (
     Process,
     stop,
 )
+from trainwright_runtime.recovery import node_processes
 from trainwright_runtime.rendezvous import wait_for
 
 _log = logging.getLogger(__name__)
@@ -81,11 +82,11 @@ def _train(
     layout: Layout, options: Options, environ: Mapping[str, str], rendezvous: RendezvousHandler
 ) -> int:
     spec = WorkerSpec(
-        role=gang.ROLE,
+        role=node_processes.ROLE,
         local_world_size=layout.nproc,
         entrypoint="trainwright_runtime.process",
         rdzv_handler=rendezvous,
-        max_restarts=gang.max_restarts(layout, options),
+        max_restarts=node_processes.max_restarts(layout, options),
     )
     agent = Agent(spec, layout, options, environ)
     closes = True
@@ -118,7 +119,7 @@ class Agent(SimpleElasticAgent):
 
     def stopped_by(self, number: int) -> int:
         """The exit code after a signal, once all processes have ended."""
-        return gang.exit_code_after(self._processes, number, self._options.grace_period)
+        return node_processes.exit_code_after(self._processes, number, self._options.grace_period)
 
     def _start_workers(self, worker_group: WorkerGroup) -> dict[int, int]:
         spec = worker_group.spec
@@ -144,9 +145,11 @@ class Agent(SimpleElasticAgent):
                 "ROLE_RANK": str(worker.role_rank),
                 "ROLE_WORLD_SIZE": str(worker.role_world_size),
             }
-            common = gang.common(self._layout, self._options, self._environ, worker.local_rank)
+            common = node_processes.common(
+                self._layout, self._options, self._environ, worker.local_rank
+            )
             process = Process(
-                gang.argv(self._options),
+                node_processes.argv(self._options),
                 {**self._environ, **common, **shared, **ranks},
                 label={"rank": worker.global_rank},
                 log_format=self._options.log_format,
@@ -168,7 +171,7 @@ class Agent(SimpleElasticAgent):
         stop(self._processes, death_sig, grace)
 
     def _monitor_workers(self, worker_group: WorkerGroup) -> RunResult:
-        found = diagnose(self._processes, gang.node_of(self._layout.placement))
+        found = diagnose(self._processes, node_processes.node_of(self._layout.placement))
         if found is not None:
             self.exit_code = failure.report(found, self._environ)
             return RunResult(state=WorkerState.FAILED)
@@ -239,7 +242,7 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
         RendezvousParameters(
             backend="c10d",
             endpoint=f"{_bracketed(where.master_addr)}:{port}",
-            run_id=gang.RUN_ID,
+            run_id=node_processes.RUN_ID,
             min_nodes=layout.nodes.low,
             max_nodes=layout.nodes.high,
             # Where rank 0 is found: by its pod's name, which its Service has too. torch would take

@@ -13,7 +13,7 @@ from trainwright.manifests.crds import Crd
 from trainwright.manifests.reading import Chunk
 from trainwright.model import Environment
 from trainwright.objects.bundle import Bundle
-from trainwright.work.processors import exit_on_interrupt, processors, starting_workers
+from trainwright.tasks.processors import exit_on_interrupt, processors, starting_workers
 
 _WORTH_PROCESSES = 400_000  # bytes; below, starting a process costs more than it saves
 _BATCH = 100_000  # bytes, so that no process waits long for the last of another

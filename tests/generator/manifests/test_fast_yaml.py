@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings
 
 from mutated import documents, mutations
-from trainwright.manifests import fast
+from trainwright.manifests import fast_yaml
 from trainwright.model import Data, Finding
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO
@@ -21,7 +21,7 @@ def _said(document: Document | tuple[Finding, ...]) -> Data:
 
 def _agree(text: str) -> bool:
     """Whether the fast reader dared; what it read must then be what the careful one reads."""
-    read = fast.read(text.encode())
+    read = fast_yaml.read(text.encode())
     if read is None:
         return False
     found = [*yamlio.documents("f.yaml", text.encode(), GO)]
@@ -91,7 +91,7 @@ def test_it_agrees_about_many_more(seed: int) -> None:
     ],
 )
 def test_what_readers_could_take_in_two_ways_is_left_alone(text: str) -> None:
-    assert fast.read(text.encode()) is None
+    assert fast_yaml.read(text.encode()) is None
 
 
 WORDS = (
@@ -154,4 +154,4 @@ def test_common_things_are_not_in_doubt(text: str) -> None:
 
 
 def test_bytes_that_are_no_text() -> None:
-    assert fast.read(b"a: \xff") is None
+    assert fast_yaml.read(b"a: \xff") is None

@@ -1,0 +1,1 @@
+"""Long tasks: their progress, and the processes that share them."""

@@ -1,0 +1,91 @@
+"""The training processes of this node, whatever the recovery: command, variables, restarts."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Mapping, Sequence
+
+from trainwright_runtime import errors
+from trainwright_runtime.failure import Node
+from trainwright_runtime.launchers import Placement
+from trainwright_runtime.layout import Layout
+from trainwright_runtime.options import DEFAULT_RESTARTS, Options
+from trainwright_runtime.processes import Events, Failed, Process
+from trainwright_runtime.rendezvous import wait_for_one
+
+_log = logging.getLogger(__name__)
+
+_LAUNCHED = time.time()  # the entrypoint's start, all but its imports
+
+RUN_ID = "trainwright"  # one job has one endpoint of its own, so the name need not be unique
+ROLE = "trainer"
+
+
+def argv(options: Options) -> list[str]:
+    """The command of one training process."""
+    return [sys.executable, "-u", "-m", "trainwright_runtime.process", *options.program.argv]
+
+
+def common(
+    layout: Layout, options: Options, environ: Mapping[str, str], local_rank: int
+) -> dict[str, str]:
+    """Variables that every training process of ours has, whatever the recovery."""
+    return {
+        "OMP_NUM_THREADS": environ.get("OMP_NUM_THREADS") or str(layout.threads),
+        "LOCAL_RANK": str(local_rank),
+        "LOCAL_WORLD_SIZE": str(layout.nproc),
+        **settings(layout, options),
+        "TRAINWRIGHT_SUPERVISED": "1",
+    }
+
+
+def settings(layout: Layout, options: Options) -> dict[str, str]:
+    """Variables by which the script follows the manifest, under foreign launchers too."""
+    return {
+        "TRAINWRIGHT_BACKEND": layout.backend,
+        "TRAINWRIGHT_GRACE_PERIOD": f"{options.grace_period:g}",
+        "TRAINWRIGHT_LOG_FORMAT": options.log_format,
+        "TRAINWRIGHT_LAUNCHED_AT": f"{_LAUNCHED:.3f}",
+    }
+
+
+def max_restarts(layout: Layout, options: Options) -> int:
+    """That of the command line, else of the launcher, else some where recovery was requested."""
+    if options.max_restarts is not None:
+        return options.max_restarts
+    if layout.placement.max_restarts is not None:
+        return layout.placement.max_restarts
+    return 0 if options.recovery == "none" else DEFAULT_RESTARTS
+
+
+def watch(places: Sequence[tuple[str, int]], timeout: float, events: Events) -> None:
+    """Wait for the master, at one of these, while the processes import torch."""
+
+    def wait() -> None:
+        try:
+            wait_for_one(places, timeout)
+        except errors.Unreachable as error:
+            events.put(Failed(error))
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def node_of(placement: Placement) -> Node:
+    """This node, as failures name it."""
+    return Node(rank=placement.node_rank, name=placement.node)
+
+
+def exit_code_after(processes: list[Process], number: int, grace: float) -> int:
+    """What to exit with once processes were stopped by a signal that came from outside."""
+    codes = {process.exit_code for process in processes}
+    if codes == {errors.DONE}:
+        return errors.DONE
+    if errors.by_signal(signal.SIGKILL) in codes:
+        name = signal.Signals(number).name
+        _log.error("not done %g s after %s (--grace-period): killed", grace, name)
+        return errors.by_signal(signal.SIGKILL)
+    return errors.by_signal(number)
