@@ -12,6 +12,7 @@ import pytest
 
 from repository import Repository
 from trainwright.kinds import TARGETS
+from trainwright.kinds.pytorchjob import target as pytorchjob
 from trainwright.kinds.target import POOL, Fact
 
 PATH = "prod/rendered/llm/run.lock"
@@ -45,8 +46,7 @@ def edit(repository: Repository, old: str, new: str) -> None:
 
 
 def knows(monkeypatch: pytest.MonkeyPatch, *facts: Fact) -> None:
-    target = TARGETS["pytorchjob"]
-    monkeypatch.setitem(TARGETS, "pytorchjob", replace(target, facts=facts))
+    monkeypatch.setattr(pytorchjob, "TARGET", replace(TARGETS["pytorchjob"], facts=facts))
 
 
 KNOWN = TARGETS["pytorchjob"].facts
