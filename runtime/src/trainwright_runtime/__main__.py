@@ -28,7 +28,7 @@ _log = logging.getLogger(f"{logs.ROOT}.entrypoint")
 COMMANDS = {
     "audit": "trainwright_runtime.elastic.audit",
     "coordinator": "trainwright_runtime.coordinator",
-    "peers": "trainwright_runtime.slow_nodes",
+    "slow-nodes": "trainwright_runtime.slow_nodes",
     "report": "trainwright_runtime.report",
 }
 

@@ -4,7 +4,7 @@ All nodes of a ring are as slow as the slowest, so that one all-reduce of all sh
 to blame. Neighbours meet in pairs: a slow node is slow in both of its pairs, and its neighbours are
 fast in their other one. Two nodes have one pair alone; there, time to compute shows more.
 
-    python -m trainwright_runtime peers --factor=3 --timeout=600     (started by the entrypoint)
+    python -m trainwright_runtime slow-nodes --factor=3 --timeout=600     (started by the entrypoint)
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def check(
         return
     if layout.nodes.high == 1:
         return
-    argv = [sys.executable, "-m", "trainwright_runtime", "peers"]
+    argv = [sys.executable, "-m", "trainwright_runtime", "slow-nodes"]
     argv += [f"--factor={factor or DEFAULT_FACTOR:g}", f"--timeout={options.rendezvous_timeout:g}"]
     done = subprocess.run(  # noqa: S603 - our own module
         argv,
@@ -87,7 +87,7 @@ def slow_nodes(times: Sequence[float], factor: float) -> list[int]:
 
 def main(argv: Sequence[str]) -> int:
     """One process of each node; prints who is slow, by name, as JSON."""
-    parser = argparse.ArgumentParser(prog="trainwright_runtime peers")
+    parser = argparse.ArgumentParser(prog="trainwright_runtime slow-nodes")
     parser.add_argument("--factor", type=float, default=DEFAULT_FACTOR)
     parser.add_argument("--timeout", type=float, default=600.0)
     options = parser.parse_args(argv)
