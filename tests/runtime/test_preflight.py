@@ -176,7 +176,7 @@ def test_a_slow_node_is_named_by_all(entrypoint: Entrypoint, throttle: Path) -> 
     (entrypoint.folder / "slow").mkdir()
     (entrypoint.folder / "slow/sitecustomize.py").write_text(
         "import os, sys\n"
-        "if 'peers' in sys.argv or 'peers' in sys.orig_argv:\n"
+        "if 'slow-nodes' in sys.argv or 'slow-nodes' in sys.orig_argv:\n"
         "    import torch\n"
         f"    open({str(throttle / 'cgroup.procs')!r}, 'w').write(str(os.getpid()))\n"
     )

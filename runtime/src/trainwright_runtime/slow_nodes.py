@@ -4,7 +4,7 @@ All nodes of a ring are as slow as the slowest, so that one all-reduce of all sh
 to blame. Neighbours meet in pairs: a slow node is slow in both of its pairs, and its neighbours are
 fast in their other one. Two nodes have one pair alone; there, time to compute shows more.
 
-    python -m trainwright_runtime slow-nodes --factor=3 --timeout=600     (started by the entrypoint)
+    python -m trainwright_runtime slow-nodes --factor=3 --timeout=600  (started by the entrypoint)
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ ROLES = {
     "29-js-inplace-sidecar": "2 replicas of one role",
     "39-dlrover-nanogpt": "ElasticJob/torch-nanogpt",
     "40-odh-mpi-sft": "launcher, node",
-    "50-gke-hotswap": "2 replicas of one role",
+    "50-gke-hotswap": "2 slices of TPUs (multislice)",
 }
 # What a manifest does not show is asked for.
 ASKED = {
