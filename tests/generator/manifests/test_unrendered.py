@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from trainwright.errors import SourceError
 from trainwright.importing import ImportInput
 from trainwright.manifests import run
 from trainwright.manifests.run import ManifestOptions
@@ -108,9 +109,10 @@ def test_the_configuration_of_a_program_is_not_an_object(here: Path) -> None:
             "prefix.yaml": "apiVersion: builtin\nkind: PrefixTransformer\nmetadata: {name: a}\n",
             "object.yaml": "apiVersion: example.com/v1\nkind: Thing\nmetadata: {}\n",
             "typo.yaml": "apiVersion: v1\nkind: Servise\nspec: {}\n",
+            "misspelt.yaml": "apiVersion: example.com/v1\nkind: Thing\nmetdata: {name: a}\n",
         },
     )
-    assert errors(".") == ["object.yaml", "typo.yaml"]
+    assert errors(".") == ["misspelt.yaml", "object.yaml", "typo.yaml"]
 
 
 def test_variables_of_flux_have_defaults(here: Path) -> None:
@@ -135,3 +137,35 @@ def test_import_names_charts_and_kustomizations(here: Path) -> None:
     assert given.problems == []
     assert given.findings == []
     assert {left.field for left in given.beside} >= {"Helm chart `web`", "kustomization `over`"}
+
+
+def test_nothing_but_a_chart_is_not_a_check_that_passed(here: Path) -> None:
+    write(here, {"web/Chart.yaml": "name: web\n", "web/templates/job.yaml": TEMPLATE})
+    with pytest.raises(
+        SourceError, match=r"the Helm chart `web` has no manifest .*`helm template web"
+    ):
+        check("web")
+
+
+def test_definitions_among_the_templates_of_a_chart_are_read(here: Path) -> None:
+    definition = (
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
+        "metadata: {name: foos.example.com}\n"
+        "spec:\n  group: example.com\n  scope: Namespaced\n"
+        "  names: {kind: Foo, plural: foos}\n"
+        "  versions:\n  - name: v1\n    served: true\n    storage: true\n"
+        "    schema: {openAPIV3Schema: {type: object, properties: {m: {type: integer}}}}\n"
+    )
+    write(
+        here,
+        {
+            "defs/web/Chart.yaml": "name: web\n",
+            "defs/web/templates/crd.yaml": definition,
+            "defs/web/templates/job.yaml": TEMPLATE,
+            "foo.yaml": "apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: a}\nm: text\n",
+        },
+    )
+    options = ManifestOptions(today="2026-06-01", crds=here / "defs")
+    (finding,) = run.check(("foo.yaml",), options).findings
+    assert finding.rule == "TW011"
+    assert finding.message == 'm must be an integer, found a string: "text"'

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from trainwright import rules
@@ -147,8 +148,8 @@ def _about(
     known = setting.catalog.find(manifest.api_version, manifest.kind)
     if known is None:
         remarks = [*_unknown_kind(manifest, at, setting, result)]
-        if not remarks and "metadata" not in body:  # a program's configuration, such as kind's
-            return
+        if not remarks and not get_close_matches("metadata", body):
+            return  # a program's configuration, such as kind's
     else:
         remarks = [*_against(manifest, known, at, result)]
     ruled = [*_ruled(manifest, setting)]

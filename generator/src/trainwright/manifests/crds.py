@@ -75,10 +75,12 @@ def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding,
     valid = with_kubernetes({"$ref": f"{kubernetes_schemas.URI}#/$defs/{_DEFINITION}"}, kubernetes)
     found: dict[tuple[str, str], Crd] = {}
     findings: list[Finding] = []
-    for source in unrendered.gather((str(folder),)).manifests:
+    gathered = unrendered.gather((str(folder),))
+    for source in (*gathered.manifests, *gathered.parts):
         for chunk in reading.split(source):
             bodies, wrong = _definitions(chunk, valid)
-            findings += wrong
+            # A chart may have definitions as they are among its templates; the rest is Helm's.
+            findings += wrong if source in gathered.manifests else ()
             for crd in (crd for body in bodies for crd in _versions(body, kubernetes)):
                 found[crd.api_version, crd.kind] = crd
     if not found and not findings:

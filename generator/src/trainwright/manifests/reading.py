@@ -83,10 +83,14 @@ def _below(folder: Path) -> Iterator[str]:
                     continue
                 if entry.is_dir(follow_symlinks=False):
                     yield from _below(Path(entry.path))
-                elif entry.name.endswith(_SUFFIXES + KUSTOMIZATIONS) and entry.is_file():
+                elif _is_read(entry.name) and entry.is_file():
                     yield entry.path
     except OSError as error:
         raise SourceError(f"cannot read {folder}: {error.strerror}") from error
+
+
+def _is_read(name: str) -> bool:
+    return name.endswith(_SUFFIXES) or name in KUSTOMIZATIONS
 
 
 def _bytes(file: str) -> bytes:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from trainwright.errors import SourceError
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
@@ -63,6 +64,8 @@ def check(paths: tuple[str, ...], options: ManifestOptions) -> ManifestFindings:
         environment = replace(environment, kubernetes_version=options.kubernetes)
     gathered = unrendered.gather(paths)
     sources = gathered.manifests
+    if not sources:
+        raise SourceError(_nothing(gathered))
     definitions, problems = _definitions(options.crds, environment.kubernetes_version)
     chunks = [chunk for source in sources for chunk in reading.split(source)]
     setting = CheckContext(
@@ -191,6 +194,11 @@ def _values(sources: Sequence[Source]) -> Iterator[str]:
                 record = records.parse(path.with_name(records.RECORD_FILE).read_bytes())
                 if record and path.name in record.files:
                     yield source.file
+
+
+def _nothing(gathered: Gathered) -> str:
+    whole = next(iter(gathered.wholes))
+    return f"the {whole.title()} has no manifest that is checked as it is. {whole.remedy()}"
 
 
 def _unrendered(gathered: Gathered) -> Iterator[Finding]:

@@ -42,10 +42,11 @@ class Whole:
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The manifests below some paths, and how many files each chart and kustomization has there."""
+    """The manifests below some paths, other files there, and what these are parts of."""
 
     manifests: tuple[Source, ...]
-    wholes: Mapping[Whole, int]
+    parts: tuple[Source, ...]
+    wholes: Mapping[Whole, int]  # how many files each has
 
 
 def gather(paths: tuple[str, ...]) -> Gathered:
@@ -53,10 +54,11 @@ def gather(paths: tuple[str, ...]) -> Gathered:
     sources = reading.gather(paths)
     wholes = _wholes({source.file: source for source in sources if source.found})
     manifests = tuple(source for source in sources if source.file not in wholes)
+    parts = tuple(source for source in sources if source.file in wholes)
     counts: dict[Whole, int] = {}
     for whole in wholes.values():
         counts[whole] = counts.get(whole, 0) + 1
-    return Gathered(manifests, counts)
+    return Gathered(manifests, parts, counts)
 
 
 def _wholes(sources: Mapping[str, Source]) -> dict[str, Whole]:
