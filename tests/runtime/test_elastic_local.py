@@ -28,6 +28,7 @@ from trainwright_runtime.machine import free_port
 from trainwright_runtime.timeouts import Timeouts
 
 SCRIPT = Path(__file__).parent / "elastic_local.py"
+PROGRAM = Path(__file__).parent / "local_program.py"
 
 
 def fixed_world(folder: Path, *arguments: str, world: int = 2) -> list[Any]:
@@ -179,6 +180,20 @@ def test_told_to_stop_between_synchronisations_all_keep_their_local_steps(tmp_pa
         assert group.wait() == {"w0": 0, "w1": 0}, group.logs()
     require_each_record_once(group, 4)
     assert not audit.verify(group.audit).lost
+
+
+@pytest.mark.slow
+def test_of_two_groups_that_synchronised_nothing_one_counts(tmp_path: Path) -> None:
+    """Each would go on with local steps that were cut for its own members."""
+    environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3", "TRAINWRIGHT_MIN_REPLICAS": "2"}
+    names = "w0 w1 w2"
+    with workers(tmp_path, names, "torn", script=PROGRAM, environ=environ) as group:
+        assert set(group.wait(60).values()) == {0}, group.logs()
+    verdict = audit.verify(group.audit)
+    assert not verdict.problems, "\n".join(verdict.problems[:10])
+    assert verdict.records == 24
+    ends = [path.read_text().splitlines()[-1] for path in sorted(tmp_path.glob("w*.log"))]
+    assert ends == ["24.0"] * 3
 
 
 def wait_for(happened: Callable[[], bool], group: Workers) -> None:

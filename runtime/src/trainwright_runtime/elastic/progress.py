@@ -28,10 +28,18 @@ class Progress:
         """A digest of every committed step."""
         self.generation = ""
         """Which beginning of the training they come from: see `protocol`."""
+        self.quorum = 0
+        """Which members took the last synchronisation of local steps, also where it moved nothing:
+        the local steps after it are cut for these."""
         self.finished = False
         """The program wants no further epoch."""
         self._names = tuple(totals)
         self._sums = {name: [0.0] * len(totals) for name in sources}
+
+    @property
+    def position(self) -> str:
+        """What only those have in common whose next step is of the same records."""
+        return f"{self.lineage}/{self.quorum}"
 
     @property
     def dataset(self) -> str | None:
@@ -84,6 +92,7 @@ class Progress:
             "lineage": self.lineage,
             "generation": self.generation,
             "finished": self.finished,
+            **({"quorum": self.quorum} if self.quorum else {}),
             "sums": {name: list(sums) for name, sums in self._sums.items()},
             "sources": {name: source.state_dict() for name, source in self.sources.items()},
         }
@@ -98,6 +107,7 @@ class Progress:
         self.ended = state.get("ended", False)
         self.generation = state.get("generation", "")
         self.finished = state.get("finished", False)
+        self.quorum = state.get("quorum", 0)
         for name, source in self.sources.items():
             self._sums[name] = list(state["sums"][name])
             source.load_state_dict(state["sources"][name])

@@ -239,7 +239,7 @@ class Training:
             dump=self._dump,
             load=self._load,
             stopping=lambda: self._stop.noted,
-            position=lambda: progress.lineage,
+            position=lambda: progress.position,
         )
         resources.callback(self._group.leave)
         self._leave_if_recorded()
@@ -441,6 +441,7 @@ class Training:
             self._averages.exchange(len(share))
         if not self._group.commit():
             return None
+        self._progress.quorum = members.quorum
         if not any(reports):
             return False
         line = self._commit(members, self._trained, reports, sums)
