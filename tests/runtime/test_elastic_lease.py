@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from signal import SIGCONT, SIGINT, SIGSTOP
@@ -29,8 +30,11 @@ from trainwright_runtime.coordination.lease import Vote
 from trainwright_runtime.coordination.lines import Lines, connected
 from trainwright_runtime.coordination.protocol import Answer, Phase
 from trainwright_runtime.coordination.registry import Registry
+from trainwright_runtime.elastic.errors import TrainingOver
+from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
 from trainwright_runtime.machine import free_port
+from trainwright_runtime.timeouts import Timeouts
 
 COUNT, BIDDERS = 3, 2
 ASKS, RESTARTS, TICKS = 4, 1, 3
@@ -401,7 +405,7 @@ def test_a_worker_takes_no_broken_reply_and_asks_again(
         for _ in range(2):
             try:
                 answers.append(worker.request_step(0))
-            except ValueError as error:
+            except OSError as error:
                 answers.append(type(error))
         worker.close()
 
@@ -415,8 +419,29 @@ def test_a_worker_takes_no_broken_reply_and_asks_again(
             lines.read()
         lines.close()
     asking.join()
-    assert answers == [ValueError, Answer.WAIT]
+    assert answers == [ConnectionError, Answer.WAIT]
     assert (worker.lineage, worker.phase) == ("", Phase.NEW)
+
+
+@pytest.mark.parametrize("reply", _NOT_REPLIES, ids=repr)
+def test_a_worker_that_waits_for_a_step_outlives_a_broken_reply(
+    listener: socket.socket, reply: dict[str, Any]
+) -> None:
+    address = Address(
+        coordinator=_coordinator_of(listener), name="a", min_replicas=1, backend="gloo",
+        timeouts=Timeouts(),
+    )  # fmt: skip
+    worker = Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
+    with ThreadPoolExecutor() as threads:
+        joined = threads.submit(worker.join)
+        for answer in (reply, _REPLY | {"answer": "over"}):
+            lines = _greet(listener, {"serves": True, "life": "1"})
+            lines.read()
+            lines.write(answer)
+            lines.close()
+        with pytest.raises(TrainingOver):
+            joined.result()
+    worker.close()
 
 
 def test_a_candidate_that_does_not_know_whether_it_serves_is_not_the_coordinator(

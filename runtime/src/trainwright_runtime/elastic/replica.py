@@ -200,7 +200,7 @@ class Replica:
     def confirm(self) -> bool:
         try:
             return self._session.confirm()
-        except (OSError, ValueError):
+        except OSError:
             return False
 
     def finish(self) -> bool | None:
@@ -373,7 +373,7 @@ class Replica:
         while True:
             try:
                 return report()
-            except (OSError, ValueError) as error:
+            except OSError as error:
                 if time.monotonic() > deadline:
                     raise Unreachable(
                         f"no coordinator at {self._address.coordinator}: {_first_line(error)}"

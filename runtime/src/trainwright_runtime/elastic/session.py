@@ -112,7 +112,7 @@ class Session:
     @property
     def leads(self) -> bool:
         """Whether this worker still is the one that runs the program's end."""
-        with self._lock, suppress(OSError, ValueError):
+        with self._lock, suppress(OSError):
             if self.phase is Phase.LEADS and time.monotonic() - self._heard > 2 * _BEAT:
                 self._request("enter")  # it was paused, or very busy
         return self.phase is Phase.LEADS
@@ -133,9 +133,9 @@ class Session:
             self._disconnect()
 
     def _request(self, do: str, **more: Any) -> dict[str, str]:
-        """Raises OSError or ValueError, and leaves all as it was, for want of a usable reply."""
+        """Raises OSError, and leaves all as it was, for want of a usable reply."""
+        lines = self._lines or self._connect()
         try:
-            lines = self._lines or self._connect()
             now = time.monotonic()
             sure = now - self._heard < self._silence
             request = {"do": do, "worker": self._worker, "phase": self.phase, "sure": sure, **more}
@@ -144,9 +144,12 @@ class Session:
                 request["lineage"] = self.lineage
             lines.write(request)
             reply = _checked(lines.read(), do)
-        except (OSError, ValueError):
+        except OSError:
             self._disconnect()
             raise
+        except ValueError as error:
+            self._disconnect()
+            raise ConnectionError(str(error)) from error
         self.phase, self.late = Phase(reply["phase"]), reply["late"]
         if reply["waiting"] and self.doing == IN_STEP:
             _end_stalled(reply["waiting"])
@@ -185,7 +188,7 @@ class Session:
                     if not self._closed.is_set():
                         self._request("enter")
                 pause = _BEAT
-            except (OSError, ValueError):
+            except OSError:
                 pause = _RETRY
 
 
