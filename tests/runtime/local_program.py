@@ -1,10 +1,11 @@
-"""24 numbers trained in local steps, where tests arrange who is late.
+"""Numbers trained in local steps, where tests arrange who is late.
 
 With `torn` the first synchronisation of w2 fails at its end, after w0 has committed it; w2 takes
 it again with w1, and all three then take their first local steps. With `shard` one worker
-alone reads, and takes seconds from one synchronisation to the next.
+alone reads, and takes seconds from one synchronisation of all to the next.
 """
 
+import logging
 import os
 import sys
 import time
@@ -16,7 +17,8 @@ import torch
 from trainwright_runtime import elastic
 from trainwright_runtime.elastic.replica import Replica
 
-RECORDS, EVERY = 24, 3
+RECORDS, SHARD, EVERY = 24, 36, 3
+WORKERS = 3
 NAME = os.environ["TRAINWRIGHT_REPLICA"]
 
 
@@ -49,15 +51,19 @@ def tear() -> None:
 
 
 def main(how: str) -> None:
+    logging.basicConfig(level=logging.WARNING)
     torch.set_num_threads(1)
     torch.manual_seed(0)
+    Path(f"up-{NAME}").touch()
+    while len(list(Path().glob("up-*"))) < WORKERS:
+        time.sleep(0.01)
     if how == "torn" and NAME == "w1":
         wait_for("failed")
     if how == "torn" and NAME == "w2":
         tear()
     shards = elastic.Shards(
         names=["a"],
-        open=lambda name, skip: (torch.tensor([float(n)]) for n in range(skip, RECORDS)),
+        open=lambda name, skip: (torch.tensor([float(n)]) for n in range(skip, SHARD)),
     )
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
@@ -73,7 +79,8 @@ def main(how: str) -> None:
                 elif how == "torn":
                     wait_for(f"step-{EVERY}")
                 if how == "shard":
-                    time.sleep(1)
+                    Path(f"reads-{NAME}").touch()
+                    time.sleep(1 if run.world_size == WORKERS else 0.1)
                 run.backward(model(batch).square().mean())
                 run.add(n=len(batch))
             print(run.totals()["n"], flush=True)

@@ -29,6 +29,7 @@ from trainwright_runtime.timeouts import Timeouts
 
 SCRIPT = Path(__file__).parent / "elastic_local.py"
 PROGRAM = Path(__file__).parent / "local_program.py"
+DROPPED = "local steps with"
 
 
 def fixed_world(folder: Path, *arguments: str, world: int = 2) -> list[Any]:
@@ -192,8 +193,45 @@ def test_of_two_groups_that_synchronised_nothing_one_counts(tmp_path: Path) -> N
     verdict = audit.verify(group.audit)
     assert not verdict.problems, "\n".join(verdict.problems[:10])
     assert verdict.records == 24
-    ends = [path.read_text().splitlines()[-1] for path in sorted(tmp_path.glob("w*.log"))]
-    assert ends == ["24.0"] * 3
+    assert totals(group) == ["24.0"] * 3
+    late = [path.name for path in tmp_path.glob("w*.log") if DROPPED in path.read_text()]
+    assert sorted(late) == ["w1-2.log", "w2-3.log"]
+
+
+@pytest.mark.slow
+def test_those_without_a_shard_wait_for_who_reads_one(tmp_path: Path) -> None:
+    """Though its local steps take longer than a step waits for a worker."""
+    environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3"}
+    names = "w0 w1 w2"
+    with workers(tmp_path, names, "shard", script=PROGRAM, environ=environ) as group:
+        assert set(group.wait(60).values()) == {0}, group.logs()
+    verdict = audit.verify(group.audit)
+    assert not verdict.problems, "\n".join(verdict.problems[:10])
+    assert verdict.records == 36
+    assert totals(group) == ["36.0"] * 3
+    assert DROPPED not in group.logs()
+
+
+@pytest.mark.slow
+def test_those_without_a_shard_go_on_where_who_read_it_is_lost(tmp_path: Path) -> None:
+    environ = {"TRAINWRIGHT_QUORUM_TIMEOUT": "3"}
+    names = "w0 w1 w2"
+    with workers(tmp_path, names, "shard", script=PROGRAM, environ=environ) as group:
+        wait_for(lambda: bool(list(tmp_path.glob("reads-*"))), group)
+        reader = next(tmp_path.glob("reads-*")).name.removeprefix("reads-")
+        group.processes[reader].kill()
+        codes = group.wait(60)
+    assert codes.pop(reader) == -signal.SIGKILL
+    assert set(codes.values()) == {0}, group.logs()
+    verdict = audit.verify(group.audit)
+    assert not verdict.problems, "\n".join(verdict.problems[:10])
+    assert verdict.records == 36
+    assert totals(group).count("36.0") == 2
+
+
+def totals(group: Workers) -> list[str]:
+    """What each worker printed last."""
+    return [path.read_text().splitlines()[-1] for path in sorted(group.folder.glob("w*.log"))]
 
 
 def wait_for(happened: Callable[[], bool], group: Workers) -> None:

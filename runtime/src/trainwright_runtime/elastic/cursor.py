@@ -133,6 +133,9 @@ class Cursor:
         numbers[2 * members.rank : 2 * members.rank + 2] = share.first, share.last
         return numbers
 
+    def absent(self, members: Members) -> list[str]:
+        return []  # what it reads is cut anew for those who are there
+
     def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
         first, end = self._left()[0]
         spans = [(first, min(first + batch, end))]

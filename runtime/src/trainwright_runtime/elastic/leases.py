@@ -176,6 +176,9 @@ class Leases:
         numbers[2 * members.rank : 2 * members.rank + 2] = len(share), int(share.ended)
         return numbers
 
+    def absent(self, members: Members) -> list[str]:
+        return [name for name in self._leases if name not in members.names]
+
     def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
         self._leases, self._waiting = self._assigned(members)
         for rank, name in enumerate(members.names):

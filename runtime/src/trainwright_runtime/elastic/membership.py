@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 import torch
@@ -48,6 +48,15 @@ class Membership(Protocol):
 
     def commit(self) -> bool:
         """Whether everything reduced in this step arrived here, so that it counts."""
+
+    def awaits(self, workers: Collection[str]) -> bool:
+        """Whether one of these workers is alive and still in its local steps, as far as known."""
+
+    def postpone(self) -> None:
+        """Let the step that was joined commit nothing; it is to be joined again.
+
+        Raises StoppedWaiting when the worker is to stop and has waited for long.
+        """
 
     def abandon(self) -> None:
         """Let the step that was joined not count."""
@@ -99,6 +108,11 @@ class _Fixed:
     def abandon(self) -> None: ...
 
     def local_step(self) -> None: ...
+
+    def awaits(self, workers: Collection[str]) -> bool:
+        return False
+
+    def postpone(self) -> None: ...
 
     def complete(self) -> bool | None:
         return self._members.rank == 0

@@ -17,7 +17,7 @@ import time
 import uuid
 import warnings
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -95,6 +95,7 @@ class Replica:
         self._formed = 0
         self._members: Members | None = None
         self._error: Exception | None = None
+        self._postponed = 0.0  # since when; 0 after a commit
         _quieten()
 
     @property
@@ -149,7 +150,25 @@ class Replica:
         self.report(RuntimeError("the training loop left this step"))
         self.commit()
 
+    def awaits(self, workers: Collection[str]) -> bool:
+        late = set(self._session.late.split(", "))
+        return any(_short(worker) in late for worker in workers)
+
+    def postpone(self) -> None:
+        self._arrived()
+        self._postponed = self._postponed or time.monotonic()
+        waited = time.monotonic() - self._postponed
+        self._pause(patient=waited < self._address.timeouts.quorum)
+
     def commit(self) -> bool:
+        if not self._arrived():
+            return False
+        self._step += 1
+        self._postponed = 0.0
+        return True
+
+    def _arrived(self) -> bool:
+        """Whether everything reduced in this step did."""
         assert self._group is not None
         assert self._transport is not None
         self._session.doing = IN_PROGRAM
@@ -159,7 +178,6 @@ class Replica:
             error = raised
         self._transport.disallow_checkpoint()
         if error is None:
-            self._step += 1
             return True
         if not isinstance(error, (TimeoutError, RuntimeError)):
             raise error

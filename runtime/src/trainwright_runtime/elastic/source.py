@@ -70,6 +70,9 @@ class Source(Protocol):
     def report(self, members: Members, share: Share) -> list[int]:
         """What the others must learn of the share: integers that are summed over all replicas."""
 
+    def absent(self, members: Members) -> list[str]:
+        """Workers that are not members, and hold what the members would have nothing without."""
+
     def commit(self, members: Members, batch: int, reports: Sequence[int]) -> int:
         """Move the position past a committed step, given the sum of all reports.
 

@@ -431,11 +431,16 @@ class Training:
         It failed without a change of what this worker has done, which counts in the next one.
         """
         source, share = self._progress.sources[self._trained], self._local.share
-        reports, sums, (records,) = self._sum(
-            [source.report(members, share), [*self._sums.values()], [len(share)]]
+        awaits = self._group.awaits(source.absent(members))
+        reports, sums, (records, awaited) = self._sum(
+            [source.report(members, share), [*self._sums.values()], [len(share), awaits]]
         )
         if any(reports):
             self._audit.share(self.step, members, share)
+        if awaited and not any(reports):  # who reads would be behind them, and its records in vain
+            with self._waiting():
+                self._group.postpone()
+            return None
         if records:
             synchronizer.exchange(len(share) / records)
             self._averages.exchange(len(share))
@@ -666,6 +671,12 @@ class Training:
     def _load(self, state: State) -> None:
         for name, part in self._parts().items():
             load(part, state[name])
+        if dropped := len(self._local.share):
+            log.warning(
+                "local steps with %d records are dropped, others train these again: they "
+                "synchronised without this worker. It may be later than they are by two thirds of "
+                "TRAINWRIGHT_QUORUM_TIMEOUT: raise that on all workers, or lower every=", dropped,
+            )  # fmt: skip
         self._forget_local_steps()
         log.info("took over the training at step %d", self.step)
 
