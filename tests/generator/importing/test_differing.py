@@ -41,6 +41,13 @@ JOB = {
     [
         ("/pods/*/grace_period", 30, 60, Loss.COSMETIC),
         ("/pods/*/grace_period", 30, 10, Loss.BEHAVIOUR),
+        ("/pods/7/grace_period", 30, None, Loss.BEHAVIOUR),
+        ("/pods/7/grace_period", None, 30, Loss.BEHAVIOUR),
+        ("/pods/7/grace_period", "30", 60, Loss.BEHAVIOUR),
+        ("/pods/*/env/grace_period", "a", "b", Loss.CANNOT_RUN),
+        ("/labels/grace_period", "a", "b", Loss.BEHAVIOUR),
+        ("/pods/*/env/allowPrivilegeEscalation", "1", None, Loss.CANNOT_RUN),
+        ("/pods/*/init/a/security/allowPrivilegeEscalation", True, False, Loss.COSMETIC),
         ("/pods/0/security/allowPrivilegeEscalation", True, None, Loss.COSMETIC),
         ("/pods/0/security/allowPrivilegeEscalation", None, True, Loss.BEHAVIOUR),
         ("/pods/*/security/capabilities/drop/0", None, "ALL", Loss.COSMETIC),
@@ -87,3 +94,26 @@ def test_what_is_too_large_for_a_spec_is_refused_by_name(
     done = repository.run("import", str(file), "--env", "dev", "--dry-run")
     assert done.exit_code == 1, done.output
     assert "Job/train: its spec would be refused: " in done.stderr
+
+
+def test_pods_that_only_one_of_the_two_runs_has(repository: Repository, tmp_path: Path) -> None:
+    """More workers than a spec can have: what is rendered of it has none."""
+    file = tmp_path / "job.yaml"
+    worker = {
+        "replicas": 1200,
+        "restartPolicy": "OnFailure",
+        "template": {
+            "spec": {"containers": [{"name": "pytorch", "image": "registry.example.com/a:1"}]}
+        },
+    }
+    job = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "train"},
+        "spec": {"pytorchReplicaSpecs": {"Worker": worker}},
+    }
+    file.write_text(yaml.safe_dump(job))
+    done = repository.run("import", str(file), "--env", "dev", "--dry-run")
+    assert done.exit_code == 1, done.output
+    assert "nodes is 1200, it must be at most 1000" in done.stderr
+    assert "grace_period: 30 became nothing" in done.stderr

@@ -35,17 +35,19 @@ _ALWAYS = (
 
 # What is added without a change to what is trained, scheduled, restarted or observed: the ranks of
 # processes that were alone, and rights that a training does not use.
+_HOLDERS = ("", "init/*/", "sidecars/*/")
 _HARMLESS_ADDITIONS = (
     "/pods/*/processes/**",
     "/pods/*/program/unbuffered",
     "/pods/*/env/TRAINWRIGHT_METRICS_PORT",
     *(
         f"/pods/*/{holder}security/{right}"
-        for holder in ("", "init/*/", "sidecars/*/")
+        for holder in _HOLDERS
         for right in ("seccompProfile/type", "capabilities/drop/*", "fsGroupChangePolicy")
     ),
 )
-_RIGHT = "/pods/*/**/allowPrivilegeEscalation"
+_RIGHTS = tuple(f"/pods/*/{holder}security/allowPrivilegeEscalation" for holder in _HOLDERS)
+_GRACE = "/pods/*/grace_period"
 
 
 def reported(added: Iterable[Difference]) -> Iterator[Differing]:
@@ -65,8 +67,8 @@ def severity(difference: Difference) -> Loss:
 
 def _is_harmless(difference: Difference) -> bool:
     path, before, after = difference.path, difference.left, difference.right
-    if path.last == "grace_period":
-        return int(after) > int(before)  # more time to save before it ends
-    if path.matches(_RIGHT):
+    if path.matches(_GRACE):  # more time to save before it ends, of a pod that both runs have
+        return isinstance(before, int) and isinstance(after, int) and after > before
+    if any(map(path.matches, _RIGHTS)):
         return not after
     return before is None and any(map(path.matches, _HARMLESS_ADDITIONS))

@@ -261,7 +261,7 @@ class Reasons:
 
     def _meets(self, path: Pointer) -> bool:
         """Whether a path is where processes meet, which wherever it was is the same for them."""
-        return path.last == "meets_at" and self.rendered.get(path) == "rank 0"
+        return path.matches(_MEETS) and self.rendered.get(path) == "rank 0"
 
     def _is_of_config(self, account: Account) -> bool:
         """Whether a value is a key of a ConfigMap that is there for its other keys."""
@@ -300,6 +300,7 @@ class Reasons:
 
 _FOLDER = "/rest/container/workingDir"
 # What a program needs to start and to train the same: everything else is how it is run.
+_MEETS = "/pods/*/processes/*/meets_at"
 NEEDED = re.compile(
     r"/nodes$|/elastic/|/pods/\d+/("
     r"processes|program/(?!options/|unbuffered)|image$|env/|secrets/|fields/|mounts/|files/|modes/"
