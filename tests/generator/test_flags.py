@@ -97,11 +97,23 @@ def _hydra() -> Any:
     return parser.OverridesParser.create()
 
 
-_GRAMMAR = set("'\"[](){},\\")
-_TEXT = st.text(alphabet=" ab1_'\"[]{}(),=:#é\\$\n~!?/.-+%@*|\t", max_size=8)
+# What is left to Hydra although it may refuse it: its functions, whatever arguments they have, and
+# variables of Kubernetes, which are replaced before.
+_LEFT = re.compile(
+    r"\b(?:bool|choice|extend_list|float|glob|int|interval|json_str|range|shuffle|sort|str|tag)"
+    r"[ \t]*\(|\$\([A-Za-z_]"
+)
+_TEXT = st.text(alphabet=" ab1_'\"[]{}(),=:#é\\$\n~!?/.-+%*@|\t", max_size=8)
+_PROSE = st.lists(
+    st.sampled_from(
+        [*"'\"[]{}(),=:\\", ", ", " ", "don't", "10%", "a", "b c", "lr 0.1", "(a)", "[1]", "{a: b}"]
+        + ["'a'", '"b"', "${c}", "f(x)", "sort", "(b, c)", "\\'", "\\,", "null", "1"]
+    ),
+    max_size=8,
+).map("".join)
 
 
-@given(_TEXT)
+@given(_TEXT | _PROSE)
 @example("https://example.com/a?b=1")
 @example("Grüße")
 @example("a=b")
@@ -109,19 +121,48 @@ _TEXT = st.text(alphabet=" ab1_'\"[]{}(),=:#é\\$\n~!?/.-+%@*|\t", max_size=8)
 @example(r"a\(b\)")
 @example("${a:${b}}")
 @example("x,[1,2]")
+@example('{"a": 1}')
+@example("'a' 'b'")
+@example("'''")
+@example("null ")
+@example("[range(1, 2), {a: [b]}], 'c'")
 def test_hydra_reads_a_text_as_it_is_or_as_its_grammar(text: str) -> None:
     (word,) = flag_arguments({"k": text}, _style("k=v"))
-    if text == text.strip() and "\n" not in text and _read_by_hydra(f"k={text}"):
+    read = _read_by_hydra(f"k={text}")
+    if text == text.strip(" \t") and read:
         assert word == f"k={text}"
-    elif not _GRAMMAR & set(text):
+        assert not isinstance(read[0], str) or read[0] == text or {*"'\"\\"} & set(text)
+    elif not _LEFT.search(text):
         assert _read_by_hydra(word) == (text,)
 
 
-@pytest.mark.parametrize("text", ["it's", "[x", "a (b", "Grüße, Welt", "f(x", '"a'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("it's", "[x", "a (b", "Grüße, Welt", "f(x", '"a', "Hello, it's me", "don't, can't"),
+        *("lr 0.1, warmup (10%)", "a, b [c] d", "a, b = c (d)", "'a' or 'b'", "[x] y [z]"),
+        *("f(x) and (y)", "f(x)", "mean(loss), max(loss)", "range(1) of (2)", "[a], b]", "(a, b)"),
+        *("null ", " range(1,2)", " a, b", "[a,b] ", "{a}", "{a, b}", "[a,]", "a, b,", "${a:${b}}"),
+    ],
+)
 def test_what_only_resembles_grammar_of_hydra_is_text(text: str) -> None:
     (word,) = flag_arguments({"k": text}, _style("k=v"))
     assert _read_by_hydra(word) == (text,)
-    assert importlib.import_module("omegaconf").OmegaConf.from_cli([word]).k == text
+    config = importlib.import_module("omegaconf").OmegaConf.from_cli([word])
+    assert importlib.import_module("omegaconf").OmegaConf.to_container(config) == {"k": text}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[a, [b]]", "{a: 1, b: {c: [d]}}", "1, 2", "'a, b', c", "[], {}", '["it\'s", b]'),
+        *("range(1, 4)", "choice(a, b)", "sort(3, 1, reverse=true)", "[int(1.5), x]", "int('1')"),
+        *("glob(*, exclude=[a, b])", "shuffle(choice (a, b))", r"a\, b", "${a}, ${b}", "{a: ${b}}"),
+    ],
+)
+def test_grammar_of_hydra_is_passed_as_it_is(text: str) -> None:
+    assert _read_by_hydra(f"k={text}")
+    assert flag_arguments({"k": text}, _style("k=v")) == [f"k={text}"]
 
 
 @given(st.lists(_TEXT, max_size=3))

@@ -110,25 +110,50 @@ def _one(name: str, word: str, style: FlagStyle) -> Iterator[str]:
         yield f"{style.form.replace('k=v', name)}={word}"
 
 
-# What stands without quotes, as an item of a list and as a whole value.
+# What stands without quotes as an item of a list.
 # https://hydra.cc/docs/advanced/override_grammar/basic/#grammar
 _ITEM = re.compile(r"[A-Za-z0-9_/+.$%*@?|-]+")
-_VALUE = re.compile(r"(?![ \t])[A-Za-z0-9_/+.$%*@?|:\\, \t-]*(?<![ \t])")
-# What its grammar has beside words: quotes, lists, dictionaries, functions, and sweeps over them.
-_GRAMMAR = re.compile(
-    r"""(['"]).*\1 | \[.*\] | \{.*\} | \w+\(.*\) | .*,.*['"\[\{(].* | .*['"\]\})].*,.*""",
-    re.DOTALL | re.VERBOSE,
+
+# The rest is that grammar over a value in which `"` is an element that is read already, `$` an
+# interpolation of OmegaConf, and `/` what is of a word by itself: a character that is escaped, a
+# variable of Kubernetes.
+_TOKEN = re.compile(
+    r"""(?P<quoted>'(?:[^'\\]|\\.)*' | "(?:[^"\\]|\\.)*") | (?P<interpolated>\$\{[^}]+\})
+    | (?P<word>\$\([A-Za-z_]\w*\) | \\[\\()\[\]{}:=,\ \t] | [\\$]) | (?P<open>['"].*)""",
+    re.ASCII | re.DOTALL | re.VERBOSE,
 )
-# Interpolations of OmegaConf, variables of Kubernetes, and characters that are escaped.
-_STANDING_FOR = re.compile(r"\$\{(?:[^{}]|\{[^{}]*\})*\}|\$\([A-Za-z_]\w*\)|\\[\\()\[\]{}:=, \t]")
+_TOKENS = {"quoted": '"', "interpolated": "$", "word": "/", "open": "'"}
+_WORD = r"[A-Za-z0-9_/+.%*@?|-]"
+_KEY = rf"[ \t]*{_WORD}(?:{_WORD}|[ \t])*"
+_ELEMENT = rf'[ \t]*(?:"[ \t]*|(?:{_WORD}|[:$])(?:{_WORD}|[:$ \t])*)'
+_ARGUMENT = rf"(?:[ \t]*[A-Za-z_][A-Za-z0-9_-]*[ \t]*=)?{_ELEMENT}"
+_FUNCTION = "bool|choice|extend_list|float|glob|int|interval|json_str|range|shuffle|sort|str|tag"
+_CONTAINER = re.compile(
+    rf"""\[(?:[\ \t]*|{_ELEMENT}(?:,{_ELEMENT})*)\]
+    | \{{(?:[\ \t]*|{_KEY}:{_ELEMENT}(?:,{_KEY}:{_ELEMENT})*)\}}
+    | (?:{_FUNCTION})[\ \t]*\((?:[\ \t]*|{_ARGUMENT}(?:,{_ARGUMENT})*)\)""",
+    re.VERBOSE,
+)
+_VALUE = re.compile(rf"(?![ \t])(?:{_ELEMENT}(?:,{_ELEMENT})*)?(?<![ \t])")
 
 
 def _override(word: str) -> str:
     """A value of Hydra's, as it is written unless that is a text that its grammar does not have."""
-    rest = _STANDING_FOR.sub("x", word)
-    written = _GRAMMAR.fullmatch(word) or _VALUE.fullmatch(rest)
+    if _is_of_hydra(word):
+        return word
     # OmegaConf reads YAML, where no quote is escaped
-    return word if written else _in_quotes(word, '"' if "'" in word and '"' not in word else "'")
+    return _in_quotes(word, '"' if "'" in word and '"' not in word else "'")
+
+
+def _is_of_hydra(word: str) -> bool:
+    """Whether the whole value is of Hydra's grammar, with no blanks around it to be dropped.
+
+    Lists, dictionaries and calls of functions are read from the inside out.
+    """
+    rest, found = _TOKEN.sub(lambda token: _TOKENS[token.lastgroup or ""], word), 1
+    while found:
+        rest, found = _CONTAINER.subn('"', rest)
+    return bool(_VALUE.fullmatch(rest))
 
 
 def _quoted(item: str) -> str:
