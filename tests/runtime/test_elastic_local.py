@@ -302,6 +302,31 @@ def test_a_loop_that_is_left_goes_back_to_the_last_synchronisation() -> None:
     assert run.step == 2
 
 
+@pytest.mark.parametrize("how", [elastic.LocalSGD(every=4), elastic.DiLoCo(every=4)])
+def test_averages_of_layers_go_back_with_the_parameters(
+    how: elastic.LocalSGD | elastic.DiLoCo,
+) -> None:
+    """Also in what a newcomer gets, and what is saved, between two synchronisations."""
+    norm = torch.nn.BatchNorm1d(1)
+    model = torch.nn.Sequential(norm, torch.nn.Linear(1, 1))
+    optimizer = torch.optim.AdamW(model.parameters())
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    between: dict[str, torch.Tensor] = {}
+    with elastic.training(
+        model, optimizer, Numbers(), batch_size=4, shuffle=False, synchronize=how
+    ) as run:
+        for _ in run.epochs():
+            for number, batch in enumerate(run.batches()):
+                run.backward(model(batch).square().mean())
+                if number == 2:
+                    assert norm.num_batches_tracked == 3
+                    between = {name: v.clone() for name, v in run._dump()["model"].items()}
+                    break
+            torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
+            break
+    torch.testing.assert_close(between, before, rtol=0, atol=0)
+
+
 def test_shards_are_read_in_local_steps() -> None:
     lengths = {"a": 11, "b": 5, "c": 0}
     shards = elastic.Shards(

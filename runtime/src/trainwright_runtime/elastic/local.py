@@ -1,16 +1,18 @@
 """Local steps, and a synchronisation of parameters now and then, for slow links between workers.
 
 LocalSGD averages parameters (https://arxiv.org/abs/1805.09767). DiLoCo is FedOpt with an outer
-Nesterov momentum: how far the workers moved is a gradient for it (https://arxiv.org/abs/2311.08105).
-LocalSGD is that with an outer SGD of rate 1. `torchft.local_sgd` has both for its own Manager, and
-drops the local steps of all workers where one is lost; here those of the others count, since the
-ledger of records shows which ones are in the average.
+Nesterov momentum, whose gradient is a pseudogradient: the parameters of the last synchronisation
+less those of the workers now, averaged (https://arxiv.org/abs/2311.08105). LocalSGD is that with an
+outer SGD of rate 1. `torchft.local_sgd` has both for its own Manager, and drops the local steps of
+all workers where one is lost; here those of the others count, since the ledger of records shows
+which ones are in the average.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -31,7 +33,7 @@ class LocalSGD:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiLoCo:
-    """Step `outer` by how far all workers moved in `every` local steps.
+    """Step `outer` along the pseudogradient of all workers after `every` local steps.
 
     `outer` is an optimizer of the same parameters; by default the paper's: SGD with a learning rate
     of 0.7 and a Nesterov momentum of 0.9.
@@ -45,10 +47,10 @@ class DiLoCo:
 
 
 class Synchronizer:
-    """The parameters of the last synchronisation, and how the next ones come from local steps.
+    """The model of the last synchronisation, and how the next one comes from local steps.
 
-    All workers hold the same, bit for bit: they start from the same parameters, and each adds the
-    same sum to them.
+    All workers hold the same parameters, bit for bit: they start from the same ones, and each adds
+    the same sum to them. Buffers go back with them; `gradients.Averages` moves them on.
     """
 
     def __init__(
@@ -58,38 +60,37 @@ class Synchronizer:
         self.outer = _outer(model, synchronize)
         self._model, self._reduce = model, reduce
         self._groups = list(grouped(model.parameters()))
-        self._start: dict[torch.nn.Parameter, torch.Tensor] = {}
+        self._start: dict[torch.Tensor, torch.Tensor] = {}
         self._in_local_steps = False
-        self._moved: list[torch.Tensor] = []
+        self._pseudogradients: list[torch.Tensor] = []
 
     def begin(self) -> None:
-        """Local steps follow: what the parameters are now is what all workers hold."""
-        for group in self._groups:
-            for parameter in group:
-                held = self._start.get(parameter)
-                if held is None:
-                    self._start[parameter] = parameter.detach().clone()
-                else:
-                    held.copy_(parameter.detach())
+        """Local steps follow: what the model is now is what all workers hold."""
+        for tensor in chain(*self._groups, self._model.buffers()):
+            held = self._start.get(tensor)
+            if held is None:
+                self._start[tensor] = tensor.detach().clone()
+            else:
+                held.copy_(tensor.detach())
         self._in_local_steps = True
 
     def exchange(self, weight: float) -> None:
-        """Sum over the workers how far they moved; their weights add up to 1."""
+        """Sum the pseudogradients of the workers, whose weights add up to 1."""
         works = []
-        self._moved = []
+        self._pseudogradients = []
         for group in self._groups:
             parts = [(self._held(p) - p.detach()).flatten() for p in group]
-            self._moved.append(torch.cat(parts).mul_(weight))
-            works.append(self._reduce(self._moved[-1]))
+            self._pseudogradients.append(torch.cat(parts).mul_(weight))
+            works.append(self._reduce(self._pseudogradients[-1]))
         for work in works:
             work.wait()
 
     @torch.no_grad()
     def update(self) -> None:
         """Go from the last synchronisation to this one."""
-        for group, moved in zip(self._groups, self._moved, strict=True):
+        for group, summed in zip(self._groups, self._pseudogradients, strict=True):
             sizes = [parameter.numel() for parameter in group]
-            for parameter, gradient in zip(group, torch.split(moved, sizes), strict=True):
+            for parameter, gradient in zip(group, torch.split(summed, sizes), strict=True):
                 parameter.copy_(self._held(parameter))
                 if self.outer is None:
                     parameter.sub_(gradient.view_as(parameter))
@@ -98,14 +99,14 @@ class Synchronizer:
         if self.outer is not None:
             self.outer.step()
             self.outer.zero_grad()
-        self._in_local_steps, self._moved = False, []
+        self._in_local_steps, self._pseudogradients = False, []
 
     @torch.no_grad()
-    def drop(self) -> None:
+    def roll_back(self) -> None:
         """Go back to the last synchronisation."""
-        for parameter, held in self._start.items() if self._in_local_steps else ():
-            parameter.copy_(held)
-            parameter.grad = None
+        for tensor, held in self._start.items() if self._in_local_steps else ():
+            tensor.copy_(held)
+            tensor.grad = None
         self._in_local_steps = False
 
     def parts(self) -> dict[str, Any]:
@@ -113,7 +114,7 @@ class Synchronizer:
         return {"model": self, **({} if self.outer is None else {"outer": self.outer})}
 
     def state_dict(self) -> dict[str, Any]:
-        """The model's, with the parameters of the last synchronisation."""
+        """The model's at the last synchronisation."""
         state = self._model.state_dict(keep_vars=True)
         return {
             name: self._held(value) if isinstance(value, torch.Tensor) else value
@@ -125,7 +126,7 @@ class Synchronizer:
         self._in_local_steps = False
 
     def _held(self, tensor: torch.Tensor) -> torch.Tensor:
-        held = self._start.get(tensor) if self._in_local_steps else None  # type: ignore[call-overload]
+        held = self._start.get(tensor) if self._in_local_steps else None
         return tensor.detach() if held is None else held
 
 

@@ -422,7 +422,7 @@ class Training:
             left = False
         finally:
             if left:  # by break, return or an exception
-                synchronizer.drop()
+                synchronizer.roll_back()
                 self._forget_local_steps()
 
     def _synchronise(self, synchronizer: Synchronizer, members: Members) -> bool | None:
