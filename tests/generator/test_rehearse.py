@@ -191,7 +191,7 @@ def test_processes_of_deepspeeds_launcher_see_no_gpu_either(
     repository.job("dev/mnist", f"launcher: deepspeed\n{options}procsPerNode: 2\n")
     done = _run(repository, "--nodes", "1")
     assert done.exit_code == 0, done.output
-    assert done.stdout.count("| sees -1,-1\n") == 2
+    assert done.stdout.count("sees -1,-1") == 2  # of two processes into one pipe: lines may mix
 
 
 @pytest.mark.parametrize("target", ["pytorchjob", "trainingjob", "trainjob", "jobset", "job"])
