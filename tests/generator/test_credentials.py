@@ -215,6 +215,8 @@ PLAIN_WORDS = [
     _b64('{"epochs": 90, "lr": 0.1, "model": "ResNet50"}'),
     "--world_info=" + _b64('{"node-0":[0,1,2,3],"node-1":[0,1,2,3]}'),
     "SETTINGS=" + _b64('{"epochs": 90, "lr": 0.1, "model": "ResNet50"}'),
+    "--world_info=" + _b64('{"node": [0, 1], "x": 0}'),
+    _b64("s3://my-Bucket/Experiment2026/RunWith7"),
     # public by purpose
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ8uN3mW2vQxYb0Zr5kT7pLc9dEfGhA1B2C3D4E5F6G7 me@x",
     "-----BEGIN CERTIFICATE-----\nMIIDdzCCAl+gAwIBAgIEAgAAuTANBgkqhkiG9w0BAQUFADBaMQsw\n",
@@ -237,6 +239,55 @@ def test_every_form_is_known_by_its_name(found: str, value: str) -> None:
 def test_what_only_looks_random_is_left_alone(value: str) -> None:
     assert kind(value) == ""
     assert not shows(value)
+
+
+_WORD = "Xk39" + "dlPq81"
+_AUTH = base64.b64encode(f"ci-bot:{_WORD}".encode()).decode()
+_RANDOM_WORD = "q7Zt9LmX2vRk4WpYc8Ns" + "Bd6JfHg3Ua5E"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"auths":{{"ghcr.io":{{"username":"ci-bot","password":"{_WORD}"}}}}}}',
+        f'{{"auths": {{"ghcr.io": {{"auth": "{_AUTH}"}}}}}}',
+        f'{{"auths": {{"ghcr.io": {{"identitytoken": "{_WORD}"}}}}}}',
+        json.dumps({"auths": {f"r{n}.example.com": {"auth": _AUTH} for n in range(20)}}),
+        f"deploy-bot-of-ci:{_WORD}",
+        f"postgres://me:{_WORD}@db.example.com/x",
+        f"export HF_TOKEN={_WORD}; train",
+        f"train --api-key {_WORD} --epochs 9",
+        f"see {_RANDOM_WORD} for more",
+        _RANDOM_WORD[:24],
+        _b64(f"deploy-bot-of-ci:{_WORD}"),
+    ],
+)
+@pytest.mark.parametrize("before", ["", "--docker-config=", "REGISTRY=", "-c="])
+def test_base64_of_a_credential_is_one(before: str, text: str) -> None:
+    """By whatever is read at the end of it, and with or without a name in front."""
+    for encoded in (_b64(text), _b64(text).rstrip("="), base64.urlsafe_b64encode(text.encode()).decode()):  # fmt: skip
+        assert kind(f"{before}{encoded}") == RANDOM
+        assert suspicious(f"{before}{encoded}")
+        assert encoded not in redact(f"args: {before}{encoded}")
+
+
+def test_a_short_user_and_password_behind_a_name() -> None:
+    encoded = _b64(f"deploy:{_WORD}")
+    assert kind(f"REGISTRY={encoded}") == RANDOM
+    assert encoded not in redact(f"REGISTRY={encoded}")
+
+
+@pytest.mark.parametrize("before", ["", "9"])
+@pytest.mark.parametrize("after", ["=", "==", "=" + _b64("hello world"), "==" + _b64("hello")])
+def test_a_random_word_is_not_the_name_of_what_follows(before: str, after: str) -> None:
+    word = f"{before}{_RANDOM_WORD}{after}"
+    assert kind(word) == RANDOM
+    assert _RANDOM_WORD not in redact(word)
+
+
+def test_a_random_word_behind_the_end_of_base64() -> None:
+    assert kind(_b64("hello you") + "=" + _RANDOM_WORD) == RANDOM
+    assert kind(_b64("hello") + _RANDOM_WORD) == RANDOM
 
 
 @pytest.mark.parametrize("length", [32, 40, 64])

@@ -48,7 +48,8 @@ def _forms() -> re.Pattern[str]:
 
 
 _NAME = re.compile(
-    r"(?:^|[/_.-])(?:(?:PG|DB|MYSQL_|REDIS_)?PASSWORD|MYSQL_PWD|PASSWD|PASSPHRASE|SECRET|TOKEN|API[_-]?KEY"
+    r"(?:^|[/_.-])(?:(?:PG|DB|MYSQL_|REDIS_)?PASSWORD|MYSQL_PWD|PASSWD|PASSPHRASE|SECRET"
+    r"|(?:IDENTITY|REGISTRY)?TOKEN|API[_-]?KEY"
     r"|ACCESS[_-]?KEY|SECRET[_-]?KEY|ACCOUNT[_-]?KEY|PRIVATE[_-]?KEY|CREDENTIALS?|AUTH"
     r"|CONNECTION[_-]?STRING)(?:$|[_-](?:ID|KEY|VALUE)$)",
     re.IGNORECASE,
@@ -118,21 +119,34 @@ _SHORTEST_FORM = 15  # characters of a Slack token; only what stands in URLs can
 def _random(word: str) -> bool:
     """Long words of letters in both cases and digits, as random as base64 of random bytes is.
 
-    Digests and UUIDs are hexadecimal and not secret. Names repeat letters and stay below, or are
-    made of words: a third of CheckpointOfRun12 is in runs of small letters, of random text a
-    twelfth. What base64 hides may be plain text.
+    Digests and UUIDs are hexadecimal and not secret. Names repeat letters and stay below. What is
+    base64 of a text, with a name in front or without, is as secret as the text.
     """
-    if _HEX.fullmatch(word) or len(word) > 512:
+    if _HEX.fullmatch(word):
         return False
-    mixed = all(any(test(c) for c in word) for test in (str.isupper, str.islower, str.isdigit))
-    if not mixed or _entropy(word) <= 4.2:
-        return False
-    in_words = sum(map(len, _SMALL.findall(word)))
-    return in_words < 0.35 * len(word) and not _plain_inside(word)
+    assigned = _ASSIGNED.match(word)
+    if assigned and _random(assigned["name"]):
+        return True
+    text = _encoded(word[assigned.end() :] if assigned else word)
+    if text:
+        return not _plain(text)
+    return len(word) <= 512 and _mixed(word) and _entropy(word) > 4.2
 
 
 _SMALL = re.compile("[a-z]{4,}")
-_ASSIGNED = re.compile(r"[A-Za-z_-][\w-]*=(?=[^=])")  # --config= in front of what is base64
+_ASSIGNED = re.compile(r"(?P<name>[A-Za-z_-][\w-]*)=(?=[^=])")  # --config= in front of base64
+_ONE_WORD = re.compile(r"[0-9A-Za-z+=_-]+")
+# https://docs.docker.com/reference/cli/docker/login/ and basic authentication have it so in base64.
+_USER_AND_PASSWORD = re.compile(r"[^\s:{]+:(?!//)\S+")
+
+
+def _mixed(word: str) -> bool:
+    """Letters in both cases and digits that make no words: a third of CheckpointOfRun12 is in runs
+    of small letters, of random text a twelfth.
+    """
+    if not all(any(test(c) for c in word) for test in (str.isupper, str.islower, str.isdigit)):
+        return False
+    return sum(map(len, _SMALL.findall(word))) < 0.35 * len(word)
 
 
 def _entropy(word: str) -> float:
@@ -141,17 +155,23 @@ def _entropy(word: str) -> float:
     return -sum(n / len(word) * math.log2(n / len(word)) for n in counts)
 
 
-def _plain_inside(word: str) -> bool:
-    """Whether a word, or what it gives a name to, is base64 of text that people can read, and that
-    holds no credential.
-    """
-    word = _ASSIGNED.sub("", word, count=1)
-    padded = word.rstrip("=") + "=" * (-len(word.rstrip("=")) % 4)
+def _encoded(word: str) -> str:
+    """The text on one line that a word is base64 of; nothing where it is not of any."""
+    body = word.rstrip("=")
+    altchars = b"-_" if {"-", "_"} & set(word) else None
     try:
-        text = base64.b64decode(padded, altchars=b"-_" if {"-", "_"} & set(word) else None)
-        return text.decode("ascii").isprintable() and not _forms().search(text.decode("ascii"))
+        raw = base64.b64decode(body + "=" * (-len(body) % 4), altchars=altchars, validate=True)
+        text = raw.decode("ascii")
     except ValueError:
+        return ""
+    return text if text.isprintable() else ""
+
+
+def _plain(text: str) -> bool:
+    """Whether what base64 hid is for anybody: no credential, no user and password, no key."""
+    if _USER_AND_PASSWORD.fullmatch(text) or (_ONE_WORD.fullmatch(text) and _mixed(text)):
         return False
+    return redact(text) == text
 
 
 def named(name: str, value: str) -> bool:
