@@ -64,6 +64,51 @@ def test_what_cannot_hold_a_copy_is_refused(
     assert "checkpoint" in done.output
 
 
+READ_ONLY = MEMORY.replace("mountPath", "readOnly: true, mountPath")
+CLAIM = "v: {claim: data, mountPath: /v}"
+
+
+@pytest.mark.parametrize(
+    ("written", "path", "cause"),
+    [
+        ((MEMORY, READ_ONLY), "checkpoint.peerCopies.volume", "volumes.copies.readOnly"),
+        (
+            (CLAIM, "v: {claim: data, mountPath: /v, readOnly: true}"),
+            "checkpoint.volume",
+            "volumes.v.readOnly",
+        ),
+        (
+            (CLAIM, "v: {claim: data, mounts: [{mountPath: /v, readOnly: true}, {mountPath: /w}]}"),
+            "checkpoint.volume",
+            "volumes.v.mounts.0.readOnly",
+        ),
+        (
+            (CLAIM, "v: {nfs: {server: a, path: /a, readOnly: true}, mountPath: /v}"),
+            "checkpoint.volume",
+            "volumes.v.nfs.readOnly",
+        ),
+        ((CLAIM, "v: {claim: data, mounts: [{mountPath: /v}, {mountPath: /w, readOnly: true}]}"), "", ""),
+    ],
+)  # fmt: skip
+def test_a_volume_that_cannot_be_written_to(
+    place: Repository, written: tuple[str, str], path: str, cause: str
+) -> None:
+    _job(place)
+    job = place.root / "environments/prod/jobs/llm.yaml"
+    job.write_text(job.read_text().replace(*written))
+    line = 1 + job.read_text().splitlines().index(
+        "checkpoint: {volume: v, path: runs, peerCopies: {volume: copies, every: 20}}"
+    )
+    done = place.run("check", "prod", "-o", "json")
+    found = [
+        (each["path"], each["place"]["line"], cause in each["remedy"])
+        for each in json.loads(done.stdout)["report"]["results"]
+        if "read-only" in each["message"] and each["path"].startswith("checkpoint")
+    ]
+    assert found == ([(path, line, True)] if path else [])
+    assert done.exit_code == (1 if path else 0), done.output
+
+
 def test_memory_for_copies_is_charged_to_the_pod(place: Repository) -> None:
     _job(place, more="shm: 600Mi\n")  # and the memory limit is 1Gi
     done = place.run("check", "prod")

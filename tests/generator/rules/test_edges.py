@@ -219,6 +219,14 @@ BUCKET = (
 )
 
 
+def in_memory(mounts: str) -> str:
+    """A container with these mounts of a volume in memory that takes all of its limit."""
+    limits = "resources: {limits: {memory: 1Gi}}"
+    volumes = "volumes: [{name: m, emptyDir: {medium: Memory, sizeLimit: 1Gi}}]"
+    one = f"{{name: a, {limits}, volumeMounts: [{mounts}]}}"
+    return f"kind: Job\nspec: {{template: {{spec: {{containers: [{one}], {volumes}}}}}}}"
+
+
 def mounted(outer: str, inner: str) -> str:
     """A pod that mounts a ConfigMap at /etc/a, and a folder."""
     mounts = f"{{name: c, mountPath: /etc/a/b, {outer}}}, {{name: d, mountPath: {inner}}}"
@@ -316,6 +324,12 @@ JOBS = [
     ("TW740", job_of("", "volumeMounts: [{name: d, subPathExpr: $(POD)/a}]"), "", 1),
     ("TW740", job_of("", "volumeMounts: [{name: d, subPathExpr: $(JOB_COMPLETION_INDEX)}]"), "", 0),
     ("TW740", job_of("", "volumeMounts: [{name: d, subPathExpr: $(POD)}], envFrom: [{secretRef: {name: a}}]"), "", 0),
+    ("TW703", in_memory("{name: m, mountPath: /m}"), "", 1),
+    ("TW703", in_memory("{name: m, mountPath: /m, readOnly: false}"), "", 1),
+    ("TW703", in_memory("{name: m, mountPath: /m, readOnly: true}"), "", 0),  # of who writes
+    ("TW703", in_memory("{name: m, mountPath: /m, readOnly: true}, {name: m, mountPath: /w}"), "", 1),
+    ("TW703", in_memory("{name: m, mountPath: /dev/shm, readOnly: true}"), "", 0),
+    ("TW703", in_memory("{name: m, mountPath: /dev/shm}"), "", 1),
     ("TW741", mounted("subPath: a", "/etc/a/b/c"), "", 1),
     ("TW741", mounted("subPath: a", "/etc/ab"), "", 0),
     ("TW741", mounted("readOnly: true", "/etc/a/b/c"), "", 0),

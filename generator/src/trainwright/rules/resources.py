@@ -98,12 +98,20 @@ D02 = Rule(
 )
 
 
+def _written(container: Container) -> frozenset[str]:
+    """The volumes that a container may write to: memory is charged to who writes."""
+    mounts = (mount for mount in container.mounts if mount.get("readOnly") is not True)
+    return frozenset(text(mount.get("name")) for mount in mounts)
+
+
 def _d03_shm(subject: Subject) -> Iterator[Hit]:
     for template in subject.templates:
         main = template.main
         if template.shm is None or main is None:
             continue
         pointer, volume = template.shm
+        if not any(text(volume.get("name")) in _written(each) for each in template.trains):
+            continue
         size = dig(volume, "emptyDir", "sizeLimit")
         memory = main.limits.get("memory")
         shm_bytes, memory_bytes = quantity.read(size), quantity.read(memory)
@@ -121,11 +129,11 @@ def _d03_volumes(subject: Subject) -> Iterator[Hit]:
         limit = quantity.read(main.limits.get("memory")) if main else None
         if main is None or limit is None:
             continue
-        mounted = {text(mount.get("name")) for mount in main.mounts}
+        written = _written(main)
         sizes = {
             pointer: (text(volume.get("name")), dig(volume, "emptyDir", "sizeLimit"))
             for pointer, volume in template.volumes
-            if dig(volume, "emptyDir", "medium") == "Memory" and text(volume.get("name")) in mounted
+            if dig(volume, "emptyDir", "medium") == "Memory" and text(volume.get("name")) in written
         }
         total = sum(quantity.read(size) or 0 for _, size in sizes.values())
         shm = template.shm[0] if template.shm else ""

@@ -22,6 +22,7 @@ from trainwright.model import (
     Related,
     Severity,
     SeverityOverride,
+    Volume,
     Waiver,
     spelled,
 )
@@ -138,6 +139,7 @@ def problems(job: Job, spec: Layered, environment: Environment) -> Iterator[Find
     yield from _files(job, spec)
     yield from _grace(job, spec)
     yield from _peer_copies(job, spec)
+    yield from _writable(job, spec)
     yield from _preflight(job, spec)
     yield from _flags(job, spec)
     yield from _launcher_options(job, spec)
@@ -399,6 +401,35 @@ def _peer_copies(job: Job, spec: Layered) -> Iterator[Finding]:
         message = "peer copies are for restarts, and with live recovery the other workers go on"
         remedy = "Remove checkpoint.peerCopies: a worker that is new takes the state of the others."
         yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy)
+
+
+def _writable(job: Job, spec: Layered) -> Iterator[Finding]:
+    """Checkpoints and copies of peers are written where the training first has their volume."""
+    checkpoint = job.checkpoint
+    if checkpoint is None:
+        return
+    asked = [("checkpoints go", Pointer("/checkpoint/volume"), checkpoint.volume)]
+    if copies := checkpoint.peer_copies:
+        asked.append(("peer copies go", Pointer("/checkpoint/peerCopies/volume"), copies.volume))
+    volumes = {volume.name: volume for volume in job.volumes if volume.mounted}
+    for what, at, name in asked:
+        fixed = _read_only(volumes[name]) if name in volumes else None
+        if fixed is not None:
+            message = f'{what} to the volume "{name}", which is mounted read-only'
+            remedy = f"Remove {fixed.dotted}, or name a volume that can be written to."
+            related = Related("and", f"{fixed.dotted} is true", spec.origin(fixed))
+            yield _at(dx.CONTRADICTION, spec, at, message, remedy=remedy, related=(related,))
+
+
+def _read_only(volume: Volume) -> Pointer | None:
+    """What says that nothing can be written where a training first has a volume."""
+    at, mount = volume.places[0]
+    if mount.read_only:
+        return at / "readOnly"
+    for name, source in volume.source.items():
+        if mapping(source).get("readOnly") is True:
+            return Pointer.of("volumes", volume.name, name, "readOnly")
+    return None
 
 
 def _preflight(job: Job, spec: Layered) -> Iterator[Finding]:
