@@ -20,10 +20,15 @@ from preloaded import Script
 from workers import Workers, digits, workers
 
 from trainwright_runtime import elastic
+from trainwright_runtime.checkpoint import CheckpointError, Checkpoints
 from trainwright_runtime.coordination.registry import IN_STEP, WAITING, Registry
 from trainwright_runtime.elastic import audit
+from trainwright_runtime.elastic.cursor import cursors
+from trainwright_runtime.elastic.members import Members
+from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.replica import Address, Replica
 from trainwright_runtime.elastic.session import Session
+from trainwright_runtime.elastic.source import Batching
 from trainwright_runtime.machine import free_port
 from trainwright_runtime.timeouts import Timeouts
 
@@ -375,6 +380,49 @@ def test_a_checkpoint_is_resumed_with_another_synchronisation(
                     run.backward(model(batch).square().mean())
         steps.append(run.step)
     assert steps == [2, 4, 10, 11]
+
+
+def test_only_images_that_know_of_gaps_load_a_position_with_gaps(tmp_path: Path) -> None:
+    """Others ignore them: the records of a lost worker would be in no epoch."""
+
+    def progress() -> Progress:
+        batching = Batching(collate=list, micro_batch=4)
+        sources = cursors({"train": Numbers()}, batching, seed=0, shuffle=False,
+                          local_steps={"train": 3})  # fmt: skip
+        return Progress(sources, ())
+
+    held, checkpoints = progress(), Checkpoints(tmp_path)
+    members = Members(quorum=1, rank=0, names=("a", "b"))
+    formats, left = [], []
+    for reports in ([0, 6, 6, 12], [0, 0, 18, 24], [12, 18, 0, 0]):
+        held.commit(members, 4, "train", reports, [])
+        checkpoints.save(held.step, {"progress": held}, wait=True)
+        text = max(tmp_path.glob("step-*/state.json")).read_text()
+        formats.append(json.loads(text)["format"])
+        loaded = progress()
+        checkpoints.load({"progress": loaded})
+        left.append(loaded.sources["train"].state_dict().get("gaps"))
+    assert formats == [1, 2, 1]
+    assert left == [None, [[12, 18]], None]
+
+
+def test_a_checkpoint_of_a_newer_format_is_refused(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(1, {"n": Newer()}, wait=True)
+    with pytest.raises(CheckpointError, match="is of format 3, and this version reads 1 and 2: "):
+        checkpoints.load({"n": Newer()})
+
+
+class Newer:
+    """A part of a state that only a newer image reads."""
+
+    trainwright_checkpoint_format = 3
+
+    def state_dict(self) -> dict[str, int]:
+        return {"n": 1}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        raise AssertionError(state)
 
 
 def test_mistakes_are_told_before_training_begins() -> None:

@@ -29,7 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainwright_runtime.checkpoint import tree
 from trainwright_runtime.checkpoint.buffers import Buffers
-from trainwright_runtime.checkpoint.contents import FORMAT, STATE, checked_document
+from trainwright_runtime.checkpoint.contents import STATE, checked_document
 from trainwright_runtime.checkpoint.directory import (
     Directory,
     Retention,
@@ -164,7 +164,9 @@ class Checkpoints:
         tensors: dict[str, Tensor] = {}
         values = {key: tree.encode(_content(value), key, tensors) for key, value in state.items()}
         tensors = {name: tensor.detach() for name, tensor in tensors.items()}
-        snapshot = _Snapshot(step, values, tensors)
+        formats = [getattr(part, "trainwright_checkpoint_format", 1) for part in state.values()]
+        needed = max(formats, default=1)
+        snapshot = _Snapshot(step, values, tensors, needed)
         self._only_copied = None
         copies = self._copies if self._copies_at(step) and not wait else None
         if wait or not (self._asynchronous or only_copy):
@@ -174,7 +176,8 @@ class Checkpoints:
             self._saving.set_result(self._write(self._directory, ranks, snapshot, started))
             self.wait()
             return
-        snapshot = _Snapshot(step, values, self._buffers.copy(tensors), self._writer_process())
+        copied, writer = self._buffers.copy(tensors), self._writer_process()
+        snapshot = _Snapshot(step, values, copied, needed, writer)
         # A thread for each checkpoint: one that waits for the next would keep a script that forgets
         # close() from ending.
         thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
@@ -487,6 +490,8 @@ class _Snapshot:
     step: int
     values: dict[str, Json]
     tensors: dict[str, Tensor]
+    format: int
+    """Of `state.json`."""
     writer: WriterProcess | None = None
 
 
@@ -580,7 +585,7 @@ def _write_files(
         for key in {key: None for part in parts for key in part.values}
     }
     document = {
-        "format": FORMAT,
+        "format": snapshot.format,
         "step": snapshot.step,
         "world_size": ranks.count,
         "torch": torch.__version__,

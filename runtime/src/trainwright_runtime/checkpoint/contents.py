@@ -22,7 +22,11 @@ from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader
 from trainwright_runtime.checkpoint.tree import Json
 
 STATE = "state.json"
-FORMAT = 1  # of state.json; raised when older code would misread it
+FORMATS = (1, 2)
+"""Of state.json: above 1 for a state that code of the format before would misread.
+
+2 has gaps before the position in a dataset: what lost workers had begun in local steps.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,11 @@ def open_checkpoint(location: str | os.PathLike[str]) -> Contents:
 def checked_document(text: str, checkpoint: str) -> dict[str, Any]:
     """`state.json`. Raises CheckpointError for one of another format."""
     document = json.loads(text)
-    if document["format"] != FORMAT:
+    if document["format"] not in FORMATS:
+        known = " and ".join(map(str, FORMATS))
         raise CheckpointError(
-            f"{checkpoint} is of format {document['format']}, and this version reads "
-            f"{FORMAT}: load it with the image that wrote it"
+            f"{checkpoint} is of format {document['format']}, and this version reads {known}: load "
+            "it with the image that wrote it, or with a newer one"
         )
     found: dict[str, Any] = document
     return found

@@ -152,6 +152,10 @@ class Cursor:
     def describe(self) -> dict[str, Any]:
         return self.order.describe()
 
+    @property
+    def trainwright_checkpoint_format(self) -> int:
+        return 2 if self.gaps else 1
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "epoch": self.epoch,

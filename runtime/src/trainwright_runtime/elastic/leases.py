@@ -197,6 +197,10 @@ class Leases:
     def describe(self) -> dict[str, Any]:
         return {"shards": list(self._shards.names), "seed": self._seed, "shuffle": self._shuffle}
 
+    @property
+    def trainwright_checkpoint_format(self) -> int:
+        return 1
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "epoch": self.epoch,

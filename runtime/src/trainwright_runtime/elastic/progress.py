@@ -84,6 +84,10 @@ class Progress:
         self.step += 1
         return line
 
+    @property
+    def trainwright_checkpoint_format(self) -> int:
+        return max(source.trainwright_checkpoint_format for source in self.sources.values())
+
     def state_dict(self) -> dict[str, Any]:
         return {
             "step": self.step,

@@ -85,6 +85,10 @@ class Source(Protocol):
     def describe(self) -> dict[str, Any]:
         """What an auditor must know to recompute what an epoch holds."""
 
+    @property
+    def trainwright_checkpoint_format(self) -> int:
+        """What a checkpoint of the state needs for a reader: see `checkpoint.contents.FORMATS`."""
+
     def state_dict(self) -> dict[str, Any]: ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
