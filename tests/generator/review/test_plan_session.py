@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,17 @@ TEXTS = {
     ".gitignore": ("", "*.json\n", "conf/\n", "b.json\n", "rendered/\n"),
     "conf/.gitignore": ("", "deep\n", "b.json\n"),
 }
+# What git ignores by besides, most of it outside of the root, where a watch reports nothing.
+ELSEWHERE = {
+    "clone/.gitignore": ("", "*.json\n", "conf/\n", "rendered/\n"),
+    "clone/team/.gitignore": ("", "a.json\n", "one/conf/deep\n"),
+    "clone/.git/info/exclude": ("", "b.json\n", "*.json\n"),
+    "home/.config/git/ignore": ("", "deep\n", "a.json\n", "rendered/\n"),
+    "home/.gitconfig": ("", "[core]\nexcludesFile = ~/one\n", "[include]\npath = included\n"),
+    "home/included": ("", "[core]\nexcludesFile = ~/two ; as ~/one\n"),
+    "home/one": ("", "conf/\n", "*.json\n"),
+    "home/two": ("", "a.json\n", "b.json # no\nb.json\n"),
+}
 JOBS = ("dev/small", "dev/large", "prod/small", "copied/small", "base/shared", "base/between")
 ENVIRONMENTS = ("dev", "prod")
 
@@ -69,10 +81,11 @@ ENVIRONMENTS = ("dev", "prod")
 class Person:
     """Somebody who edits a clone, and how the watch of a command reports it."""
 
-    def __init__(self, root: Path, chance: random.Random):
+    def __init__(self, top: Path, chance: random.Random, inside: str = ""):
         self.chance = chance
-        self.repository = Repository(git_repository.init(root))
-        self.root = self.repository.root
+        self.top = git_repository.init(top)
+        self.root = top / inside
+        self.repository = Repository(self.root)
         for path in self._paths():
             self._write(path)
         for path in JOBS:
@@ -130,6 +143,7 @@ class Person:
         actions: tuple[Callable[[], set[str]], ...] = (
             self.write, self.write, self.write, self.write, self.restore, self.remove, self.render,
             self.spoil, self.copy, self.move, self.commit, self.add, self.merge_elsewhere,
+            self.ignore_elsewhere, self.ignore_elsewhere,
         )  # fmt: skip
         return self.chance.choice(actions)()
 
@@ -208,6 +222,26 @@ class Person:
             git(self.root, "branch", "--force", "main", "HEAD")
         return set()
 
+    def ignore_elsewhere(self) -> set[str]:
+        """What git ignores by changes, mostly where nothing is reported."""
+        path = self.chance.choice(sorted(ELSEWHERE))
+        file = self.top.parent / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(self.chance.choice(ELSEWHERE[path]))
+        if ".git" in file.parts or not file.is_relative_to(self.root):
+            return set()
+        return {file.relative_to(self.root).as_posix()}
+
+
+@contextmanager
+def at_home(home: Path) -> Iterator[None]:
+    """As a user whose configuration of git is in a folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(home))
+        for name in ("XDG_CONFIG_HOME", "GIT_CONFIG_GLOBAL"):
+            patch.delenv(name, raising=False)
+        yield
+
 
 def answer(session: PlanSession, edits: set[str]) -> tuple[object, ...]:
     """All that a command would show, and whether it would end with an error."""
@@ -221,16 +255,18 @@ def answer(session: PlanSession, edits: set[str]) -> tuple[object, ...]:
     )
 
 
-def compare(root: Path, seed: int, acts: int, patterns: tuple[str, ...] = ()) -> None:
-    person = Person(root, random.Random(seed))
-    kept = PlanSession(person.root, patterns, OPTIONS)
-    answer(kept, set())
-    for _ in range(acts):
-        edits: set[str] = set()
-        for _ in range(person.chance.randrange(1, 4)):
-            edits |= person.act()
-        fresh = PlanSession(person.root, patterns, OPTIONS)
-        assert answer(kept, edits) == answer(fresh, set())
+def compare(folder: Path, seed: int, acts: int, patterns: tuple[str, ...] = ()) -> None:
+    chance = random.Random(seed)
+    with at_home(folder / "home"):
+        person = Person(folder / "clone", chance, chance.choice(("", "team/one")))
+        kept = PlanSession(person.root, patterns, OPTIONS)
+        answer(kept, set())
+        for _ in range(acts):
+            edits: set[str] = set()
+            for _ in range(person.chance.randrange(1, 4)):
+                edits |= person.act()
+            fresh = PlanSession(person.root, patterns, OPTIONS)
+            assert answer(kept, edits) == answer(fresh, set())
 
 
 @given(seed=st.integers(0, 2**32))
@@ -300,6 +336,48 @@ def test_what_is_no_longer_ignored_is_planned(tmp_path: Path) -> None:
     assert after == answer(PlanSession(person.root, (), OPTIONS), set())
     assert "conf/new.json" in str(after[1])
     assert "conf/new.json" not in str(before[1])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("clone/.gitignore", "clone/team/.gitignore", "clone/.git/info/exclude"),
+        *("home/.config/git/ignore", "xdg/git/ignore", "home/.gitconfig", "home/included"),
+        *("excluded", "clone/relative"),
+    ],
+)
+def test_what_git_ignores_by_elsewhere_is_noticed(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a file that is outside of the root no edit is reported."""
+    ignoring, setting = "new.json\n", f"[core]\nexcludesFile = {tmp_path}/named\n"
+    first = {
+        "named": ignoring,
+        "home/.gitconfig": "[include]\npath = included\n" if path.endswith("included") else "",
+    }
+    with at_home(tmp_path / "home"):
+        if path.startswith("xdg"):
+            monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "xdg"))
+        person = Person(tmp_path / "clone", random.Random(0), "team/one")
+        for name, text in first.items():
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(text)
+        if path in ("excluded", "clone/relative"):
+            named = path.removeprefix("clone/") if "/" in path else tmp_path / path
+            git(person.root, "config", "core.excludesFile", str(named))
+        person.repository.job("dev/small", "files: {/etc/conf: {from: conf}}\n")
+        (person.root / ".gitignore").write_text("")
+        git_repository.commit(person.root)
+        kept = PlanSession(person.root, (), OPTIONS)
+        (person.root / "conf/new.json").write_text("{}")
+        assert "conf/new.json" in str(answer(kept, set())[1])
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        is_config = file.name in (".gitconfig", "included")
+        file.write_text(setting if is_config else ignoring)
+        after = answer(kept, set())
+        assert after == answer(PlanSession(person.root, (), OPTIONS), set())
+        assert "conf/new.json" not in str(after[1])
 
 
 def test_a_run_comes_back_to_the_job_that_had_it(tmp_path: Path) -> None:

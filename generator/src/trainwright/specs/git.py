@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
-from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind, within
+from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind, above, within
 
 _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}
 
@@ -304,13 +304,14 @@ class Differing:
     def __init__(self, repository: Repository, commit: str, folder: str, head: str | None = None):
         self._repository = repository
         self._asked = commit, folder, head
-        self._marks: tuple[_Mark, ...] = ()
+        self._settings = Settings(repository, folder)
+        self._state: object = None
         self._paths: frozenset[str] | None = None
 
     def paths(self, edits: Collection[str] = ()) -> frozenset[str]:
         """The paths once these files and folders were edited."""
-        marks = tuple(_mark(self._repository.folder / path) for path in self._told)
-        known = self._paths if marks == self._marks else None
+        state = self._settings.state()
+        known = self._paths if state == self._state else None
         if known is None or len(edits) > _MANY or any(map(_tells_git, edits)):
             found = self._repository.changed(*self._asked)
         elif edits:
@@ -319,20 +320,51 @@ class Differing:
             found |= {path for path in known if not is_edited(path)}
         else:
             found = known
-        self._marks, self._paths = marks, found
+        self._state, self._paths = state, found
         return found
 
-    @cached_property
-    def _told(self) -> list[str]:
-        """The files of git itself that say what it takes note of, as far as it is known here."""
+
+class Settings:
+    """What decides, besides the files below a folder, which of them git ignores and what differs:
+    the configuration, the index, and patterns of the folders above, the clone and the user.
+    """
+
+    def __init__(self, repository: Repository, folder: str):
+        self._repository = repository
+        self._above = ("", *above(folder), folder)
+        self._configuration = b""
+        self._files: tuple[Path, ...] = ()
+
+    def state(self) -> object:
+        """Another one whenever any of that has changed."""
+        configuration = self._repository.git("config", "--null", "--list")
+        if configuration != self._configuration:
+            self._files = (*self._of_clone(), *self._of_user())
+            self._configuration = configuration
+        return configuration, tuple(map(_mark, self._files))
+
+    def _of_clone(self) -> Iterator[Path]:
         named = (word for name in _OF_GIT for word in ("--git-path", name))
-        return self._repository.line("rev-parse", *named).splitlines()
+        paths = self._repository.line("rev-parse", *named).splitlines()
+        paths += (
+            f"{folder}/{name}" if folder else name for folder in self._above for name in _OF_FOLDERS
+        )
+        return (self._repository.folder / path for path in paths)
+
+    def _of_user(self) -> Iterator[Path]:
+        """https://git-scm.com/docs/gitignore and https://git-scm.com/docs/gitattributes"""
+        base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - no error without a home
+        for key, name in (("core.excludesFile", "ignore"), ("core.attributesFile", "attributes")):
+            usual = f"--default={base}/git/{name}"
+            path = self._repository.line("config", "--type=path", usual, "--get", key)
+            yield self._repository.folder / path
 
 
 _Mark: TypeAlias = tuple[int, int, int] | None
 _MANY = 200  # paths on one command line
-_OF_GIT = ("index", "config", "info/exclude", "info/attributes", "info/sparse-checkout")
-_TELLS_GIT = frozenset({".gitignore", ".gitattributes", ".gitmodules", ".git"})
+_OF_GIT = ("index", "info/exclude", "info/attributes", "info/sparse-checkout")
+_OF_FOLDERS = (".gitignore", ".gitattributes", ".gitmodules")
+_TELLS_GIT = frozenset({*_OF_FOLDERS, ".git"})
 
 
 def _tells_git(path: str) -> bool:
