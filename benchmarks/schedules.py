@@ -24,12 +24,12 @@ def main() -> int:
     forks, failed, began = nemesis.Forks(), 0, time.monotonic()
     for seed in range(first, first + count):
         with tempfile.TemporaryDirectory() as folder:
-            deeds = nemesis.schedule(seed)
+            deeds, setup = nemesis.schedule(seed), nemesis.Setup.of(seed)
             try:
-                nemesis.run(Path(folder, "all"), deeds, forks, 1 + 2 * (seed % 2))
+                nemesis.run(Path(folder, "all"), deeds, forks, setup)
             except nemesis.Violation as violation:
                 failed += 1
-                fewer = nemesis.shrunk(Path(folder), deeds, forks, 1 + 2 * (seed % 2))
+                fewer = nemesis.shrunk(Path(folder), deeds, forks, setup)
                 print(f"seed {seed}: {fewer}\n{violation}", flush=True)
             if (seed + 1 - first) % 10 == 0:
                 print(f"{seed + 1 - first - failed} of {seed + 1 - first} held so far", flush=True)
