@@ -143,7 +143,7 @@ class Person:
         actions: tuple[Callable[[], set[str]], ...] = (
             self.write, self.write, self.write, self.write, self.restore, self.remove, self.render,
             self.spoil, self.copy, self.move, self.commit, self.add, self.merge_elsewhere,
-            self.ignore_elsewhere, self.ignore_elsewhere,
+            self.ignore_elsewhere, self.ignore_elsewhere, self.forget,
         )  # fmt: skip
         return self.chance.choice(actions)()
 
@@ -214,6 +214,12 @@ class Person:
         files = [path for path in self._paths() if (self.root / path).is_file()]
         for path in self.chance.sample(files, min(1, len(files))):
             git(self.root, "add", "--force", "--", path)
+        return set()
+
+    def forget(self) -> set[str]:
+        """A file is no longer in the index of git, and still there."""
+        for path in self.chance.sample(self._paths(), 2):
+            git(self.root, "rm", "--cached", "--quiet", "--force", "--ignore-unmatch", "--", path)
         return set()
 
     def merge_elsewhere(self) -> set[str]:
@@ -378,6 +384,23 @@ def test_what_git_ignores_by_elsewhere_is_noticed(
         after = answer(kept, set())
         assert after == answer(PlanSession(person.root, (), OPTIONS), set())
         assert "conf/new.json" not in str(after[1])
+
+
+def test_a_file_is_ignored_that_the_base_has(tmp_path: Path) -> None:
+    """Which files differ stays the same where one is neither in the index nor ignored at first."""
+    person = Person(tmp_path / "clone", random.Random(0))
+    person.repository.job("dev/small", "files: {/etc/conf: {from: conf}}\n")
+    (person.root / ".gitignore").write_text("")
+    (person.root / "conf/new.json").write_text("{}")
+    git_repository.commit(person.root)
+    git(person.root, "branch", "--force", "main", "HEAD")
+    git(person.root, "rm", "--cached", "--quiet", "conf/new.json")
+    kept = PlanSession(person.root, (), OPTIONS)
+    before = answer(kept, set())
+    (person.root / ".git/info/exclude").write_text("new.json\n")
+    after = answer(kept, set())
+    assert after == answer(PlanSession(person.root, (), OPTIONS), set())
+    assert after != before
 
 
 def test_a_run_comes_back_to_the_job_that_had_it(tmp_path: Path) -> None:

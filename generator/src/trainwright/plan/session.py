@@ -15,7 +15,8 @@ from trainwright.plan.model import Plan
 from trainwright.plan.sides import Side
 from trainwright.render.history import History
 from trainwright.specs import git
-from trainwright.specs.git import Differing, GitError
+from trainwright.specs.entry import ignore_file
+from trainwright.specs.git import Differing, GitError, Settings
 from trainwright.specs.load import RENDERED
 from trainwright.specs.tree import Folder, Snapshot, Tree
 
@@ -43,6 +44,7 @@ class PlanSession:
         self._tree: Snapshot
         self._repository: git.Repository
         self._differing: Differing
+        self._settings: Settings
 
     def plan(self, edits: Collection[str] = (), today: str = "") -> Plan:
         """The plan now that these files and folders have changed on disk, on a day."""
@@ -81,6 +83,7 @@ class PlanSession:
         head = repository.commit(options.head) if options.head else None
         behind = repository.line("rev-list", "--count", f"{base}..{options.against}", "--")
         self._revisions = Revisions(base=base, head=head or "", behind=int(behind))
+        self._settings = Settings(self._root)
         self._differing = Differing(repository, base, inside, head)
         below: Tree = repository.tree(head, inside, later=RENDERED) if head else Folder(self._root)
         before, tree = (
@@ -103,6 +106,8 @@ class PlanSession:
         """Compare again, with what the edits do not reach as it was."""
         if self._options.head:
             return before, self._tree
+        if self._settings.have_changed():
+            self._edits.add(ignore_file(""))
         changed = self._differing.paths(self._edits)
         # What git ignores may have changed without an edit of a file that is ignored now.
         edits = self._edits | (changed ^ before.changed)

@@ -304,14 +304,11 @@ class Differing:
     def __init__(self, repository: Repository, commit: str, folder: str, head: str | None = None):
         self._repository = repository
         self._asked = commit, folder, head
-        self._settings = Settings(repository, folder)
-        self._state: object = None
         self._paths: frozenset[str] | None = None
 
     def paths(self, edits: Collection[str] = ()) -> frozenset[str]:
         """The paths once these files and folders were edited."""
-        state = self._settings.state()
-        known = self._paths if state == self._state else None
+        known = self._paths
         if known is None or len(edits) > _MANY or any(map(_tells_git, edits)):
             found = self._repository.changed(*self._asked)
         elif edits:
@@ -320,44 +317,51 @@ class Differing:
             found |= {path for path in known if not is_edited(path)}
         else:
             found = known
-        self._state, self._paths = state, found
+        self._paths = found
         return found
 
 
 class Settings:
-    """What decides, besides the files below a folder, which of them git ignores and what differs:
+    """What decides, besides the files below a root, which of them git ignores and what differs:
     the configuration, the index, and patterns of the folders above, the clone and the user.
     """
 
-    def __init__(self, repository: Repository, folder: str):
-        self._repository = repository
-        self._above = ("", *above(folder), folder)
+    def __init__(self, root: Path):
+        self._root = root
         self._configuration = b""
         self._files: tuple[Path, ...] = ()
+        self._state: object = self._read()
 
-    def state(self) -> object:
-        """Another one whenever any of that has changed."""
-        configuration = self._repository.git("config", "--null", "--list")
-        if configuration != self._configuration:
-            self._files = (*self._of_clone(), *self._of_user())
-            self._configuration = configuration
-        return configuration, tuple(map(_mark, self._files))
+    def have_changed(self) -> bool:
+        """Whether any of that has changed since the last question."""
+        before, self._state = self._state, self._read()
+        return before != self._state
 
-    def _of_clone(self) -> Iterator[Path]:
-        named = (word for name in _OF_GIT for word in ("--git-path", name))
-        paths = self._repository.line("rev-parse", *named).splitlines()
-        paths += (
-            f"{folder}/{name}" if folder else name for folder in self._above for name in _OF_FOLDERS
-        )
-        return (self._repository.folder / path for path in paths)
+    def _read(self) -> object:
+        try:
+            repository, folder = find(self._root)
+            configuration = repository.git("config", "--null", "--list")
+            if configuration != self._configuration:
+                self._files = (*_of_clone(repository, folder), *_of_user(repository))
+                self._configuration = configuration
+        except GitError:
+            return None
+        return repository, configuration, tuple(map(_mark, self._files))
 
-    def _of_user(self) -> Iterator[Path]:
-        """https://git-scm.com/docs/gitignore and https://git-scm.com/docs/gitattributes"""
-        base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - no error without a home
-        for key, name in (("core.excludesFile", "ignore"), ("core.attributesFile", "attributes")):
-            usual = f"--default={base}/git/{name}"
-            path = self._repository.line("config", "--type=path", usual, "--get", key)
-            yield self._repository.folder / path
+
+def _of_clone(repository: Repository, folder: str) -> Iterator[Path]:
+    named = (word for name in _OF_GIT for word in ("--git-path", name))
+    yield from map(repository.folder.joinpath, repository.line("rev-parse", *named).splitlines())
+    for inside in ("", *above(folder), folder):
+        yield from (repository.folder / inside / name for name in _OF_FOLDERS)
+
+
+def _of_user(repository: Repository) -> Iterator[Path]:
+    """https://git-scm.com/docs/gitignore and https://git-scm.com/docs/gitattributes"""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - no error without a home
+    for key, name in (("core.excludesFile", "ignore"), ("core.attributesFile", "attributes")):
+        usual = f"--default={base}/git/{name}"
+        yield repository.folder / repository.line("config", "--type=path", usual, "--get", key)
 
 
 _Mark: TypeAlias = tuple[int, int, int] | None
