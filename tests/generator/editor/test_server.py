@@ -15,6 +15,7 @@ from lsprotocol import types
 import git_repository
 from editing import editing
 from repository import JOB, Repository
+from trainwright.editor.session import Session
 
 
 @pytest.mark.asyncio
@@ -124,7 +125,6 @@ async def test_files_are_looked_at_for_an_editor_that_reports_none(repository: R
 
 def ignoring(repository: Repository) -> None:
     """A job with a folder of whose files git ignores the only one."""
-    git_repository.init(repository.root)
     repository.environment("dev")
     repository.job("dev/train", "files: {/etc/conf: {from: conf}}\n")
     (repository.root / "conf/deep").mkdir(parents=True)
@@ -134,6 +134,7 @@ def ignoring(repository: Repository) -> None:
 
 @pytest.mark.asyncio
 async def test_what_git_ignores_is_asked_again(repository: Repository) -> None:
+    git_repository.init(repository.root)
     ignoring(repository)
     async with editing(repository) as editor:
         editor.open("dev/jobs/train.yaml")
@@ -149,10 +150,35 @@ async def test_what_git_ignores_is_asked_again(repository: Repository) -> None:
         assert await editor.rules("dev/jobs/train.yaml") == []
 
 
+@pytest.mark.parametrize("path", ["clone/.git/info/exclude", "clone/.gitignore", "git/ignore"])
+def test_what_git_ignores_by_elsewhere_is_noticed_with_the_next_edit(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    git_repository.init(tmp_path / "clone")
+    repository = Repository(tmp_path / "clone/team")
+    ignoring(repository)
+    (repository.root / ".gitignore").write_text("")
+    session = Session(repository.root)
+
+    def rules() -> list[str]:
+        while not session.is_checked:
+            session.check_next()
+        session.refresh("2026-06-01")
+        return [finding.rule for finding in session.findings("environments/dev/jobs/train.yaml")]
+
+    assert rules() == []
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).write_text("*.json\n")
+    session.changed({"environments/dev/jobs/train.yaml"})
+    assert rules() == ["TW029"]
+
+
 @pytest.mark.asyncio
 async def test_what_git_ignores_is_looked_at_for_an_editor_that_reports_no_files(
     repository: Repository,
 ) -> None:
+    git_repository.init(repository.root)
     ignoring(repository)
     async with editing(repository) as editor:
         uri = editor.uri("dev/jobs/train.yaml")

@@ -11,6 +11,8 @@ from trainwright.editor.text import Text, read
 from trainwright.errors import TrainwrightError
 from trainwright.model import Finding
 from trainwright.render.incremental import IncrementalCheck
+from trainwright.specs.entry import ignore_file
+from trainwright.specs.git import Settings
 from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.tree import Edited, Folder, Tree
 from trainwright.workspace import Workspace
@@ -32,6 +34,7 @@ class Session:
     def __init__(self, root: Path):
         self.root = root
         self._folder = Folder(root)
+        self._settings = Settings(root)
         self._unsaved: dict[str, bytes] = {}
         workspace = Workspace(Edited(self._folder, {}), rendered=self._folder)
         self.check = IncrementalCheck(workspace, remembered=root)
@@ -60,7 +63,8 @@ class Session:
     def changed(self, paths: Collection[str]) -> None:
         """Take note of files that have changed on disk."""
         if paths:
-            self._edited(paths)
+            again = {ignore_file("")} if self._settings.have_changed() else set()
+            self._edited({*paths, *again})
 
     def _edited(self, paths: Collection[str]) -> None:
         self._order = []
