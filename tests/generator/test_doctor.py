@@ -198,9 +198,48 @@ def test_the_line_by_which_git_ignores_what_has_to_be_in_it(
     top = healthy.root / ".gitignore"
     before = top.read_text() if top.exists() else ""
     lines = re.findall("`(!.*?)`", found["remedy"])
-    assert bool(lines) != file.startswith("environments/")
-    top.write_text("\n".join([before, *lines, ""]))
-    assert not (lines and ignored(healthy))
+    if file.startswith("environments/") or text == "environments/\n":
+        assert not lines
+        assert f"Remove line 1 of {healthy.root / file}" in found["remedy"]
+        (healthy.root / file).write_text("")
+    else:
+        top.write_text("\n".join([before, *lines, ""]))
+    assert ignored(healthy) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["*.lock", "rendered/", "rendered/**", "llm", "*.yaml", "ledger.*"]
+)
+def test_what_else_git_ignores_stays_ignored(healthy: Repository, text: str) -> None:
+    """A file of credentials below environments/, which `files` of a spec may name the folder of."""
+    folders = ["", "dev/", "dev/config/", "dev/jobs/", "dev/rendered/", "dev/rendered/llm/"]
+    others = [f"environments/{folder}{name}" for folder in folders for name in (".env", "a.bin")]
+    for name in others:
+        (healthy.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (healthy.root / name).write_text("HF_TOKEN=a\n")
+    file = healthy.root / ".gitignore"
+    file.write_text(f".env\n*.bin\n{text}\n*.pem\n")
+    while found := ignored(healthy):
+        lines = re.findall("`(!.*?)`", found[0]["remedy"])
+        assert lines
+        assert not set(lines) & set(file.read_text().splitlines())
+        file.write_text("\n".join([file.read_text(), *lines, ""]))
+    assert git.git(healthy.root, "check-ignore", "--no-index", *others).split() == others
+    others = [f"environments/{folder}x.lock" for folder in folders]
+    if text == "*.lock":
+        assert git.git(healthy.root, "check-ignore", "--no-index", *others).split() == others
+
+
+def test_a_folder_that_git_cannot_be_asked_about(healthy: Repository, tmp_path: Path) -> None:
+    rendered = healthy.root / "environments/dev/rendered"
+    shutil.move(rendered, tmp_path / "elsewhere")
+    rendered.symlink_to(tmp_path / "elsewhere")
+    (healthy.root / ".gitignore").write_text("ledger.yaml\n")
+    found = {item["state"]: item["message"] for item in ignored(healthy)}
+    assert "environments/dev/ledger.yaml by the pattern ledger.yaml" in found["error"]
+    assert "environments/dev/rendered" in found["warning"]
+    assert "is beyond a symbolic link" in found["warning"]
+    assert len(ignored(healthy)) == 2
 
 
 def test_a_pattern_of_the_user_is_found_as_well(
@@ -234,7 +273,11 @@ def test_a_repository_in_a_folder_of_another(healthy: Repository, tmp_path: Path
     found = ignored(Repository(outer / "ml/training"))
     places = {item["place"] for item in found}
     assert places == {f"{outer / '.gitignore'}:1:1", f"{outer / 'ml/.gitignore'}:1:1"}
-    assert "`!/ml/training/environments/`" in found[0]["remedy"]
+    for item in found:
+        lines = re.findall("`(!.*?)`", item["remedy"])
+        file = Path(item["place"].rpartition(":1:1")[0])
+        file.write_text("\n".join([file.read_text(), ".env", *lines, ""]))
+    assert ignored(Repository(outer / "ml/training")) == []
 
 
 def test_hooks_that_were_never_installed(healthy: Repository) -> None:

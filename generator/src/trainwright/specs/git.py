@@ -44,7 +44,11 @@ _GRACE = 5.0  # seconds in which a process cleans up, as git removes its lock fi
 
 
 class GitError(SourceError):
-    """Git could not do what was asked; the message is its own."""
+    """Git could not do what was asked; the message is its own, and so is the exit status."""
+
+    def __init__(self, message: str, status: int = 0):
+        super().__init__(message)
+        self.status = status
 
 
 _FETCHED = re.compile(r"[\w][\w./-]*")  # what `git fetch` takes, which is not HEAD~1
@@ -86,7 +90,7 @@ class Repository:
                 raise
         if process.returncode:
             message = complaint.decode(errors="replace").strip() or f"exit {process.returncode}"
-            raise GitError(f"git {arguments[0]}: {message}")
+            raise GitError(f"git {arguments[0]}: {message}", process.returncode)
         return out
 
     def line(self, *arguments: str, extra: Mapping[str, str] | None = None) -> str:

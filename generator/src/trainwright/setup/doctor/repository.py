@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from trainwright.frozen import dataclass
-from trainwright.model import Location, Severity
+from trainwright.model import Severity
 from trainwright.render import build as plan
 from trainwright.render.build import BuildOptions
 from trainwright.reports.terminal import plural
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
-from trainwright.runs.record import RECORD_FILE
+from trainwright.setup.doctor import ignored
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs import git
-from trainwright.specs.image_lock import LOCK
 from trainwright.specs.ledger import LEDGER_FILE
-from trainwright.specs.load import DEFAULTS, ENVIRONMENT_FILE, ENVIRONMENTS, OBJECTS, RENDERED
+from trainwright.specs.load import ENVIRONMENTS, RENDERED
 
 HOOKS = ".pre-commit-config.yaml"
 
@@ -64,78 +62,13 @@ def clone(root: Path, _options: BuildOptions) -> Iterator[Diagnosis]:
         )  # fmt: skip
     else:
         yield Diagnosis(about="clone", state=State.OK, message="with all of its history")
-    yield from _ignored(root, repository)
+    yield from ignored.diagnoses(root, repository)
     yield from _attributes(root)
 
 
 def _index_files(root: Path) -> list[str]:
     found = sorted((root / ENVIRONMENTS).glob(f"*/{RENDERED}/{KUSTOMIZATION_FILE}"))
     return [path.relative_to(root).as_posix() for path in found]
-
-
-# Below environments/; what specs take their files from may well hold some that git ignores.
-_WRITTEN = (
-    "*.yaml",
-    "*/*.yaml",
-    "*/jobs/**/*.yaml",
-    f"*/{OBJECTS}/*.yaml",
-    f"*/{RENDERED}/**/*.yaml",
-    f"*/{RENDERED}/*/{RECORD_FILE}",
-)
-# Of every environment, there already or not: a pattern is found before the first run is lost to it.
-_TO_COME = (LEDGER_FILE, f"{RENDERED}/{KUSTOMIZATION_FILE}", f"{RENDERED}/<job>/{RECORD_FILE}")
-
-
-def _needed(root: Path) -> list[str]:
-    """The files of environments that have to be in git, by path from the root."""
-    top = root / ENVIRONMENTS
-    found = {path for pattern in _WRITTEN for path in top.glob(pattern) if path.is_file()}
-    for environment in top.glob(f"*/{ENVIRONMENT_FILE}"):
-        found |= {environment.parent / name for name in _TO_COME}
-    return sorted([path.relative_to(root).as_posix() for path in found] + [LOCK, DEFAULTS])
-
-
-def _ignored(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
-    """One diagnosis for each line of a .gitignore, or of what else git excludes by."""
-    given = "\0".join(_needed(root)).encode("utf-8", "surrogateescape")
-    asked = ("check-ignore", "--no-index", "--verbose", "--stdin", "-z")
-    try:
-        answer = git.Repository(root).git(*asked, given=given)
-    except git.GitError:  # it ends with 1 when nothing is
-        return
-    fields = os.fsdecode(answer).split("\0")
-    lines: dict[tuple[str, str, str], list[str]] = {}
-    for source, line, pattern, path in zip(*(fields[n:-1:4] for n in range(4)), strict=True):
-        if not pattern.startswith("!"):
-            lines.setdefault((source, line, pattern), []).append(path)
-    for (source, line, pattern), paths in lines.items():
-        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        file = repository.folder / source
-        yield Diagnosis(
-            about="ignored", state=State.ERROR,
-            message=f"git ignores {paths[0]}{more} by the pattern {pattern}",
-            effect="Nothing is applied without rendered files; without records and ledgers it is "
-            "not known what has run, which trains again.",
-            remedy=f"Remove the pattern{_exception(repository, root, file)}.",
-            place=Location(_within(root, file), int(line)),
-        )  # fmt: skip
-
-
-def _exception(repository: git.Repository, root: Path, file: Path) -> str:
-    """The lines that do without a pattern's removal, unless a file below has the last word."""
-    inside = _within(repository.folder, root / ENVIRONMENTS)
-    if _within(repository.folder, file).startswith(f"{inside}/"):
-        return ""
-    last = f"end {repository.folder / '.gitignore'} with the lines"
-    return f", or {last} `!/{inside}/` and `!/{inside}/**`"
-
-
-def _within(root: Path, file: Path) -> str:
-    """A file by its path below the root; one that is elsewhere by its whole path."""
-    try:
-        return file.resolve().relative_to(root.resolve()).as_posix()
-    except ValueError:
-        return str(file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,180 @@
+"""Which files that have to be in git it is told to ignore, and by which lines they are not."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path, PurePosixPath
+
+from trainwright.frozen import dataclass
+from trainwright.model import Location
+from trainwright.reports.terminal import plural
+from trainwright.runs.kustomization import KUSTOMIZATION_FILE
+from trainwright.runs.record import RECORD_FILE
+from trainwright.setup.doctor.diagnosis import Diagnosis, State
+from trainwright.specs import git
+from trainwright.specs.image_lock import LOCK
+from trainwright.specs.ledger import LEDGER_FILE
+from trainwright.specs.load import DEFAULTS, ENVIRONMENT_FILE, ENVIRONMENTS, OBJECTS, RENDERED
+
+# The files of environments, as patterns that a .gitignore has as well; what specs take their files
+# from may well hold some that git ignores.
+_RENDERED = f"*/{RENDERED}/"
+_OF_A_RUN = f"{_RENDERED}*/"
+_RECORDS = f"{_OF_A_RUN}{RECORD_FILE}"
+_INDEX = f"{_RENDERED}{KUSTOMIZATION_FILE}"
+_LEDGERS = f"*/{LEDGER_FILE}"
+_WRITTEN = (
+    f"*/{ENVIRONMENT_FILE}",
+    "*/jobs/*.yaml",
+    f"*/{OBJECTS}/*.yaml",
+    _LEDGERS,
+    _INDEX,
+    _RECORDS,
+    f"{_RENDERED}**/*.yaml",
+)
+# Of every environment, there already or not: a pattern is found before the first run is lost to it.
+_TO_COME = {
+    LEDGER_FILE: _LEDGERS,
+    f"{RENDERED}/{KUSTOMIZATION_FILE}": _INDEX,
+    f"{RENDERED}/<job>/{RECORD_FILE}": _RECORDS,
+}
+_NOTHING_IGNORED = 1  # https://git-scm.com/docs/git-check-ignore#_exit_status
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Line:
+    """A line by which git ignores: of a .gitignore, of .git/info/exclude or of the user's own."""
+
+    file: Path
+    number: int
+    pattern: str
+
+
+def diagnoses(root: Path, repository: git.Repository) -> Iterator[Diagnosis]:
+    """One for each line that hides a file which has to be in git."""
+    needed = _needed(root)
+    inside = root.resolve().relative_to(repository.folder.resolve())
+    lines, refused = _asked(repository, [(inside / path).as_posix() for path in needed])
+    hidden: dict[_Line, list[str]] = {}
+    for path in needed:
+        if line := lines.get((inside / path).as_posix()):
+            hidden.setdefault(line, []).append(path)
+    for line, paths in hidden.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        around = {folder for path in paths for folder in _around(inside / path) if folder in lines}
+        folders = {_of_folder(folder, inside) for folder in around}
+        patterns = [*sorted(folders, key=len), *sorted({needed[path] for path in paths})]
+        yield Diagnosis(
+            about="ignored", state=State.ERROR,
+            message=f"git ignores {paths[0]}{more} by the pattern {line.pattern}",
+            effect="Nothing is applied without rendered files; without records and ledgers it is "
+            "not known what has run, which trains again.",
+            remedy=_remedy(line, patterns, repository.folder, root / ENVIRONMENTS),
+            place=Location(_within(root, line.file), line.number),
+        )  # fmt: skip
+    if refused:
+        first, reason = next(iter(refused.items()))
+        others = f" and in {plural(len(refused) - 1, 'other folder')}" if len(refused) > 1 else ""
+        yield Diagnosis(
+            about="ignored", state=State.WARNING,
+            message=f"git cannot tell whether it ignores what is in {first}{others}: {reason}",
+            effect="What git does not hold is not applied.",
+            remedy="Make it a folder of this repository.",
+        )  # fmt: skip
+
+
+def _needed(root: Path) -> dict[str, str]:
+    """The files of environments that have to be in git, each by path from the root, and what of
+    `_WRITTEN` or `_TO_COME` each is.
+    """
+    top = root / ENVIRONMENTS
+    found = {DEFAULTS: PurePosixPath(DEFAULTS).name, LOCK: PurePosixPath(LOCK).name}
+    for pattern in _WRITTEN:
+        for path in top.glob(pattern):
+            if path.is_file():
+                found.setdefault(path.relative_to(root).as_posix(), pattern)
+    for environment in top.glob(f"*/{ENVIRONMENT_FILE}"):
+        for name, pattern in _TO_COME.items():
+            found.setdefault((environment.parent / name).relative_to(root).as_posix(), pattern)
+    return dict(sorted(found.items()))
+
+
+def _asked(
+    repository: git.Repository, paths: Collection[str]
+) -> tuple[Mapping[str, _Line], Mapping[str, str]]:
+    """The lines by which git ignores these files and the folders around them, and by folder why it
+    could not be asked.
+    """
+    around = (folder for path in paths for folder in _around(PurePosixPath(path)))
+    every = sorted({*paths, *around}, key=lambda path: (_folder(path), path))
+    try:
+        return _lines(repository, every), {}
+    except git.GitError:
+        found: dict[str, _Line] = {}
+        refused: dict[str, str] = {}
+        for folder, among in groupby(every, _folder):  # what is below a link is refused together
+            try:
+                found |= _lines(repository, among)
+            except git.GitError as error:
+                refused[folder] = str(error)
+        return found, refused
+
+
+def _around(path: Path | PurePosixPath) -> list[str]:
+    """The folders around a file, with the slash by which git takes what is not there for one."""
+    return [f"{folder.as_posix()}/" for folder in path.parents if folder.name]
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _lines(repository: git.Repository, paths: Iterable[str]) -> dict[str, _Line]:
+    given = "\0".join(paths).encode("utf-8", "surrogateescape")
+    asked = ("check-ignore", "--no-index", "--verbose", "--stdin", "-z")
+    try:
+        answer = repository.git(*asked, given=given)
+    except git.GitError as error:
+        if error.status != _NOTHING_IGNORED:
+            raise
+        return {}
+    fields = os.fsdecode(answer).split("\0")
+    return {
+        path: _Line(repository.folder / source, int(number), pattern)
+        for source, number, pattern, path in zip(*(fields[n:-1:4] for n in range(4)), strict=True)
+        if not pattern.startswith("!")
+    }
+
+
+def _of_folder(folder: str, inside: Path) -> str:
+    """The pattern of a folder of rendered files; empty for any other, which has others' files."""
+    path = PurePosixPath(folder)
+    at = inside / ENVIRONMENTS
+    below = path.relative_to(at).parts[1:] if path.is_relative_to(at) else ()
+    return f"{_RENDERED}{'*/' * (len(below) - 1)}" if below[:1] == (RENDERED,) else ""
+
+
+def _remedy(line: _Line, patterns: list[str], top: Path, environments: Path) -> str:
+    """The removal of a line, or those that do without it in the same file, or in the first of the
+    repository's; a file further below has the last word.
+    """
+    own = line.file.name == ".gitignore" and line.file.resolve().is_relative_to(top.resolve())
+    file = line.file if own else top / ".gitignore"
+    at, around = environments.resolve(), file.parent.resolve()
+    if "" in patterns or not at.is_relative_to(around):
+        why = ": git reads nothing in a folder that it ignores" if "" in patterns else ""
+        return f"Remove line {line.number} of {line.file}{why}."
+    inside = re.sub(r"([\\*?\[])", r"\\\1", at.relative_to(around).as_posix())
+    lines = " and ".join(f"`!/{inside}/{pattern}`" for pattern in patterns)
+    return f"Remove the pattern, or end {file} with {lines}."
+
+
+def _within(root: Path, file: Path) -> str:
+    """A file by its path below the root; one that is elsewhere by its whole path."""
+    try:
+        return file.resolve().relative_to(root.resolve()).as_posix()
+    except ValueError:
+        return str(file)
