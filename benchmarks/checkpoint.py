@@ -78,8 +78,9 @@ def report(
             times["stall"].append(timed(asynchronous))
             saving = checkpoints._saving
             assert saving is not None, "just begun"
+            _save, written = saving
             start = time.perf_counter()
-            times["step while writing"].append(busy(model, optimizer, saving.done))
+            times["step while writing"].append(busy(model, optimizer, written.done))
             checkpoints.wait()
             times["behind"].append(time.perf_counter() - start)
             times["copy"].append(timed(copies(tensors)))

@@ -23,11 +23,14 @@ from torch.nn.parallel import DistributedDataParallel
 
 from trainwright_runtime.checkpoint import (
     STOPPED,
+    CheckpointError,
     Checkpoints,
     PeerCopies,
     RngState,
     StopSignal,
 )
+from trainwright_runtime.checkpoint.peer_copies import Copies
+from trainwright_runtime.checkpoint.ranks import Ranks
 
 TIMEOUT = 180.0  # seconds; only against hanging for ever
 
@@ -73,8 +76,9 @@ def _rank(
     logging.basicConfig(level=logging.INFO)
     dist.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=world)
     answer.write_text(json.dumps(program(*rest)))
-    dist.barrier()
-    dist.destroy_process_group()
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
 
 
 def uniform(step: int) -> dict[str, object]:
@@ -367,3 +371,106 @@ def copy_where_one_rank_may_not_write(root: Path) -> list[list[int]]:
             assert not [name for name in names if name.startswith(".")], "left behind"
             seen.append(sorted(int(name[5:15]) for name in names))
     return seen
+
+
+def close_without_group(root: Path, kind: str, copied: int) -> str:
+    """A script that takes its process group down too early; what `close` raises."""
+    model, optimizer = training(kind)
+    memory = PeerCopies(root / f"memory-{dist.get_rank()}", every=copied)
+    checkpoints = Checkpoints(root / "storage", every=3, peer_copies=memory)
+    for step in (1, 2, 3)[: copied or 3]:
+        train(model, optimizer, step, step)
+        if checkpoints.due(step):
+            checkpoints.save(step, {"model": model, "optimizer": optimizer})
+    checkpoints.wait()
+    dist.barrier()
+    dist.destroy_process_group()
+    try:
+        checkpoints.close()
+    except CheckpointError as error:
+        return str(error)
+    return ""
+
+
+def save_where_rank_0_asks(root: Path) -> list[list[str]]:
+    """`due` is called on rank 0 alone, which tells the others."""
+    with _with_copies(root) as checkpoints:
+        for step in range(1, 6):
+            answer = [checkpoints.due(step) if dist.get_rank() == 0 else None]
+            dist.broadcast_object_list(answer, src=0)
+            if answer[0]:
+                checkpoints.save(step, uniform(step))
+        checkpoints.wait()
+        return _shown(root)
+
+
+def save_and_wait(root: Path) -> list[list[str]]:
+    with _with_copies(root) as checkpoints:
+        for step in range(1, 5):
+            if checkpoints.due(step):
+                checkpoints.save(step, uniform(step), wait=True)
+        return _shown(root)
+
+
+def stop_at_a_copy(root: Path, order: str, signalled: int) -> list[list[str]]:
+    """SIGTERM reaches one rank before a step where only a copy is due."""
+    with StopSignal() as stop, _with_copies(root) as checkpoints:
+        if dist.get_rank() == signalled:
+            os.kill(os.getpid(), signal.SIGTERM)
+        dist.barrier()
+        if order == "due first":
+            to_save = checkpoints.due(2) or stop.agreed()
+        else:
+            to_save = stop.agreed() or checkpoints.due(2)
+        assert to_save
+        checkpoints.save(2, uniform(2), wait=True)
+        return _shown(root)
+
+
+def go_on_to(root: Path, last: int) -> list:
+    """Train on from what there is, to a step before the next that is due, and end well."""
+    with _with_copies(root) as checkpoints:
+        state = uniform(0)
+        first = checkpoints.load(state)
+        assert first == step_of(state)
+        for step in range(first + 1, last + 1):
+            if checkpoints.due(step):
+                checkpoints.save(step, uniform(step))
+    dist.barrier()
+    return [first, *_shown(root)]
+
+
+def save_until(root: Path, last: int) -> None:
+    checkpoints = _with_copies(root)
+    for step in range(1, last + 1):
+        if checkpoints.due(step):
+            checkpoints.save(step, uniform(step))
+    checkpoints.wait()
+    dist.barrier()
+    os._exit(7)
+
+
+def _shown(root: Path) -> list[list[str]]:
+    """The checkpoints in storage, and in this rank's memory."""
+    folders = [root / "storage", root / f"memory-{dist.get_rank()}"]
+    return [sorted(path.name[:15] for path in folder.glob("step-*")) for folder in folders]
+
+
+def collect_where_one_rank_has_no_room(root: Path) -> str:
+    """Rank 1 has no room for the file of rank 0; what its neighbour's collection raises."""
+    _soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    rank = dist.get_rank()
+    copies = Copies(root / f"memory-{rank}", Ranks(dist.group.WORLD))
+    folder = copies.begin(2)
+    name = f"__{rank}_0.distcp"
+    (folder / name).write_bytes(bytes(10 if rank else 100_000))
+    if rank == 1:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        copies.collect(folder, [name])
+    except OSError as error:
+        return type(error).__name__
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    return ""

@@ -153,6 +153,78 @@ def test_storage_that_cannot_be_read_is_not_needed(tmp_path: Path) -> None:
     assert together(3, tmp_path, programs.load_copies, tmp_path, "storage") == [8] * 3
 
 
+@pytest.mark.parametrize("damaged", [0, 1])
+def test_of_two_lists_of_digests_the_one_that_fits_is_taken(damaged: int, tmp_path: Path) -> None:
+    assert programs.killed(2, tmp_path, programs.save_until, tmp_path, 2) == [7] * 2
+    (sums,) = (tmp_path / f"memory-{damaged}").glob("step-0000000002.*/SHA256SUMS")
+    sums.write_bytes(sums.read_bytes().translate(bytes.maketrans(b"0123", b"3210")))
+    assert [end[0] for end in together(2, tmp_path, programs.go_on_to, tmp_path, 2)] == [2] * 2
+
+
+def test_no_node_sends_unless_all_have_room(tmp_path: Path) -> None:
+    ends = together(2, tmp_path, programs.collect_where_one_rank_has_no_room, tmp_path)
+    assert ends == ["OSError"] * 2
+
+
+# --- what ends a run -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["ddp", "fsdp"])
+def test_no_part_of_a_state_is_stored_once_the_group_is_gone(kind: str, tmp_path: Path) -> None:
+    ends = together(2, tmp_path, programs.close_without_group, tmp_path, kind, 2)
+    for end in ends:
+        assert "the state of step 2 is in memory only" in end
+        assert "call close() before destroy_process_group()" in end
+    assert not list(tmp_path.glob("storage/*"))
+    assert len(list(tmp_path.glob("memory-*/step-0000000002.*"))) == 2
+
+
+def test_what_is_stored_already_needs_no_group(tmp_path: Path) -> None:
+    ends = together(2, tmp_path, programs.close_without_group, tmp_path, "fsdp", 0)
+    assert ends == [""] * 2
+    assert [path.name for path in tmp_path.glob("storage/step-*")] == ["step-0000000003"]
+
+
+def test_a_run_that_ends_before_the_next_save_stores_what_it_went_on_from(tmp_path: Path) -> None:
+    assert programs.killed(2, tmp_path, programs.save_until, tmp_path, 8) == [7] * 2
+    shutil.rmtree(tmp_path / "storage")
+    _lose(tmp_path, 1)
+    ends = together(2, tmp_path, programs.go_on_to, tmp_path, 9)
+    assert ends == [[8, ["step-0000000008"], []]] * 2
+    assert together(2, tmp_path, programs.load_uniform, tmp_path / "storage") == [8] * 2
+
+
+# --- which of the two ----------------------------------------------------------------------------
+
+STORED, COPIED = ["step-0000000005"], ["step-0000000002", "step-0000000004"]
+
+
+def test_the_ranks_agree_where_one_of_them_asks_what_is_due(tmp_path: Path) -> None:
+    ends = together(2, tmp_path, programs.save_where_rank_0_asks, tmp_path)
+    assert ends == [[STORED, COPIED]] * 2
+
+
+def test_waiting_makes_a_copy_where_only_a_copy_is_due(tmp_path: Path) -> None:
+    assert together(2, tmp_path, programs.save_and_wait, tmp_path) == [[[], COPIED]] * 2
+
+
+@pytest.mark.parametrize("order", ["due first", "stop first"])
+@pytest.mark.parametrize("signalled", [0, 1])
+def test_a_stop_reaches_the_storage(order: str, signalled: int, tmp_path: Path) -> None:
+    ends = together(2, tmp_path, programs.stop_at_a_copy, tmp_path, order, signalled)
+    assert ends == [[["step-0000000002"], []]] * 2
+
+
+def test_copies_come_before_older_checkpoints_than_a_damaged_one(tmp_path: Path) -> None:
+    assert programs.killed(2, tmp_path, programs.save_until, tmp_path, 5) == [7] * 2
+    for path in tmp_path.glob("storage/step-0000000005/*.distcp"):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    ends = together(2, tmp_path, programs.go_on_to, tmp_path, 4)
+    assert [end[0] for end in ends] == [4] * 2
+
+
 # --- with the entrypoint -----------------------------------------------------------------------
 
 TRAIN = """

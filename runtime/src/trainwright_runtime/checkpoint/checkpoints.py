@@ -7,10 +7,11 @@ import logging
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -40,9 +41,10 @@ from trainwright_runtime.checkpoint.directory import (
 )
 from trainwright_runtime.checkpoint.errors import CheckpointError
 from trainwright_runtime.checkpoint.objects import ObjectPath, Objects, split, store_of
-from trainwright_runtime.checkpoint.peer_copies import Copies
+from trainwright_runtime.checkpoint.peer_copies import Copies, Copy, Listed
 from trainwright_runtime.checkpoint.process import WORTH_IT, WriterProcess
 from trainwright_runtime.checkpoint.ranks import Ranks
+from trainwright_runtime.checkpoint.stop import noted
 from trainwright_runtime.checkpoint.storage import LoadPlanner, Reader, Writer
 from trainwright_runtime.checkpoint.tree import Json
 from trainwright_runtime.errors import EnvironmentMistake
@@ -92,18 +94,17 @@ class Checkpoints:
         self._max_age = max_age
         self._peer_copies = peer_copies if collective and directory is not None else None
         self._copies: Copies | None = None
-        self._copy_due: int | None = None
-        self._copying: Future[None] | None = None
-        self._only_copied: _Snapshot | None = None
+        self._due: int | None = None  # the step that `due` was last called for
+        self._trained = False  # since the state was loaded
+        self._unstored: _Save | Copy | None = None  # what is newer than the storage, in memory
         self._saved: SimpleQueue[Saved] = SimpleQueue()
         self._broken: set[str] = set()
         self._failures = 0
         self._unsaved: _Unsaved | None = None
         self._ranks: Ranks | None = None
-        self._world: object = None
         self._buffers = Buffers()
         self._writer: WriterProcess | None = None
-        self._saving: Future[_Unsaved | None] | None = None
+        self._saving: tuple[_Save, Future[_Unsaved | None]] | None = None
         # Logged by torch at every save and load outside a process group.
         warnings.filterwarnings("ignore", "torch.distributed is (disabled|unavailable)")
 
@@ -139,9 +140,8 @@ class Checkpoints:
 
         Where only a copy in memory is due, the next `save` of this step makes that alone.
         """
-        stored, copied = _multiple(step, self._every), self._copies_at(step)
-        self._copy_due = step if copied and not stored else None
-        return stored or copied
+        self._due, self._trained = step, True
+        return _multiple(step, self._every) or self._copies_at(step)
 
     def latest(self) -> int | None:
         """The step of the newest checkpoint in the directory, whose files may yet be damaged."""
@@ -151,53 +151,51 @@ class Checkpoints:
     def save(self, step: int, state: Mapping[str, object], *, wait: bool = False) -> None:
         """Save the state as it is now; training may change it as soon as this returns.
 
-        Returns when the state is copied, or with `wait` when it is on the disk. One checkpoint is
-        written at a time: this waits for the one before. A failure that the disk is to blame for
+        Returns when the state is copied, or with `wait` when it is on the disk, or in the memory of
+        two nodes where only that is due and no SIGTERM was noted by a `StopSignal`. One checkpoint
+        is written at a time: this waits for the one before. A failure that the disk is to blame for
         is logged, and raised as CheckpointError when it is the last that is tolerated; `close`
         raises it when no later save made up for it.
         """
         self.wait()
-        only_copy, self._copy_due = step == self._copy_due and not wait, None
         if self._directory is None:
             return
         ranks, started = self._agree(), time.perf_counter()
+        copied, stored = self._decide(step, ranks, wait=wait)
         tensors: dict[str, Tensor] = {}
         values = {key: tree.encode(_content(value), key, tensors) for key, value in state.items()}
         tensors = {name: tensor.detach() for name, tensor in tensors.items()}
         formats = [getattr(part, "trainwright_checkpoint_format", 1) for part in state.values()]
-        needed = max(formats, default=1)
-        snapshot = _Snapshot(step, values, tensors, needed)
-        self._only_copied = None
-        copies = self._copies if self._copies_at(step) and not wait else None
-        if wait or not (self._asynchronous or only_copy):
-            if copies:
-                self._copy(copies, ranks, snapshot, started)
-            self._saving = Future()
-            self._saving.set_result(self._write(self._directory, ranks, snapshot, started))
+        snapshot = _Snapshot(step, values, tensors, max(formats, default=1))
+        waits = wait or not self._asynchronous
+        copies = self._copies if copied else None
+        if waits and stored:
+            save = _Save(ranks, snapshot, started, copies, stored)
+            future: Future[_Unsaved | None] = Future()
+            future.set_result(self._run(save))
+        else:  # `close` may need a state that is not stored long after this
+            buffered = self._buffers.copy(tensors)
+            snapshot = replace(snapshot, tensors=buffered, writer=self._writer_process())
+            save = _Save(ranks, snapshot, started, copies, stored)
+            # A thread for each checkpoint: one that waits for the next would keep a script that
+            # forgets close() from ending.
+            thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
+            future = thread.submit(self._run, save)
+            thread.shutdown(wait=False)
+        self._saving, self._unstored = (save, future), None if stored else save
+        if waits:
             self.wait()
-            return
-        copied, writer = self._buffers.copy(tensors), self._writer_process()
-        snapshot = _Snapshot(step, values, copied, needed, writer)
-        # A thread for each checkpoint: one that waits for the next would keep a script that forgets
-        # close() from ending.
-        thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoint")
-        if copies:
-            self._copying = thread.submit(self._copy, copies, ranks, snapshot, started)
-        if not only_copy:
-            self._saving = thread.submit(self._write, self._directory, ranks, snapshot, started)
-        if only_copy:
-            self._only_copied = snapshot
-        thread.shutdown(wait=False)
 
     def wait(self) -> None:
-        """Until the checkpoint being written is on the disk, or has failed."""
-        copying, self._copying = self._copying, None
-        if copying is not None:
-            copying.result()
+        """Until what is being written is on the disk or in memory, or has failed."""
         saving, self._saving = self._saving, None
         if saving is None:
             return
-        self._unsaved = saving.result()
+        save, future = saving
+        unsaved = future.result()
+        if not save.stored:
+            return
+        self._unsaved = unsaved
         if self._unsaved is None:
             self._failures = 0
             return
@@ -223,6 +221,7 @@ class Checkpoints:
         """
         self.wait()
         ranks = self._agree()
+        self._due, self._trained, self._unstored = None, False, None
         while True:
             try:
                 return self._load(state, ranks)
@@ -239,17 +238,16 @@ class Checkpoints:
             self.wait()
             self._store_last_copy()
             self._require_saved()
-            if self._copies is not None:
+            if self._copies is not None and self._trained:
                 self._copies.clear()
         finally:
             self._release()
 
     def _release(self) -> None:
         try:
-            for pending in (self._copying, self._saving):
-                if pending is not None:
-                    pending.exception()  # logged when it happened
-            self._copying = self._saving = None
+            if self._saving is not None:
+                self._saving[1].exception()  # logged when it happened
+            self._saving = None
         finally:
             if self._writer is not None:
                 self._writer.close()
@@ -269,10 +267,31 @@ class Checkpoints:
 
     def _store_last_copy(self) -> None:
         """A run that ends well leaves its last state on the disk."""
-        last, self._only_copied = self._only_copied, None
-        if last is not None and self._directory is not None:
-            started = time.perf_counter()
-            self._unsaved = self._write(self._directory, self._agree(), last, started)
+        last, self._unstored = self._unstored, None
+        directory, ranks, copies = self._directory, self._ranks, self._copies
+        if last is None or directory is None or ranks is None:
+            return
+        if self._world() is not ranks.world:
+            if self._trained:
+                raise CheckpointError(
+                    f"the state of step {last.step} is in memory only, and the process group that "
+                    "was to save it is gone: call close() before destroy_process_group()"
+                )
+            return
+        started = time.perf_counter()
+        if isinstance(last, _Save):
+            fill = partial(_write_files, directory, ranks=ranks, snapshot=last.snapshot)
+        else:
+            self._trained, missing = ranks.first(lambda: (self._trained, self._lacks(last.step)))
+            if copies is None or not (self._trained and missing):
+                return
+            fill = partial(_deliver, directory, ranks=ranks, copies=copies, copy=last)
+        self._unsaved = self._write(directory, ranks, last.step, fill, started)
+
+    def _lacks(self, step: int) -> bool:
+        """Whether the directory has nothing as new as this step."""
+        names = [] if self._directory is None else self._directory.steps()
+        return all((step_of(name) or 0) < step for name in names if name not in self._broken)
 
     def _require_saved(self) -> None:
         """Another process may have saved a later state since, where all hold the same."""
@@ -301,12 +320,29 @@ class Checkpoints:
 
     def _agree(self) -> Ranks:
         """The ranks of the process group that exists now, which may be another than before."""
-        together = self._collective and dist.is_available() and dist.is_initialized()
-        world = dist.group.WORLD if together else None
-        if self._ranks is None or world is not self._world:
-            self._ranks, self._world = Ranks(together=together), world
+        world = self._world()
+        if self._ranks is None or world is not self._ranks.world:
+            self._ranks = Ranks(world)
             self._copies = self._open_copies(self._ranks)
         return self._ranks
+
+    def _world(self) -> object:
+        """The process group that exists now."""
+        together = self._collective and dist.is_available() and dist.is_initialized()
+        return dist.group.WORLD if together else None
+
+    def _decide(self, step: int, ranks: Ranks, *, wait: bool) -> tuple[bool, bool]:
+        """Whether to copy the state and whether to store it, the same on all ranks.
+
+        A script may call `due` on one rank only, and a stop has the time for one of the two.
+        """
+        requested = step == self._due
+        self._due, self._trained = None, True
+        if not self._copies_at(step):
+            return False, True
+        mine = (requested or not wait, not requested or _multiple(step, self._every))
+        decisions, stops = zip(*ranks.every((mine, noted())), strict=True)
+        return (False, True) if any(stops) else decisions[0]
 
     def _copies_at(self, step: int) -> bool:
         return self._peer_copies is not None and _multiple(step, self._peer_copies.every)
@@ -322,17 +358,23 @@ class Checkpoints:
             return None
 
     def _load(self, state: MutableMapping[str, object], ranks: Ranks) -> int | None:
-        copied = self._load_copy(state, ranks)
-        return self._load_stored(state, ranks) if copied is None else copied
+        listed = deque(self._copies.listed() if self._copies else ())
+        if listed:
+            stored = ranks.first(self._newest_stored)
+            copied = self._load_copy(state, ranks, listed, least=stored)
+            if copied is not None:
+                return copied
+        return self._load_stored(state, ranks, listed)
 
-    def _load_copy(self, state: MutableMapping[str, object], ranks: Ranks) -> int | None:
-        """From the memory of the nodes, unless the directory has something newer."""
-        if self._copies is None:
-            return None
-        stored = ranks.first(self._newest_stored)
-        for copy in self._copies.found():
-            if copy.step < stored:
-                return None
+    def _load_copy(
+        self, state: MutableMapping[str, object], ranks: Ranks, listed: deque[Listed], *, least: int
+    ) -> int | None:
+        """From the memory of the nodes: the newest that is whole, of the step `least` or later.
+
+        What was tried is no longer listed.
+        """
+        while self._copies and listed and listed[0].step >= least:
+            copy = self._copies.verified(listed.popleft())
             if problem := copy.defect():
                 if ranks.rank == 0:
                     _log.warning("passing over the copies of step %d: %s", copy.step, problem)
@@ -343,6 +385,7 @@ class Checkpoints:
             source = _Source(f"the copies {copy.name}", reader, text, reader.read_metadata())
             step = _restore(source, state, ranks)
             self._copies.keep(copy)
+            self._unstored = copy
             return step
         return None
 
@@ -354,12 +397,19 @@ class Checkpoints:
             _log.warning("%s cannot be read: %s", error.filename, error.strerror)
             return 0
 
-    def _load_stored(self, state: MutableMapping[str, object], ranks: Ranks) -> int | None:
+    def _load_stored(
+        self, state: MutableMapping[str, object], ranks: Ranks, listed: deque[Listed]
+    ) -> int | None:
+        """From the directory; `listed` are the copies that come before what is older than they."""
         candidates = ranks.first(
             lambda: [(path, seal(path), own) for path, own in self._candidates()]
         )
         damaged: list[str] = []
         for checkpoint, sealed, own in candidates:
+            least = (step_of(checkpoint.name) or 0) if own else 0
+            copied = self._load_copy(state, ranks, listed, least=least)
+            if copied is not None:
+                return copied
             problems = ranks.every(defect(checkpoint, ranks.rank, ranks.count))
             problem = next(filter(None, problems), None)
             try:
@@ -373,12 +423,13 @@ class Checkpoints:
                 self._broken.add(checkpoint.name)
             if ranks.rank == 0:
                 _log.warning("%s: passing over this checkpoint for the one before", damaged[-1])
-        if damaged:
+        copied = self._load_copy(state, ranks, listed, least=0)
+        if copied is None and damaged:
             raise CheckpointError(
                 f"no checkpoint is whole ({'; '.join(damaged)}); restore one, or delete them all "
                 "to train from the beginning"
             )
-        return None
+        return copied
 
     def _candidates(self) -> Iterator[tuple[Path | ObjectPath, bool]]:
         """What to try to load, in order, and whether it is of this run's own directory."""
@@ -400,12 +451,21 @@ class Checkpoints:
             )
         yield from ((others.checkpoint(name), False) for name in names)
 
+    def _run(self, save: _Save) -> _Unsaved | None:
+        """Copy and store a state, whichever is to be done; returns what the disk refused."""
+        if save.copies is not None:
+            self._copy(save.copies, save.ranks, save.snapshot, save.started)
+        if not save.stored or self._directory is None:
+            return None
+        fill = partial(_write_files, self._directory, ranks=save.ranks, snapshot=save.snapshot)
+        return self._write(self._directory, save.ranks, save.step, fill, save.started)
+
     def _copy(self, copies: Copies, ranks: Ranks, snapshot: _Snapshot, started: float) -> None:
         """Copy a state to two nodes. Where that fails, the storage is what there is."""
         try:
             folder = copies.begin(snapshot.step)
             try:
-                written = _write_files(copies, folder, ranks, snapshot)
+                written = _write_files(copies, folder, ranks=ranks, snapshot=snapshot)
                 copies.publish(folder, written.digests)
             finally:
                 copies.abandon(folder)
@@ -421,30 +481,35 @@ class Checkpoints:
                 _log.info("copied the state of step %d, %.2f s", snapshot.step, seconds)
 
     def _write(
-        self, directory: Directory | Objects, ranks: Ranks, snapshot: _Snapshot, started: float
+        self,
+        directory: Directory | Objects,
+        ranks: Ranks,
+        step: int,
+        fill: Callable[[Path], _Written],
+        started: float,
     ) -> _Unsaved | None:
         """Write a checkpoint; returns what the disk refused, the same on all ranks."""
         try:
-            folder = ranks.first(lambda: directory.begin(snapshot.step))
+            folder = ranks.first(lambda: directory.begin(step))
             try:
-                written = _write_files(directory, folder, ranks, snapshot)
+                written = fill(folder)
                 ranks.first(lambda: directory.publish(folder, written.digests, self._retention()))
             finally:
                 directory.abandon(folder)  # nothing is there once it is published
         except OSError as error:
             failure = (
-                f"the checkpoint of step {snapshot.step} could not be saved in "
+                f"the checkpoint of step {step} could not be saved in "
                 f"{directory.path}: {error.strerror or error}"
             )
             if ranks.rank == 0:
                 _log.error("%s", failure)
-            return _Unsaved(snapshot.step, failure)
+            return _Unsaved(step, failure)
         if ranks.rank == 0:
             seconds = time.perf_counter() - started
-            self._saved.put(Saved(snapshot.step, seconds, written.size))
+            self._saved.put(Saved(step, seconds, written.size))
             _log.info(
                 "saved the checkpoint of step %d in %s, %.2f s after it was requested",
-                snapshot.step, directory.path, seconds,
+                step, directory.path, seconds,
             )  # fmt: skip
         return None
 
@@ -493,6 +558,22 @@ class _Snapshot:
     format: int
     """Of `state.json`."""
     writer: WriterProcess | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Save:
+    """What is done with the state of a step, the same on all ranks."""
+
+    ranks: Ranks
+    snapshot: _Snapshot
+    started: float
+    copies: Copies | None
+    """Where to copy it; None where no copy is due."""
+    stored: bool
+
+    @property
+    def step(self) -> int:
+        return self.snapshot.step
 
 
 @dataclass(frozen=True, slots=True)
@@ -547,7 +628,7 @@ def _content(value: object) -> object:
 
 
 def _write_files(
-    directory: Directory | Objects | Copies, folder: Path, ranks: Ranks, snapshot: _Snapshot
+    directory: Directory | Objects | Copies, folder: Path, *, ranks: Ranks, snapshot: _Snapshot
 ) -> _Written:
     """Write and sync every file but the digests, which are returned: those of all ranks.
 
@@ -594,6 +675,20 @@ def _write_files(
     text = json.dumps(document, indent=1).encode()
     digests[STATE] = ranks.first(lambda: write_synced(folder / STATE, text))
     return _Written(digests, sum(part.size for part in parts) + len(text))
+
+
+def _deliver(
+    directory: Directory | Objects, folder: Path, *, ranks: Ranks, copies: Copies, copy: Copy
+) -> _Written:
+    """Write the files of a copy, each by a rank of a node that has it."""
+    refused: OSError | None = None
+    try:
+        directory.collect(folder, copies.deliver(copy, folder))
+    except OSError as error:
+        refused = error
+    if blame := next(filter(None, ranks.every(refused)), None):
+        raise blame
+    return _Written(dict(copy.digests), sum(copy.sizes.values()))
 
 
 def _cause(error: CheckpointException) -> BaseException:

@@ -36,6 +36,7 @@ except ImportError:  # Windows
 # Lines of "digest  name", so that `sha256sum -c SHA256SUMS` can be run by hand.
 DIGESTS = "SHA256SUMS"
 LATEST = "latest"
+_PIECE = 16 * 1024 * 1024  # bytes
 _STEP = re.compile(r"step-(\d{10,})(\.[0-9a-f]{8})?")  # the end: of an attempt, in an object store
 _DIGEST_LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
 _WRITER = re.compile(r"(\.writer-[0-9a-f]{8})(\.lock|-.*)")
@@ -56,6 +57,18 @@ def write_synced(path: Path, content: bytes) -> str:
         file.flush()
         os.fsync(file.fileno())
     return hashlib.sha256(content).hexdigest()
+
+
+def copy_synced(source: Path, target: Path) -> str:
+    """Copy a file to the disk itself, piece by piece; returns its SHA-256."""
+    digest = hashlib.sha256()
+    with source.open("rb") as reading, target.open("wb") as file:
+        while piece := reading.read(_PIECE):
+            digest.update(piece)
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+    return digest.hexdigest()
 
 
 def sync_tree(folder: Path) -> None:

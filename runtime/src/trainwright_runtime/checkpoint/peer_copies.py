@@ -12,6 +12,7 @@ goes over the process group that the ranks have anyway: nothing listens that oth
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import logging
@@ -36,6 +37,7 @@ from torch.futures import Future
 from trainwright_runtime.checkpoint.contents import STATE
 from trainwright_runtime.checkpoint.directory import (
     DIGESTS,
+    copy_synced,
     listed_digests,
     step_of,
     sums,
@@ -56,6 +58,18 @@ class Transfer:
     size: int
     source: int
     target: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """An attempt that some node shows, and the digests that are listed there."""
+
+    name: str
+    digests: Mapping[str, str]
+
+    @property
+    def step(self) -> int:
+        return step_of(self.name) or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +101,6 @@ class Copies:
         self.path = path
         self._ranks = ranks
         self._kept: str | None = None
-        self._made = False
         identities = ranks.every(_identity(path))
         _raise_first(identities)
         known = list(dict.fromkeys(identities))
@@ -129,21 +142,22 @@ class Copies:
             for name, size in files.items()
             if len(self._members) > 1
         ]
-        refused: OSError | None = None
         buffers: list[Tensor | None] = []
-        for transfer in transfers:
-            buffer = None
-            try:
-                if transfer.source == self._ranks.rank:
-                    buffer = _mapped(folder / transfer.name)
-                elif transfer.target == self._ranks.rank:
-                    buffer = _created(folder / transfer.name, transfer.size)
-            except OSError as error:  # the other side sends or waits all the same
-                refused, buffer = error, torch.empty(transfer.size, dtype=torch.uint8)
-            buffers.append(buffer)
+        refused: OSError | None = None
+        try:
+            buffers = [self._buffer(folder, transfer) for transfer in transfers]
+        except OSError as error:
+            refused = error
+        _raise_first(self._ranks.every(refused))  # nothing is sent unless all have room
         exchange(self._ranks, transfers, buffers)
-        if refused:
-            raise refused
+
+    def _buffer(self, folder: Path, transfer: Transfer) -> Tensor | None:
+        """What this rank sends from or receives into; None where it does neither."""
+        if transfer.source == self._ranks.rank:
+            return _mapped(folder / transfer.name)
+        if transfer.target == self._ranks.rank:
+            return _created(folder / transfer.name, transfer.size)
+        return None
 
     def publish(self, folder: Path, digests: Mapping[str, str]) -> None:
         """Make it visible on all nodes, each of which has the files that every rank needs."""
@@ -157,15 +171,15 @@ class Copies:
             folder.rename(self.path / folder.name.removeprefix("."))
 
         self._on_each_node(show)  # the copy before stays until all have this one
-        self._kept, self._made = folder.name.removeprefix("."), True
+        self._kept = folder.name.removeprefix(".")
 
     def abandon(self, folder: Path) -> None:
         if self._leads:
             shutil.rmtree(folder, ignore_errors=True)
 
     def clear(self) -> None:
-        """Let go of what was made: the run has ended well, and its last state is on the disk."""
-        if self._made and self._leads:
+        """Let go of all: the run has ended well, and its last state is on the disk."""
+        if self._leads:
             for left in self.path.iterdir():
                 if step_of(left.name.removeprefix(".")) is not None:
                     shutil.rmtree(left, ignore_errors=True)
@@ -178,15 +192,19 @@ class Copies:
 
     # --- going on from one -----------------------------------------------------------------------
 
-    def found(self) -> Iterator[Copy]:
-        """What the nodes have, the newest first, each file held against its SHA-256."""
+    def listed(self) -> list[Listed]:
+        """What the nodes have, in the order in which to try it: the newest first."""
         listings = self._ranks.every(self._listing() if self._leads else {})
         names = {name for listing in listings for name in listing}
+        found = []
         for name in sorted(names, key=lambda name: (step_of(name), name), reverse=True):
             # Each node has the digests of all files; a node whose list is damaged is outvoted.
+            # Of two nodes neither outvotes the other.
             lists = Counter(listing[name] for listing in listings if name in listing)
-            digests = listed_digests(lists.most_common(1)[0][0])
-            yield self._verified(name, digests)
+            most = max(lists.values())
+            ties = sorted((text for text, votes in lists.items() if votes == most), reverse=True)
+            found += [Listed(name, listed_digests(text)) for text in ties]
+        return found
 
     def _listing(self) -> dict[str, bytes]:
         """The digests of each copy on this node."""
@@ -199,7 +217,9 @@ class Copies:
                     found[name] = text
         return found
 
-    def _verified(self, name: str, digests: Mapping[str, str]) -> Copy:
+    def verified(self, listed: Listed) -> Copy:
+        """Each of its files held against its SHA-256, on all nodes."""
+        name, digests = listed.name, listed.digests
         mine: dict[str, int] = {}
         share = sorted(digests)[self._local :: len(self._members[self._node])]
         for file in share:
@@ -222,6 +242,24 @@ class Copies:
     def keep(self, copy: Copy) -> None:
         """It was loaded: it stays until there is a newer one."""
         self._kept = copy.name
+
+    def deliver(self, copy: Copy, folder: Path) -> list[str]:
+        """This rank's part of a copy without a defect into a folder; the names of its files.
+
+        Not collective: the parts of all ranks are the whole of it.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        delivered = []
+        for index, name in enumerate(sorted(copy.digests)):
+            nodes = copy.holders[name]
+            there = self._members[nodes[index % len(nodes)]]
+            if there[index % len(there)] != self._ranks.rank:
+                continue
+            source = self.path / copy.name / name
+            if copy_synced(source, folder / name) != copy.digests[name]:
+                raise OSError(errno.EIO, "its SHA-256 differs from what was written", str(source))
+            delivered.append(name)
+        return delivered
 
     def reader(self, copy: Copy) -> tuple[CopyReader, str]:
         """What reads its tensors, and its `state.json`. Collective, for a copy without a defect."""
@@ -296,34 +334,40 @@ class CopyReader(Reader):
         items: dict[str, list[ReadItem]] = {}
         for item in plan.items:
             items.setdefault(self.storage_data[item.storage_index].relative_path, []).append(item)
-        failure: Exception | None = None
+        failures: list[Exception] = []
 
-        def read(name: str) -> None:
-            nonlocal failure
+        def read(name: str, reader: Reader) -> None:
             try:
-                super(CopyReader, self).read_data(replace(plan, items=items[name]), planner)
+                Reader.read_data(reader, replace(plan, items=items[name]), planner)
             except Exception as error:  # noqa: BLE001 - raised below
-                failure = failure or error
+                failures.append(error)
 
-        for name in items:
-            if self._copies.has(self._copy, name):
-                read(name)
-        away = [name for name in items if not self._copies.has(self._copy, name)]
-        for name, content in self._copies.fetched(self._copy, sorted(away)):
-            if hashlib.sha256(content).hexdigest() != self._copy.digests[name]:
-                failure = failure or OSError(5, "another node sent something else", name)
-                continue
-            self.fs = _Received(content)  # type: ignore[assignment]
-            read(name)
-        if failure:
-            raise failure
+        here = [name for name in items if self._copies.has(self._copy, name)]
+        for name in here:
+            read(name, self)
+        for name, content in self._copies.fetched(self._copy, sorted(items.keys() - here)):
+            if hashlib.sha256(content).hexdigest() == self._copy.digests[name]:
+                read(name, _ReceivedReader(self, content))
+            else:
+                failures.append(OSError(errno.EIO, "another node sent something else", name))
+        if failures:
+            raise failures[0]
         done: Future[None] = Future()
         done.set_result(None)
         return done
 
 
+class _ReceivedReader(Reader):
+    """Reads one file, which another node has sent."""
+
+    def __init__(self, reader: CopyReader, content: bytearray) -> None:
+        super().__init__(Path(reader.path))
+        self.storage_data = reader.storage_data
+        self.fs = _Received(content)  # type: ignore[assignment]
+
+
 class _Received:
-    """What torch's reader opens files by: the one that has come."""
+    """What torch's reader opens files by: the one that was received."""
 
     def __init__(self, content: bytearray) -> None:
         self._content = content

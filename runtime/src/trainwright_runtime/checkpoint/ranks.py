@@ -18,10 +18,12 @@ class Ranks:
     Making one is collective.
     """
 
-    def __init__(self, *, together: bool) -> None:
+    def __init__(self, world: object) -> None:
+        self.world = world
+        """The default process group that they are the ranks of; None where there is none."""
         self.group: dist.ProcessGroup | None = None
         self.rank, self.count = 0, 1
-        if together:
+        if world is not None:
             self.group = dist.new_group(backend="gloo")
             self.rank, self.count = dist.get_rank(), dist.get_world_size()
 

@@ -42,6 +42,7 @@ class StopSignal:
             # the GPU there.
             self._group = dist.new_group(backend="gloo")
         self._previous = signal.signal(signal.SIGTERM, self._note)
+        _OPEN.append(self)
 
     def agreed(self) -> bool:
         """Whether to stop now. Collective: every rank calls it after every step."""
@@ -56,6 +57,8 @@ class StopSignal:
 
     def close(self) -> None:
         """From here on SIGTERM does again what it did before."""
+        if self in _OPEN:
+            _OPEN.remove(self)
         signal.signal(signal.SIGTERM, self._previous or signal.SIG_DFL)
 
     def __enter__(self) -> Self:
@@ -71,3 +74,11 @@ class StopSignal:
 
     def _note(self, _signal: int, _frame: FrameType | None) -> None:
         self.noted = True
+
+
+_OPEN: list[StopSignal] = []
+
+
+def noted() -> bool:
+    """Whether SIGTERM has reached this process, as any `StopSignal` of the script knows."""
+    return any(stop.noted for stop in _OPEN)
