@@ -161,6 +161,14 @@ def test_of_two_lists_of_digests_the_one_that_fits_is_taken(damaged: int, tmp_pa
     assert [end[0] for end in together(2, tmp_path, programs.go_on_to, tmp_path, 2)] == [2] * 2
 
 
+def test_a_list_of_digests_that_is_cut_short_does_not_count(tmp_path: Path) -> None:
+    assert programs.killed(2, tmp_path, programs.save_until, tmp_path, 4) == [7] * 2
+    for sums in tmp_path.glob("memory-*/step-0000000004.*/SHA256SUMS"):
+        lines = sums.read_text().splitlines(keepends=True)
+        sums.write_text("".join(line for line in lines if "__0_0" not in line))
+    assert [end[0] for end in together(2, tmp_path, programs.go_on_to, tmp_path, 2)] == [2] * 2
+
+
 def test_no_node_sends_unless_all_have_room(tmp_path: Path) -> None:
     ends = together(2, tmp_path, programs.collect_where_one_rank_has_no_room, tmp_path)
     assert ends == ["OSError"] * 2

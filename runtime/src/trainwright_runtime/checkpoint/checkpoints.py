@@ -241,6 +241,7 @@ class Checkpoints:
             if self._copies is not None and self._trained:
                 self._copies.clear()
         finally:
+            self._trained = False  # closed again, it must not remove what could not be stored
             self._release()
 
     def _release(self) -> None:
@@ -282,15 +283,20 @@ class Checkpoints:
         if isinstance(last, _Save):
             fill = partial(_write_files, directory, ranks=ranks, snapshot=last.snapshot)
         else:
-            self._trained, missing = ranks.first(lambda: (self._trained, self._lacks(last.step)))
-            if copies is None or not (self._trained and missing):
+            self._trained, missing = ranks.first(
+                lambda: (self._trained, self._trained and self._lacks(last.step))
+            )
+            if copies is None or not missing:
                 return
             fill = partial(_deliver, directory, ranks=ranks, copies=copies, copy=last)
         self._unsaved = self._write(directory, ranks, last.step, fill, started)
 
     def _lacks(self, step: int) -> bool:
         """Whether the directory has nothing as new as this step."""
-        names = [] if self._directory is None else self._directory.steps()
+        try:
+            names = [] if self._directory is None else self._directory.steps()
+        except OSError:
+            return True  # saving there will name what is wrong
         return all((step_of(name) or 0) < step for name in names if name not in self._broken)
 
     def _require_saved(self) -> None:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -202,7 +203,7 @@ class Copies:
             # Of two nodes neither outvotes the other.
             lists = Counter(listing[name] for listing in listings if name in listing)
             most = max(lists.values())
-            ties = sorted((text for text, votes in lists.items() if votes == most), reverse=True)
+            ties = sorted(text for text, votes in lists.items() if votes == most)
             found += [Listed(name, listed_digests(text)) for text in ties]
         return found
 
@@ -213,8 +214,9 @@ class Copies:
             with suppress(OSError, ValueError):
                 if step_of(name) is not None:
                     text = (self.path / name / DIGESTS).read_bytes()
-                    listed_digests(text)
-                    found[name] = text
+                    present = set(os.listdir(self.path / name)) - {DIGESTS}  # noqa: PTH208
+                    if present <= listed_digests(text).keys():  # and else it is cut short
+                        found[name] = text
         return found
 
     def verified(self, listed: Listed) -> Copy:
@@ -374,10 +376,34 @@ class _Received:
 
     @contextmanager
     def create_stream(self, _path: str, _mode: str) -> Iterator[io.IOBase]:
-        yield io.BytesIO(self._content)
+        yield _Memory(self._content)
 
     def concat_path(self, _path: object, suffix: str) -> str:
         return suffix
+
+
+class _Memory(io.RawIOBase):
+    """A file that lies in memory; `io.BytesIO` would copy it."""
+
+    def __init__(self, content: bytearray) -> None:
+        self._content, self._position = memoryview(content), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: len(self._content)}
+        self._position = max(start[whence] + offset, 0)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._content[self._position : self._position + len(buffer)]
+        buffer[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
 
 
 def exchange(ranks: Ranks, transfers: Sequence[Transfer], buffers: Sequence[Tensor | None]) -> None:
