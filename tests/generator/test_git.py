@@ -265,3 +265,17 @@ def test_the_branch_to_compare_with_is_one_that_there_is(tmp_path: Path, branch:
     named = "HEAD" if branch == "trunk" else f"origin/{branch}"
     with pytest.raises(GitError, match=f"name the branch .*: `--against {named}`$"):
         Repository(folder).commit("origin/HEAD")
+
+
+def test_settings_are_those_of_the_repository_that_there_is(tmp_path: Path) -> None:
+    """Both have the same configuration, in other files."""
+    (tmp_path / "inner").mkdir()
+    settings = git.Settings(tmp_path / "inner")
+    assert not settings.have_changed()
+    for top in (tmp_path, tmp_path / "inner"):
+        git_repository.init(top)
+        assert settings.have_changed()
+        assert not settings.have_changed()
+        (top / ".git/info/exclude").write_text("new\n")
+        assert settings.have_changed()
+        assert not settings.have_changed()

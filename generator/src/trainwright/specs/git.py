@@ -332,7 +332,7 @@ class Settings:
 
     def __init__(self, root: Path):
         self._root = root
-        self._configuration = b""
+        self._named: object = None  # what the files below follow from
         self._files: tuple[Path, ...] = ()
         self._state: object = self._read()
 
@@ -344,13 +344,13 @@ class Settings:
     def _read(self) -> object:
         try:
             repository, folder = find(self._root)
-            configuration = repository.git("config", "--null", "--list")
-            if configuration != self._configuration:
+            named = repository, repository.git("config", "--null", "--list")
+            if named != self._named:
                 self._files = (*_of_clone(repository, folder), *_of_user(repository))
-                self._configuration = configuration
+                self._named = named
         except GitError:
             return None
-        return repository, configuration, tuple(map(_mark, self._files))
+        return named, tuple(map(_mark, self._files))
 
 
 def _of_clone(repository: Repository, folder: str) -> Iterator[Path]:
