@@ -24,6 +24,7 @@ from trainwright_runtime.checkpoint import CheckpointError, Checkpoints
 from trainwright_runtime.coordination.registry import IN_STEP, WAITING, Registry
 from trainwright_runtime.elastic import audit
 from trainwright_runtime.elastic.cursor import cursors
+from trainwright_runtime.elastic.errors import TrainingOver
 from trainwright_runtime.elastic.members import Members
 from trainwright_runtime.elastic.progress import Progress
 from trainwright_runtime.elastic.replica import Address, Replica
@@ -458,6 +459,33 @@ def test_local_steps_are_not_one_long_step_that_hangs() -> None:
         slow.close()
         waiting.close()
         registry.close()
+
+
+@pytest.mark.slow
+def test_a_worker_that_is_left_alone_learns_that_training_is_over(tmp_path: Path) -> None:
+    """As one that was late for the last step: with too few workers there is no quorum to tell."""
+
+    def replica(name: str, port: int) -> Replica:
+        address = Address(
+            coordinator=f"127.0.0.1:{port}", name=name, min_replicas=2, backend="gloo",
+            timeouts=Timeouts(quorum=3, coordinator=10),
+        )  # fmt: skip
+        return Replica(address, dump=dict, load=lambda _: None, stopping=lambda: False)
+
+    environ = {"TRAINWRIGHT_MIN_REPLICAS": "2", "TRAINWRIGHT_QUORUM_TIMEOUT": "3"}
+    with ThreadPoolExecutor() as threads, workers(tmp_path, "", environ=environ) as group:
+        both = [replica(name, group.port) for name in "ab"]
+        list(threads.map(Replica.join, both))
+        assert all(threads.map(Replica.commit, both))
+        first, left = both
+        assert first.complete()
+        first.lead()
+        assert first.finish()
+        first.close()
+        with pytest.raises(TrainingOver):
+            left.join()
+        left.leave()
+        left.close()
 
 
 def test_of_two_groups_that_took_the_same_step_one_counts(tmp_path: Path) -> None:

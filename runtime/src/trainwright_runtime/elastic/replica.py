@@ -245,7 +245,8 @@ class Replica:
 
     def _try(self) -> Members | None:
         """The members of the next step; None when it is to be requested again in a moment."""
-        if not self._session.holds and not self._admitted():
+        # Where the last request got no quorum, training may be over: too few are left for one.
+        if (not self._session.holds or self._links is None) and not self._admitted():
             return None
         links = self._links or self._connect()
         quorum = links.quorum(self._question(), newcomer=not self._session.holds)
