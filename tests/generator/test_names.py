@@ -29,7 +29,7 @@ FULL: dict[str, Data] = {
     "shm": "8Gi",
     "env": {"A": "1", "B": "2"},
     "secrets": {"T": {"name": "s", "key": "k"}},
-    "volumes": {"v": {"claim": "c", "mountPath": "/v", "subPath": "x", "readOnly": False}},
+    "volumes": {"v": {"claim": "c", "mountPath": "/v", "subPath": "x"}, "d": {"claim": "d", "mountPath": "/d", "readOnly": False}},
     "checkpoint": {"volume": "v", "path": "ckpt", "every": 5, "keep": 2, "resumeFrom": "old"},
     "priorityClass": "batch",
     "retries": 2,
@@ -50,7 +50,7 @@ pools:
 NEW: dict[str, Data] = {
     "image.repository": "registry.example.com/ml/other", "image.pullPolicy": "Never", "image.tag": "2.0",
     "entrypoint.module": "workloads.other", "pool": None, "shm": "auto", "gracePeriod": "91s",
-    "resources.gpu": 2, "resources.cpu": "9", "volumes.v.mountPath": "/w", "checkpoint.volume": None, "affinity.nodeAffinity": None,
+    "resources.gpu": 2, "resources.cpu": "9", "volumes.v.mountPath": "/w", "volumes.d.mountPath": "/e", "checkpoint.volume": None, "affinity.nodeAffinity": None,
 }  # fmt: skip
 
 
