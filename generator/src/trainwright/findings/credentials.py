@@ -168,7 +168,7 @@ def _encoded(word: str) -> str:
 
 
 def _plain(text: str) -> bool:
-    """Whether what base64 hid is for anybody: no credential, no user and password, no key."""
+    """Whether what base64 encoded is public: no credential, user with password, or key."""
     if _USER_AND_PASSWORD.fullmatch(text) or (_ONE_WORD.fullmatch(text) and _mixed(text)):
         return False
     return redact(text) == text
