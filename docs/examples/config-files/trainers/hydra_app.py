@@ -1,5 +1,7 @@
 """A linear regression on several nodes; every number in it comes from Hydra's configuration."""
 
+import os
+
 import hydra
 import torch
 import torch.distributed as dist
@@ -21,9 +23,10 @@ def main(config: DictConfig) -> None:
         loss.backward()
         optimizer.step()
     if dist.get_rank() == 0:
-        print(f"{config.run}: lr {config.optimizer.lr}, loss {loss.item():.4f}")
+        print(f"{config.run}: lr {config.optimizer.lr}, loss {loss.item():.4f}", flush=True)
     dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main()
+    os._exit(0)  # else Python may abort beside gloo's threads: pytorch/pytorch#190489

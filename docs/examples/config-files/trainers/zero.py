@@ -1,6 +1,7 @@
 """A linear regression by DeepSpeed. Stage, batch and clipping are those of its configuration."""
 
 import argparse
+import os
 
 import deepspeed
 import torch
@@ -29,8 +30,9 @@ def main() -> None:
         losses.append(loss.item())
     if dist.get_rank() == 0:
         stage, batch = engine.zero_optimization_stage(), engine.train_batch_size()
-        print(f"stage {stage}, batch {batch}, loss {losses[0]:.4f} to {losses[-1]:.4f}")
+        print(f"stage {stage}, batch {batch}, loss {losses[0]:.4f} to {losses[-1]:.4f}", flush=True)
     dist.destroy_process_group()
+    os._exit(0)  # else Python may abort beside gloo's threads: pytorch/pytorch#190489
 
 
 if __name__ == "__main__":
