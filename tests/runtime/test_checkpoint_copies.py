@@ -149,7 +149,7 @@ def test_memory_that_is_full_on_one_node_costs_the_copy_alone(tmp_path: Path) ->
 def test_storage_that_cannot_be_read_is_not_needed(tmp_path: Path) -> None:
     _stopped(tmp_path)
     assert together(3, tmp_path, programs.load_copies, tmp_path, "x" * 300) == [8] * 3
-    # And whoever loads alone removes nothing.
+    # And a process that only loads removes nothing.
     assert together(3, tmp_path, programs.load_copies, tmp_path, "storage") == [8] * 3
 
 

@@ -101,7 +101,7 @@ def test_what_a_kustomization_merges_is_one_note(here: Path, name: str) -> None:
 
 
 def test_the_configuration_of_a_program_is_not_an_object(here: Path) -> None:
-    """It has a kind, but no metadata: what reads it is no API server."""
+    """It has a kind, but no metadata: no API server reads it."""
     write(
         here,
         {

@@ -114,7 +114,7 @@ class Person:
         self._put(path, self._text(path))
 
     def _text(self, path: str) -> str:
-        """What somebody may write into a file."""
+        """What a person may write into a file."""
         if path in TEXTS:
             return self.chance.choice(TEXTS[path])
         if path.endswith("ledger.yaml"):

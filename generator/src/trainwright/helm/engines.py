@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -74,16 +74,10 @@ class Embedded:
         return self._of_target[target]
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        helm_python = sdk.load()
-        try:
+        with _failures():
             valid = schema.chart_values().accepts(values)
             chart = self._bare(values["target"]) if valid else self._whole
-            rendered = chart.render(dict(values), name=release, namespace=namespace)
-        except (helm_python.HelmValuesError, helm_python.HelmRenderError) as error:
-            raise ChartRefusal(_reason(str(error))) from error
-        except helm_python.HelmError as error:
-            raise EngineError(f"Helm failed: {error}") from error
-        return _texts(rendered)
+            return _texts(chart.render(dict(values), name=release, namespace=namespace))
 
 
 class OtherChart:
@@ -110,16 +104,10 @@ class OtherChart:
         return str(self._whole.version)
 
     def render(self, values: Mapping[str, Data], release: str, namespace: str) -> dict[str, str]:
-        helm_python = sdk.load()
-        try:
+        with _failures():
             bare = self._bare if self._bare and self._bare.schema.accepts(values) else None
             chart = bare.chart if bare else self._whole
-            rendered = chart.render(dict(values), name=release, namespace=namespace)
-        except (helm_python.HelmValuesError, helm_python.HelmRenderError) as error:
-            raise ChartRefusal(_reason(str(error))) from error
-        except helm_python.HelmError as error:
-            raise EngineError(f"Helm failed: {error}") from error
-        return _texts(rendered)
+            return _texts(chart.render(dict(values), name=release, namespace=namespace))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +138,18 @@ def _without_schema(path: Path) -> _Bare | None:
         if not found.defect:
             return _Bare(sdk.load().Chart.load(folder), found)
     return None
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """What Helm's library raises, as errors of an engine."""
+    helm_python = sdk.load()
+    try:
+        yield
+    except (helm_python.HelmValuesError, helm_python.HelmRenderError) as error:
+        raise ChartRefusal(_reason(str(error))) from error
+    except helm_python.HelmError as error:
+        raise EngineError(f"Helm failed: {error}") from error
 
 
 def _texts(rendered: Mapping[str, str]) -> dict[str, str]:

@@ -69,18 +69,20 @@ class Crd:
 def load(folder: Path, kubernetes: str) -> tuple[tuple[Crd, ...], tuple[Finding, ...]]:
     """Every served version of every CRD below a folder (or in a file), and what is wrong with it.
 
-    Where a version of a kind is defined twice, the file that sorts last counts. A definition that
-    the API server would refuse is left out.
+    Where a version of a kind is defined twice, the file that sorts last counts, and one among the
+    templates of a chart only where no other file has it. A definition that the API server would
+    refuse is left out.
     """
     valid = with_kubernetes({"$ref": f"{kubernetes_schemas.URI}#/$defs/{_DEFINITION}"}, kubernetes)
     found: dict[tuple[str, str], Crd] = {}
     findings: list[Finding] = []
     gathered = unrendered.gather((str(folder),))
-    for source in (*gathered.manifests, *gathered.parts):
+    parts = {source.file for source in gathered.parts}
+    for source in (*gathered.parts, *gathered.manifests):  # of two definitions, the last counts
         for chunk in reading.split(source):
             bodies, wrong = _definitions(chunk, valid)
             # A chart may have definitions as they are among its templates; the rest is Helm's.
-            findings += wrong if source in gathered.manifests else ()
+            findings += () if source.file in parts else wrong
             for crd in (crd for body in bodies for crd in _versions(body, kubernetes)):
                 found[crd.api_version, crd.kind] = crd
     if not found and not findings:

@@ -21,6 +21,8 @@ from trainwright.tolerant import mapping, mappings, sequence
 
 _CHART = "Chart.yaml"
 _VALUES = re.compile(r"values[^/]*\.(?:ya?ml|json)")
+# Lists of files in a kustomization that are not resources.
+_FILES = ("patchesStrategicMerge", "configurations", "transformers", "generators", "validators")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,13 @@ def gather(paths: tuple[str, ...]) -> Gathered:
 
 def _wholes(sources: Mapping[str, Source]) -> dict[str, Whole]:
     """The files that are part of a chart or of a kustomization, by path."""
-    charts = {_folder(path) for path in sources if PurePosixPath(path).name == _CHART}
-    found = {path: whole for path in sources if (whole := _chart_of(path, charts)) is not None}
+    charts = {_folder(path) for path in sources if _name(path) == _CHART}
+    found: dict[str, Whole] = {}
+    if charts:  # most folders have none, and thousands of files
+        found = {path: whole for path in sources if (whole := _chart_of(path, charts)) is not None}
     resources: set[str] = set()
     for path, source in sources.items():
-        if PurePosixPath(path).name not in reading.KUSTOMIZATIONS or path in found:
+        if _name(path) not in reading.KUSTOMIZATIONS or path in found:
             continue
         folder = _folder(path)
         whole = Whole(path, "kustomization", f"kustomize build {shlex.quote(folder)}")
@@ -107,9 +111,7 @@ def _parts(content: Mapping[str, Data]) -> Iterator[str]:
     """The files that a kustomization merges into resources, or reads as something else."""
     for key in ("patches", "patchesJson6902", "replacements"):
         yield from (str(entry.get("path", "")) for entry in mappings(content.get(key)))
-    for key in ("patchesStrategicMerge", "configurations"):
-        yield from _texts(content.get(key))
-    for key in ("transformers", "generators", "validators"):
+    for key in _FILES:
         yield from _texts(content.get(key))
     yield str(mapping(content.get("openapi")).get("path", ""))
     for chart in mappings(content.get("helmCharts")):
@@ -122,6 +124,10 @@ def _parts(content: Mapping[str, Data]) -> Iterator[str]:
 
 def _texts(entries: Data) -> Sequence[str]:
     return [entry for entry in sequence(entries) if isinstance(entry, str)]
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
 
 
 def _folder(path: str) -> str:
