@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 WORTH_IT = 64 * 1024 * 1024
 """Bytes: a thread has written less than this before a process has started."""
 
-_NICE = 10  # a tenth of a processor that training wants too, all of one that it leaves idle
+_NICE = 15  # a thirtieth of a processor that training wants too, all of one that it leaves idle
 
 _PROGRAM = f"import sys; from {__name__} import main; main(*map(int, sys.argv[1:]))"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
@@ -9,7 +10,9 @@ import pickle
 from collections.abc import Generator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
+from queue import SimpleQueue
 from typing import IO, Any, ClassVar
 
 import torch
@@ -27,7 +30,7 @@ from trainwright_runtime.checkpoint.process import WriterProcess
 METADATA = ".metadata"
 """The file that torch keeps a checkpoint's metadata in."""
 
-_LARGE = 1024 * 1024  # bytes that are worth a second processor
+_PIECE = 1024 * 1024  # bytes: stays in a processor's cache from reading to digesting
 
 
 class Writer(filesystem.FileSystemWriter):
@@ -80,13 +83,20 @@ class _Digesting(filesystem.FileSystem):
                 yield plain
             return
         try:
-            with ThreadPoolExecutor(1) as threads, Path(path).open(mode) as file:
-                stream = _Digest(file, self, threads)
-                yield stream
+            with (
+                ThreadPoolExecutor(1) as threads,
+                Path(path).open(mode) as file,
+                Path(path).open("rb", buffering=0) as written,
+            ):
+                stream = _Digest(file, self, threads, written)
+                try:
+                    yield stream
+                finally:
+                    digest = stream.end()
         except OSError as error:
             self.error = self.error or error
             raise
-        self.digests[Path(path).name] = stream.digest.hexdigest()
+        self.digests[Path(path).name] = digest
 
     def rename(self, path: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> None:
         super().rename(path, new_path)
@@ -94,39 +104,69 @@ class _Digesting(filesystem.FileSystem):
 
 
 class _Digest(io.IOBase):
-    """A file that is written front to back, digested at the same time."""
+    """A file that is written front to back, digested at the same time.
 
-    def __init__(self, file: IO[bytes], files: _Digesting, threads: Executor) -> None:
-        self._file, self._files, self._threads = file, files, threads
-        self.digest = hashlib.sha256()
+    A thread digests what it reads back from the page cache, behind the writing and during the sync:
+    what torch gives to `write` is torch's again as soon as that returns, and a digest takes longer.
+    """
+
+    def __init__(
+        self, file: IO[bytes], files: _Digesting, threads: Executor, written: FileIO
+    ) -> None:
+        self._file, self._files = file, files
+        self._size = self._told = 0  # bytes
+        self._sizes: SimpleQueue[int | None] = SimpleQueue()
+        self._digest = threads.submit(_digest, written, self._sizes)
 
     def write(self, data: bytes) -> int:
-        if len(data) < _LARGE:
-            self.digest.update(data)
-            return self._write(data)
-        digesting = self._threads.submit(self.digest.update, data)
         try:
-            return self._write(data)
-        finally:
-            digesting.result()  # the data are torch's again from here on
-
-    def _write(self, data: bytes) -> int:
-        try:
-            return self._file.write(data)
+            written = self._file.write(data)
+            self._size += written
+            if self._size - self._told >= _PIECE:
+                self._tell()
         except OSError as error:
             self._files.error = self._files.error or error
             raise
+        return written
 
     def tell(self) -> int:
         return self._file.tell()
 
     def fileno(self) -> int:
-        self._file.flush()
+        self._tell()  # torch asks for it to sync the file
         return self._file.fileno()
 
     def flush(self) -> None:
         if not self._file.closed:
             self._file.flush()
+
+    def end(self) -> str:
+        """The digest of all that was written. OSError if it cannot be written or read back."""
+        try:
+            self._tell()
+        finally:
+            self._sizes.put(None)
+        return self._digest.result()
+
+    def _tell(self) -> None:
+        self._file.flush()
+        self._told = self._size
+        self._sizes.put(self._size)
+
+
+def _digest(file: FileIO, sizes: SimpleQueue[int | None]) -> str:
+    """The SHA-256 of a file that grows to one size after the other, and ends at None."""
+    digest = hashlib.sha256()
+    piece = memoryview(bytearray(_PIECE))
+    done = 0
+    while (size := sizes.get()) is not None:
+        while done < size:
+            read = file.readinto(piece[: size - done])
+            if not read:
+                raise OSError(errno.EIO, "it was cut short while it was written", file.name)
+            digest.update(piece[:read])
+            done += read
+    return digest.hexdigest()
 
 
 class Reader(filesystem.FileSystemReader):
