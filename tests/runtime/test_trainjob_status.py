@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import logging
 import ssl
@@ -40,6 +39,7 @@ class Server(ThreadingHTTPServer):
         authority.issue_cert("localhost").configure_cert(context)
         self.socket = context.wrap_socket(self.socket, server_side=True)
         self.token = "first"
+        self.speaks_http = True
         self.posted: list[dict[str, Any]] = []
         self.arrived = threading.Semaphore(0)
 
@@ -49,6 +49,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
+        if not self.server.speaks_http:
+            self.wfile.write(b"SSH-2.0-OpenSSH_9.2\r\n")
+            self.server.arrived.release()
+            return
         known = self.headers["Authorization"] == f"Bearer {self.server.token}"
         valid = known and self.path == PATH
         if valid:
@@ -176,15 +180,15 @@ def test_workers_without_ranks_post_nothing(server: Server, environ: dict[str, s
     assert server.posted == []
 
 
-def test_a_server_that_speaks_no_http_is_one_warning(caplog: pytest.LogCaptureFixture) -> None:
-    def post(_: object) -> None:
-        raise http.client.BadStatusLine("SSH-2.0")
-
-    metrics = Metrics(status=TrainJobStatus(post, interval=0.0))
-    for step in (1, 2):
-        _step(metrics, step)
-    metrics.close()
-    assert caplog.text.count("TrainJob could not be posted: SSH-2.0") == 1
+def test_a_server_that_speaks_no_http_is_one_warning(
+    server: Server, environ: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    server.speaks_http = False
+    with Metrics.from_environment(environ=environ) as metrics:
+        _step(metrics, 1)
+        assert server.arrived.acquire(timeout=60)
+        _step(metrics, 2)
+    assert caplog.text.count("TrainJob could not be posted: BadStatusLine: SSH-2.0") == 1
 
 
 def test_without_tls_nothing_is_posted(

@@ -7,14 +7,11 @@ posted there. https://www.kubeflow.org/docs/components/trainer/user-guides/train
 
 from __future__ import annotations
 
-import http.client
 import json
 import logging
 import math
-import ssl
 import threading
 import time
-import urllib.request
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -139,7 +136,7 @@ class TrainJobStatus:
         try:
             self._post(self.status())
             self._failed = False
-        except (OSError, ValueError, http.client.HTTPException) as error:
+        except (OSError, ValueError) as error:
             if not self._failed:
                 _log.warning("the status of the TrainJob could not be posted: %s", error)
             self._failed = True
@@ -147,6 +144,11 @@ class TrainJobStatus:
 
 def _post(url: str, certificate: Path, token: Path, status: Mapping[str, Any]) -> None:
     """Raises OSError, and ValueError for a file that holds no certificate."""
+    # Imported here: every process of a training would take 24 ms for what few of them need.
+    import http.client
+    import ssl
+    import urllib.request
+
     request = urllib.request.Request(  # noqa: S310 - https, as was checked
         url,
         data=json.dumps(status).encode(),
@@ -157,5 +159,8 @@ def _post(url: str, certificate: Path, token: Path, status: Mapping[str, Any]) -
         method="POST",
     )
     context = ssl.create_default_context(cafile=str(certificate))
-    with urllib.request.urlopen(request, timeout=_TIMEOUT, context=context):  # noqa: S310
-        pass
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT, context=context):  # noqa: S310
+            pass
+    except http.client.HTTPException as error:  # what the server says is not HTTP
+        raise OSError(f"{type(error).__name__}: {error}") from error

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from torch.distributed import PrefixStore  # type: ignore[attr-defined]
+from torch.distributed import HashStore, PrefixStore, TCPStore  # type: ignore[attr-defined]
 from torch.distributed.elastic.agent.server.api import (
     RunResult,
     SimpleElasticAgent,
@@ -37,7 +37,7 @@ from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
 from trainwright_runtime import errors, failure
 from trainwright_runtime.diagnosis import diagnose
-from trainwright_runtime.launchers import Placement, is_loopback
+from trainwright_runtime.launchers import is_loopback
 from trainwright_runtime.layout import Layout
 from trainwright_runtime.machine import free_port
 from trainwright_runtime.options import Options
@@ -62,9 +62,8 @@ _LAST_CALL = "5"  # seconds
 
 def run(layout: Layout, options: Options, environ: Mapping[str, str]) -> int:
     """Train to the end, starting again after failures up to --max-restarts times."""
-    # By default workers meet in the store that the agent keeps for them, and a restarted worker
-    # finds the addresses of the attempt before: it hangs in init_process_group or in DDP's
-    # constructor. With this each attempt's rank 0 opens a store of its own.
+    # By default workers meet in one store of the rendezvous, and a restarted worker finds the
+    # addresses of the attempt before: it hangs in init_process_group or in DDP's constructor.
     # https://github.com/pytorch/pytorch/issues/135712
     os.environ["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
     try:
@@ -135,7 +134,7 @@ class Agent(SimpleElasticAgent):
             "TORCHELASTIC_RESTART_COUNT": str(attempt),
             "TORCHELASTIC_MAX_RESTARTS": str(spec.max_restarts),
             "TORCHELASTIC_RUN_ID": spec.rdzv_handler.get_run_id(),
-            "TORCHELASTIC_USE_AGENT_STORE": "False",
+            "TORCHELASTIC_USE_AGENT_STORE": "True",
         }
         self._processes = []
         for worker in worker_group.workers:
@@ -184,25 +183,39 @@ class Agent(SimpleElasticAgent):
 # --- rendezvous ----------------------------------------------------------------------------------
 
 
-class RanksOfTheLauncher(RendezvousHandler):
-    """torch's c10d rendezvous, with the ranks that the launcher has given to the nodes.
+class StorePerAttempt(RendezvousHandler):
+    """torch's rendezvous, with a store of each attempt's own, and the launcher's ranks if it has.
+
+    The store is open before the processes start: where rank 0 opens it, a rank that was sooner
+    waits for up to a second (torch's TCPStore tries again after that), and its port may be taken.
 
     c10d sorts nodes by host name. torchrun's static rendezvous keeps the launcher's order, but has
     no barrier between attempts, and its workers always share the agent's store: a node that is
     back early meets the store of the attempt before.
     """
 
-    def __init__(self, rounds: RendezvousHandler, placement: Placement, fixed_rank: int) -> None:
+    use_agent_store = True
+
+    def __init__(
+        self, rounds: RendezvousHandler, address: str, fixed_rank: int | None = None
+    ) -> None:
         self._rounds = rounds
-        self._placement = placement
-        self._rank = fixed_rank
+        self._address = address  # where the others find this node, if its rank is 0
+        self._fixed_rank = fixed_rank
+        self._server: TCPStore | None = None
 
     def next_rendezvous(self) -> RendezvousInfo:
-        """Wait for all nodes; the store of a round is its own."""
+        """Wait for all nodes, then for the store where rank 0 of this attempt keeps it."""
         info = self._rounds.next_rendezvous()
-        store = PrefixStore("launcher", info.store)
-        bootstrap = RendezvousStoreInfo.build(self._rank, store, self._placement.master_addr)
-        return RendezvousInfo(store, self._rank, info.world_size, bootstrap)
+        rank = info.rank if self._fixed_rank is None else self._fixed_rank
+        self._server = None  # of the attempt before
+        port = None
+        if rank == 0:
+            self._server = TCPStore("localhost", 0, is_master=True, wait_for_workers=False)
+            port = self._server.port
+        store = PrefixStore("trainwright", info.store)
+        bootstrap = RendezvousStoreInfo.build(rank, store, self._address, port)
+        return RendezvousInfo(store, rank, info.world_size, bootstrap)
 
     def get_backend(self) -> str:
         return self._rounds.get_backend()
@@ -223,8 +236,37 @@ class RanksOfTheLauncher(RendezvousHandler):
         return self._rounds.shutdown()
 
 
+class OneNode(RendezvousHandler):
+    """The rendezvous of a node without others: torch's c10d would sleep for up to 0.3 s first."""
+
+    use_agent_store = True
+
+    def next_rendezvous(self) -> RendezvousInfo:
+        return RendezvousInfo(HashStore(), 0, 1, RendezvousStoreInfo("", 0))
+
+    def get_backend(self) -> str:
+        return "one-node"
+
+    def is_closed(self) -> bool:
+        return False
+
+    def set_closed(self) -> None:
+        """No other node reads it."""
+
+    def num_nodes_waiting(self) -> int:
+        return 0
+
+    def get_run_id(self) -> str:
+        return node_processes.RUN_ID
+
+    def shutdown(self) -> bool:
+        return True
+
+
 def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
     where = layout.placement
+    if layout.nodes.high == 1:
+        return StorePerAttempt(OneNode(), where.master_addr)
     port = where.master_port or free_port()
     # On one machine every node finds itself at the address: torch lets the first one open the
     # store and the others join.
@@ -238,6 +280,9 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
     }
     if not anywhere:
         settings["is_host"] = str(where.hosts)
+    # Where rank 0 is found: by its pod's name, which its Service has too. torch would take the
+    # fully qualified one: https://github.com/pytorch/pytorch/issues/150532
+    address = where.master_addr if is_loopback(where.master_addr) else where.node
     rounds = get_rendezvous_handler(
         RendezvousParameters(
             backend="c10d",
@@ -245,15 +290,13 @@ def _rendezvous(layout: Layout, options: Options) -> RendezvousHandler:
             run_id=node_processes.RUN_ID,
             min_nodes=layout.nodes.low,
             max_nodes=layout.nodes.high,
-            # Where rank 0 is found: by its pod's name, which its Service has too. torch would take
-            # the fully qualified one: https://github.com/pytorch/pytorch/issues/150532
-            local_addr=where.master_addr if is_loopback(where.master_addr) else where.node,
+            local_addr=address,
             **settings,
         )
     )
     if where.node_rank is None:
-        return rounds
-    return RanksOfTheLauncher(rounds, where, where.node_rank)
+        return StorePerAttempt(rounds, address)
+    return StorePerAttempt(rounds, where.master_addr, where.node_rank)
 
 
 def _bracketed(host: str) -> str:
