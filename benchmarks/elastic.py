@@ -492,10 +492,12 @@ PARTS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=list(PARTS))
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    for part in options.parts:
+    if unknown := set(options.parts) - set(PARTS):
+        parser.error(f"no such part: {', '.join(unknown)}")
+    for part in options.parts or PARTS:
         PARTS[part](options.runs)
 
 
