@@ -285,7 +285,7 @@ def test_random_edits_never_leave_a_stale_plan(
 
 @pytest.mark.slow
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=settings.default.max_examples)
+@settings(max_examples=settings.default.max_examples // 10)
 def test_many_random_edits_never_leave_a_stale_plan(
     tmp_path_factory: pytest.TempPathFactory, seed: int
 ) -> None:
