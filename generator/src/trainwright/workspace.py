@@ -26,7 +26,7 @@ from trainwright.runs.decision import (
 )
 from trainwright.runs.folder import INDEX_FILE, RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
-from trainwright.specs import files, ledger, own_objects, pools, resolve
+from trainwright.specs import files, layers, ledger, own_objects, resolve
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import (
@@ -546,7 +546,7 @@ class Workspace:
         document = self.reader.document(file.path)
         if not isinstance(document, Document):
             return None
-        return self.reader.with_files(stack((Layer("job", document),)))
+        return self.reader.with_files(stack(layers.of_job([document])))
 
     def _is_current(self, file: JobFile, record: Record) -> bool:
         """Whether nothing that a run began with has changed since, in its own file or around it."""
@@ -586,7 +586,9 @@ class Workspace:
             folder, _, name = extended.partition("/")
             chain = tuple(self.reader.chain(JobFile(folder, name), findings)) if extended else ()
             self._bases_of[extended] = _Bases(
-                layers=tuple(Layer("base", document) for _, document in chain[::-1] if document),
+                layers=tuple(
+                    Layer(layers.BASE, document) for _, document in chain[::-1] if document
+                ),
                 files=frozenset(path for path, _ in chain),
                 sound=not findings,
             )
@@ -597,11 +599,11 @@ class Workspace:
         extended = str(record.job.get("extends") or "")
         bases, below = self._bases(extended), self.loaded(environment).layers
         above = bases.layers if bases.sound else ()
-        pool = pools.chosen(*(layer.data for layer in (*below, *above)), record.job)
+        pool = layers.chosen_pool(*(layer.data for layer in (*below, *above)), record.job)
         key = environment, extended, pool
         if key not in self._inherited_by:
-            layers = (*below, *pools.layers(below, pool), *above)
-            taken = self.reader.with_files(stack(layers))
+            inherited = (*below, *layers.of_pool(below, pool), *above)
+            taken = self.reader.with_files(stack(inherited))
             sound = bases.sound and not taken.findings
             self._inherited_by[key] = _Inherited(
                 data=meaning.inherited(taken.spec.data) if sound else {},

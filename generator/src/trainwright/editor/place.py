@@ -11,6 +11,7 @@ from trainwright.editor.text import Entry, Position, Span, Text
 from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer
+from trainwright.specs import layers
 from trainwright.specs.fields import Field, field
 from trainwright.specs.load import (
     DEFAULTS,
@@ -19,8 +20,7 @@ from trainwright.specs.load import (
     JobFile,
     environment_path,
 )
-from trainwright.specs.merge import Layer, Layered
-from trainwright.specs.pools import ENVIRONMENT, stacked
+from trainwright.specs.merge import Layered
 from trainwright.specs.yamlio import Document
 
 _JOB = re.compile(rf"{ENVIRONMENTS}/[^/]+/jobs/[^/]+\.yaml")
@@ -105,28 +105,22 @@ def layered(session: Session, file: JobFile) -> Layered | None:
     chain = list(_chain(session, file.path))
     if not chain:
         return None
-    return stacked(tuple(_below(session, file.environment)), chain[::-1])
+    defaults, own = (
+        session.text(p).document for p in (DEFAULTS, environment_path(file.environment))
+    )
+    below = layers.of_environment(session.workspace.reader.built_in, defaults, own)
+    return layers.stacked(below, layers.of_job(chain))
 
 
-def _below(session: Session, environment: str) -> Iterator[Layer]:
-    yield session.workspace.reader.built_in
-    paths = {DEFAULTS: "defaults", environment_path(environment): ENVIRONMENT}
-    for path, label in paths.items():
-        document = session.text(path).document
-        if document is not None:
-            yield Layer(label, document, Pointer("/defaults"))
-
-
-def _chain(session: Session, path: str) -> Iterator[Layer]:
+def _chain(session: Session, path: str) -> Iterator[Document]:
     seen: set[str] = set()
-    label = "job"
     while path and path not in seen:
         seen.add(path)
         document = session.text(path).document
         if document is None:
             return
-        yield Layer(label, document)
-        label, path = "base", extended(document)
+        yield document
+        path = extended(document)
 
 
 def extended(document: Document) -> str:

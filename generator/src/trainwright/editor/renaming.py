@@ -16,7 +16,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer, lookup
-from trainwright.specs import yamlio
+from trainwright.specs import layers, yamlio
 from trainwright.specs.load import ENVIRONMENTS, JobFile
 from trainwright.specs.merge import Layer
 
@@ -132,7 +132,7 @@ def _in_layer(session: Session, layer: Layer, was: str) -> Iterator[Target]:
     path, volume = layer.document.file, Pointer.of("volumes", was)
     mounts = layer.wrote(volume)
     saves = [at for at in VOLUME_NAMES if lookup(layer.data, at) == was]
-    if (mounts or saves) and layer.label not in ("job", "base"):
+    if (mounts or saves) and layer.label not in (layers.JOB, layers.BASE):
         raise CannotRename(f"{path} names {was} for other jobs, too")
     if mounts:
         yield target(session, path, volume)

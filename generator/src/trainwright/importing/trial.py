@@ -19,7 +19,7 @@ from trainwright.model import Data, Environment, Job, Manifest
 from trainwright.pointer import Pointer
 from trainwright.render import objects
 from trainwright.runs import identity
-from trainwright.specs import load, pools, resolve, schema, yamlio
+from trainwright.specs import layers, load, resolve, schema, yamlio
 from trainwright.specs.load import JobFile, read_spec
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.tree import Edited, Tree
@@ -57,7 +57,7 @@ class ImportContext:
 
     def inherited_in(self, pool: str) -> Mapping[str, Data]:
         """What a job has before it says anything but its pool, if any."""
-        return stack((*self._layers, *pools.layers(self._layers, pool))).data
+        return stack((*self._layers, *layers.of_pool(self._layers, pool))).data
 
     def written(self, file: JobFile, raw: bytes) -> Layered:
         """A job as it would be merged if its file had these bytes.
@@ -73,7 +73,7 @@ class ImportContext:
         if not isinstance(document, Document):  # of a manifest that is as large as a spec may be
             why = "; ".join(finding.message for finding in document)
             raise ImportingError(f"its spec would be refused: {why}")
-        return pools.stacked(self._layers, (Layer("job", document),))
+        return layers.stacked(self._layers, layers.of_job([document]))
 
     def run(self, spec: Mapping[str, Data]) -> NormalForm | Unsupported:
         """The normal form of what a spec renders to, or the first thing that keeps it from that.

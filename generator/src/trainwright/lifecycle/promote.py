@@ -13,7 +13,7 @@ from trainwright.model import Data
 from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.render.history import History
 from trainwright.specs import edit as editing
-from trainwright.specs import schema_errors
+from trainwright.specs import layers, schema_errors
 from trainwright.specs.edit import EditError
 from trainwright.specs.load import JobFile, environment_path, read_spec
 from trainwright.specs.merge import merge
@@ -139,7 +139,7 @@ def _own(subject: Subject, at: Pointer) -> Data:
     texts = [
         (layer.document.file, subject.tree.read(layer.document.file))
         for layer in subject.spec.layers
-        if layer.label == "base"
+        if layer.label == layers.BASE
     ]
     documents = [read_spec(path, raw) for path, raw in (*texts, (subject.file.path, subject.raw))]
     said = (document.data for document in documents if isinstance(document, Document))

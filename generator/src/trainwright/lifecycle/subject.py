@@ -13,10 +13,10 @@ from trainwright.pointer import lookup
 from trainwright.render.history import History
 from trainwright.runs.decision import Decision, Sources, asks, decide
 from trainwright.runs.record import Record
+from trainwright.specs import layers
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.load import JobFile, LoadedJob, one_job, read_spec, unusable
-from trainwright.specs.merge import Layer, Layered
-from trainwright.specs.pools import stacked
+from trainwright.specs.merge import Layered
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
 from trainwright.workspace import ResolvedJob, Workspace, resolved
@@ -80,8 +80,8 @@ class Subject:
         if not isinstance(document, Document):
             raise SourceError(f"{document[0].place}: {document[0].message}")
         below = self.workspace.loaded(self.file.environment).layers
-        bases = tuple(layer for layer in self.spec.layers if layer.label == "base")
-        spec = stacked(below, (*bases, Layer("job", document)))
+        bases = tuple(layer for layer in self.spec.layers if layer.label == layers.BASE)
+        spec = layers.stacked(below, (*bases, *layers.of_job([document])))
         # The digests of the files are part of the run's name.
         taken = self.workspace.reader.with_files(spec)
         return replace(self, raw=raw, spec=taken.spec)

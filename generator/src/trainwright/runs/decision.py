@@ -13,7 +13,7 @@ from trainwright.runs.adjust import CannotAdjust, began_in, recorded_job
 from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
 from trainwright.runs.same_spec import Surroundings
-from trainwright.specs import files, pools
+from trainwright.specs import files, layers
 from trainwright.specs.ledger import Ledger
 from trainwright.specs.merge import Layered, stack
 from trainwright.specs.yamlio import Document
@@ -84,12 +84,11 @@ class Sources:
         """What the lines of the job's own file that choose layers bring with them, merged: what it
         extends, and what lies in its pool or in that of a recorded run.
         """
-        layers = self.spec.layers[:-1]
+        below = self.spec.layers[:-1]
         both = (record.spec.get("pool", ""), self.spec.data.get("pool", ""))
-        return {
-            "extends": stack(tuple(layer for layer in layers if layer.label == "base")).data,
-            "pool": stack(tuple(found for one in both for found in pools.layers(layers, one))).data,
-        }
+        bases = (layer for layer in below if layer.label == layers.BASE)
+        pools = (layer for pool in both for layer in layers.of_pool(below, pool))
+        return {"extends": stack(tuple(bases)).data, "pool": stack(tuple(pools)).data}
 
     @property
     def digest(self) -> str:
@@ -235,6 +234,6 @@ def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mappin
 
 def _stated(sources: Sources, pointer: Pointer) -> Location:
     """The line of environment.yaml that says so, or else that of defaults.yaml."""
-    shared = [layer.document for layer in sources.spec.layers if layer.label == "defaults"]
+    shared = [layer.document for layer in sources.spec.layers if layer.label == layers.DEFAULTS]
     writers = (d for d in (sources.document, *shared) if pointer in d.places)
     return next(writers, sources.document).place(pointer)

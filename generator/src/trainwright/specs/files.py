@@ -16,6 +16,7 @@ from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Data, File, Finding, Location, file_digest
 from trainwright.pointer import Pointer, lookup
+from trainwright.specs import layers
 from trainwright.specs.entry import ENVIRONMENTS, above
 from trainwright.specs.merge import Layer, Layered, merge, stack
 
@@ -90,7 +91,7 @@ def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
     if not any("files" in layer.data for layer in spec.layers):
         return WithFiles(spec)
     contents: dict[str, bytes] = {}
-    layers = []
+    taken = []
     folders = _Folders(inside)
     spread = [folders.spread(layer) for layer in spec.layers]
     findings = folders.findings
@@ -106,8 +107,8 @@ def with_files(spec: Layered, read: Read, inside: List) -> WithFiles:
             contents[source] = raw
             if not layer.wrote(at / "digest"):
                 added[at.parts[-1]] = {"digest": file_digest(raw)}
-        layers.append(_laid_over(layer, {"files": added}) if added else layer)
-    found = replace(stack(tuple(layers)), contents=contents)
+        taken.append(_laid_over(layer, {"files": added}) if added else layer)
+    found = replace(stack(tuple(taken)), contents=contents)
     unlike = () if findings else _unlike(found)
     return WithFiles(found, tuple(paths), (*findings, *unlike))
 
@@ -204,7 +205,7 @@ def _set(data: Data, keys: Sequence[str], value: Data) -> Data:
 
 def _at_line(layer: Layer, at: Pointer, finding: Finding) -> Finding:
     """What is wrong with a file, where a layer names it."""
-    shared = layer.label != "job"  # by many jobs, which have this in common
+    shared = layer.label != layers.JOB  # by many jobs, which have this in common
     return dx.FILE.at(
         layer.place(at),
         finding.message,

@@ -16,11 +16,10 @@ from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer, lookup
-from trainwright.specs import files, schema
+from trainwright.specs import files, layers, schema
 from trainwright.specs.entry import ENVIRONMENTS as ENVIRONMENTS  # noqa: PLC0414 - a part of this
 from trainwright.specs.entry import is_ignore_file, within
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, merge
-from trainwright.specs.pools import ENVIRONMENT, stacked
 from trainwright.specs.schema_errors import Violation, show
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document, parse
@@ -491,19 +490,14 @@ class Reader:
     # --- environments ------------------------------------------------------------------------
 
     def environment(self, name: str) -> LoadedEnvironment:
-        """environment.yaml, checked, with the layers built-in < defaults.yaml < its defaults."""
-        layers = [self.built_in]
+        """environment.yaml, checked, with the layers below its jobs."""
         findings: list[Finding] = []
+        defaults = None
         if isinstance(self.raw(DEFAULTS), bytes) or self.tree.kind(DEFAULTS):
-            document = self._checked(DEFAULTS, schema.defaults_file(), findings)
-            if document:
-                layers.append(Layer("defaults", document, Pointer("/defaults")))
-        path = environment_path(name)
-        document = self._checked(path, schema.environment_file(), findings)
-        if document:
-            layers.append(Layer(ENVIRONMENT, document, Pointer("/defaults")))
-        usable = None if findings else document
-        return LoadedEnvironment(name, usable, tuple(layers), tuple(findings))
+            defaults = self._checked(DEFAULTS, schema.defaults_file(), findings)
+        own = self._checked(environment_path(name), schema.environment_file(), findings)
+        below = layers.of_environment(self.built_in, defaults, own)
+        return LoadedEnvironment(name, None if findings else own, below, tuple(findings))
 
     def _checked(
         self, path: str, against: schema.Schema, findings: list[Finding]
@@ -523,17 +517,17 @@ class Reader:
     def job(self, file: JobFile, environment: LoadedEnvironment) -> LoadedJob:
         """A job with everything it inherits, merged and checked against the schema."""
         findings: list[Finding] = []
-        chain: list[Layer] = []
+        chain: list[Document] = []
         paths = [*environment_files(environment.name)]
         source = self.source(file.path)
         for path, document in self.chain(file, findings):
             paths.append(path)
             if document:
-                chain.append(Layer("job" if path == file.path else "base", document))
+                chain.append(document)
         if findings:
             return LoadedJob(file, None, tuple(findings), tuple(paths), source)
-        findings.extend(_name_agrees(file, chain[0].document))
-        taken = self.with_files(stacked(environment.layers, chain[::-1]))
+        findings.extend(_name_agrees(file, chain[0]))
+        taken = self.with_files(layers.stacked(environment.layers, layers.of_job(chain)))
         findings.extend(taken.findings)
         spec = taken.spec
         findings.extend(violations(schema.effective_job(), spec, str(file)))
@@ -653,11 +647,7 @@ def one_job(tree: Tree, name: str) -> Layered:
     reader = Reader(tree)
     environment = reader.environment(file.environment)
     findings: list[Finding] = list(environment.findings)
-    chain = [
-        Layer("job" if path == file.path else "base", document)
-        for path, document in reader.chain(file, findings)
-        if document
-    ]
+    chain = [document for _, document in reader.chain(file, findings) if document]
     if findings:
         raise unusable(findings, name)
-    return stacked(environment.layers, chain[::-1])
+    return layers.stacked(environment.layers, layers.of_job(chain))

@@ -67,7 +67,7 @@ class Layer:
     in it that names the layer.
     """
 
-    label: str  # "built-in", "defaults", "environment", "pool <name>", "base", "job"
+    label: str  # see `layers`
     document: Document
     root: Pointer = Pointer()
     by: tuple[Document, Pointer] | None = None

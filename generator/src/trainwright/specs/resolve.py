@@ -37,6 +37,7 @@ from trainwright.specs import (
     convert,
     fabrics,
     files,
+    layers,
     pod_parts,
     pod_patch,
 )
@@ -56,7 +57,7 @@ def loaded(found: LoadedEnvironment) -> Environment | None:
     """An environment with what defaults.yaml says for it; None when its own file is not usable."""
     if found.document is None:
         return None
-    shared = next((layer for layer in found.layers if layer.label == "defaults"), None)
+    shared = next((layer for layer in found.layers if layer.label == layers.DEFAULTS), None)
     gitops = shared.document.data.get("gitops") if shared else None
     return environment(found.name, found.document, gitops)
 

@@ -17,6 +17,7 @@ from trainwright.runs import adjust
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
+from trainwright.specs import layers
 from trainwright.specs.load import (
     ENVIRONMENTS,
     NO_ENVIRONMENT,
@@ -114,7 +115,7 @@ def _settings(loaded: LoadedEnvironment) -> Layered:
         tuple(
             Layer(layer.label, layer.document, Pointer("/gitops"))
             for layer in loaded.layers
-            if layer.label in ("defaults", "environment")
+            if layer.label in (layers.DEFAULTS, layers.ENVIRONMENT)
         )
     )
 

@@ -1,0 +1,64 @@
+"""The layers of a job's spec. The topmost one that has a value wins; lowest first, by label:
+
+built-in                 Trainwright's own defaults.yaml
+defaults                 environments/defaults.yaml
+environment              `defaults` in environment.yaml
+fabric <name> of pool …  what the network between the nodes of the job's pool needs
+pool <name>              `defaults` of the job's pool
+base                     the specs that the job extends, the nearest one last
+job                      its own file
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from trainwright.model import Data
+from trainwright.pointer import Pointer, lookup
+from trainwright.specs import fabrics
+from trainwright.specs.merge import Layer, Layered, stack
+from trainwright.specs.yamlio import Document
+
+DEFAULTS, ENVIRONMENT, BASE, JOB = "defaults", "environment", "base", "job"
+_PARTIAL = Pointer("/defaults")  # where such a file has the partial spec
+
+
+def stacked(below: Sequence[Layer], above: Sequence[Layer]) -> Layered:
+    """A job as it is merged, lowest first: `below` are the layers of its environment, `above` its
+    bases and its own file. Those of its pool lie in between.
+    """
+    pool = chosen_pool(*(layer.data for layer in (*below, *above)))
+    return stack((*below, *of_pool(below, pool), *above))
+
+
+def of_environment(
+    built_in: Layer, defaults: Document | None, environment: Document | None
+) -> tuple[Layer, ...]:
+    """What lies below each job of an environment; a file may be missing or not usable."""
+    files = {DEFAULTS: defaults, ENVIRONMENT: environment}
+    return built_in, *(Layer(name, found, _PARTIAL) for name, found in files.items() if found)
+
+
+def of_job(documents: Sequence[Document]) -> tuple[Layer, ...]:
+    """What lies above: a job's own file, given first, and each one that the file before extends."""
+    own, bases = documents[:1], documents[1:]
+    return *(Layer(BASE, found) for found in reversed(bases)), *(Layer(JOB, d) for d in own)
+
+
+def chosen_pool(*data: Mapping[str, Data]) -> str:
+    """The pool that partial specs choose, lowest first; empty for none."""
+    wrote = (spec["pool"] for spec in reversed(data) if "pool" in spec)
+    pool = next(wrote, None)
+    return pool if isinstance(pool, str) else ""
+
+
+def of_pool(below: Sequence[Layer], pool: str) -> tuple[Layer, ...]:
+    """The layers of a pool, lowest first, as the environment's own file has them."""
+    environment = next((layer for layer in below if layer.label == ENVIRONMENT), None)
+    if not pool or environment is None:
+        return ()
+    document, at = environment.document, Pointer.of("pools", pool)
+    own = Layer(f"pool {pool}", document, at / "defaults")
+    named = fabrics.profile(str(lookup(document.data, at / "fabric") or ""))
+    fabric = named.layer(pool, (document, at / "fabric")) if named else None
+    return tuple(layer for layer in (fabric, own) if layer and layer.data)
