@@ -328,7 +328,7 @@ def test_the_cache_says_what_no_cache_says() -> None:
 @pytest.mark.long
 @pytest.mark.slow
 def test_the_cache_says_what_no_cache_says_after_many_edits() -> None:
-    _run(settings.default.max_examples // 4, 25)
+    _run(settings.default.max_examples // 6, 25)
 
 
 # --- one cache for all verbs ---------------------------------------------------------------------
