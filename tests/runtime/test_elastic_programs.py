@@ -18,7 +18,7 @@ from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DataLoader, IterableDataset, RandomSampler, WeightedRandomSampler
 from workers import workers
 
-from trainwright_runtime import elastic, errors
+from trainwright_runtime import elastic, exit_codes
 from trainwright_runtime.checkpoint import CheckpointError
 
 
@@ -431,7 +431,7 @@ def test_who_was_away_for_the_end_of_an_epoch_reports_nothing_of_it() -> None:
     ends: list[int] = []
     with pytest.raises(SystemExit) as left:
         _train_and_be_overtaken(ends)
-    assert left.value.code == errors.OVERTAKEN >= errors.RETRY
+    assert left.value.code == exit_codes.OVERTAKEN >= exit_codes.RETRY
     assert not ends
 
 

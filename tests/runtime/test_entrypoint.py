@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 from containers import TIMEOUT, Entrypoint, clean_environment, finish
 
-from trainwright_runtime import errors
-from trainwright_runtime.errors import EXIT_CODES
+from trainwright_runtime import exit_codes
 from trainwright_runtime.machine import free_port
 
 ROOT = Path(__file__).parents[2]
@@ -223,7 +222,7 @@ def test_a_rank_that_loses_one_on_another_node_can_be_retried(entrypoint: Entryp
     job = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     nodes = [entrypoint.start("--", script, env={**job, "RANK": str(n)}) for n in (0, 1)]
     zero, one = (finish(node) for node in nodes)
-    assert (zero.returncode, one.returncode) == (errors.PEER_LOST, 9), zero.stderr
+    assert (zero.returncode, one.returncode) == (exit_codes.PEER_LOST, 9), zero.stderr
     assert "another rank was lost" in zero.stderr
     assert "Traceback" not in zero.stderr
 
@@ -285,7 +284,7 @@ def test_a_master_that_does_not_appear_is_waited_for_so_long_and_no_longer(
         script,
         env=job,
     )
-    assert done.returncode == errors.UNREACHABLE
+    assert done.returncode == exit_codes.UNREACHABLE
     last = done.stderr.splitlines()[-1]
     assert "did not appear within 1 s (--rendezvous-timeout)" in last
     assert "the name absent.invalid cannot be resolved" in last
@@ -396,7 +395,7 @@ def test_a_time_out_that_is_none_is_told_once(
 ) -> None:
     entrypoint.script("train.py", "print('trained')")
     done = entrypoint.run(*argv, env={"TRAINWRIGHT_QUORUM_TIMEOUT": "15s"})
-    assert done.returncode == errors.USAGE
+    assert done.returncode == exit_codes.USAGE
     assert done.stdout == ""
     expected = "TRAINWRIGHT_QUORUM_TIMEOUT is '15s', expected a number of seconds above 0"
     assert done.stderr.count(expected) == 1
@@ -458,7 +457,8 @@ while not up(): time.sleep(0.05)
 def exit_code_rows() -> list[str]:
     """The rows of the table of exit codes in docs/runtime.md."""
     return [
-        f"| {row.codes} | {'yes' if row.retry else 'no'} | {row.summary} |" for row in EXIT_CODES
+        f"| {row.codes} | {'yes' if row.retry else 'no'} | {row.summary} |"
+        for row in exit_codes.TABLE
     ]
 
 

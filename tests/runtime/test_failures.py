@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from containers import TIMEOUT, Entrypoint, clean_environment, finish
 
-from trainwright_runtime import causes, cgroup, errors, failure
+from trainwright_runtime import causes, cgroup, exit_codes, failure
 from trainwright_runtime.causes import CAUSES, Evidence, recognise
 from trainwright_runtime.failure import Failure, Node, Record
 from trainwright_runtime.journal import Event, read
@@ -204,7 +204,7 @@ def test_a_way_to_fail_is_reported_with_rank_cause_and_help(
 
 def test_a_node_that_fails_a_check_is_reported_before_any_rank(entrypoint: Entrypoint) -> None:
     done, reported = _fails(entrypoint, "", "--preflight=disk=900Ti")
-    assert done.returncode == errors.PREFLIGHT
+    assert done.returncode == exit_codes.PREFLIGHT
     _holds(done, reported, "node-unfit")
     assert reported["rank"] is None
 
@@ -399,7 +399,7 @@ def test_a_hang_names_who_hangs_and_where(entrypoint: Entrypoint) -> None:
         "dist.all_reduce(torch.ones(1))\n"
     )
     done, reported = _fails(entrypoint, text, "--nproc-per-node=3")
-    assert done.returncode == errors.PEER_LOST
+    assert done.returncode == exit_codes.PEER_LOST
     assert (reported["rank"], reported["cause"], reported["follows"]) == (1, "hang", False), (
         done.stderr
     )

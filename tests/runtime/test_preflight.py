@@ -14,7 +14,7 @@ import pytest
 from containers import TIMEOUT, Entrypoint, clean_environment, finish
 from test_failures import _mounts
 
-from trainwright_runtime import errors
+from trainwright_runtime import exit_codes
 from trainwright_runtime.errors import UsageError
 from trainwright_runtime.machine import free_port
 from trainwright_runtime.options import CHECKS, DEFAULT_CHECKS, parse
@@ -32,7 +32,7 @@ def _node(port: int, rank: int = 0, nodes: int = 1) -> dict[str, str]:
 
 def _unfit(done: subprocess.CompletedProcess[str]) -> str:
     """The sentence of a node that did not start anything."""
-    assert (done.returncode, done.stdout) == (errors.PREFLIGHT, ""), done.stderr
+    assert (done.returncode, done.stdout) == (exit_codes.PREFLIGHT, ""), done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr.splitlines()[-1]
 

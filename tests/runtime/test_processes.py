@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from trainwright_runtime import errors
+from trainwright_runtime import exit_codes
 from trainwright_runtime.processes import Ended, Events, Process, first_failure, stop
 
 Start = Callable[..., Process]
@@ -160,7 +160,7 @@ def test_how_a_process_ended(
 def test_the_cause_is_the_rank_that_did_not_merely_lose_another(
     start: Start, events: Events
 ) -> None:
-    follower = start(f"raise SystemExit({errors.PEER_LOST})", rank=0)
+    follower = start(f"raise SystemExit({exit_codes.PEER_LOST})", rank=0)
     events.get(timeout=WAIT)
     cause = start("raise SystemExit(5)", rank=1)
     events.get(timeout=WAIT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from containers import Entrypoint, finish
 
-from trainwright_runtime import errors
+from trainwright_runtime import exit_codes
 from trainwright_runtime.machine import free_port
 
 pytestmark = pytest.mark.slow
@@ -66,7 +66,7 @@ def test_nodes_keep_the_ranks_of_their_launcher(entrypoint: Entrypoint) -> None:
     one, zero = (finish(node) for node in nodes)
     assert (zero.returncode, one.returncode) == (0, 0), zero.stderr + one.stderr
     assert (zero.stdout, one.stdout) == ("[rank 0] done 0 2 1\n", "[rank 1] done 1 2 1\n")
-    assert f"exit code {errors.PEER_LOST}" in zero.stderr
+    assert f"exit code {exit_codes.PEER_LOST}" in zero.stderr
 
 
 def test_an_elastic_pytorchjob_meets_through_its_first_worker(entrypoint: Entrypoint) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from preloaded import Script
 
-from trainwright_runtime import errors
+from trainwright_runtime import exit_codes
 from trainwright_runtime.machine import free_port
 
 SCRIPT = Path(__file__).parent / "elastic_digits.py"
@@ -109,7 +109,7 @@ class Workers:
     def restart_overtaken(self) -> None:
         """As the entrypoint does."""
         for name, process in list(self.processes.items()):
-            if process.poll() == errors.OVERTAKEN:
+            if process.poll() == exit_codes.OVERTAKEN:
                 self.start(name)
 
     def reports(self) -> list[dict[str, object]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from trainwright_runtime import errors
+from trainwright_runtime import exit_codes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +34,13 @@ class Cause:
     signs: str  # for the documentation
     pattern: str = ""  # a regular expression, searched in the error
     applies: Callable[[Evidence], bool] | None = None  # where the text alone does not decide
-    exit_code: int | None = errors.FAILED  # None: the process's own
+    exit_code: int | None = exit_codes.FAILED  # None: the process's own
     follows: bool = False  # from the failure of another rank
 
     @property
     def retry(self) -> bool:
         """Whether the same run can succeed when it is started again."""
-        return self.exit_code is None or self.exit_code >= errors.RETRY
+        return self.exit_code is None or self.exit_code >= exit_codes.RETRY
 
     @cached_property
     def _search(self) -> Callable[[str], object]:
@@ -72,7 +72,7 @@ CAUSES = (
         title="this node failed a check before training",
         signs="the entrypoint's `preflight: …`",
         pattern=r"NodeUnfit: preflight: ",
-        exit_code=errors.PREFLIGHT,
+        exit_code=exit_codes.PREFLIGHT,
         remedy="the pod is made anew and may be scheduled to another node; where all nodes fail "
         "the same check, the job requests more than there is",
     ),
@@ -83,7 +83,7 @@ CAUSES = (
         "its DataLoader workers",
         applies=_out_of_memory,
         pattern=r"DataLoader worker \(pid.*\) is killed by signal: Killed",
-        exit_code=errors.by_signal(_KILL),
+        exit_code=exit_codes.by_signal(_KILL),
         remedy="raise the memory limit, or use fewer DataLoader workers and smaller batches",
     ),
     Cause(
@@ -161,7 +161,7 @@ CAUSES = (
         pattern=r"Name or service not known|[Nn]ame resolution|does not resolve|gaierror|gai error"
         r"|No address associated with hostname|nodename nor servname|cannot be resolved"
         r"|Could not resolve host|NameResolutionError",
-        exit_code=errors.UNREACHABLE,
+        exit_code=exit_codes.UNREACHABLE,
         remedy="look whether the pod of that name runs and is ready, and whether its Service and "
         "the DNS policy are right",
     ),
@@ -170,7 +170,7 @@ CAUSES = (
         title="ranks are missing, or the world size is wrong",
         signs="torch's store: `2/3 clients joined`",
         pattern=r"waiting for clients\. \d+/\d+ clients joined",
-        exit_code=errors.UNREACHABLE,
+        exit_code=exit_codes.UNREACHABLE,
         remedy="look for a pod that did not start; where all run, WORLD_SIZE is not nodes times "
         "processes per node",
     ),
@@ -202,7 +202,7 @@ CAUSES = (
         signs="torch's `client socket has timed out`, the entrypoint's `did not appear within`",
         pattern=r"client socket has (timed out|failed)|TCP client failed to connect"
         r"|did not appear within|could not meet at",
-        exit_code=errors.UNREACHABLE,
+        exit_code=exit_codes.UNREACHABLE,
         remedy="look at the pod of rank 0: does it run, and does a NetworkPolicy or a mesh stand "
         "between?",
     ),
@@ -222,7 +222,7 @@ CAUSES = (
         pattern=r"(?i)uncorrectable (ECC|NVLink) error|hardware (stack )?error|GPU is lost"
         r"|fallen off the bus|device\(s\) is/are busy or unavailable"
         r"|CUDA error: (unknown error|system not yet initialized)",
-        exit_code=errors.NODE_FAULT,
+        exit_code=exit_codes.NODE_FAULT,
         remedy="another node helps: cordon this one and look for Xid lines in its kernel log",
     ),
     Cause(
@@ -244,7 +244,7 @@ CAUSES = (
         "`DistError`",
         pattern=r"ncclRemoteError|remote process exiting|closed by remote peer"
         r"|/gloo/transport/(?!.*Timed out waiting)|Gloo connectFullMesh failed",
-        exit_code=errors.PEER_LOST,
+        exit_code=exit_codes.PEER_LOST,
         follows=True,
         remedy="the rank that failed first reports the cause: see its node's log",
     ),
@@ -255,7 +255,7 @@ CAUSES = (
         "the store's `wait timeout`",
         pattern=r"Timed out waiting \d+ms for (recv|send)|[Ww]atchdog caught collective"
         r"|wait timeout after \d+ ?ms|waitForInput: .*timed out|collective operation timeout",
-        exit_code=errors.PEER_LOST,
+        exit_code=exit_codes.PEER_LOST,
         follows=True,
         remedy="a rank hangs, or runs other collectives than its peers: the stacks in the log "
         "show where each of them was",
@@ -266,7 +266,7 @@ CAUSES = (
         signs="`ncclSystemError`, `ncclUnhandledCudaError`, `ncclInternalError`",
         pattern=r"nccl(System|UnhandledCuda|Internal)Error|NCCL error|NCCL Error"
         r"|unhandled (system|cuda) error",
-        exit_code=errors.NODE_FAULT,
+        exit_code=exit_codes.NODE_FAULT,
         remedy="set NCCL_DEBUG=INFO and read NCCL's last lines: a wrong NCCL_SOCKET_IFNAME, a "
         "full /dev/shm or a broken link are the usual reasons",
     ),
@@ -303,7 +303,7 @@ HANG = Cause(
     title="it hangs",
     signs="the other ranks of its node ran into the time-out of a collective, this one is not "
     "in any",
-    exit_code=errors.PEER_LOST,
+    exit_code=exit_codes.PEER_LOST,
     remedy="its stack is in the log: look there for a wait of its own, for data or for storage",
 )
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trainwright_runtime import errors
+from trainwright_runtime import exit_codes
 from trainwright_runtime.coordination.election import Election, now
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.registry import Registry
@@ -65,7 +65,7 @@ def serve(settings: Settings, election: Election | None = None) -> int:
     )
     if election is not None and not _elected(election, stop, settings.grace):
         election.resign()
-        return errors.DONE
+        return exit_codes.DONE
     lighthouse = _lighthouse(
         bind=f"[::]:{settings.port}",
         min_replicas=settings.min_replicas,
@@ -85,7 +85,7 @@ def serve(settings: Settings, election: Election | None = None) -> int:
     if election is not None:
         election.resign()
     registry.close()
-    return errors.DONE
+    return exit_codes.DONE
 
 
 class _Stop:

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainwright_runtime import causes, errors, logs
+from trainwright_runtime import causes, exit_codes, logs
 from trainwright_runtime.causes import Cause, Evidence
 from trainwright_runtime.journal import Event, append
 from trainwright_runtime.redaction import redact
@@ -147,7 +147,9 @@ class Failure:
     @property
     def exit_code(self) -> int:
         """The container's: that of the cause where it knows better than the process."""
-        chosen = errors.FAILED < self.own_exit_code < errors.RETRY  # by the script: it knows
+        chosen = (
+            exit_codes.FAILED < self.own_exit_code < exit_codes.RETRY
+        )  # by the script: it knows
         if chosen or self.cause is None or self.cause.exit_code is None:
             return self.own_exit_code
         return self.cause.exit_code
@@ -155,7 +157,7 @@ class Failure:
     @property
     def retry(self) -> bool:
         """Whether the same run can succeed when it is started again."""
-        return self.exit_code >= errors.RETRY
+        return self.exit_code >= exit_codes.RETRY
 
     def sentence(self) -> str:
         """Who, where, how, why, and what to do."""

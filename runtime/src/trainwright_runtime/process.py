@@ -28,7 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
-from trainwright_runtime import causes, cgroup, errors, failure, logs, metrics, stacks
+from trainwright_runtime import causes, cgroup, errors, exit_codes, failure, logs, metrics, stacks
 from trainwright_runtime.coordination import guard
 
 _log = logging.getLogger(__name__)
@@ -61,10 +61,10 @@ def main(argv: Sequence[str]) -> NoReturn:
     except SystemExit as end:
         _leave(_exit_code(end))
     except KeyboardInterrupt:
-        _leave(errors.by_signal(signal.SIGINT))
+        _leave(exit_codes.by_signal(signal.SIGINT))
     except BaseException as error:  # noqa: BLE001 - whatever a script raises is reported here
         _leave(_failed(error, oom_killed=cgroup.oom_kills() > oom_kills))
-    _leave(errors.DONE)
+    _leave(exit_codes.DONE)
 
 
 def _die_with_the_entrypoint() -> None:
@@ -109,21 +109,21 @@ def _check(module: str) -> None:
 
 def _usage(message: str) -> int:
     print(f"trainwright_runtime: {message}", file=sys.stderr)  # noqa: T201
-    return errors.USAGE
+    return exit_codes.USAGE
 
 
 def _exit_code(end: SystemExit) -> int:
     """As Python reads sys.exit(): None is 0, a message goes to stderr and is 1."""
     if end.code is None:
-        return errors.DONE
+        return exit_codes.DONE
     if isinstance(end.code, int):
         code = end.code & 0xFF
-        if code != errors.DONE:
+        if code != exit_codes.DONE:
             _record(code)
         return code
-    _record(errors.FAILED, str(end.code))
+    _record(exit_codes.FAILED, str(end.code))
     print(end.code, file=sys.stderr)  # noqa: T201
-    return errors.FAILED
+    return exit_codes.FAILED
 
 
 def _failed(error: BaseException, *, oom_killed: bool) -> int:
@@ -135,7 +135,7 @@ def _failed(error: BaseException, *, oom_killed: bool) -> int:
         code = error.exit_code
         line = line.partition(": ")[2]
     else:
-        code = errors.FAILED if cause is None or cause.exit_code is None else cause.exit_code
+        code = exit_codes.FAILED if cause is None or cause.exit_code is None else cause.exit_code
     _record(code, line, cause, at)
     _print(error, cause)
     if "TRAINWRIGHT_SUPERVISED" not in os.environ:  # no entrypoint of ours is there to do it
@@ -242,7 +242,7 @@ def _leave(code: int) -> NoReturn:
     """What the interpreter would do at its end, without taking itself apart."""
     if ending := sys.modules.get("trainwright_runtime.coordination.ending"):
         ending.program_ended(code)
-    if code == errors.DONE:  # a failed script waits for no thread
+    if code == exit_codes.DONE:  # a failed script waits for no thread
         # Ends the idle threads of executors, then joins what is no daemon; multiprocessing does
         # the same: multiprocessing/process.py, BaseProcess._bootstrap.
         threading._shutdown()  # type: ignore[attr-defined]

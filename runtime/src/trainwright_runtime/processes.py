@@ -22,7 +22,7 @@ from queue import SimpleQueue
 from types import FrameType
 from typing import IO, BinaryIO
 
-from trainwright_runtime import cgroup, errors, logs, metrics, stacks
+from trainwright_runtime import cgroup, errors, exit_codes, logs, metrics, stacks
 from trainwright_runtime.failure import Record
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -150,7 +150,7 @@ class Process:
     def exit_code(self) -> int:
         """128 + n for what signal n ended. Only once it is done, or was killed in vain."""
         code = self._popen.returncode
-        return errors.of_process(-signal.SIGKILL if code is None else code)
+        return exit_codes.of_process(-signal.SIGKILL if code is None else code)
 
     @property
     def name(self) -> str:
@@ -189,7 +189,7 @@ class Process:
         """When it failed, on the monotonic clock; None while all is well."""
         if self.record is not None:
             return self.record.at
-        if self.done.is_set() and self.exit_code != errors.DONE:
+        if self.done.is_set() and self.exit_code != exit_codes.DONE:
             return self.ended_at
         return None
 
@@ -197,7 +197,7 @@ class Process:
     def lost_a_peer(self) -> bool:
         """Whether it failed only because another rank did."""
         code = self.record.exit_code if self.record else self.exit_code
-        return code == errors.PEER_LOST
+        return code == exit_codes.PEER_LOST
 
     @property
     def oom_killed(self) -> bool:

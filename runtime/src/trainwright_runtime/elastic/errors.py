@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright_runtime import errors
+from trainwright_runtime import errors, exit_codes
 
 
 class StoppedWaiting(Exception):
@@ -16,7 +16,7 @@ class TrainingOver(Exception):
 class Fenced(errors.RuntimeFailure):
     """No other worker has the state that would replace this one's: only a new process can begin."""
 
-    exit_code = errors.FENCED
+    exit_code = exit_codes.FENCED
 
     def __init__(self) -> None:
         super().__init__("training went on without the steps that this worker holds: start it anew")

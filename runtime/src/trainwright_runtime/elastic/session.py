@@ -14,7 +14,7 @@ from contextlib import suppress
 from queue import Queue
 from typing import Any, NoReturn
 
-from trainwright_runtime import errors
+from trainwright_runtime import exit_codes
 from trainwright_runtime.coordination.lease import LENGTH
 from trainwright_runtime.coordination.lines import Lines, connected
 from trainwright_runtime.coordination.protocol import Answer, Phase, generation
@@ -252,7 +252,7 @@ def _end_stalled(waiting: str) -> NoReturn:
     with suppress(OSError, ValueError):
         faulthandler.dump_traceback(all_threads=True)
         sys.stderr.flush()
-    os._exit(errors.STALLED)
+    os._exit(exit_codes.STALLED)
 
 
 def _not_for_children(session: Session) -> None:

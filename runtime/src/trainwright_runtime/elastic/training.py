@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import DataLoader, IterableDataset, default_collate
 
-from trainwright_runtime import errors
+from trainwright_runtime import exit_codes
 from trainwright_runtime.checkpoint import STOPPED, Checkpoints, RngState, StopSignal
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
@@ -640,7 +640,7 @@ class Training:
                 "epoch %d was finished by the others while this worker was away, they are in epoch "
                 "%d: starting again to join them", self._epoch, self._progress.epoch,
             )  # fmt: skip
-            sys.exit(errors.OVERTAKEN)
+            sys.exit(exit_codes.OVERTAKEN)
 
     def _at(self, name: str) -> bool:
         """Whether training is in this dataset, in the epoch that the program is in."""

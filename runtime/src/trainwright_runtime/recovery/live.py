@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import Empty
 
-from trainwright_runtime import coordinator, errors, failure, logs
+from trainwright_runtime import coordinator, exit_codes, failure, logs
 from trainwright_runtime.coordination import ending
 from trainwright_runtime.coordination.ending import Life, Stage
 from trainwright_runtime.coordination.lease import needed
@@ -357,7 +357,7 @@ class _Team:
         """The exit code if training cannot go on, else None."""
         child = next(child for child in self.workers if child.process is process)
         life, code = child.life, process.exit_code
-        if code == errors.DONE and self._ended_well(child, life):
+        if code == exit_codes.DONE and self._ended_well(child, life):
             return None
         if self.finish_by is not None:
             how = process.how_it_ended()
@@ -365,10 +365,10 @@ class _Team:
             return None
         child.count()
         limit = self.max_restarts
-        if errors.DONE < code < errors.RETRY or child.restarts > limit:
-            return failure.report(failure_of(process, self.node), self.environ) or errors.FAILED
+        if exit_codes.DONE < code < exit_codes.RETRY or child.restarts > limit:
+            return failure.report(failure_of(process, self.node), self.environ) or exit_codes.FAILED
         child.schedule()
-        how = _EARLY if code == errors.DONE else process.how_it_ended()
+        how = _EARLY if code == exit_codes.DONE else process.how_it_ended()
         _log.warning("%s lost (%s), restart %d of %d", process.name, how, child.restarts, limit)
         return None
 
@@ -419,7 +419,7 @@ class _Team:
     def _after_the_end(self) -> int:
         """Keep the coordinator while workers of other nodes need it, as it knows itself."""
         if self.coordinator is None or not self.elastic:
-            return errors.DONE
+            return exit_codes.DONE
         by = (
             None if self.finish_by is None else time.monotonic() + _STAY * self.options.grace_period
         )
@@ -429,7 +429,7 @@ class _Team:
                 match self._event(by):
                     case Signalled(number):
                         return self._stopped(number)
-        return errors.DONE
+        return exit_codes.DONE
 
     def _stopped(self, number: int) -> int:
         grace = self.options.grace_period

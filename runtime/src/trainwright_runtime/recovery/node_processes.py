@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from trainwright_runtime import errors
+from trainwright_runtime import errors, exit_codes
 from trainwright_runtime.failure import Node
 from trainwright_runtime.launchers import Placement
 from trainwright_runtime.layout import Layout
@@ -82,10 +82,10 @@ def node_of(placement: Placement) -> Node:
 def exit_code_after(processes: list[Process], number: int, grace: float) -> int:
     """What to exit with once processes were stopped by a signal that came from outside."""
     codes = {process.exit_code for process in processes}
-    if codes == {errors.DONE}:
-        return errors.DONE
-    if errors.by_signal(signal.SIGKILL) in codes:
+    if codes == {exit_codes.DONE}:
+        return exit_codes.DONE
+    if exit_codes.by_signal(signal.SIGKILL) in codes:
         name = signal.Signals(number).name
         _log.error("not done %g s after %s (--grace-period): killed", grace, name)
-        return errors.by_signal(signal.SIGKILL)
-    return errors.by_signal(number)
+        return exit_codes.by_signal(signal.SIGKILL)
+    return exit_codes.by_signal(number)

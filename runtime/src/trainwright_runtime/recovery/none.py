@@ -7,7 +7,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from trainwright_runtime import errors, failure
+from trainwright_runtime import exit_codes, failure
 from trainwright_runtime.diagnosis import diagnose
 from trainwright_runtime.failure import Node
 from trainwright_runtime.layout import Layout
@@ -95,14 +95,14 @@ def _supervise(processes: list[Process], context: _Context, events: Events) -> i
             case Failed(error):
                 stop(processes, signal.SIGTERM, context.grace)
                 raise error
-            case Ended(process) if process.exit_code == errors.DONE:
+            case Ended(process) if process.exit_code == exit_codes.DONE:
                 running -= 1
             case Ended():
                 found = diagnose(processes, context.node)
                 stop(processes, signal.SIGTERM, context.grace)
                 assert found is not None
                 return failure.report(found, context.environ)
-    return errors.DONE
+    return exit_codes.DONE
 
 
 def _stopped(processes: list[Process], number: int, grace: float) -> int:

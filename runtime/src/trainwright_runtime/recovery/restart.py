@@ -35,7 +35,7 @@ from torch.distributed.elastic.rendezvous import (
 )
 from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 
-from trainwright_runtime import errors, failure
+from trainwright_runtime import errors, exit_codes, failure
 from trainwright_runtime.diagnosis import diagnose
 from trainwright_runtime.launchers import is_loopback
 from trainwright_runtime.layout import Layout
@@ -93,7 +93,7 @@ def _train(
         with _signals_raise(agent):
             # None when the rendezvous has let this node go: there were more than enough.
             result: RunResult | None = agent.run()
-        return errors.DONE if result is None or not result.is_failed() else agent.exit_code
+        return exit_codes.DONE if result is None or not result.is_failed() else agent.exit_code
     except SignalException as stopped:
         closes = False  # the others go on, and this node may come back
         return agent.stopped_by(stopped.sigval)
@@ -109,7 +109,7 @@ class Agent(SimpleElasticAgent):
         self, spec: WorkerSpec, layout: Layout, options: Options, environ: Mapping[str, str]
     ) -> None:
         super().__init__(spec)
-        self.exit_code = errors.DONE
+        self.exit_code = exit_codes.DONE
         self.stopping = False  # a signal came from outside
         self._layout = layout
         self._options = options
