@@ -10,9 +10,9 @@ from itertools import groupby
 
 from generated import ROOT, main
 
-from trainwright.objects.edit import Edit
-from trainwright.objects.transition import Verdict
-from trainwright.rules.edits import EDITS
+from trainwright.objects.edit import Verdict
+from trainwright.objects.edit_row import EditRow
+from trainwright.rules.edits.table import EDITS
 
 PAGE = ROOT / "docs" / "edits.md"
 COMMAND = "python scripts/edit_table.py"
@@ -21,7 +21,7 @@ _HEAD = f"""\
 # The outcome of an edit of a live object
 
 Most edits of a training object that runs do not do what they seem to. This table is what `plan`,
-the verbs (`extend`, `suspend`, …) and the [rules about changes](rules.md) go by. Of several rows
+the verbs (`extend`, `suspend`, …) and the [rules about edits](rules.md) go by. Of several rows
 for a field the first counts whose conditions all hold; a field stands for all that is below it.
 
 | outcome | what happens |
@@ -61,17 +61,17 @@ def page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _title(edit: Edit) -> str:
+def _title(edit: EditRow) -> str:
     if edit.kinds:
         return ", ".join(map(str, edit.kinds))
     return "Any kind in a Kueue queue" if edit.path else "Everything else"
 
 
-def _all_but_path(edit: Edit) -> tuple[object, ...]:
+def _all_but_path(edit: EditRow) -> tuple[object, ...]:
     return edit.when, edit.outcome, edit.why, edit.basis, edit.rule
 
 
-def _row(alike: tuple[Edit, ...]) -> str:
+def _row(alike: tuple[EditRow, ...]) -> str:
     """Fields of which all the same is known."""
     edit = alike[0]
     field = "<br>".join(f"`{'.'.join(e.path)}`" for e in alike) if edit.path else "any"
@@ -81,7 +81,7 @@ def _row(alike: tuple[Edit, ...]) -> str:
     return f"| {field} | {when} | {outcome} | {edit.why} | {edit.basis} | {rule} |"
 
 
-def _sources(edits: tuple[Edit, ...]) -> Iterator[str]:
+def _sources(edits: tuple[EditRow, ...]) -> Iterator[str]:
     yield from (f"* {source}" for source in dict.fromkeys(edit.source for edit in edits))
 
 

@@ -12,16 +12,16 @@ import generated
 import yaml
 
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
+from trainwright.objects.edit import EditRule, EditSample
 from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.transition import Step, Transition
-from trainwright.rules.edits import reported_by
+from trainwright.rules.edits.outcomes import EDIT_RULES
+from trainwright.rules.edits.table import reported_by
 from trainwright.rules.policy import waivable
 from trainwright.rules.registry import RULES
-from trainwright.rules.transitions import TRANSITIONS
 
 DOCS = generated.ROOT / "docs"
 COMMAND = "python scripts/rule_pages.py"
-Any = Diagnostic | Rule | Transition
+Any = Diagnostic | Rule | EditRule
 _GENERATED = f"<!-- Generated from the rules by `{COMMAND}`. Do not edit. -->"
 _FAMILIES = {
     "0": "What people write, and how files override each other",
@@ -37,7 +37,7 @@ _FAMILIES = {
 
 def pages() -> dict[Path, str]:
     """Every page by its path: the index, and one a rule."""
-    every: list[Any] = [*DIAGNOSTICS.values(), *RULES.values(), *TRANSITIONS.values()]
+    every: list[Any] = [*DIAGNOSTICS.values(), *RULES.values(), *EDIT_RULES.values()]
     every.sort(key=lambda rule: rule.id)
     found = {DOCS / "rules" / f"{rule.id}.md": page(rule) for rule in every}
     return {DOCS / "rules.md": contents(every), **found}
@@ -50,7 +50,7 @@ def contents(every: list[Any]) -> str:
         "# Rules",
         "",
         "Most rules look at what is rendered; TW0xx look at what people write, and those marked",
-        "with a verdict look at a change to a live object. Unless a rule states that it",
+        "with a verdict look at an edit of a live object. Unless a rule states that it",
         "cannot be waived, its severity is set in environment.yaml (`severities`), and it is",
         "waived there or in a job spec (`waivers`), with a reason and a date.",
         "",
@@ -60,7 +60,7 @@ def contents(every: list[Any]) -> str:
         for rule in every:
             if rule.id[2] == digit:
                 weight = rule.severity.value
-                if isinstance(rule, Transition):
+                if isinstance(rule, EditRule):
                     weight += f", {rule.verdict.value}"
                 link = f"[{rule.id}](rules/{rule.id}.md)"
                 lines.append(f"| {link} | {weight} | {rule.name} | {rule.summary} |")
@@ -75,7 +75,7 @@ def page(rule: Any) -> str:
         parts += ["## Why", "", f"Otherwise: {rule.effect}", ""]
     if isinstance(rule, Rule):
         parts += [*_sample("Fails", rule.failing), *_sample("Passes", rule.passing)]
-    if isinstance(rule, Transition):
+    if isinstance(rule, EditRule):
         title = f"Is {rule.verdict.value}"
         parts += [*_step(title, rule.failing), *_step("Is not", rule.passing)]
     parts += ["## What to do", "", rule.remedy, ""]
@@ -90,7 +90,7 @@ def page(rule: Any) -> str:
 
 def _facts(rule: Any) -> Iterator[str]:
     yield f"* Severity: {rule.severity.value}"
-    if isinstance(rule, Transition):
+    if isinstance(rule, EditRule):
         yield f"* Verdict: {rule.verdict.value}"
         kinds = sorted({str(kind) for edit in reported_by(rule.id) for kind in edit.kinds})
         yield f"* Looks at changes of: {', '.join(kinds) or 'any object'}"
@@ -114,7 +114,7 @@ def _yaml(sample: str) -> Iterator[str]:
     yield from ("```", "")
 
 
-def _step(title: str, step: Step) -> Iterator[str]:
+def _step(title: str, step: EditSample) -> Iterator[str]:
     yield from (f"## {title}", "", *_yaml(step.before))
     if step.after:
         yield from ("becomes", "", *_yaml(step.after))
@@ -141,9 +141,9 @@ def _waiving(rule: Any) -> Iterator[str]:
 
 
 def _sources(rule: Any) -> Iterator[str]:
-    if isinstance(rule, Rule | Transition) and rule.source:
+    if isinstance(rule, Rule | EditRule) and rule.source:
         yield rule.source
-    if isinstance(rule, Transition):
+    if isinstance(rule, EditRule):
         yield from (edit.source for edit in reported_by(rule.id))
 
 

@@ -27,9 +27,9 @@ from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import Reader
 from trainwright.kinds.state import Status
 from trainwright.kinds.target import Target
-from trainwright.objects.edit import Edit
+from trainwright.objects.edit import EditRule
+from trainwright.objects.edit_row import EditRow
 from trainwright.objects.rule import Rule
-from trainwright.objects.transition import Transition
 from trainwright.pods.pod import Operator
 
 ROOT = Path(__file__).parents[2]
@@ -63,8 +63,8 @@ def test_every_kind_of_a_cluster_has_the_rest(kind: Kind) -> None:
     assert kind.rules
     assert all(isinstance(rule, Rule) for rule in kind.rules)
     assert kind.edits
-    assert all(isinstance(edit, Edit) for edit in kind.edits)
-    assert all(isinstance(transition, Transition) for transition in kind.transitions)
+    assert all(isinstance(edit, EditRow) for edit in kind.edits)
+    assert all(isinstance(transition, EditRule) for transition in kind.edit_rules)
     assert all(known in kind.templates for known in kind.defaults)
 
 

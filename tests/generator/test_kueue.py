@@ -19,8 +19,8 @@ from click.testing import Result
 
 from repository import Repository
 from trainwright.model import Data, Manifest
-from trainwright.objects.transition import Verdict
-from trainwright.rules import transitions
+from trainwright.objects.edit import Verdict
+from trainwright.rules.edits import outcomes
 
 ROOT = Path(__file__).parents[2]
 _ENVIRONMENT = """\
@@ -193,11 +193,9 @@ def test_a_live_run_may_lose_the_placement_that_is_the_flavors(queue: str, kind:
         Manifest(body=yaml.safe_load(head + spec % placement))
         for placement in (", nodeSelector: {a: b}", "", ", nodeSelector: {a: c}")
     )
-    verdicts = [checked.verdict for checked in transitions.evaluate(with_it, without)]
+    verdicts = [checked.verdict for checked in outcomes.evaluate(with_it, without)]
     assert verdicts == [Verdict.IN_PLACE if "queue" in queue else Verdict.REJECTED]
-    assert [checked.verdict for checked in transitions.evaluate(with_it, other)] == [
-        Verdict.REJECTED
-    ]
+    assert [checked.verdict for checked in outcomes.evaluate(with_it, other)] == [Verdict.REJECTED]
 
 
 # --- what an API server makes of the file once more ----------------------------------------------

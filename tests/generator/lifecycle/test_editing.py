@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trainwright.pointer import leaves
-from trainwright.specs import edit as editing
-from trainwright.specs import yamlio
-from trainwright.specs.edit import EditError
+from trainwright.specs import editing, yamlio
+from trainwright.specs.editing import EditError
 
 ROOT = Path(__file__).parents[3]
 NOTE = "set by a test"

@@ -13,10 +13,10 @@ import yaml
 from crds import CRDS, TRAINJOBS
 from trainwright.manifests import cel, crds
 from trainwright.model import Data, Environment, Manifest
-from trainwright.objects.edit import Basis
-from trainwright.objects.transition import Verdict
-from trainwright.rules.edits import EDITS
-from trainwright.rules.transitions import TRANSITIONS, evaluate
+from trainwright.objects.edit import Verdict
+from trainwright.objects.edit_row import Basis
+from trainwright.rules.edits.outcomes import EDIT_RULES, evaluate
+from trainwright.rules.edits.table import EDITS
 from trainwright.specs import kubernetes_schemas, resolve
 from trainwright.specs.yamlio import Document
 
@@ -354,7 +354,7 @@ def test_fields_that_a_definition_fixes(
 
 def test_the_rows_are_reported_by_rules_of_their_outcome() -> None:
     for edit in EDITS:
-        assert TRANSITIONS[edit.rule].verdict is edit.outcome, edit
+        assert EDIT_RULES[edit.rule].verdict is edit.outcome, edit
         assert edit.why
         assert not edit.why.endswith(".")
         assert edit.source

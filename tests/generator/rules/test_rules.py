@@ -21,8 +21,8 @@ from trainwright.objects.bundle import Bundle
 from trainwright.objects.rule import Rule, Sample
 from trainwright.objects.subject import Subject
 from trainwright.pointer import lookup
+from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
-from trainwright.rules.transitions import TRANSITIONS
 from trainwright.specs import resolve
 from trainwright.specs.yamlio import Document
 
@@ -108,7 +108,7 @@ def test_every_rule_that_the_reference_asks_for_is_there(shared: Callable[[str],
     assert len(asked) == 84
     families = dict(zip("PTJBGKD", "1234567", strict=True))
     wanted = {f"TW{families[letter]}{number}" for letter, number in asked}
-    assert wanted <= {*RULES, *TRANSITIONS}
+    assert wanted <= {*RULES, *EDIT_RULES}
 
 
 @pytest.mark.parametrize("rule", [r for r in RULES.values() if r.spec], ids=lambda rule: rule.id)

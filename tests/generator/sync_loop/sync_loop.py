@@ -27,8 +27,8 @@ from trainwright.errors import TrainwrightError
 from trainwright.lifecycle import extend, rerun, retire, states, subject
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.model import Manifest
-from trainwright.objects.transition import Verdict
-from trainwright.rules import transitions
+from trainwright.objects.edit import Verdict
+from trainwright.rules.edits import outcomes
 from trainwright.specs.load import JobFile
 
 MAIN, WORK = "main", "work"  # branches
@@ -479,7 +479,7 @@ def _jobs_of(paths: object) -> frozenset[str]:
 
 
 def _verdicts(before: Body, after: Body) -> set[Verdict]:
-    return {j.verdict for j in transitions.evaluate(Manifest(body=before), Manifest(body=after))}
+    return {j.verdict for j in outcomes.evaluate(Manifest(body=before), Manifest(body=after))}
 
 
 _MOVES = frozenset({"suspend", "activeDeadlineSeconds"})

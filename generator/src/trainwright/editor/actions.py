@@ -23,7 +23,7 @@ from trainwright.model import Data, Finding
 from trainwright.pointer import Pointer, lookup
 from trainwright.reports.report import rule
 from trainwright.rules.policy import waivable
-from trainwright.specs import edit, yamlio
+from trainwright.specs import editing, yamlio
 from trainwright.specs.load import JobFile
 
 _REMOVED = frozenset(
@@ -84,8 +84,8 @@ def _removed(session: Session, finding: Finding) -> Iterator[Action]:
         return
     if finding.rule not in _REMOVED and not _is_of(path, entry, finding):
         return
-    with suppress(edit.EditError):
-        files = {path: edit.drop(path, session.raw(path), _alone(session, path, entry.pointer))}
+    with suppress(editing.EditError):
+        files = {path: editing.drop(path, session.raw(path), _alone(session, path, entry.pointer))}
         title = f"Remove {entry.pointer.dotted}"
         yield Action(title=title, files=files, finding=finding, preferred=finding.rule in _REMOVED)
 
@@ -174,9 +174,9 @@ def _set(session: Session, finding: Finding) -> Iterator[Action]:
         document = yamlio.parse(file.path, f"{key}: {text}".encode())
         if not isinstance(document, yamlio.Document):
             continue
-        with suppress(edit.EditError):
+        with suppress(editing.EditError):
             value = document.data[key]
-            raw = edit.put(file.path, session.raw(file.path), Pointer.of(key), value)
+            raw = editing.put(file.path, session.raw(file.path), Pointer.of(key), value)
             yield Action(title=f"Set {key}: {text}", files={file.path: raw}, finding=finding)
 
 
@@ -185,8 +185,8 @@ def _name(session: Session, finding: Finding) -> Iterator[Action]:
     if finding.rule != dx.NAME.id:
         return
     path = finding.place.file
-    with suppress(edit.EditError):
-        raw = edit.put(path, session.raw(path), "/name", job_of(path).name)
+    with suppress(editing.EditError):
+        raw = editing.put(path, session.raw(path), "/name", job_of(path).name)
         title = f"Set name: {job_of(path).name}"
         yield Action(title=title, files={path: raw}, finding=finding, preferred=True)
 
@@ -263,9 +263,9 @@ def _waiver(session: Session, finding: Finding, today: str) -> Iterator[Action]:
         return
     until = (date.fromisoformat(today) + _WAIVED_FOR).isoformat()
     waiver = {"reason": f"why {rule(finding).name} is accepted", "until": until}
-    with suppress(edit.EditError):
+    with suppress(editing.EditError):
         at = Pointer.of("waivers", finding.rule)
-        raw = edit.put(file.path, session.raw(file.path), at, waiver)
+        raw = editing.put(file.path, session.raw(file.path), at, waiver)
         title = f"Waive {finding.rule} for {file} until {until}"
         yield Action(title=title, files={file.path: raw}, finding=finding)
 

@@ -14,8 +14,8 @@ from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
 from trainwright.model import Data
+from trainwright.objects.edit import EditRule
 from trainwright.objects.rule import Rule
-from trainwright.objects.transition import Transition
 from trainwright.pointer import Pointer, lookup
 from trainwright.specs import fabrics
 from trainwright.specs.load import JobFile, environment_path
@@ -142,11 +142,11 @@ def _fabrics() -> Iterator[Name]:
 
 def rules() -> Iterator[Name]:
     """Every rule that there is."""
+    from trainwright.rules.edits.outcomes import EDIT_RULES
     from trainwright.rules.registry import RULES
-    from trainwright.rules.transitions import TRANSITIONS
 
-    known: list[Rule | Transition | Diagnostic] = [*DIAGNOSTICS.values()]
-    known += [*RULES.values(), *TRANSITIONS.values()]
+    known: list[Rule | EditRule | Diagnostic] = [*DIAGNOSTICS.values()]
+    known += [*RULES.values(), *EDIT_RULES.values()]
     for rule in known:
         yield Name(rule.id, f"{rule.name}: {rule.summary}")
 

@@ -12,8 +12,8 @@ from trainwright.importing.trial import ImportContext
 from trainwright.kinds import TARGETS
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Target, Unsupported
-from trainwright.specs import edit as editing
-from trainwright.specs.edit import EditError
+from trainwright.specs import editing
+from trainwright.specs.editing import EditError
 from trainwright.specs.load import JobFile
 
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:  # each part is imported when it is asked for: most verbs need
     from trainwright.kinds.state import Status
     from trainwright.kinds.target import Target
     from trainwright.objects.defaults import Default
-    from trainwright.objects.edit import Edit
+    from trainwright.objects.edit import EditRule
+    from trainwright.objects.edit_row import EditRow
     from trainwright.objects.rule import Rule
     from trainwright.objects.subject import Finder
-    from trainwright.objects.transition import Transition
     from trainwright.pods.pod import Operator
 
 
@@ -129,22 +129,22 @@ class Kind:
         return rules
 
     @property
-    def edits(self) -> tuple[Edit, ...]:
+    def edits(self) -> tuple[EditRow, ...]:
         """What becomes of edits of its objects, and of those that they refer to."""
-        edits: tuple[Edit, ...] = self._part("changes", "EDITS")
+        edits: tuple[EditRow, ...] = self._part("edits", "EDITS")
         return edits
 
     @property
     def defaults(self) -> Mapping[GroupKind, tuple[Default, ...]]:
         """What servers write where those objects say nothing."""
-        defaults: Mapping[GroupKind, tuple[Default, ...]] = self._part("changes", "DEFAULTS")
+        defaults: Mapping[GroupKind, tuple[Default, ...]] = self._part("edits", "DEFAULTS")
         return defaults
 
     @property
-    def transitions(self) -> tuple[Transition, ...]:
+    def edit_rules(self) -> tuple[EditRule, ...]:
         """The rules that report such edits."""
-        transitions: tuple[Transition, ...] = self._part("changes", "TRANSITIONS")
-        return transitions
+        edit_rules: tuple[EditRule, ...] = self._part("edits", "EDIT_RULES")
+        return edit_rules
 
     @property
     def health(self) -> Health:

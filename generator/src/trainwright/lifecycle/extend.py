@@ -5,8 +5,7 @@ from __future__ import annotations
 from trainwright.errors import TrainwrightError
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.quantity import seconds
-from trainwright.specs import edit as editing
-from trainwright.specs import schema
+from trainwright.specs import editing, schema
 
 _FIELD = "/maxDuration"
 

@@ -8,11 +8,11 @@ from typing import TypeAlias
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.gitops.wiring import WIRINGS
 from trainwright.kinds import TARGETS
+from trainwright.objects.edit import EditRule
 from trainwright.objects.rule import Rule
-from trainwright.objects.transition import Transition
 from trainwright.reports import FORMATS
+from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
-from trainwright.rules.transitions import TRANSITIONS
 from trainwright.runs.decision import Held
 from trainwright.specs import fabrics, load
 from trainwright.specs.tree import Tree
@@ -63,8 +63,8 @@ def _fabrics(files: Files) -> Rows:
 
 
 def _rules(files: Files) -> Rows:
-    found: list[Rule | Transition] = [*RULES.values(), *TRANSITIONS.values()]
-    every: list[Diagnostic | Rule | Transition] = [*DIAGNOSTICS.values()]
+    found: list[Rule | EditRule] = [*RULES.values(), *EDIT_RULES.values()]
+    every: list[Diagnostic | Rule | EditRule] = [*DIAGNOSTICS.values()]
     every += sorted(found, key=lambda rule: rule.id)
     rows = [(rule.id, rule.severity.value, rule.name, rule.summary) for rule in every]
     return ("rule", "severity", "name", "summary"), [tuple(row) for row in rows]

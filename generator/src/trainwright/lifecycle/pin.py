@@ -10,8 +10,7 @@ from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.pointer import Pointer
 from trainwright.rules.images import split
-from trainwright.specs import edit as editing
-from trainwright.specs import image_lock, yamlio
+from trainwright.specs import editing, image_lock, yamlio
 
 # Repository and tag to a digest. Raises ImageError when it is unknown.
 Resolve = Callable[[str, str], str]

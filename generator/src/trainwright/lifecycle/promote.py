@@ -12,9 +12,8 @@ from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.model import Data
 from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.render.history import History
-from trainwright.specs import edit as editing
-from trainwright.specs import layers, schema_errors
-from trainwright.specs.edit import EditError
+from trainwright.specs import editing, layers, schema_errors
+from trainwright.specs.editing import EditError
 from trainwright.specs.load import JobFile, environment_path, read_spec
 from trainwright.specs.merge import merge
 from trainwright.specs.tree import Edited, Tree

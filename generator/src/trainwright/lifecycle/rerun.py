@@ -5,7 +5,7 @@ from __future__ import annotations
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.states import in_state
 from trainwright.lifecycle.subject import Step, Subject
-from trainwright.specs import edit as editing
+from trainwright.specs import editing
 
 
 def rerun(subject: Subject) -> Step:

@@ -8,8 +8,7 @@ from trainwright.frozen import dataclass
 from trainwright.lifecycle import removal
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.model import Data
-from trainwright.specs import edit as editing
-from trainwright.specs import ledger, yamlio
+from trainwright.specs import editing, ledger, yamlio
 
 _HEAD = """\
 # Finished runs, which are rendered no more. `trainwright retire` adds lines here; `trainwright

@@ -12,11 +12,11 @@ from trainwright.errors import OutputError, TrainwrightError
 from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step
 from trainwright.model import Environment, Manifest
-from trainwright.objects.transition import Verdict
+from trainwright.objects.edit import Verdict
 from trainwright.render import build as plan
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.render.history import History
-from trainwright.rules import transitions
+from trainwright.rules.edits import outcomes
 from trainwright.runs import folder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
@@ -111,7 +111,7 @@ def _wrong(
     now = {m.identity: m for m in map(_manifest, yamlio.load_rendered(after))}
     for old in map(_manifest, yamlio.load_rendered(before)):
         if old.identity in now:
-            for checked in transitions.evaluate(old, now[old.identity], environment):
+            for checked in outcomes.evaluate(old, now[old.identity], environment):
                 if checked.verdict in verdicts:
                     yield f"{checked.pointer}, {checked.why}"
 

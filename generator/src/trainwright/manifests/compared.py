@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trainwright.frozen import dataclass
-from trainwright.manifests import changes, checking, earlier
+from trainwright.manifests import checking, crd_edits, earlier
 from trainwright.manifests.checking import CheckContext, CheckedText, UnknownKind
 from trainwright.manifests.earlier import Pair
 from trainwright.manifests.reading import Chunk
 from trainwright.model import Finding, Location, Manifest
-from trainwright.objects.transition import Verdict
-from trainwright.rules import transitions
-from trainwright.rules.transitions import EditOutcome
+from trainwright.objects.edit import Verdict
+from trainwright.rules.edits import outcomes
+from trainwright.rules.edits.outcomes import EditOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ def changed(
     What could not be asked is added to what is unknown of the text.
     """
     for pair in earlier.pairs(since.paths, chunks, since.revision):
-        if not all(changes.is_valid(setting.catalog, m) for m in (pair.before, pair.after)):
+        if not all(crd_edits.is_valid(setting.catalog, m) for m in (pair.before, pair.after)):
             continue
         found = tuple(_refused(pair, since, chunks, result, setting)) if since.with_crds else ()
         yield from found
         refused = tuple(f"{finding.pointer}/" for finding in found)
-        for outcome in transitions.evaluate(pair.before, pair.after, setting.environment):
+        for outcome in outcomes.evaluate(pair.before, pair.after, setting.environment):
             known = f"{outcome.pointer}/".startswith(refused)  # a definition refuses all around it
             if outcome.verdict is not Verdict.IN_PLACE and not known:
                 place = _place(pair, outcome.pointer, chunks)
@@ -53,11 +53,11 @@ def _refused(
     setting: CheckContext,
 ) -> Iterator[Finding]:
     after = pair.after
-    for outcome in changes.evaluate(setting.catalog, pair.before, after):
-        if isinstance(outcome, changes.Refusal):
+    for outcome in crd_edits.evaluate(setting.catalog, pair.before, after):
+        if isinstance(outcome, crd_edits.Refusal):
             message = f"{outcome.message} (compared with {since.revision})"
             place = _place(pair, outcome.pointer, chunks)
-            finding = outcome.finding(place, message, changes.REMEDY)
+            finding = outcome.finding(place, message, crd_edits.REMEDY)
             yield replace(finding, manifest=after.title, pointer=outcome.pointer)
         else:
             rule = UnknownKind(after.api_version, after.kind, pair.at, outcome.rule, outcome.reason)
@@ -65,14 +65,14 @@ def _refused(
 
 
 def _becomes(outcome: EditOutcome, after: Manifest, place: Location, revision: str) -> Finding:
-    transition = outcome.transition
+    rule = outcome.rule
     return Finding(
-        rule=transition.id,
-        severity=transition.severity,
+        rule=rule.id,
+        severity=rule.severity,
         place=place,
         message=f"{outcome.why} (compared with {revision})",
-        remedy=transition.remedy,
-        effect=transition.effect,
+        remedy=rule.remedy,
+        effect=rule.effect,
         manifest=after.title,
         pointer=outcome.pointer,
     )

@@ -1,125 +1,132 @@
-"""The rows of the table of edits: what becomes of a change to one field of a live object."""
+"""An edit of an object that is already there, and the type of the rules about such edits."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 
 from trainwright.frozen import dataclass
-from trainwright.groupkind import GroupKind
-from trainwright.model import Data
-from trainwright.objects.transition import Change, Path, Verdict
-from trainwright.tolerant import dig
+from trainwright.model import Data, Environment, Manifest, Severity
+from trainwright.tolerant import mapping
 
-IMMUTABLE = "TW504"
-IN_PLACE = "TW514"
+Path = tuple[str, ...]
 
 
-class Basis(enum.StrEnum):
-    """How it is known what becomes of an edit."""
+class Verdict(enum.StrEnum):
+    """What becomes of an edit, the worst first."""
 
-    OBSERVED = "observed"  # on a real API server with the controllers
-    READ = "read"  # in the source, or in the rules of the definition
-    INFERRED = "inferred"  # it follows from what was read, and was not observed
+    REJECTED = "rejected"  # the API server refuses the whole object, and the sync fails
+    REFUSED_BELOW = "refused-below"  # accepted; what its controller makes of it is refused
+    DELETED = "deleted"  # the object goes away, and what it runs with it
+    MIXED = "mixed"  # accepted; some pods have the old version and some the new one
+    IGNORED = "ignored"  # accepted; nothing that runs ever sees it
+    IN_PLACE = "in-place"  # accepted, and it does what it says
+
+
+@dataclass(frozen=True)
+class Edit:
+    """An object before and after; `after` is None when it is removed.
+
+    `environment` says which versions are installed, where that is known.
+    """
+
+    before: Manifest
+    after: Manifest | None
+    environment: Environment | None = None
+
+    @cached_property
+    def old(self) -> Mapping[str, Data]:
+        return self.before.spec
+
+    @cached_property
+    def new(self) -> Mapping[str, Data]:
+        return self.after.spec if self.after else {}
+
+    @cached_property
+    def paths(self) -> tuple[Path, ...]:
+        """Where the two differ, as deep as both have mappings or lists of the same length."""
+        after = self.after.body if self.after else {}
+        found = _differences(self.before.body, after, ())
+        return tuple(path for path in found if path and not _server_side(path))
+
+    @cached_property
+    def suspended(self) -> bool:
+        """Whether no pod runs before the edit, as far as git says."""
+        return _suspended(self.old)
+
+    @cached_property
+    def suspended_around(self) -> bool:
+        """Whether the object is suspended before or after, as some fields need it."""
+        return _suspended(self.old) or _suspended(self.new)
+
+
+def _suspended(spec: Mapping[str, Data]) -> bool:
+    return spec.get("suspend") is True or mapping(spec.get("runPolicy")).get("suspend") is True
+
+
+def _server_side(path: Path) -> bool:
+    """Whether only the API server writes what is there."""
+    return path[0] == "status" or (
+        path[0] == "metadata" and len(path) > 1 and path[1] not in ("labels", "annotations")
+    )
+
+
+def _differences(old: Data, new: Data, at: Path) -> Iterator[Path]:
+    if _grew(old, new) or _grew(new, old) or (_is_map(old) and _is_map(new)):
+        was, now = mapping(old), mapping(new)
+        for key in (*was, *(key for key in now if key not in was)):
+            yield from _differences(was.get(key), now.get(key), (*at, str(key)))
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for index, pair in enumerate(zip(old, new, strict=True)):
+            yield from _differences(*pair, (*at, str(index)))
+    elif old != new:
+        yield at
+
+
+def _is_map(value: Data) -> bool:
+    return isinstance(value, dict)
+
+
+def _grew(before: Data, after: Data) -> bool:
+    """Whether there is a mapping with something in it where there was nothing."""
+    return before is None and _is_map(after) and bool(after)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
-    """One difference of an object, and the field of an edit that it lies in."""
+class EditSample:
+    """A sample: an object before and after, as YAML; an empty `after` is its removal."""
 
-    change: Change
-    path: Path
-    field: Path
-
-    @property
-    def old(self) -> Data:
-        return _at(self.change.before.body, self.field)
-
-    @property
-    def new(self) -> Data:
-        return _at(self.change.after.body, self.field) if self.change.after else None
-
-
-def _at(body: Data, path: Path) -> Data:
-    for key in path:
-        if isinstance(body, list):
-            body = body[int(key)] if key.isdigit() and int(key) < len(body) else None
-        else:
-            body = dig(body, key)
-    return body
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """When a row counts; `text` goes on from "when"."""
-
-    text: str
-    holds: Callable[[Difference], bool]
-
-
-CHANGED = Condition(
-    "it is there before and after", lambda d: d.old is not None and d.new is not None
-)
-ADDED_OR_REMOVED = Condition("it is added or removed", lambda d: d.old is None or d.new is None)
-SUSPENDED = Condition("the object is suspended before", lambda d: d.change.suspended)
-AROUND = Condition("it is suspended before or after", lambda d: d.change.suspended_around)
-RUNNING = Condition(
-    "it is suspended neither before nor after", lambda d: not d.change.suspended_around
-)
+    before: str
+    after: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Edit:
-    """A field of a kind, and what becomes of a change to it under some conditions.
+class EditRule:
+    """One thing that may become of an edit; the table of edits says of which fields.
 
-    `path` are keys, * for any key or index, and stands for all that is below it. Of several rows
-    for a difference the first counts whose conditions all hold. `rule` is what reports it.
+    The text fields are those of a rule. `removal` says for which objects, and why, it is what
+    becomes of a removal. The passing sample gives another verdict or none.
     """
 
-    kinds: tuple[GroupKind, ...] = ()  # empty: any
-    path: Path
-    when: tuple[Condition, ...] = ()
-    outcome: Verdict
-    rule: str
-    why: str
-    basis: Basis
+    id: str
+    name: str
+    severity: Severity
+    verdict: Verdict
+    summary: str
+    effect: str
+    remedy: str
     source: str
-
-    def covers(self, change: Change, path: Path) -> bool:
-        """Whether a difference is one of these."""
-        if self.kinds and change.before.group_kind not in self.kinds:
-            return False
-        if len(path) < len(self.path):
-            return False
-        if not all(want in ("*", key) for want, key in zip(self.path, path, strict=False)):
-            return False
-        difference = Difference(change, path, path[: len(self.path)])
-        return all(condition.holds(difference) for condition in self.when)
+    removal: Callable[[Manifest], str] | None = None  # the reason, or nothing
+    passing: EditSample
+    failing: EditSample
 
 
-def edits(
-    kinds: tuple[GroupKind, ...],
-    paths: tuple[str, ...],
-    outcome: Verdict,
-    why: str,
-    basis: Basis,
-    source: str,
-    *,
-    when: tuple[Condition, ...] = (),
-    rule: str = "",
-) -> tuple[Edit, ...]:
-    """A row for each of some fields, which are dotted paths."""
-    by_outcome = {Verdict.REJECTED: IMMUTABLE, Verdict.IN_PLACE: IN_PLACE}
-    return tuple(
-        Edit(
-            kinds=kinds,
-            path=tuple(path.split(".")),
-            when=when,
-            outcome=outcome,
-            rule=rule or by_outcome[outcome],
-            why=why,
-            basis=basis,
-            source=source,
-        )
-        for path in paths
-    )
+def job(name: str, fields: str) -> str:
+    """A Job for samples."""
+    return f"apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}}}\nspec: {{{fields}}}"
+
+
+def image(tag: str) -> str:
+    """A pod template of an image with a tag, for samples."""
+    return f"template: {{spec: {{containers: [{{name: node, image: 'train:{tag}'}}]}}}}"

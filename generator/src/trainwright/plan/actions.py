@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.kinds import TARGETS
 from trainwright.model import Environment, Manifest
-from trainwright.objects.transition import Verdict
+from trainwright.objects.edit import Verdict
 from trainwright.plan.model import Action, PlannedRun
-from trainwright.rules import transitions
+from trainwright.rules.edits import outcomes
 from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
@@ -81,7 +81,7 @@ def removed(before: PlannedRun) -> str:
     """What becomes of an object that leaves git."""
     for manifest in manifests(before).values():
         if manifest.name == before.object:
-            for outcome in transitions.evaluate(manifest, None):
+            for outcome in outcomes.evaluate(manifest, None):
                 return f"{before.object}: {outcome.why}"
     return f"{before.object} goes"
 
@@ -96,7 +96,7 @@ def _same_object(
         (
             outcome
             for identity, manifest in old.items()
-            for outcome in transitions.evaluate(manifest, new.get(identity), environment)
+            for outcome in outcomes.evaluate(manifest, new.get(identity), environment)
         ),
         key=lambda outcome: tuple(Verdict).index(outcome.verdict),
     )

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from trainwright.findings import diagnostics as dx
 from trainwright.kinds import TARGETS
-from trainwright.manifests import changes, crds
+from trainwright.manifests import crd_edits, crds
 from trainwright.manifests.catalog import Catalog
-from trainwright.manifests.changes import Refusal
+from trainwright.manifests.crd_edits import Refusal
 from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.plan import actions
 from trainwright.plan.model import Action, Cause, CrdVerdict, JobChange
@@ -34,7 +34,7 @@ def ask(folder: Path, found: Sequence[JobChange]) -> CrdVerdict:
     for change in found:
         refused: list[Refusal] = []
         for was, now in _kept(change):
-            for outcome in changes.evaluate(catalog, was, now):
+            for outcome in crd_edits.evaluate(catalog, was, now):
                 if isinstance(outcome, Refusal):
                     reported.append(_finding(change, was, now, outcome))
                     refused += [outcome] if outcome.sure else []

@@ -25,8 +25,7 @@ from trainwright.runs import record as records
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Sources, Step, decide, next_name
 from trainwright.runs.record import Record, Recorded, Unrecorded
-from trainwright.specs import edit as editing
-from trainwright.specs import files, ledger, redundant, schema, schema_errors
+from trainwright.specs import editing, files, ledger, redundant, schema, schema_errors
 from trainwright.specs.filetree import digest
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import JobFile, LoadedJob

@@ -14,8 +14,8 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location, Severity
 
 if TYPE_CHECKING:
+    from trainwright.objects.edit import EditRule
     from trainwright.objects.rule import Rule
-    from trainwright.objects.transition import Transition
 
 HOME = "https://github.com/trainwright/trainwright"
 WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
@@ -70,12 +70,12 @@ def by_weight(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     return tuple(sorted(findings, key=lambda f: (WEIGHT[f.severity], f.order)))
 
 
-def rule(finding: Finding) -> Rule | Transition | Diagnostic:
-    """The rule, transition or diagnostic that a finding belongs to."""
+def rule(finding: Finding) -> Rule | EditRule | Diagnostic:
+    """The rule or diagnostic that a finding belongs to."""
+    from trainwright.rules.edits.outcomes import EDIT_RULES
     from trainwright.rules.registry import RULES  # 80 ms, and many reports have no findings
-    from trainwright.rules.transitions import TRANSITIONS
 
-    found = RULES.get(finding.rule) or TRANSITIONS.get(finding.rule)
+    found = RULES.get(finding.rule) or EDIT_RULES.get(finding.rule)
     return found if found is not None else DIAGNOSTICS[finding.rule]
 
 

@@ -18,11 +18,11 @@ def waivable() -> frozenset[str]:
 
     Asked only where something is waived or weighted: every rule there is costs 80 ms to import.
     """
+    from trainwright.rules.edits.outcomes import EDIT_RULES
     from trainwright.rules.registry import RULES
-    from trainwright.rules.transitions import TRANSITIONS
 
     diagnostics = (d.id for d in dx.DIAGNOSTICS.values() if d.waivable)
-    return frozenset((*RULES, *TRANSITIONS, *diagnostics))
+    return frozenset((*RULES, *EDIT_RULES, *diagnostics))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from trainwright.model import Data, Environment, GitOps, Job, Pool, TargetOption
 from trainwright.pointer import Pointer
 from trainwright.runs import meaning, threeway
 from trainwright.runs.record import API_VERSION, Record
-from trainwright.specs import convert, resolve, schema, yamlio
-from trainwright.specs import edit as editing
+from trainwright.specs import convert, editing, resolve, schema, yamlio
 from trainwright.specs.filetree import digest
 from trainwright.specs.load import JobFile
 from trainwright.specs.merge import Layered

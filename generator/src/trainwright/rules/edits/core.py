@@ -5,8 +5,8 @@ from __future__ import annotations
 from trainwright import quantity
 from trainwright.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET
 from trainwright.objects.defaults import defaults
-from trainwright.objects.edit import Basis, Condition, Difference, edits
-from trainwright.objects.transition import Verdict
+from trainwright.objects.edit import Verdict
+from trainwright.objects.edit_row import Basis, Condition, Difference, rows
 from trainwright.tolerant import dig
 
 _CLAIMS = (PERSISTENTVOLUMECLAIM,)
@@ -20,16 +20,16 @@ def _grows(difference: Difference) -> bool:
 
 def _unbound(difference: Difference) -> bool:
     """Whether the claim as the cluster has it says that it has no volume; git does not know."""
-    return dig(difference.change.before.body, "status", "phase") in ("Pending", "Lost")
+    return dig(difference.edit.before.body, "status", "phase") in ("Pending", "Lost")
 
 
 _SEALED = Condition(
-    "it sets immutable: true", lambda d: d.change.before.body.get("immutable") is True
+    "it sets immutable: true", lambda d: d.edit.before.body.get("immutable") is True
 )
 _GROWS = Condition("it grows", _grows)
 
 EDITS = (
-    *edits(
+    *rows(
         (CONFIGMAP, SECRET),
         ("data", "binaryData", "stringData", "immutable"),
         Verdict.REJECTED,
@@ -38,7 +38,7 @@ EDITS = (
         _CORE,
         when=(_SEALED,),
     ),
-    *edits(
+    *rows(
         _CLAIMS,
         ("spec.resources.requests.storage",),
         Verdict.REJECTED,
@@ -47,7 +47,7 @@ EDITS = (
         _CORE,
         when=(_GROWS, Condition("it is not bound", _unbound)),
     ),
-    *edits(
+    *rows(
         _CLAIMS,
         ("spec.resources.requests.storage",),
         Verdict.IN_PLACE,
@@ -56,7 +56,7 @@ EDITS = (
         _CORE,
         when=(_GROWS,),
     ),
-    *edits(
+    *rows(
         _CLAIMS,
         ("spec.volumeAttributesClassName",),
         Verdict.IN_PLACE,
@@ -64,7 +64,7 @@ EDITS = (
         Basis.READ,
         _CORE,
     ),
-    *edits(
+    *rows(
         _CLAIMS,
         ("spec",),
         Verdict.REJECTED,

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
-from trainwright.objects.edit import RUNNING, Basis, Condition, Difference, Edit, edits
-from trainwright.objects.transition import Verdict
+from trainwright.objects.edit import Verdict
+from trainwright.objects.edit_row import RUNNING, Basis, Condition, Difference, EditRow, rows
 from trainwright.pointer import Pointer
 from trainwright.tolerant import dig, mapping
 
@@ -17,14 +17,14 @@ _GROUP = "kueue.x-k8s.io"
 
 def _while_running(difference: Difference) -> bool:
     added_or_removed = difference.old is None or difference.new is None
-    return added_or_removed and not difference.change.suspended
+    return added_or_removed and not difference.edit.suspended
 
 
 _ADDED_OR_REMOVED = Condition("it is added or removed, and the object runs", _while_running)
 
 
 def _left_to_the_flavor(difference: Difference) -> bool:
-    change = difference.change
+    change = difference.edit
     sides = (change.before, change.after)
     labels = [dig(side.body, "metadata", "labels") for side in sides if side]
     return difference.new is None and all(f"{_GROUP}/queue-name" in mapping(la) for la in labels)
@@ -34,8 +34,8 @@ _LEFT = Condition("all of it is removed from what is in a Kueue queue", _left_to
 _PLACEMENT = ("spec.nodeSelector", "spec.tolerations")
 
 
-def _label(name: str, why: str, when: Condition) -> Edit:
-    return Edit(
+def _label(name: str, why: str, when: Condition) -> EditRow:
+    return EditRow(
         path=("metadata", "labels", f"{_GROUP}/{name}"),
         when=(when,),
         outcome=Verdict.REJECTED,
@@ -50,8 +50,8 @@ def _label(name: str, why: str, when: Condition) -> Edit:
 _FIXED = tuple(kind for kind in SERVED.values() if kind.target.immutable_template)
 
 
-def _placed(kind: Kind) -> tuple[Edit, ...]:
-    return edits(
+def _placed(kind: Kind) -> tuple[EditRow, ...]:
+    return rows(
         (kind.group_kind,),
         tuple(f"{template}.{field}" for template in _templates(kind) for field in _PLACEMENT),
         Verdict.IN_PLACE,

@@ -1,4 +1,4 @@
-"""What an API server and an operator do with a change to an object that is already there.
+"""What an API server and an operator do with an edit of an object that is already there.
 
 Most edits of a training object do not do what they seem to: they are refused, or accepted and
 never looked at, or reach only the pods that are made later. Nothing here asks a cluster.
@@ -11,15 +11,15 @@ from collections.abc import Iterator
 from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
 from trainwright.model import Environment, Manifest
-from trainwright.objects.transition import Change, Transition, Verdict
+from trainwright.objects.edit import Edit, EditRule, Verdict
 from trainwright.pointer import Pointer
-from trainwright.rules import edits, mutability
+from trainwright.rules.edits import rules, table
 
-TRANSITIONS: dict[str, Transition] = {
-    transition.id: transition
-    for transition in sorted(
-        (*mutability.TRANSITIONS, *(t for kind in SERVED.values() for t in kind.transitions)),
-        key=lambda transition: transition.id,
+EDIT_RULES: dict[str, EditRule] = {
+    rule.id: rule
+    for rule in sorted(
+        (*rules.EDIT_RULES, *(t for kind in SERVED.values() for t in kind.edit_rules)),
+        key=lambda rule: rule.id,
     )
 }
 _ORDER = tuple(Verdict)  # the worst first
@@ -27,25 +27,25 @@ _ORDER = tuple(Verdict)  # the worst first
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditOutcome:
-    """What becomes of one part of a change, why, and where that was read.
+    """What becomes of one part of an edit, why, and where that was read.
 
-    `pointer` is a JSON pointer into the object after the change, or before it for a removal.
+    `pointer` is a JSON pointer into the object after the edit, or before it for a removal.
     """
 
-    transition: Transition
+    rule: EditRule
     pointer: str
     why: str
     source: str
 
     @property
     def verdict(self) -> Verdict:
-        return self.transition.verdict
+        return self.rule.verdict
 
 
 def evaluate(
     before: Manifest | None, after: Manifest | None, environment: Environment | None = None
 ) -> tuple[EditOutcome, ...]:
-    """What becomes of each part of a change to one object, the worst first.
+    """What becomes of each part of an edit of one object, the worst first.
 
     Nothing for a new object, or for one that stays as it is. Two objects of different identity
     are the removal of the first. What is refused leaves nothing else to happen.
@@ -54,23 +54,21 @@ def evaluate(
         return ()
     if after is None or after.identity != before.identity:
         return tuple(_removed(before))
-    change = Change(edits.as_held(before), edits.as_held(after), environment)
+    edit = Edit(table.as_held(before), table.as_held(after), environment)
     found: dict[tuple[str, str], EditOutcome] = {}
-    for path in change.paths:
-        row = edits.of(change, path)
-        transition = TRANSITIONS[row.rule]
+    for path in edit.paths:
+        row = table.row_for(edit, path)
+        rule = EDIT_RULES[row.rule]
         pointer = Pointer.of(*path)
-        outcome = EditOutcome(
-            transition=transition, pointer=pointer, why=row.why, source=row.source
-        )
-        found.setdefault((transition.id, row.why), outcome)
+        outcome = EditOutcome(rule=rule, pointer=pointer, why=row.why, source=row.source)
+        found.setdefault((rule.id, row.why), outcome)
     checked = sorted(found.values(), key=lambda outcome: _ORDER.index(outcome.verdict))
     refused = tuple(j for j in checked if j.verdict is Verdict.REJECTED)
     return refused or tuple(checked)
 
 
 def _removed(before: Manifest) -> Iterator[EditOutcome]:
-    for transition in TRANSITIONS.values():
-        why = transition.removal(before) if transition.removal else ""
+    for rule in EDIT_RULES.values():
+        why = rule.removal(before) if rule.removal else ""
         if why:
-            yield EditOutcome(transition=transition, pointer="", why=why, source=transition.source)
+            yield EditOutcome(rule=rule, pointer="", why=why, source=rule.source)

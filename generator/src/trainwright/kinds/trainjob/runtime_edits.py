@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from trainwright.groupkind import RUNTIMES
-from trainwright.kinds import indexed_changes
-from trainwright.objects.edit import CHANGED, Basis, edits
-from trainwright.objects.transition import Verdict
+from trainwright.kinds import indexed_edits
+from trainwright.objects.edit import Verdict
+from trainwright.objects.edit_row import CHANGED, Basis, rows
 
 _ABOVE = "spec.template.spec"
 _CONTROLLER = "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go"
 
 EDITS = (
-    *edits(
+    *rows(
         RUNTIMES,
         (f"{_ABOVE}.network", f"{_ABOVE}.failurePolicy"),
         Verdict.REJECTED,
@@ -20,10 +20,10 @@ EDITS = (
         "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go",
         when=(CHANGED,),
     ),
-    *edits(
+    *rows(
         RUNTIMES,
         (
-            *(f"{_ABOVE}.{name}" for name in indexed_changes.FIXED),
+            *(f"{_ABOVE}.{name}" for name in indexed_edits.FIXED),
             f"{_ABOVE}.replicatedJobs.*.dependsOn",
         ),
         Verdict.REJECTED,
@@ -32,7 +32,7 @@ EDITS = (
         "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go",
         when=(CHANGED,),
     ),
-    *edits(
+    *rows(
         RUNTIMES,
         ("spec",),
         Verdict.IGNORED,
@@ -42,4 +42,4 @@ EDITS = (
         rule="TW215",
     ),
 )
-DEFAULTS = indexed_changes.of_definition(_ABOVE)
+DEFAULTS = indexed_edits.of_definition(_ABOVE)

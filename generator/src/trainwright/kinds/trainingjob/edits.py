@@ -6,12 +6,12 @@ from trainwright.groupkind import GroupKind
 from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Severity
 from trainwright.objects.defaults import Default
-from trainwright.objects.edit import Basis, edits
-from trainwright.objects.transition import Step, Transition, Verdict, image
+from trainwright.objects.edit import EditRule, EditSample, Verdict, image
+from trainwright.objects.edit_row import Basis, rows
 
 _CONTROLLER = "lattice-io/lattice:lattice-operator/pkg/controller.v1"
 
-EDITS = edits(
+EDITS = rows(
     (KIND.group_kind,),
     ("spec.replicaSpecs", "spec.injectLattice", "spec.framework"),
     Verdict.MIXED,
@@ -26,7 +26,7 @@ DEFAULTS: dict[GroupKind, tuple[Default, ...]] = {}
 
 _TRAININGJOB = "apiVersion: breezeml.ai/v1\nkind: TrainingJob\nmetadata: {name: a}\nspec: "
 
-LATTICE = Transition(
+LATTICE = EditRule(
     id="TW406",
     name="mixed-version-workers",
     severity=Severity.ERROR,
@@ -35,11 +35,11 @@ LATTICE = Transition(
     effect="Workers that Lattice starts at its next resize have the new version, the rest not.",
     remedy="Start a new run under another name.",
     source=_CONTROLLER,
-    passing=Step(f"{_TRAININGJOB}{{priority: 1}}", f"{_TRAININGJOB}{{priority: 2}}"),
-    failing=Step(
+    passing=EditSample(f"{_TRAININGJOB}{{priority: 1}}", f"{_TRAININGJOB}{{priority: 2}}"),
+    failing=EditSample(
         f"{_TRAININGJOB}{{replicaSpecs: {{{image('1')}}}}}",
         f"{_TRAININGJOB}{{replicaSpecs: {{{image('2')}}}}}",
     ),
 )
 
-TRANSITIONS: tuple[Transition, ...] = (LATTICE,)
+EDIT_RULES: tuple[EditRule, ...] = (LATTICE,)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from trainwright.groupkind import RUNTIMES
-from trainwright.kinds.trainjob import KIND, runtime_changes
+from trainwright.kinds.trainjob import KIND, runtime_edits
 from trainwright.kinds.trainjob.runtime import patches
 from trainwright.kinds.trainjob.spec_rules import installed_minor
 from trainwright.model import Severity
 from trainwright.objects.defaults import defaults
-from trainwright.objects.edit import (
+from trainwright.objects.edit import EditRule, EditSample, Verdict
+from trainwright.objects.edit_row import (
     ADDED_OR_REMOVED,
     AROUND,
     CHANGED,
@@ -16,9 +17,8 @@ from trainwright.objects.edit import (
     Basis,
     Condition,
     Difference,
-    edits,
+    rows,
 )
-from trainwright.objects.transition import Step, Transition, Verdict
 from trainwright.tolerant import mapping, sequence
 
 _KINDS = (KIND.group_kind,)
@@ -32,7 +32,7 @@ _REFUSED_BELOW = "accepted, but JobSet's webhook refuses what Trainer makes of i
 
 def _since_2_2(difference: Difference) -> bool:
     """Trainer made its fields immutable with 2.2; that is assumed where nothing is known."""
-    environment = difference.change.environment
+    environment = difference.edit.environment
     minor = installed_minor(environment) if environment else None
     return minor is None or minor >= 2
 
@@ -72,7 +72,7 @@ def _places_only(difference: Difference) -> bool:
 
 
 EDITS = (
-    *edits(
+    *rows(
         _KINDS,
         _PATCHES,
         Verdict.REJECTED,
@@ -81,7 +81,7 @@ EDITS = (
         _PLUGIN,
         when=(RUNNING,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         _MINE,
         Verdict.IN_PLACE,
@@ -90,7 +90,7 @@ EDITS = (
         _PLUGIN,
         when=(AROUND,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         (f"{_PATCHED}.spec.schedulingGates", "spec.runtimePatches.*.time"),
         Verdict.IN_PLACE,
@@ -99,7 +99,7 @@ EDITS = (
         _TYPES,
         when=(AROUND,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         tuple(f"{_PATCHED}.spec.{name}" for name in _FIXED),
         Verdict.REJECTED,
@@ -108,7 +108,7 @@ EDITS = (
         _TYPES,
         when=(CHANGED,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         tuple(f"{_PATCHED}.spec.{name}" for name in _FIXED),
         Verdict.REFUSED_BELOW,
@@ -118,7 +118,7 @@ EDITS = (
         when=(AROUND, ADDED_OR_REMOVED),
         rule="TW216",
     ),
-    *edits(
+    *rows(
         _KINDS,
         _OF_2_1,
         Verdict.IN_PLACE,
@@ -127,7 +127,7 @@ EDITS = (
         _PLUGIN,
         when=(AROUND,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         (f"{_OVERRIDE}.spec",),
         Verdict.REFUSED_BELOW,
@@ -137,7 +137,7 @@ EDITS = (
         when=(AROUND,),
         rule="TW216",
     ),
-    *edits(
+    *rows(
         _KINDS,
         _PATCHES,
         Verdict.IN_PLACE,
@@ -146,7 +146,7 @@ EDITS = (
         _PLUGIN,
         when=(AROUND, Condition("what comes or goes only places pods", _places_only)),
     ),
-    *edits(
+    *rows(
         _KINDS,
         _PATCHES,
         Verdict.REFUSED_BELOW,
@@ -157,7 +157,7 @@ EDITS = (
         rule="TW216",
     ),
     # --- what a job says itself -----------------------------------------------------------------
-    *edits(
+    *rows(
         _KINDS,
         ("spec.runtimeRef", "spec.managedBy"),
         Verdict.REJECTED,
@@ -165,7 +165,7 @@ EDITS = (
         Basis.READ,
         _TYPES,
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.activeDeadlineSeconds",),
         Verdict.REJECTED,
@@ -174,7 +174,7 @@ EDITS = (
         _TYPES,
         when=(_2_2, CHANGED),
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.activeDeadlineSeconds",),
         Verdict.IN_PLACE,
@@ -183,7 +183,7 @@ EDITS = (
         _CONTROLLER,
         when=(_2_2,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.trainer", "spec.initializer"),
         Verdict.REJECTED,
@@ -192,7 +192,7 @@ EDITS = (
         _TYPES,
         when=(_2_2, CHANGED),
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.trainer", "spec.initializer"),
         Verdict.REFUSED_BELOW,
@@ -202,7 +202,7 @@ EDITS = (
         when=(AROUND,),
         rule="TW216",
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.trainer", "spec.initializer"),
         Verdict.IGNORED,
@@ -211,7 +211,7 @@ EDITS = (
         _PLUGIN,
         rule="TW215",
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.suspend",),
         Verdict.IN_PLACE,
@@ -219,7 +219,7 @@ EDITS = (
         Basis.OBSERVED,
         _PLUGIN,
     ),
-    *runtime_changes.EDITS,
+    *runtime_edits.EDITS,
 )
 _WRITTEN = defaults(
     **{
@@ -231,7 +231,7 @@ _WRITTEN = defaults(
 )
 DEFAULTS = {
     KIND.group_kind: _WRITTEN,
-    **dict.fromkeys(RUNTIMES, runtime_changes.DEFAULTS),
+    **dict.fromkeys(RUNTIMES, runtime_edits.DEFAULTS),
 }
 
 # --- the rules that report them -------------------------------------------------------------------
@@ -243,7 +243,7 @@ _PATCHED = (
     "{%s}}}}}]}}}}]}"
 )
 
-REFUSED_BELOW = Transition(
+REFUSED_BELOW = EditRule(
     id="TW216",
     name="edit-refused-by-jobset",
     severity=Severity.ERROR,
@@ -252,13 +252,13 @@ REFUSED_BELOW = Transition(
     effect="The TrainJob is accepted, its JobSet is not, and the job does not go on when resumed.",
     remedy="Give the run a new name, or take the change back.",
     source=_BELOW,
-    passing=Step(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "nodeSelector: {a: c}"),
-    failing=Step(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "serviceAccountName: a"),
+    passing=EditSample(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "nodeSelector: {a: c}"),
+    failing=EditSample(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "serviceAccountName: a"),
 )
 
 _RUNTIME = "apiVersion: trainer.kubeflow.org/v1alpha1\nkind: TrainingRuntime\nmetadata: {%sname: a}"
 
-RUNTIME = Transition(
+RUNTIME = EditRule(
     id="TW215",
     name="runtime-edited-in-use",
     severity=Severity.WARNING,
@@ -267,11 +267,11 @@ RUNTIME = Transition(
     effect="Those jobs keep the runtime that they began with; only later ones get the new one.",
     remedy="Make a runtime of another name, and a new run that refers to it.",
     source="kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go",
-    passing=Step(_RUNTIME % "labels: {team: a}, ", _RUNTIME % "labels: {team: b}, "),
-    failing=Step(
+    passing=EditSample(_RUNTIME % "labels: {team: a}, ", _RUNTIME % "labels: {team: b}, "),
+    failing=EditSample(
         f"{_RUNTIME % ''}\nspec: {{mlPolicy: {{numNodes: 2}}}}",
         f"{_RUNTIME % ''}\nspec: {{mlPolicy: {{numNodes: 4}}}}",
     ),
 )
 
-TRANSITIONS: tuple[Transition, ...] = (REFUSED_BELOW, RUNTIME)
+EDIT_RULES: tuple[EditRule, ...] = (REFUSED_BELOW, RUNTIME)

@@ -1,4 +1,4 @@
-"""What may become of a change to a live object: the rules that report it, and their words.
+"""What may become of an edit of a live object: the rules that report it, and their words.
 
 Of which fields of which kinds it is what, the table of edits says.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from trainwright.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.kinds import TRAINING
 from trainwright.model import Manifest, Severity
-from trainwright.objects.transition import Step, Transition, Verdict, image, job
+from trainwright.objects.edit import EditRule, EditSample, Verdict, image, job
 from trainwright.rules.gitops import Departure, leaving
 
 _OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
@@ -19,7 +19,7 @@ _PRUNE = "argoproj/argo-cd:docs/user-guide/sync-options.md"
 # --- what is refused -----------------------------------------------------------------------------
 
 
-IMMUTABLE = Transition(
+IMMUTABLE = EditRule(
     id="TW504",
     name="immutable-field-changed",
     severity=Severity.ERROR,
@@ -28,8 +28,8 @@ IMMUTABLE = Transition(
     effect="The sync fails until the change is taken back; a forced one starts training again.",
     remedy="Give the run a new name: Trainwright's own names change with the spec.",
     source=_JOB,
-    passing=Step(job("a", "backoffLimit: 1"), job("a", "backoffLimit: 2")),
-    failing=Step(job("a", image("1")), job("a", image("2"))),
+    passing=EditSample(job("a", "backoffLimit: 1"), job("a", "backoffLimit: 2")),
+    failing=EditSample(job("a", image("1")), job("a", image("2"))),
 )
 
 
@@ -39,7 +39,7 @@ def _queued(label: str) -> str:
     )
 
 
-QUEUE = Transition(
+QUEUE = EditRule(
     id="TW602",
     name="queue-changed-while-running",
     severity=Severity.WARNING,
@@ -48,8 +48,10 @@ QUEUE = Transition(
     effect="Kueue's webhook refuses the object, and the sync fails while the job runs.",
     remedy="Start a new run in the other queue, or suspend the job first.",
     source=_KUEUE,
-    passing=Step(_queued("team: a"), _queued("team: b")),
-    failing=Step(_queued("kueue.x-k8s.io/queue-name: a"), _queued("kueue.x-k8s.io/queue-name: b")),
+    passing=EditSample(_queued("team: a"), _queued("team: b")),
+    failing=EditSample(
+        _queued("kueue.x-k8s.io/queue-name: a"), _queued("kueue.x-k8s.io/queue-name: b")
+    ),
 )
 
 
@@ -82,7 +84,7 @@ def _annotated(option: str) -> str:
     return f"apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata: {{name: a, {annotations}}}"
 
 
-DELETED = Transition(
+DELETED = EditRule(
     id="TW511",
     name="deletion-stops-training",
     severity=Severity.WARNING,
@@ -93,11 +95,11 @@ DELETED = Transition(
     "run is over.",
     source=_PRUNE,
     removal=_deleted,
-    passing=Step(_annotated("Prune=confirm")),
-    failing=Step(_annotated("ServerSideApply=true")),
+    passing=EditSample(_annotated("Prune=confirm")),
+    failing=EditSample(_annotated("ServerSideApply=true")),
 )
 
-KEPT = Transition(
+KEPT = EditRule(
     id="TW515",
     name="object-left-in-cluster",
     severity=Severity.NOTE,
@@ -107,11 +109,11 @@ KEPT = Transition(
     remedy="Delete it by hand, or confirm the deletion, when it is no longer needed.",
     source=_PRUNE,
     removal=lambda manifest: _kept(manifest) if manifest.group_kind in _LASTING else "",
-    passing=Step(_annotated("ServerSideApply=true")),
-    failing=Step(_annotated("Prune=false")),
+    passing=EditSample(_annotated("ServerSideApply=true")),
+    failing=EditSample(_annotated("Prune=false")),
 )
 
-IN_PLACE = Transition(
+IN_PLACE = EditRule(
     id="TW514",
     name="edit-in-place",
     severity=Severity.NOTE,
@@ -120,11 +122,11 @@ IN_PLACE = Transition(
     effect="It takes effect on the run that is there, which does not start again.",
     remedy="Nothing needs to be done.",
     source=_OPERATOR,
-    passing=Step(job("a", "suspend: true"), job("a", "suspend: true")),
-    failing=Step(job("a", "suspend: true"), job("a", "suspend: false")),
+    passing=EditSample(job("a", "suspend: true"), job("a", "suspend: true")),
+    failing=EditSample(job("a", "suspend: true"), job("a", "suspend: false")),
 )
 
-TRANSITIONS = (
+EDIT_RULES = (
     *(IMMUTABLE, QUEUE),
     *(DELETED, KEPT, IN_PLACE),
 )

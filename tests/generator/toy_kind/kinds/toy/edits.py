@@ -1,10 +1,10 @@
 """Edits of a live Toy."""
 
 from trainwright.kinds.toy import KIND
-from trainwright.objects.edit import Basis, edits
-from trainwright.objects.transition import Transition, Verdict
+from trainwright.objects.edit import EditRule, Verdict
+from trainwright.objects.edit_row import Basis, rows
 
-EDITS = edits(
+EDITS = rows(
     (KIND.group_kind,),
     ("spec.size",),
     Verdict.REJECTED,
@@ -13,4 +13,4 @@ EDITS = edits(
     "https://toys.example.com",
 )
 DEFAULTS = {KIND.group_kind: ()}
-TRANSITIONS: tuple[Transition, ...] = ()
+EDIT_RULES: tuple[EditRule, ...] = ()

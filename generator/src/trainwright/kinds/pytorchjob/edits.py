@@ -5,8 +5,8 @@ from __future__ import annotations
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Data, Severity
 from trainwright.objects.defaults import defaults
-from trainwright.objects.edit import CHANGED, Basis, Condition, Difference, edits
-from trainwright.objects.transition import Step, Transition, Verdict, image
+from trainwright.objects.edit import EditRule, EditSample, Verdict, image
+from trainwright.objects.edit_row import CHANGED, Basis, Condition, Difference, rows
 from trainwright.tolerant import dig, mapping
 
 _KINDS = (KIND.group_kind,)
@@ -24,33 +24,33 @@ _PODS = (
 
 def _role(difference: Difference) -> Data:
     path = difference.path
-    return dig(difference.change.new, "pytorchReplicaSpecs", path[2] if len(path) > 2 else "")
+    return dig(difference.edit.new, "pytorchReplicaSpecs", path[2] if len(path) > 2 else "")
 
 
 def _never_again(difference: Difference) -> bool:
     """Whether no pod is made after those that are there."""
-    change = difference.change
+    edit = difference.edit
     roles = [_role(difference)] if difference.path[1] == "pytorchReplicaSpecs" else []
-    roles = roles or list(mapping(change.new.get("pytorchReplicaSpecs")).values())
+    roles = roles or list(mapping(edit.new.get("pytorchReplicaSpecs")).values())
     policies = [mapping(role).get("restartPolicy", "OnFailure") for role in roles]
-    return not change.suspended and bool(policies) and set(map(str, policies)) == {"Never"}
+    return not edit.suspended and bool(policies) and set(map(str, policies)) == {"Never"}
 
 
 def _made_again(difference: Difference) -> bool:
-    return not difference.change.suspended and not _never_again(difference)
+    return not difference.edit.suspended and not _never_again(difference)
 
 
 def _fixed_world(difference: Difference) -> bool:
-    change = difference.change
-    elastic = change.new.get("elasticPolicy") is not None and difference.path[2:3] == ("Worker",)
-    return not change.suspended and not elastic
+    edit = difference.edit
+    elastic = edit.new.get("elasticPolicy") is not None and difference.path[2:3] == ("Worker",)
+    return not edit.suspended and not elastic
 
 
 _NEVER = Condition("it runs, and the restartPolicy is Never", _never_again)
 _NOT_SEEN = "accepted, but the pods that run stay as they are and no others are made"
 
 EDITS = (
-    *edits(
+    *rows(
         _KINDS,
         ("spec.runPolicy.schedulingPolicy.queue",),
         Verdict.REJECTED,
@@ -59,7 +59,7 @@ EDITS = (
         _DEFINITION,
         when=(CHANGED,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.runPolicy.schedulingPolicy.queue",),
         Verdict.IN_PLACE,
@@ -67,7 +67,7 @@ EDITS = (
         Basis.OBSERVED,
         _DEFINITION,
     ),
-    *edits(
+    *rows(
         _KINDS,
         (_TEMPLATE,),
         Verdict.IGNORED,
@@ -77,7 +77,7 @@ EDITS = (
         when=(_NEVER,),
         rule="TW121",
     ),
-    *edits(
+    *rows(
         _KINDS,
         _PODS[1:],
         Verdict.IGNORED,
@@ -87,7 +87,7 @@ EDITS = (
         when=(_NEVER,),
         rule="TW121",
     ),
-    *edits(
+    *rows(
         _KINDS,
         _PODS,
         Verdict.MIXED,
@@ -97,7 +97,7 @@ EDITS = (
         when=(Condition("it runs, and pods are made again", _made_again),),
         rule="TW122",
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.pytorchReplicaSpecs.*.replicas",),
         Verdict.MIXED,
@@ -107,7 +107,7 @@ EDITS = (
         when=(Condition("it runs, and its workers are not elastic", _fixed_world),),
         rule="TW122",
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.runPolicy.suspend",),
         Verdict.IN_PLACE,
@@ -133,7 +133,7 @@ def _pytorchjob(restart: str, rest: str) -> str:
     return f"{head}\nspec: {{{roles}}}"
 
 
-SILENT = Transition(
+SILENT = EditRule(
     id="TW121",
     name="ineffective-edit",
     severity=Severity.WARNING,
@@ -142,14 +142,14 @@ SILENT = Transition(
     effect="Git and the cluster agree, and what runs to its end is the old version.",
     remedy="Give the run a new name: Trainwright's own names change with the spec.",
     source=_OPERATOR,
-    passing=Step(
+    passing=EditSample(
         "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 1}}",
         "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 2}}",
     ),
-    failing=Step(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
+    failing=EditSample(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
 )
 
-MIXED = Transition(
+MIXED = EditRule(
     id="TW122",
     name="mixed-version-ranks",
     severity=Severity.ERROR,
@@ -158,8 +158,8 @@ MIXED = Transition(
     effect="A pod that is made again has the new version, or another world size, than the rest.",
     remedy="Give the run a new name, or suspend the job before the change.",
     source=_OPERATOR,
-    passing=Step(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
-    failing=Step(_pytorchjob("ExitCode", image("1")), _pytorchjob("ExitCode", image("2"))),
+    passing=EditSample(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
+    failing=EditSample(_pytorchjob("ExitCode", image("1")), _pytorchjob("ExitCode", image("2"))),
 )
 
-TRANSITIONS: tuple[Transition, ...] = (SILENT, MIXED)
+EDIT_RULES: tuple[EditRule, ...] = (SILENT, MIXED)

@@ -1,4 +1,4 @@
-"""A change to an object, held against the rules of its definition that compare (`oldSelf`)."""
+"""An edit of an object, held against the rules of its definition that compare (`oldSelf`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALL = "the rules that compare with the object before"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What a change breaks; not `sure` where a webhook may fill in what makes it good.
+    """What an edit breaks; not `sure` where a webhook may fill in what makes it good.
 
     Definitions may put values into `message`: what looks like a credential is hidden in it.
     """
@@ -35,7 +35,7 @@ class Refusal:
 
 
 def evaluate(catalog: Catalog, before: Manifest, after: Manifest) -> Iterator[Refusal | Skipped]:
-    """What its definition says about an object that stays the same one and is changed.
+    """What its definition says about an object that stays the same one and is edited.
 
     Without the definition it cannot be asked, which is said for all kinds that have one. What is
     no valid object, before or after, is refused for that or has never been there.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from trainwright.kinds import indexed_changes
+from trainwright.kinds import indexed_edits
 from trainwright.kinds.jobset import KIND
 from trainwright.objects.defaults import defaults
-from trainwright.objects.edit import ADDED_OR_REMOVED, AROUND, CHANGED, Basis, edits
-from trainwright.objects.transition import Transition, Verdict
+from trainwright.objects.edit import EditRule, Verdict
+from trainwright.objects.edit_row import ADDED_OR_REMOVED, AROUND, CHANGED, Basis, rows
 
 _KINDS = (KIND.group_kind,)
 _WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
@@ -22,7 +22,7 @@ DIRECTIVES = (
 )
 
 EDITS = (
-    *edits(
+    *rows(
         _KINDS,
         DIRECTIVES,
         Verdict.IN_PLACE,
@@ -31,7 +31,7 @@ EDITS = (
         _WEBHOOK,
         when=(AROUND,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.replicatedJobs",),
         Verdict.REJECTED,
@@ -39,16 +39,16 @@ EDITS = (
         Basis.OBSERVED,
         _WEBHOOK,
     ),
-    *edits(
+    *rows(
         _KINDS,
-        tuple(f"spec.{name}" for name in indexed_changes.FIXED),
+        tuple(f"spec.{name}" for name in indexed_edits.FIXED),
         Verdict.REJECTED,
         "the API server refuses it: the field is immutable",
         Basis.OBSERVED,
         _TYPES,
         when=(CHANGED,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.failurePolicy", "spec.volumeClaimPolicies"),
         Verdict.IN_PLACE,
@@ -57,7 +57,7 @@ EDITS = (
         _TYPES,
         when=(ADDED_OR_REMOVED,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.managedBy",),
         Verdict.REJECTED,
@@ -65,7 +65,7 @@ EDITS = (
         Basis.READ,
         _WEBHOOK,
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.suspend", "spec.ttlSecondsAfterFinished"),
         Verdict.IN_PLACE,
@@ -77,7 +77,7 @@ EDITS = (
 
 
 _WRITTEN = (
-    *indexed_changes.of_definition("spec"),
+    *indexed_edits.of_definition("spec"),
     *defaults(
         **{
             "spec.network": {},
@@ -93,4 +93,4 @@ _WRITTEN = (
 )
 DEFAULTS = {KIND.group_kind: _WRITTEN}
 
-TRANSITIONS: tuple[Transition, ...] = ()
+EDIT_RULES: tuple[EditRule, ...] = ()

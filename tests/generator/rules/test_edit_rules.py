@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from crds import CRDS, TRAINJOBS
 from trainwright.model import Data, Environment, Manifest
-from trainwright.objects.transition import Step, Transition, Verdict
+from trainwright.objects.edit import EditRule, EditSample, Verdict
 from trainwright.pointer import lookup
+from trainwright.rules.edits.outcomes import EDIT_RULES, EditOutcome, evaluate
 from trainwright.rules.registry import RULES
-from trainwright.rules.transitions import TRANSITIONS, EditOutcome, evaluate
 from trainwright.specs import resolve
 from trainwright.specs.yamlio import Document
 
@@ -27,7 +27,7 @@ def _manifest(text: str) -> Manifest:
     return Manifest(body=yaml.safe_load(text))
 
 
-def _judged(step: Step) -> tuple[EditOutcome, ...]:
+def _judged(step: EditSample) -> tuple[EditOutcome, ...]:
     return evaluate(_manifest(step.before), _manifest(step.after) if step.after else None)
 
 
@@ -40,9 +40,9 @@ def _trainer(minor: str) -> Environment:
     return resolve.environment("prod", Document("environment.yaml", data, {}, {}))
 
 
-@pytest.mark.parametrize("transition", TRANSITIONS.values(), ids=lambda t: t.id)
-def test_samples(transition: Transition) -> None:
-    found = [j for j in _judged(transition.failing) if j.transition is transition]
+@pytest.mark.parametrize("transition", EDIT_RULES.values(), ids=lambda t: t.id)
+def test_samples(transition: EditRule) -> None:
+    found = [j for j in _judged(transition.failing) if j.rule is transition]
     assert found, "the failing sample is judged otherwise"
     for outcome in found:
         assert outcome.why
@@ -51,25 +51,25 @@ def test_samples(transition: Transition) -> None:
         assert outcome.verdict is transition.verdict
         body = yaml.safe_load(transition.failing.after or transition.failing.before)
         assert outcome.pointer == "" or lookup(body, outcome.pointer) is not None
-    assert transition not in {j.transition for j in _judged(transition.passing)}
+    assert transition not in {j.rule for j in _judged(transition.passing)}
     for text in (transition.summary, transition.effect, transition.remedy):
         assert text.endswith(".")
 
 
 def test_ids_are_no_rules_and_in_order() -> None:
-    assert not set(TRANSITIONS) & set(RULES)
-    assert list(TRANSITIONS) == sorted(TRANSITIONS)
-    assert len({t.name for t in (*TRANSITIONS.values(), *RULES.values())}) == len(RULES) + len(
-        TRANSITIONS
+    assert not set(EDIT_RULES) & set(RULES)
+    assert list(EDIT_RULES) == sorted(EDIT_RULES)
+    assert len({t.name for t in (*EDIT_RULES.values(), *RULES.values())}) == len(RULES) + len(
+        EDIT_RULES
     )
 
 
-def _edit(kind: str, before: str, after: str) -> Step:
+def _edit(kind: str, before: str, after: str) -> EditSample:
     head = f"kind: {kind}\nmetadata: {{name: a, namespace: n"
-    return Step(f"{head}{before}", f"{head}{after}")
+    return EditSample(f"{head}{before}", f"{head}{after}")
 
 
-def _spec(kind: str, before: str, after: str) -> Step:
+def _spec(kind: str, before: str, after: str) -> EditSample:
     return _edit(kind, f"}}\nspec: {{{before}}}", f"}}\nspec: {{{after}}}")
 
 
@@ -82,7 +82,7 @@ ONE, TWO = POD.format("a:1"), POD.format("a:2")
 JOBS = "replicatedJobs: [{{name: node, template: {{spec: {{{}}}}}}}]"
 R, N, M, D, P = Verdict.REJECTED, Verdict.IGNORED, Verdict.MIXED, Verdict.DELETED, Verdict.IN_PLACE
 
-EDITS: list[tuple[Step, Verdict | None]] = [
+EDITS: list[tuple[EditSample, Verdict | None]] = [
     # expectations.md 0.1, line by line
     (_spec("PyTorchJob", _replica("OnFailure", ONE), _replica("OnFailure", TWO)), M),
     (_spec("PyTorchJob", _replica("ExitCode", ONE), _replica("ExitCode", TWO)), M),
@@ -215,7 +215,7 @@ EDITS: list[tuple[Step, Verdict | None]] = [
 
 
 @pytest.mark.parametrize(("step", "expected"), EDITS)
-def test_edits(step: Step, expected: Verdict | None) -> None:
+def test_edits(step: EditSample, expected: Verdict | None) -> None:
     verdicts = {j.verdict for j in _judged(step)}
     assert verdicts == ({expected} if expected else set()), _judged(step)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from trainwright.kinds.job import KIND
 from trainwright.model import Data, Severity
 from trainwright.objects.defaults import defaults, of_pods
-from trainwright.objects.edit import SUSPENDED, Basis, Condition, Difference, edits
-from trainwright.objects.transition import Step, Transition, Verdict, job
+from trainwright.objects.edit import EditRule, EditSample, Verdict, job
+from trainwright.objects.edit_row import SUSPENDED, Basis, Condition, Difference, rows
 from trainwright.tolerant import mapping
 
 _KINDS = (KIND.group_kind,)
@@ -17,27 +17,27 @@ _MUTABLE_RESOURCES = (1, 36)  # since when MutablePodResourcesForSuspendedJobs i
 
 def _mutable_resources(difference: Difference) -> bool:
     """Assumed where the version of the cluster is not known."""
-    environment = difference.change.environment
+    environment = difference.edit.environment
     parts = environment.kubernetes_version.split(".") if environment else []
     known = tuple(int(part) for part in parts[:2] if part.isdigit())
     return not known or known >= _MUTABLE_RESOURCES
 
 
 def _indexed(difference: Difference) -> bool:
-    return difference.change.new.get("completionMode") == "Indexed"
+    return difference.edit.new.get("completionMode") == "Indexed"
 
 
 def _whole(difference: Difference) -> bool:
-    new = difference.change.new
+    new = difference.edit.new
     return _indexed(difference) and new.get("completions") == new.get("parallelism")
 
 
-_RUNS = Condition("it is not suspended", lambda d: not d.change.suspended)
+_RUNS = Condition("it is not suspended", lambda d: not d.edit.suspended)
 _INDEXED = Condition("it is an Indexed Job", _indexed)
 _TOGETHER = Condition("an Indexed Job's parallelism is made the same", _whole)
 
 EDITS = (
-    *edits(
+    *rows(
         _KINDS,
         (
             "spec.template.metadata.labels",
@@ -53,7 +53,7 @@ EDITS = (
         _VALIDATION,
         when=(SUSPENDED,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         (
             "spec.template.spec.containers.*.resources",
@@ -65,7 +65,7 @@ EDITS = (
         _FEATURES,
         when=(SUSPENDED, Condition("Kubernetes is 1.36 or later", _mutable_resources)),
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.template",),
         Verdict.REJECTED,
@@ -73,7 +73,7 @@ EDITS = (
         Basis.OBSERVED,
         _VALIDATION,
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.parallelism",),
         Verdict.MIXED,
@@ -83,7 +83,7 @@ EDITS = (
         when=(_RUNS, _INDEXED),
         rule="TW310",
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.completions",),
         Verdict.MIXED,
@@ -93,7 +93,7 @@ EDITS = (
         when=(_RUNS, _TOGETHER),
         rule="TW310",
     ),
-    *edits(
+    *rows(
         _KINDS,
         ("spec.completions",),
         Verdict.IN_PLACE,
@@ -102,7 +102,7 @@ EDITS = (
         _VALIDATION,
         when=(_TOGETHER,),
     ),
-    *edits(
+    *rows(
         _KINDS,
         (
             *("spec.completions", "spec.selector", "spec.completionMode", "spec.podFailurePolicy"),
@@ -113,7 +113,7 @@ EDITS = (
         Basis.READ,
         _VALIDATION,
     ),
-    *edits(
+    *rows(
         _KINDS,
         (
             *("spec.suspend", "spec.backoffLimit", "spec.activeDeadlineSeconds"),
@@ -152,7 +152,7 @@ DEFAULTS = {KIND.group_kind: _WRITTEN}
 
 # --- the rules that report them -------------------------------------------------------------------
 
-RESIZED = Transition(
+RESIZED = EditRule(
     id="TW310",
     name="resized-while-running",
     severity=Severity.ERROR,
@@ -161,11 +161,11 @@ RESIZED = Transition(
     effect="Pods are added or deleted, and the others wait for a world that is not there.",
     remedy="Start a new run, or suspend the Job before the change.",
     source=_VALIDATION,
-    passing=Step(job("a", "parallelism: 2"), job("a", "parallelism: 4")),
-    failing=Step(
+    passing=EditSample(job("a", "parallelism: 2"), job("a", "parallelism: 4")),
+    failing=EditSample(
         job("a", "completionMode: Indexed, parallelism: 2, completions: 2"),
         job("a", "completionMode: Indexed, parallelism: 4, completions: 4"),
     ),
 )
 
-TRANSITIONS: tuple[Transition, ...] = (RESIZED,)
+EDIT_RULES: tuple[EditRule, ...] = (RESIZED,)

@@ -1,0 +1,125 @@
+"""The rows of the table of edits: what becomes of an edit of one field of a live object."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from trainwright.frozen import dataclass
+from trainwright.groupkind import GroupKind
+from trainwright.model import Data
+from trainwright.objects.edit import Edit, Path, Verdict
+from trainwright.tolerant import dig
+
+IMMUTABLE = "TW504"
+IN_PLACE = "TW514"
+
+
+class Basis(enum.StrEnum):
+    """How it is known what becomes of an edit."""
+
+    OBSERVED = "observed"  # on a real API server with the controllers
+    READ = "read"  # in the source, or in the rules of the definition
+    INFERRED = "inferred"  # it follows from what was read, and was not observed
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference of an object, and the field of an edit that it lies in."""
+
+    edit: Edit
+    path: Path
+    field: Path
+
+    @property
+    def old(self) -> Data:
+        return _at(self.edit.before.body, self.field)
+
+    @property
+    def new(self) -> Data:
+        return _at(self.edit.after.body, self.field) if self.edit.after else None
+
+
+def _at(body: Data, path: Path) -> Data:
+    for key in path:
+        if isinstance(body, list):
+            body = body[int(key)] if key.isdigit() and int(key) < len(body) else None
+        else:
+            body = dig(body, key)
+    return body
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """When a row counts; `text` goes on from "when"."""
+
+    text: str
+    holds: Callable[[Difference], bool]
+
+
+CHANGED = Condition(
+    "it is there before and after", lambda d: d.old is not None and d.new is not None
+)
+ADDED_OR_REMOVED = Condition("it is added or removed", lambda d: d.old is None or d.new is None)
+SUSPENDED = Condition("the object is suspended before", lambda d: d.edit.suspended)
+AROUND = Condition("it is suspended before or after", lambda d: d.edit.suspended_around)
+RUNNING = Condition(
+    "it is suspended neither before nor after", lambda d: not d.edit.suspended_around
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditRow:
+    """A field of a kind, and what becomes of an edit of it under some conditions.
+
+    `path` are keys, * for any key or index, and stands for all that is below it. Of several rows
+    for a difference the first counts whose conditions all hold. `rule` is what reports it.
+    """
+
+    kinds: tuple[GroupKind, ...] = ()  # empty: any
+    path: Path
+    when: tuple[Condition, ...] = ()
+    outcome: Verdict
+    rule: str
+    why: str
+    basis: Basis
+    source: str
+
+    def covers(self, edit: Edit, path: Path) -> bool:
+        """Whether a difference is one of these."""
+        if self.kinds and edit.before.group_kind not in self.kinds:
+            return False
+        if len(path) < len(self.path):
+            return False
+        if not all(want in ("*", key) for want, key in zip(self.path, path, strict=False)):
+            return False
+        difference = Difference(edit, path, path[: len(self.path)])
+        return all(condition.holds(difference) for condition in self.when)
+
+
+def rows(
+    kinds: tuple[GroupKind, ...],
+    paths: tuple[str, ...],
+    outcome: Verdict,
+    why: str,
+    basis: Basis,
+    source: str,
+    *,
+    when: tuple[Condition, ...] = (),
+    rule: str = "",
+) -> tuple[EditRow, ...]:
+    """A row for each of some fields, which are dotted paths."""
+    by_outcome = {Verdict.REJECTED: IMMUTABLE, Verdict.IN_PLACE: IN_PLACE}
+    return tuple(
+        EditRow(
+            kinds=kinds,
+            path=tuple(path.split(".")),
+            when=when,
+            outcome=outcome,
+            rule=rule or by_outcome[outcome],
+            why=why,
+            basis=basis,
+            source=source,
+        )
+        for path in paths
+    )
