@@ -64,7 +64,7 @@ def test_every_kind_of_a_cluster_has_the_rest(kind: Kind) -> None:
     assert all(isinstance(rule, Rule) for rule in kind.rules)
     assert kind.edits
     assert all(isinstance(edit, EditRow) for edit in kind.edits)
-    assert all(isinstance(transition, EditRule) for transition in kind.edit_rules)
+    assert all(isinstance(rule, EditRule) for rule in kind.edit_rules)
     assert all(known in kind.templates for known in kind.defaults)
 
 
@@ -318,7 +318,7 @@ def _objects(paths: list[Path]) -> list[Path]:
 
 
 OTHER_TESTS = (
-    *("rules/test_edges.py", "rules/test_edits.py", "rules/test_transitions.py"),
+    *("rules/test_edges.py", "rules/test_edits.py", "rules/test_edit_rules.py"),
     *("test_golden.py", "test_operators.py", "test_targets.py"),
     *("cluster/test_states.py", "wiring/test_health.py"),
 )
