@@ -10,8 +10,8 @@ from itertools import groupby
 
 from generated import ROOT, main
 
-from trainwright.objects.edit import Verdict
-from trainwright.objects.edit_row import EditRow
+from trainwright.rule_model.edit import Verdict
+from trainwright.rule_model.edit_row import EditRow
 from trainwright.rules.edits.table import EDITS
 
 PAGE = ROOT / "docs" / "edits.md"

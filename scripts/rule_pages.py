@@ -12,8 +12,8 @@ import generated
 import yaml
 
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
-from trainwright.objects.edit import EditRule, EditSample
-from trainwright.objects.rule import Rule, Sample
+from trainwright.rule_model.edit import EditRule, EditSample
+from trainwright.rule_model.rule import Rule, Sample
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.edits.table import reported_by
 from trainwright.rules.policy import waivable

@@ -27,10 +27,10 @@ from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import Reader
 from trainwright.kinds.state import Status
 from trainwright.kinds.target import Target
-from trainwright.objects.edit import EditRule
-from trainwright.objects.edit_row import EditRow
-from trainwright.objects.rule import Rule
 from trainwright.pods.pod import Operator
+from trainwright.rule_model.edit import EditRule
+from trainwright.rule_model.edit_row import EditRow
+from trainwright.rule_model.rule import Rule
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "generator/src/trainwright"

@@ -19,7 +19,7 @@ from click.testing import Result
 
 from repository import Repository
 from trainwright.model import Data, Manifest
-from trainwright.objects.edit import Verdict
+from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 
 ROOT = Path(__file__).parents[2]

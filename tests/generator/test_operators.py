@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import crds
-from trainwright.kinds import TARGETS, predicted
+from trainwright.kinds import TARGETS, operators
 from trainwright.model import Data, Manifest
 from trainwright.pods import command as commands
 from trainwright.pods import ranks
@@ -35,7 +35,7 @@ def manifests(*texts: str) -> tuple[Manifest, ...]:
 
 
 def pods(*texts: str, size: int | None = None) -> tuple[Pod, ...]:
-    return predicted.pods(manifests(*texts), size)
+    return operators.pods(manifests(*texts), size)
 
 
 def declared(pod: Pod) -> list[tuple[str, str]]:
@@ -63,7 +63,7 @@ def test_pods_are_those_that_a_real_training_operator_made(
     real = {pod["metadata"]["name"]: pod["spec"] for pod in made if pod["kind"] == "Pod"}
     labels = [pod["metadata"]["labels"] for pod in made if pod["kind"] == "Pod"]
     services = {service["metadata"]["name"] for service in made if service["kind"] == "Service"}
-    ours = predicted.pods((job,))
+    ours = operators.pods((job,))
     assert [pod.name for pod in ours] == list(real)
     assert {pod.hostname for pod in ours} == services
     assert [{**pod.labels, **pod.controller_labels} for pod in ours] == labels
@@ -86,7 +86,7 @@ def test_pods_are_those_that_a_real_training_operator_made(
 
 def test_the_operator_s_entries_win_over_the_user_s(shared: Callable[[str], Path]) -> None:
     job, _ = _recorded(shared, "user-env-collides")
-    master, worker = (dict(pod.env) for pod in predicted.pods((job,)))
+    master, worker = (dict(pod.env) for pod in operators.pods((job,)))
     assert (master["WORLD_SIZE"], master["MASTER_PORT"], master["MINE"]) == ("2", "23456", "x")
     assert worker["RANK"] == "1"
 
@@ -189,7 +189,7 @@ def test_only_an_elastic_job_can_be_given_a_size() -> None:
 def test_who_decides_whether_a_pytorchjob_succeeded(
     text: str, codes: dict[str, int], expected: bool
 ) -> None:
-    assert predicted.workload(manifests(text)).succeeded(codes) is expected
+    assert operators.workload(manifests(text)).succeeded(codes) is expected
 
 
 def test_what_a_failure_leads_to() -> None:
@@ -351,7 +351,7 @@ def test_the_first_rule_that_matches_an_exit_code_decides() -> None:
 
 
 def test_pods_of_a_jobset_and_who_decides() -> None:
-    workload = predicted.workload(manifests(JOBSET))
+    workload = operators.workload(manifests(JOBSET))
     assert [(pod.name, pod.hostname) for pod in workload.pods] == [
         ("run-coordinator-0-0", "run-coordinator-0-0.run"),
         ("run-node-0-0", "run-node-0-0.run"),
@@ -571,7 +571,7 @@ def test_containers_of_a_compose_file() -> None:
         ("/scratch", "", False),
         ("/opt/main.py", "main.py", True),
     ]
-    assert predicted.configs(manifests(COMPOSE)) == {"script": {"content": "cost = '5$'"}}
+    assert operators.configs(manifests(COMPOSE)) == {"script": {"content": "cost = '5$'"}}
     assert [port.number for port in first.ports] == [80, 9090]
     assert first.grace_period == 90
     assert first.restart == Restart(limit=3)
@@ -596,7 +596,7 @@ def test_exactly_one_object_is_run() -> None:
 
 def test_every_target_s_kind_has_its_operator() -> None:
     for target in TARGETS.values():
-        assert target.of.group_kind in predicted.OPERATORS
+        assert target.of.group_kind in operators.OPERATORS
 
 
 @pytest.mark.parametrize(
@@ -704,7 +704,7 @@ def _rendered(folder: Path) -> tuple[Manifest, ...]:
 @pytest.mark.parametrize("folder", _job_folders(), ids=lambda f: f.relative_to(ROOT).as_posix())
 def test_every_rendered_job_counts_its_ranks_from_zero(folder: Path) -> None:
     found = _rendered(folder)
-    made = predicted.pods(found)
+    made = operators.pods(found)
     assert made
     assert len({pod.name for pod in made}) == len(made)
     foreseen = ranks.predict(made)
@@ -722,34 +722,34 @@ def test_what_an_object_says_about_its_run() -> None:
         "backoffLimit: 3",
         "backoffLimit: 3, activeDeadlineSeconds: 60, suspend: true, schedulingPolicy: {queue: q}",
     )
-    found = predicted.workload(manifests(job))
+    found = operators.workload(manifests(job))
     assert (found.deadline, found.suspended) == (Deadline(seconds=60), True)
     assert found.gang == Gang(3, "q")
     assert found.sizes is None
-    assert predicted.workload(manifests(ELASTIC)).sizes == (1, 4)
-    assert predicted.workload(manifests(TRAININGJOB)).sizes == (1, 3)
+    assert operators.workload(manifests(ELASTIC)).sizes == (1, 4)
+    assert operators.workload(manifests(TRAININGJOB)).sizes == (1, 3)
     same = TRAININGJOB.replace("maxSize: 3", "maxSize: 1\n  priority: 7\n  framework: pytorch")
-    found = predicted.workload(manifests(same))
+    found = operators.workload(manifests(same))
     assert (found.sizes, found.own) == (None, {"priority": 7})
 
 
 def test_a_jobset_s_deadline_is_that_of_an_attempt_and_a_job_s_of_the_run() -> None:
     job = JOB.replace("backoffLimit: 4", "backoffLimit: 4\n  activeDeadlineSeconds: 9")
-    assert predicted.workload(manifests(job)).deadline == Deadline(seconds=9)
+    assert operators.workload(manifests(job)).deadline == Deadline(seconds=9)
     jobset = JOBSET.replace("backoffLimit: 0", "backoffLimit: 0\n          activeDeadlineSeconds: 9", 1)  # fmt: skip
-    assert predicted.workload(manifests(jobset)).deadline == Deadline(seconds=9, attempt=True)
+    assert operators.workload(manifests(jobset)).deadline == Deadline(seconds=9, attempt=True)
     train_job = f"{TRAINJOB}  activeDeadlineSeconds: 9\n  suspend: true\n"
-    found = predicted.workload(manifests(RUNTIME, train_job))
+    found = operators.workload(manifests(RUNTIME, train_job))
     assert (found.deadline, found.suspended) == (Deadline(seconds=9), True)
 
 
 def test_the_pod_group_that_pods_belong_to_is_their_gang() -> None:
     group = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: NAME}\nspec: {minMember: 2, queue: q}\n"
     job = JOB.replace("  template:\n", "  template:\n    metadata: {annotations: {scheduling.k8s.io/group-name: g}}\n")  # fmt: skip
-    assert predicted.workload(manifests(job, group.replace("NAME", "g"))).gang == Gang(2, "q")
-    assert predicted.workload(manifests(job, group.replace("NAME", "h"))).gang is None
+    assert operators.workload(manifests(job, group.replace("NAME", "g"))).gang == Gang(2, "q")
+    assert operators.workload(manifests(job, group.replace("NAME", "h"))).gang is None
     runtime = RUNTIME.replace("mlPolicy", "podGroupPolicy: {volcano: {}}\n  mlPolicy")
-    assert predicted.workload(manifests(runtime, TRAINJOB)).gang == Gang(2, "")
+    assert operators.workload(manifests(runtime, TRAINJOB)).gang == Gang(2, "")
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from trainwright.kinds import predicted
+from trainwright.kinds import operators
 from trainwright.model import Manifest
 from trainwright.pods import ranks
 from trainwright.pods.pod import Pod, Workload
@@ -85,7 +85,7 @@ class Recording:
         self.case, self.kind = case, case.partition("/")[0]
         self.data: Data = json.loads(shared(f"{FOLDER}/{case}.json").read_text())
         self.applied = tuple(Manifest(body=body) for body in self.data["applied"])
-        self.main = predicted.find(self.applied)[1]
+        self.main = operators.find(self.applied)[1]
         self.pods: list[Data] = self.data["pods"]
         self.services: list[Data] = self.data["services"]
 
@@ -94,7 +94,7 @@ class Recording:
         runtime = (
             (Manifest(body=yaml.safe_load(RUNTIME)),) if "clusters-runtime" in self.case else ()
         )
-        return predicted.workload((*self.applied, *runtime))
+        return operators.workload((*self.applied, *runtime))
 
     @property
     def admitted(self) -> Data | None:

@@ -19,7 +19,7 @@ from trainwright.importing.choice import choices
 from trainwright.importing.reader import with_beside
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
-from trainwright.kinds import KINDS, SERVED, TARGETS, predicted
+from trainwright.kinds import KINDS, SERVED, TARGETS, operators
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.kinds.subjects import subject_of
 from trainwright.model import Data, Environment, Location, Manifest
@@ -108,7 +108,7 @@ def malformed(draw: st.DrawFn) -> Source:
 def test_pods_of_malformed_objects_are_read_or_refused_in_words(source: Source) -> None:
     manifests = source.manifests()
     with suppress(ManifestError):
-        assert form.of_workload(predicted.workload(manifests), manifests).pods
+        assert form.of_workload(operators.workload(manifests), manifests).pods
 
 
 @given(malformed())
@@ -151,7 +151,7 @@ def test_rules_and_operators_find_the_same_pod_templates(target: str) -> None:
     assert sources
     for source in sources:
         manifests = source.manifests()
-        _, manifest = predicted.find(manifests)
+        _, manifest = operators.find(manifests)
         subject = subject_of(manifest, ENVIRONMENT, None, manifests)
         images = {container.image for t in subject.templates for container in t.trains}
         assert {pod.image for pod in source.workload().pods} <= images
@@ -169,7 +169,7 @@ def test_compose_has_two_notations_of_variables_and_labels_and_they_are_read_ali
         body = {"kind": compose.kind, "spec": {"services": {"train": service}}}
         manifest = Manifest(body={"apiVersion": compose.api_version, **body})
         (template,) = subject_of(manifest, ENVIRONMENT).templates
-        (pod,) = predicted.workload([manifest]).pods
+        (pod,) = operators.workload([manifest]).pods
         found.append((template.labels, template.containers[0].env, pod.labels, pod.declared))
     assert found[0] == found[1]
     labels, env, _, declared = found[0]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from repository import EVERY_TARGET, Repository
-from trainwright.kinds import TARGETS, predicted
+from trainwright.kinds import TARGETS, operators
 from trainwright.model import Manifest
 from trainwright.specs import yamlio
 
@@ -292,7 +292,7 @@ def test_docker_mounts_a_claim_at_several_places(repository: Repository) -> None
     (body,) = yamlio.load_rendered(path.read_text(encoding="utf-8"))
     envelope = TARGETS["compose"].envelope
     assert envelope is not None
-    (pod,) = predicted.pods((Manifest(body=envelope(body)),))
+    (pod,) = operators.pods((Manifest(body=envelope(body)),))
     assert [(m.path, m.volume, m.read_only) for m in pod.mounts if m.volume == "a"] == [
         ("/a", "a", False),
         ("/b", "a", True),

@@ -16,7 +16,7 @@ from trainwright.cluster.client import Access, Cluster
 from trainwright.cluster.intent import DesiredRun
 from trainwright.cluster.text import sentence
 from trainwright.kinds import SERVED
-from trainwright.kinds.predicted import find
+from trainwright.kinds.operators import find
 from trainwright.kinds.state import Phase
 from trainwright.model import Data, Manifest
 from trainwright.specs.load import JobFile

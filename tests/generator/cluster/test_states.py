@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gitops_engines import run_lua
 from trainwright.kinds import SERVED, TARGETS
 from trainwright.kinds.kind import Kind
-from trainwright.kinds.predicted import OPERATORS
+from trainwright.kinds.operators import OPERATORS
 from trainwright.kinds.state import Phase
 
 Shared = Callable[[str], Path]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from repository import ENVIRONMENT, JOB
 from trainwright.plan import affected
-from trainwright.plan.sides import Side
+from trainwright.plan.revision import Revision
 from trainwright.runs.decision import Step
 from trainwright.specs.load import DEFAULTS, JobFile, environment_path
 from trainwright.specs.tree import Edited, Folder
@@ -39,8 +39,10 @@ SPELLINGS = {
 }
 
 
-def _side(files: dict[str, bytes], root: Path) -> Side:
-    return Side(Edited(Folder(root), {f"environments/{path}": raw for path, raw in files.items()}))
+def _side(files: dict[str, bytes], root: Path) -> Revision:
+    return Revision(
+        Edited(Folder(root), {f"environments/{path}": raw for path, raw in files.items()})
+    )
 
 
 def _files(own: bytes) -> dict[str, bytes]:
@@ -58,7 +60,7 @@ def _files(own: bytes) -> dict[str, bytes]:
     }
 
 
-def _parsed(side: Side, changed: frozenset[str]) -> frozenset[JobFile]:
+def _parsed(side: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
     every = (file for jobs in side.survey.jobs.values() for file in jobs)
     return frozenset(f for f in every if not changed.isdisjoint(side.job(f).loaded.files))
 
@@ -133,7 +135,7 @@ def test_few_specs_are_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_the_job_of_a_run_is_the_one_that_its_specs_say() -> None:
     """Of every shipped run: what a plan sums up without parsing specs is what they say."""
     root = Path(__file__).parents[3]
-    quick, slow = Side(Folder(root)), Side(Folder(root))
+    quick, slow = Revision(Folder(root)), Revision(Folder(root))
     for jobs in quick.survey.jobs.values():
         for file in jobs:
             resolved = slow.job(file)

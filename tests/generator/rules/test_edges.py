@@ -15,7 +15,7 @@ from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.trainjob import spec_rules as trainjob
 from trainwright.model import Environment, Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.subject import Hit
+from trainwright.rule_model.subject import Hit
 from trainwright.rules.registry import RULES
 from trainwright.specs import resolve
 from trainwright.specs.yamlio import Document

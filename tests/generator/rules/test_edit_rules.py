@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from crds import CRDS, TRAINJOBS
 from trainwright.model import Data, Environment, Manifest
-from trainwright.objects.edit import EditRule, EditSample, Verdict
 from trainwright.pointer import lookup
+from trainwright.rule_model.edit import EditRule, EditSample, Verdict
 from trainwright.rules.edits.outcomes import EDIT_RULES, EditOutcome, evaluate
 from trainwright.rules.registry import RULES
 from trainwright.specs import resolve

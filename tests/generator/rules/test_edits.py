@@ -13,8 +13,8 @@ import yaml
 from crds import CRDS, TRAINJOBS
 from trainwright.manifests import cel, crds
 from trainwright.model import Data, Environment, Manifest
-from trainwright.objects.edit import Verdict
-from trainwright.objects.edit_row import Basis
+from trainwright.rule_model.edit import Verdict
+from trainwright.rule_model.edit_row import Basis
 from trainwright.rules.edits.outcomes import EDIT_RULES, evaluate
 from trainwright.rules.edits.table import EDITS
 from trainwright.specs import kubernetes_schemas, resolve

@@ -9,7 +9,7 @@ from trainwright import rules
 from trainwright.kinds.subjects import subject_of
 from trainwright.model import Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.rule import pod
+from trainwright.rule_model.rule import pod
 from trainwright.specs import resolve
 from trainwright.specs.yamlio import Document
 

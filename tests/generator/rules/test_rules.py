@@ -18,9 +18,9 @@ from trainwright.kinds import KINDS as WORKLOADS
 from trainwright.kinds.subjects import subject_of
 from trainwright.model import Data, Environment, Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Subject
 from trainwright.pointer import lookup
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Subject
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
 from trainwright.specs import resolve

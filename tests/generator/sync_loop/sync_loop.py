@@ -27,7 +27,7 @@ from trainwright.errors import TrainwrightError
 from trainwright.lifecycle import extend, rerun, retire, states, subject
 from trainwright.lifecycle.subject import Step, Subject
 from trainwright.model import Manifest
-from trainwright.objects.edit import Verdict
+from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.specs.load import JobFile
 

@@ -10,7 +10,7 @@ from trainwright.errors import SelectionError, SourceError
 from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED, TARGETS
 from trainwright.kinds.kind import Kind
-from trainwright.kinds.predicted import OPERATORS
+from trainwright.kinds.operators import OPERATORS
 from trainwright.model import Environment, Manifest
 from trainwright.runs.decision import Held
 from trainwright.runs.record import VALUES_FILE, RunFiles

@@ -10,7 +10,7 @@ from trainwright.cluster.termination import RankFailure, parse
 from trainwright.findings.credentials import redact
 from trainwright.frozen import dataclass
 from trainwright.kinds.kind import Kind
-from trainwright.kinds.predicted import workload
+from trainwright.kinds.operators import workload
 from trainwright.model import Data, Manifest
 from trainwright.pods import ranks
 from trainwright.pods.pod import ManifestError

@@ -14,9 +14,9 @@ from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
 from trainwright.model import Data
-from trainwright.objects.edit import EditRule
-from trainwright.objects.rule import Rule
 from trainwright.pointer import Pointer, lookup
+from trainwright.rule_model.edit import EditRule
+from trainwright.rule_model.rule import Rule
 from trainwright.specs import fabrics
 from trainwright.specs.load import JobFile, environment_path
 

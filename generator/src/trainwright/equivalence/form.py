@@ -15,7 +15,7 @@ from trainwright.equivalence import containers, others, programs
 from trainwright.equivalence.programs import Process, Program
 from trainwright.frozen import dataclass
 from trainwright.groupkind import CONFIGMAP, NETWORKPOLICY, PODGROUPS, RUNTIMES, SERVICE
-from trainwright.kinds import predicted
+from trainwright.kinds import operators
 from trainwright.model import Data, Manifest
 from trainwright.objects.kueue import GROUP, PRIORITY_LABEL, QUEUE_LABEL
 from trainwright.pods.pod import Configs, Workload
@@ -137,15 +137,15 @@ def normal_form(manifests: tuple[Manifest, ...], name: str = "") -> NormalForm:
             Manifest(body=_renamed(manifest.body, name), path=manifest.path)
             for manifest in manifests
         )
-    return of_workload(predicted.workload(manifests), manifests)
+    return of_workload(operators.workload(manifests), manifests)
 
 
 def of_workload(
     workload: Workload, manifests: tuple[Manifest, ...], *, sampled: bool = False
 ) -> NormalForm:
     """The normal form of a workload whose pods are known; only of a sample of them if asked for."""
-    _, manifest = predicted.find(manifests)
-    configs = predicted.configs(manifests)
+    _, manifest = operators.find(manifests)
+    configs = operators.configs(manifests)
     shown = tuple(workload.pods[at] for at in (sample(workload) if sampled else every(workload)))
     places = programs.processes(workload)
     pods = tuple(_pod(pod, places.get(pod.name, ()), configs) for pod in shown)

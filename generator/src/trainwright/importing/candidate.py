@@ -14,7 +14,7 @@ from trainwright.importing.generated import is_generated
 from trainwright.importing.names import Names, referring
 from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
-from trainwright.kinds import TARGETS, predicted
+from trainwright.kinds import TARGETS, operators
 from trainwright.model import (
     CONTAINER_FIELDS,
     JOB_FIELDS,
@@ -158,7 +158,7 @@ def _files(source: Source, run: NormalForm, literal: containers.Literal) -> dict
 
 def _is_file(mount: Mount, source: Source) -> bool:
     """Whether a mount is there for what the spec holds itself."""
-    return companions.config_of(mount) in predicted.configs(source.manifests())
+    return companions.config_of(mount) in operators.configs(source.manifests())
 
 
 def _program(words: tuple[str, ...], run: NormalForm, *, apart: bool) -> dict[str, Data]:
@@ -414,7 +414,7 @@ _OF_RESOURCES = frozenset({"claims", "hostPorts", "volumeDevices"})
 
 def _asked_token(source: Source) -> bool | None:
     """Whether the pods say themselves that they have a token, which they mostly have unasked."""
-    operator, manifest = predicted.find(source.manifests())
+    operator, manifest = operators.find(source.manifests())
     return operator.pods(manifest, source.manifests(), None).pods[0].token or None
 
 

@@ -17,7 +17,7 @@ from trainwright.findings import credentials
 from trainwright.importing import fetched, monitors
 from trainwright.importing.fetched import Fetched
 from trainwright.importing.names import Names, anonymous
-from trainwright.kinds import predicted
+from trainwright.kinds import operators
 from trainwright.model import Data, Manifest
 from trainwright.pods.command import SCRIPT_PATH
 from trainwright.pods.pod import Mount, Pod, Workload
@@ -111,7 +111,7 @@ def files(
     manifests: Sequence[Manifest], pod: Pod, literal: Callable[[str], str]
 ) -> dict[str, Data]:
     """The files that ConfigMaps among the objects give the container that trains, by path."""
-    configs = predicted.configs(tuple(manifests))
+    configs = operators.configs(tuple(manifests))
     found: dict[str, Data] = {}
     for mount in pod.mounts:
         if config_of(mount) in configs:
@@ -204,7 +204,7 @@ def in_spec_terms(
     `name` is that of a rendered run, which its form calls "run".
     """
     names = Names.of(workload, name)
-    _, manifest = predicted.find(tuple(manifests))
+    _, manifest = operators.find(tuple(manifests))
     pods = workload.pods
     shown = form.every(workload) if len(run.pods) == len(pods) else form.sample(workload)
     stores = _external(manifests)

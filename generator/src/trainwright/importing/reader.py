@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from trainwright.importing import companions, services
 from trainwright.importing.source import Source, naming
-from trainwright.kinds import TARGETS, predicted
+from trainwright.kinds import TARGETS, operators
 from trainwright.kinds.kind import Kind
 from trainwright.kinds.reading import ImportingError, SourceObject
 from trainwright.model import Data
@@ -55,7 +55,7 @@ def with_beside(source: Source, others: Sequence[SourceObject]) -> Source:
     """The workload with the objects that are there for it, as far as a spec can ask for them."""
     try:
         with naming(source.title):
-            _, workload = predicted.find(source.manifests())
+            _, workload = operators.find(source.manifests())
             pod = source.pod()
             found = [part for part in others if companions.belongs(part.body, workload, pod)]
             led = services.find(others, workload, _at_its_largest(source))
@@ -76,7 +76,7 @@ def _at_its_largest(source: Source) -> Workload:
     workload = source.workload()
     if workload.sizes is None:
         return workload
-    return predicted.workload(source.manifests(), workload.sizes[1])
+    return operators.workload(source.manifests(), workload.sizes[1])
 
 
 def _containers(body: Data, name: str) -> Iterator[dict[str, Data]]:

@@ -9,7 +9,7 @@ from trainwright.equivalence import NormalForm, form
 from trainwright.errors import TrainwrightError
 from trainwright.frozen import dataclass
 from trainwright.importing import companions
-from trainwright.kinds import predicted
+from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError, NotImported, Reason, SourceObject
 from trainwright.model import Data, Location, Manifest
 from trainwright.pods.pod import Pod, Workload
@@ -78,7 +78,7 @@ class Source:
         """The pods that the operator makes of it. Raises ImportingError for millions of them."""
         manifests = self.manifests()
         _refuse_millions(manifests, self.title)
-        return predicted.workload(manifests)
+        return operators.workload(manifests)
 
     def pod(self) -> Pod:
         """The first of them."""
@@ -121,6 +121,6 @@ def read(manifests: tuple[Manifest, ...], title: str, *, sampled: bool = False) 
     """The normal form of objects that may be malformed in any way, or of a sample of its pods."""
     _refuse_millions(manifests, title)
     with naming(title):
-        workload = predicted.workload(manifests)
+        workload = operators.workload(manifests)
         run = form.of_workload(workload, manifests, sampled=sampled)
         return companions.in_spec_terms(run, workload, manifests)

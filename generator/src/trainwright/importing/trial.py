@@ -12,7 +12,7 @@ from trainwright.equivalence import NormalForm
 from trainwright.frozen import dataclass
 from trainwright.helm import engines
 from trainwright.importing import companions
-from trainwright.kinds import predicted
+from trainwright.kinds import operators
 from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Unsupported
 from trainwright.model import Data, Environment, Job, Manifest
@@ -104,7 +104,7 @@ class ImportContext:
         lent = self.environment.targets[job.target].runtime
         runtimes = tuple(r for r in self.runtimes if r.name == lent) if lent else ()
         everything = (*objects.manifests(texts, job.target), *runtimes)
-        workload = predicted.workload(everything)
+        workload = operators.workload(everything)
         return companions.in_spec_terms(
             equivalence.normal_form(everything, name), workload, everything, name
         )

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import text
 
 RESERVED = frozenset(["MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK"])

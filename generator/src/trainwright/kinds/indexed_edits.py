@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trainwright.objects.defaults import Default, defaults
+from trainwright.rule_model.defaults import Default, defaults
 
 # What the definition compares where it is there before and after, in a JobSet and in a runtime.
 FIXED = ("network", "successPolicy", "failurePolicy", "startupPolicy", "volumeClaimPolicies")

@@ -11,12 +11,12 @@ from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.indexed_pod_templates import replicated_jobs
 from trainwright.model import Data, Severity
-from trainwright.objects import dns
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
+from trainwright.objects import forms
 from trainwright.pods.launching import options, torchruns, trains_together
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, integer, mapping, mappings, sequence, text
 
 _JOB = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
@@ -154,10 +154,10 @@ def _long(job: BatchJob) -> Iterator[Hit]:
     completions = integer(job.spec.get("completions")) or 1
     if job.alone:
         longest = f"{name}-{completions - 1}" if job.indexed else name
-        valid = bool(dns.LABEL.fullmatch(name)) or not job.indexed
+        valid = bool(forms.LABEL.pattern.fullmatch(name)) or not job.indexed
     else:
         longest = f"{name}-{job.name}-{max(job.jobs - 1, 0)}-{completions - 1}-abcde"
-        valid = bool(dns.LABEL_1035.fullmatch(f"{name}-{job.name}"))
+        valid = bool(forms.LETTER_FIRST.pattern.fullmatch(f"{name}-{job.name}"))
     over = len(longest) - 63
     if not valid:
         yield Hit("/metadata/name", f"{name!r} makes no DNS label of its pods' names")

@@ -15,12 +15,12 @@ if TYPE_CHECKING:  # each part is imported when it is asked for: most verbs need
     from trainwright.kinds.reading import Reader
     from trainwright.kinds.state import Status
     from trainwright.kinds.target import Target
-    from trainwright.objects.defaults import Default
-    from trainwright.objects.edit import EditRule
-    from trainwright.objects.edit_row import EditRow
-    from trainwright.objects.rule import Rule
-    from trainwright.objects.subject import Finder
     from trainwright.pods.pod import Operator
+    from trainwright.rule_model.defaults import Default
+    from trainwright.rule_model.edit import EditRule
+    from trainwright.rule_model.edit_row import EditRow
+    from trainwright.rule_model.rule import Rule
+    from trainwright.rule_model.subject import Finder
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Kind:
 
     @property
     def operator(self) -> Operator:
-        operator: Operator = self._part("pods", "OPERATOR")
+        operator: Operator = self._part("operator", "OPERATOR")
         return operator
 
     @property

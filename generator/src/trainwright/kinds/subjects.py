@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from trainwright.kinds import OWNERS
 from trainwright.model import Environment, Job, Manifest
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.subject import Subject
 from trainwright.pods.template import PodTemplate
+from trainwright.rule_model.subject import Subject
 
 
 def subject_of(

@@ -8,9 +8,9 @@ from typing import TypeAlias
 from trainwright.findings.diagnostics import DIAGNOSTICS, Diagnostic
 from trainwright.gitops.wiring import WIRINGS
 from trainwright.kinds import TARGETS
-from trainwright.objects.edit import EditRule
-from trainwright.objects.rule import Rule
 from trainwright.reports import FORMATS
+from trainwright.rule_model.edit import EditRule
+from trainwright.rule_model.rule import Rule
 from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
 from trainwright.runs.decision import Held

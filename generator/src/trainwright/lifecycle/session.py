@@ -12,10 +12,10 @@ from trainwright.errors import OutputError, TrainwrightError
 from trainwright.frozen import dataclass
 from trainwright.lifecycle.subject import Step
 from trainwright.model import Environment, Manifest
-from trainwright.objects.edit import Verdict
 from trainwright.render import build as plan
 from trainwright.render.build import Build, EnvironmentBuild
 from trainwright.render.history import History
+from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.runs import folder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE

@@ -17,9 +17,9 @@ from trainwright.manifests.catalog import Catalog, KnownKind
 from trainwright.manifests.reading import Chunk, Object
 from trainwright.model import Data, Environment, Finding, Location, Manifest, Severity
 from trainwright.objects.bundle import Bundle
-from trainwright.objects.rule import Rule
-from trainwright.objects.subject import Hit
 from trainwright.pointer import Pointer, lookup
+from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.subject import Hit
 from trainwright.rules.gitops import G12 as DUPLICATE
 from trainwright.rules.pods import REPEATED_NAME
 from trainwright.specs import kubernetes_schemas

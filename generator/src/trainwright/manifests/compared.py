@@ -11,7 +11,7 @@ from trainwright.manifests.checking import CheckContext, CheckedText, UnknownKin
 from trainwright.manifests.earlier import Pair
 from trainwright.manifests.reading import Chunk
 from trainwright.model import Finding, Location, Manifest
-from trainwright.objects.edit import Verdict
+from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.rules.edits.outcomes import EditOutcome
 

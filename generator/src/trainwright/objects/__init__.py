@@ -1,1 +1,1 @@
-"""Kubernetes objects of any origin, and the types of rules about them."""
+"""Kubernetes objects of any origin: their names, pod templates, labels and annotations."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 from trainwright.frozen import dataclass
-from trainwright.objects import dns
 
 # What Helm, envsubst or Flux (https://fluxcd.io/flux/components/kustomize/kustomizations/) fill in
 # before it is applied.
@@ -37,12 +36,17 @@ class Form:
         return "" if self.pattern.fullmatch(name) else f"is not {self.called}"
 
 
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"  # RFC 1123
 _QUALIFIED = "[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?"
-SUBDOMAIN = Form("a DNS subdomain: lower case letters, digits, . and -", dns.SUBDOMAIN, 253)
-LABEL = Form("a DNS label: lower case letters, digits and -", dns.LABEL, 63)
+SUBDOMAIN = Form(
+    "a DNS subdomain: lower case letters, digits, . and -",
+    re.compile(rf"{_LABEL}(\.{_LABEL})*"),
+    253,
+)
+LABEL = Form("a DNS label: lower case letters, digits and -", re.compile(_LABEL), 63)
 LETTER_FIRST = Form(
     "a DNS label that starts with a letter: lower case letters, digits and -",
-    dns.LABEL_1035,
+    re.compile("[a-z]([-a-z0-9]*[a-z0-9])?"),  # RFC 1035
     63,
 )
 SEGMENT = Form("a path segment: no / and no %", re.compile(r"(?!\.{1,2}\Z)[^/%]+"), 10**6)

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.kinds import TARGETS
 from trainwright.model import Environment, Manifest
-from trainwright.objects.edit import Verdict
 from trainwright.plan.model import Action, PlannedRun
+from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
 from trainwright.rules.gitops import Departure, leaving
 from trainwright.runs.record import VALUES_FILE

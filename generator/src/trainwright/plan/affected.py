@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from trainwright.plan.sides import Side, SpecText
+from trainwright.plan.revision import Revision, SpecText
 from trainwright.specs import files, ledger
 from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile, environment_files
 
 
-def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFile]:
+def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:
     """The jobs of either side that the changed paths can make a difference to.
 
     A job that is on both sides and reads no changed file reads the same chain of files on both,
@@ -40,14 +40,14 @@ def jobs(before: Side, after: Side, changed: frozenset[str]) -> frozenset[JobFil
     return frozenset(touched | gone)
 
 
-def _files(side: Side) -> Iterator[JobFile]:
+def _files(side: Revision) -> Iterator[JobFile]:
     return (file for jobs in side.survey.jobs.values() for file in jobs)
 
 
 class _Deciding:
     """Which specs may read a changed file, by their bytes: thousands need not be parsed for it."""
 
-    def __init__(self, side: Side, changed: frozenset[str]):
+    def __init__(self, side: Revision, changed: frozenset[str]):
         self._side = side
         self._changed = changed
         # How a spec that takes one of them from the repository names it, wherever YAML may break
@@ -97,7 +97,7 @@ def _shown(path: str) -> str:
     return path.split()[0 if path.startswith(f"{ENVIRONMENTS}/") else -1]
 
 
-def _retired(before: Side, after: Side, changed: frozenset[str]) -> Iterator[JobFile]:
+def _retired(before: Revision, after: Revision, changed: frozenset[str]) -> Iterator[JobFile]:
     """The jobs with a run that one side's ledger has and the other's has not."""
     for name in after.survey.jobs:
         if ledger.path(name) in changed:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from trainwright.frozen import dataclass
 from trainwright.model import Environment, Finding, Job, Location, Severity
-from trainwright.plan import actions, affected, causes, own_objects
+from trainwright.plan import actions, affected, causes, object_changes
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.memo import Memo
 from trainwright.plan.model import (
@@ -25,7 +25,7 @@ from trainwright.plan.model import (
     PlannedRun,
     SharedFileImpact,
 )
-from trainwright.plan.sides import Side
+from trainwright.plan.revision import Revision
 from trainwright.pointer import Pointer
 from trainwright.render.history import History
 from trainwright.render.job import Rendered
@@ -107,8 +107,8 @@ class Comparison:
     def __init__(
         self,
         *,
-        before: Side,
-        after: Side,
+        before: Revision,
+        after: Revision,
         changed: frozenset[str],
         patterns: tuple[str, ...],
         options: PlanOptions,
@@ -361,7 +361,7 @@ class Comparison:
         )
 
     @staticmethod
-    def _decided(side: Side, file: JobFile) -> Decision | None:
+    def _decided(side: Revision, file: JobFile) -> Decision | None:
         return side.job(file).decision if side.has(file) else None
 
     def _causes(self, file: JobFile) -> Iterator[Cause]:
@@ -437,7 +437,7 @@ class Comparison:
         if name not in self._whole:
             return ()
         if name not in self._own_objects:
-            self._own_objects[name] = tuple(own_objects.changes(self.before, self.after, name))
+            self._own_objects[name] = tuple(object_changes.changes(self.before, self.after, name))
         return self._own_objects[name]
 
     @cached_property
@@ -530,7 +530,7 @@ class Comparison:
             for file in self._unreadable_in.get(name, ())
         ]
         if self._objects(name):
-            more.append(JobFindings("", own_objects.findings(self.after, name), ()))
+            more.append(JobFindings("", object_changes.findings(self.after, name), ()))
         made_of = (environment, self.after.ledger(name), *rendered, *more)
         known = self._memos.findings.recall(name, *made_of)
         if known is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from trainwright.plan.comparison import Comparison, PlanOptions, Revisions
 from trainwright.plan.earlier import Earlier
 from trainwright.plan.model import Plan
-from trainwright.plan.sides import Side
+from trainwright.plan.revision import Revision
 from trainwright.render.history import History
 from trainwright.specs import git
 from trainwright.specs.entry import ignore_file
@@ -89,10 +89,10 @@ class PlanSession:
         before, tree = (
             Snapshot(it) for it in (repository.tree(base, inside, later=RENDERED), below)
         )
-        side = Side(before)
+        side = Revision(before)
         compared = Comparison(
             before=side,
-            after=Side(tree, earlier=side),
+            after=Revision(tree, earlier=side),
             changed=self._differing.paths(),
             patterns=self._patterns,
             options=options,

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from trainwright.frozen import dataclass
-from trainwright.kinds import predicted
+from trainwright.kinds import operators
 from trainwright.model import Job
 from trainwright.pods import ranks
 from trainwright.pods.pod import Configs, Workload
@@ -132,11 +132,11 @@ def prepare(root: Path, file: JobFile, options: RehearsalOptions) -> Iterator[Re
             "on Windows, run it in WSL"
         )
     rendered = rendering.render(root, file, nodes=options.nodes, procs=options.procs)
-    operator, _ = predicted.find(rendered.manifests)
-    workload = predicted.workload(rendered.manifests, rendered.size)
+    operator, _ = operators.find(rendered.manifests)
+    workload = operators.workload(rendered.manifests, rendered.size)
     with _work(options.keep) as work:
         machine = _with_code(rendered.job, _machine(root, options, work))
-        machine, staged = _staged(workload, predicted.configs(rendered.manifests), machine, options)
+        machine, staged = _staged(workload, operators.configs(rendered.manifests), machine, options)
         yield Rehearsal(
             file=file,
             operator=operator.name,

@@ -13,12 +13,12 @@ from trainwright.kinds import TARGETS, placed_by_kueue
 from trainwright.kinds.subjects import subject_of
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.model import Environment, Finding, Job, Location, Manifest, Related, Waiver
-from trainwright.objects.rule import Rule
-from trainwright.objects.subject import Hit
 from trainwright.pods.flags import flag_words, is_ambiguous
 from trainwright.pointer import Pointer, lookup
 from trainwright.render import authored, objects
 from trainwright.render.patched import Patched
+from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.subject import Hit
 from trainwright.rules import secrets
 from trainwright.runs import adjust, meaning
 from trainwright.runs import record as records

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Finding, Location
-from trainwright.render import own_objects
+from trainwright.render import own_object_checks
 from trainwright.render.cache import Remembered
 from trainwright.rules.policy import JobFindings, apply_policy
 from trainwright.runs import collisions
@@ -48,7 +48,7 @@ class EnvironmentCheck:
             return known.findings
         together = (*shared, *collisions.find(self.name, self.runs, workspace.reader))
         own = workspace.own_objects(self.name) if self.complete else NONE
-        together += tuple(own_objects.findings(environment, own, self.runs))
+        together += tuple(own_object_checks.findings(environment, own, self.runs))
         checked = [*self._of_jobs(), JobFindings("", together, ()), *self._unknown(workspace)]
         findings = apply_policy(environment, checked, today, whole=self.whole)
         jobs = {file.name for file in self.jobs}

@@ -14,8 +14,8 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location, Severity
 
 if TYPE_CHECKING:
-    from trainwright.objects.edit import EditRule
-    from trainwright.objects.rule import Rule
+    from trainwright.rule_model.edit import EditRule
+    from trainwright.rule_model.rule import Rule
 
 HOME = "https://github.com/trainwright/trainwright"
 WEIGHT = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from trainwright.groupkind import GroupKind
 from trainwright.kinds import OWNERS
-from trainwright.objects.rule import Rule, united
-from trainwright.objects.subject import Hit, Subject
+from trainwright.rule_model.rule import Rule, united
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import (
     definitions,
     delivery,

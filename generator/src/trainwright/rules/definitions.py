@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 DEFINITION = GroupKind("apiextensions.k8s.io", "CustomResourceDefinition")

@@ -19,8 +19,8 @@ from trainwright.groupkind import (
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.kinds.kind import Kind
 from trainwright.model import Data, Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 _CHART = "training-job"

@@ -17,10 +17,10 @@ from trainwright.groupkind import (
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.model import Data, Manifest, Severity
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.sync import OPTIONS, sync_options
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 _WAVE = "argocd.argoproj.io/sync-wave"

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from trainwright.groupkind import TRAININGRUNTIME
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import text
 
 # Tags that are moved by convention, so that a restarted rank may run other code.

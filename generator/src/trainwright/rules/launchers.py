@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from trainwright.kinds import TRAINING
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.command import read_world_info
 from trainwright.pods.launching import alone, options
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 
 _ELSEWHERE = ("hostfile", "config-file")  # files that can say how many nodes there are
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Severity
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, text
 
 _FILES = "trainwright-files"  # the volume of a run's own files

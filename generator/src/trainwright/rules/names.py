@@ -12,10 +12,10 @@ from trainwright.kinds import KINDS
 from trainwright.model import Data, Severity
 from trainwright.objects import forms
 from trainwright.objects.forms import Form
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.definitions import DEFINITION
 from trainwright.tolerant import dig, mappings, text
 

@@ -8,11 +8,11 @@ from decimal import Decimal
 from trainwright import quantity
 from trainwright.kinds import TRAINING
 from trainwright.model import Node, Pool, Severity
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.requests import Amounts, pod_requests, requests
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.specs.capacity import nodes
 from trainwright.specs.fabrics import nics

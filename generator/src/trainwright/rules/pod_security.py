@@ -12,9 +12,9 @@ from functools import lru_cache
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data
-from trainwright.objects.subject import Hit
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.subject import Hit
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
 BASELINE, RESTRICTED = "baseline", "restricted"

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import SHELLS, script_trains
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.tolerant import count, dig, mapping, mappings, sequence, text
 

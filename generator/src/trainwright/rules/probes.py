@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.model import Data, Severity
 from trainwright.objects import forms
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.field_checks import Problem, between
 from trainwright.tolerant import count, dig, integer, mapping, mappings, sequence, text
 

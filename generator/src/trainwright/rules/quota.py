@@ -10,10 +10,10 @@ from trainwright.groupkind import CLUSTERQUEUE, LOCALQUEUE, RESOURCEFLAVOR, RESO
 from trainwright.kinds import TRAINING
 from trainwright.model import Data, Manifest, Pool, Severity
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.capacity import nodes, pool_shortages, shortage
 from trainwright.tolerant import count, dig, mapping, mappings, text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from trainwright.kinds import SERVED
-from trainwright.objects.rule import Rule, united
+from trainwright.rule_model.rule import Rule, united
 from trainwright.rules import GENERAL
 
 RULES: dict[str, Rule] = united(

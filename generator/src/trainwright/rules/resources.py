@@ -8,11 +8,11 @@ from trainwright import quantity
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.model import Severity
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import options
 from trainwright.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.fabrics import nics
 from trainwright.tolerant import count, dig, extended, mapping, mappings, sequence, text
 

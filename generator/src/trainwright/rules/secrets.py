@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping
 from trainwright.findings.credentials import RANDOM, given, kind, named, shows, suspicious
 from trainwright.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRET
 from trainwright.model import Data, Severity
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer, leaves
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, text
 
 CREDENTIAL = "TW710"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from trainwright.kinds import is_for_clusters
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import pod_security
 
 _STANDARDS = "https://kubernetes.io/docs/concepts/security/pod-security-standards/"

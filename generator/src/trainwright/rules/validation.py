@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.kinds import is_for_clusters
 from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Severity, spelled
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer, lookup
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import pod_validation
 from trainwright.tolerant import mapping, text
 

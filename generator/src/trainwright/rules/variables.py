@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 from trainwright.kinds import SERVED
 from trainwright.model import Job, Severity
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import SHELLS
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import mappings, sequence, text
 
 _REFERENCE = re.compile(r"\$?\$\(([A-Za-z_][A-Za-z0-9_]*)\)")

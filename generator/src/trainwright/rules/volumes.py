@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample, pod
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods import code
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import mappings, text
 
 _VOLUMES = "https://kubernetes.io/docs/concepts/storage/volumes/"

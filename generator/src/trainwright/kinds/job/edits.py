@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainwright.kinds.job import KIND
 from trainwright.model import Data, Severity
-from trainwright.objects.defaults import defaults, of_pods
-from trainwright.objects.edit import EditRule, EditSample, Verdict, job
-from trainwright.objects.edit_row import SUSPENDED, Basis, Condition, Difference, rows
+from trainwright.rule_model.defaults import defaults, of_pods
+from trainwright.rule_model.edit import EditRule, EditSample, Verdict, job
+from trainwright.rule_model.edit_row import SUSPENDED, Basis, Condition, Difference, rows
 from trainwright.tolerant import mapping
 
 _KINDS = (KIND.group_kind,)

@@ -8,10 +8,10 @@ from trainwright.groupkind import SERVICE
 from trainwright.kinds.indexed_rules import BatchJob, about_gangs, about_jobs, headless_service
 from trainwright.kinds.job import KIND
 from trainwright.model import Data
-from trainwright.objects.rule import Rule
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import addresses, trains_together
 from trainwright.pods.template import PodTemplate
+from trainwright.rule_model.rule import Rule
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import mapping, text
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainwright.kinds import indexed_edits
 from trainwright.kinds.jobset import KIND
-from trainwright.objects.defaults import defaults
-from trainwright.objects.edit import EditRule, Verdict
-from trainwright.objects.edit_row import ADDED_OR_REMOVED, AROUND, CHANGED, Basis, rows
+from trainwright.rule_model.defaults import defaults
+from trainwright.rule_model.edit import EditRule, Verdict
+from trainwright.rule_model.edit_row import ADDED_OR_REMOVED, AROUND, CHANGED, Basis, rows
 
 _KINDS = (KIND.group_kind,)
 _WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"

@@ -15,11 +15,11 @@ from trainwright.kinds.indexed_rules import (
 )
 from trainwright.kinds.jobset import KIND
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import options, trains_together
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, text
 
 

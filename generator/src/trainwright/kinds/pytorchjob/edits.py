@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Data, Severity
-from trainwright.objects.defaults import defaults
-from trainwright.objects.edit import EditRule, EditSample, Verdict, image
-from trainwright.objects.edit_row import CHANGED, Basis, Condition, Difference, rows
+from trainwright.rule_model.defaults import defaults
+from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image
+from trainwright.rule_model.edit_row import CHANGED, Basis, Condition, Difference, rows
 from trainwright.tolerant import dig, mapping
 
 _KINDS = (KIND.group_kind,)

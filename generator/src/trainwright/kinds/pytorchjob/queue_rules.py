@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Severity
 from trainwright.objects.kueue import GROUP, QUEUE_LABEL, TOPOLOGY, sliced, version_of
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 
 
 def _k10(subject: Subject) -> Iterator[Hit]:

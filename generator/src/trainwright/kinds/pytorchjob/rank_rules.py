@@ -17,10 +17,10 @@ from trainwright.kinds.pytorchjob.spec_rules import (
     trainer,
 )
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import count, dig, mapping, mappings, text
 
 

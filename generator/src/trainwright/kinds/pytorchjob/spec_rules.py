@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Data, Environment, Severity
-from trainwright.objects import dns
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
+from trainwright.objects import forms
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import count, dig, mapping, text
 
 ROLES = ("Master", "Worker")
@@ -145,7 +145,7 @@ def _p04(subject: Subject) -> Iterator[Hit]:
     name = text(subject.metadata.get("name"))
     if not name:
         return
-    if not dns.LABEL_1035.fullmatch(name):
+    if not forms.LETTER_FIRST.pattern.fullmatch(name):
         yield Hit("/metadata/name", f"the name {name!r} is not a DNS label starting with a letter")
     workers = _workers(subject)
     suffix = f"-worker-{workers - 1}" if workers > 0 else "-master-0"  # never shorter

@@ -5,9 +5,9 @@ from __future__ import annotations
 from trainwright.groupkind import GroupKind
 from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Severity
-from trainwright.objects.defaults import Default
-from trainwright.objects.edit import EditRule, EditSample, Verdict, image
-from trainwright.objects.edit_row import Basis, rows
+from trainwright.rule_model.defaults import Default
+from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image
+from trainwright.rule_model.edit_row import Basis, rows
 
 _CONTROLLER = "lattice-io/lattice:lattice-operator/pkg/controller.v1"
 

@@ -8,9 +8,9 @@ from trainwright.kinds.environment_rules import RESERVED, reserved_env
 from trainwright.kinds.trainingjob import KIND
 from trainwright.kinds.trainingjob.target import SHELL_SAFE
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import count
 
 _TYPES = "lattice-io/lattice:lattice-operator/pkg/apis/breezeml.ai/v1/lattice_types.go"

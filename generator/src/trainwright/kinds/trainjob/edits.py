@@ -7,9 +7,9 @@ from trainwright.kinds.trainjob import KIND, runtime_edits
 from trainwright.kinds.trainjob.runtime import patches
 from trainwright.kinds.trainjob.spec_rules import installed_minor
 from trainwright.model import Severity
-from trainwright.objects.defaults import defaults
-from trainwright.objects.edit import EditRule, EditSample, Verdict
-from trainwright.objects.edit_row import (
+from trainwright.rule_model.defaults import defaults
+from trainwright.rule_model.edit import EditRule, EditSample, Verdict
+from trainwright.rule_model.edit_row import (
     ADDED_OR_REMOVED,
     AROUND,
     CHANGED,

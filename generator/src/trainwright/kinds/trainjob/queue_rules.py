@@ -8,10 +8,10 @@ from trainwright.groupkind import APPLICATION
 from trainwright.kinds.trainjob import KIND
 from trainwright.model import Severity
 from trainwright.objects.kueue import QUEUE_LABEL
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.objects.sync import sync_options
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, sequence
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from trainwright.groupkind import RUNTIMES
 from trainwright.kinds import indexed_edits
-from trainwright.objects.edit import Verdict
-from trainwright.objects.edit_row import CHANGED, Basis, rows
+from trainwright.rule_model.edit import Verdict
+from trainwright.rule_model.edit_row import CHANGED, Basis, rows
 
 _ABOVE = "spec.template.spec"
 _CONTROLLER = "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go"

@@ -11,8 +11,8 @@ from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.model import Data, Manifest, Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, text
 
 _ABOVE = "/spec/template/spec"

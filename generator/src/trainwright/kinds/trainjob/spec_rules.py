@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.model import Environment, Manifest, Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, integer, mapping, mappings, text
 
 _TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from trainwright import quantity
 from trainwright.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET
-from trainwright.objects.defaults import defaults
-from trainwright.objects.edit import Verdict
-from trainwright.objects.edit_row import Basis, Condition, Difference, rows
+from trainwright.rule_model.defaults import defaults
+from trainwright.rule_model.edit import Verdict
+from trainwright.rule_model.edit_row import Basis, Condition, Difference, rows
 from trainwright.tolerant import dig
 
 _CLAIMS = (PERSISTENTVOLUMECLAIM,)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
-from trainwright.objects.edit import Verdict
-from trainwright.objects.edit_row import RUNNING, Basis, Condition, Difference, EditRow, rows
 from trainwright.pointer import Pointer
+from trainwright.rule_model.edit import Verdict
+from trainwright.rule_model.edit_row import RUNNING, Basis, Condition, Difference, EditRow, rows
 from trainwright.tolerant import dig, mapping
 
 _SOURCE = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go"

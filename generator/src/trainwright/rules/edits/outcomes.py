@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from trainwright.frozen import dataclass
 from trainwright.kinds import SERVED
 from trainwright.model import Environment, Manifest
-from trainwright.objects.edit import Edit, EditRule, Verdict
 from trainwright.pointer import Pointer
+from trainwright.rule_model.edit import Edit, EditRule, Verdict
 from trainwright.rules.edits import rules, table
 
 EDIT_RULES: dict[str, EditRule] = {

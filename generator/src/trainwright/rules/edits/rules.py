@@ -8,7 +8,7 @@ from __future__ import annotations
 from trainwright.groupkind import PERSISTENTVOLUMECLAIM
 from trainwright.kinds import TRAINING
 from trainwright.model import Manifest, Severity
-from trainwright.objects.edit import EditRule, EditSample, Verdict, image, job
+from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image, job
 from trainwright.rules.gitops import Departure, leaving
 
 _OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"

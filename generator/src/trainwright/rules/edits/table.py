@@ -7,9 +7,9 @@ Rules about edits, `plan`, the verbs and the documentation read it. The rows of 
 from trainwright.groupkind import PERSISTENTVOLUMECLAIM, GroupKind
 from trainwright.kinds import SERVED
 from trainwright.model import Manifest
-from trainwright.objects.defaults import Default, filled
-from trainwright.objects.edit import Edit, Path, Verdict
-from trainwright.objects.edit_row import IN_PLACE, Basis, EditRow
+from trainwright.rule_model.defaults import Default, filled
+from trainwright.rule_model.edit import Edit, Path, Verdict
+from trainwright.rule_model.edit_row import IN_PLACE, Basis, EditRow
 from trainwright.rules.edits import core, kueue
 
 _ANYTHING_ELSE = EditRow(

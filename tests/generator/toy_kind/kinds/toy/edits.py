@@ -1,8 +1,8 @@
 """Edits of a live Toy."""
 
 from trainwright.kinds.toy import KIND
-from trainwright.objects.edit import EditRule, Verdict
-from trainwright.objects.edit_row import Basis, rows
+from trainwright.rule_model.edit import EditRule, Verdict
+from trainwright.rule_model.edit_row import Basis, rows
 
 EDITS = rows(
     (KIND.group_kind,),

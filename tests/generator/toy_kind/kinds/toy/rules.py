@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from trainwright.kinds.toy import KIND
 from trainwright.model import Severity
-from trainwright.objects.rule import Rule, Sample
-from trainwright.objects.subject import Hit, Subject
+from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.subject import Hit, Subject
 
 
 def _y01(subject: Subject) -> Iterator[Hit]:

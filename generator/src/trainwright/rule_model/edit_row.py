@@ -8,7 +8,7 @@ from collections.abc import Callable
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data
-from trainwright.objects.edit import Edit, Path, Verdict
+from trainwright.rule_model.edit import Edit, Path, Verdict
 from trainwright.tolerant import dig
 
 IMMUTABLE = "TW504"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
 from trainwright.model import Severity
-from trainwright.objects.subject import Hit, Subject
 from trainwright.pointer import Pointer
+from trainwright.rule_model.subject import Hit, Subject
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 
 from trainwright.model import Finding
 from trainwright.plan.model import ObjectChange
-from trainwright.plan.sides import Side
-from trainwright.render import own_objects
+from trainwright.plan.revision import Revision
+from trainwright.render import own_object_checks
 from trainwright.specs.own_objects import OwnObject
 
 
-def changes(before: Side, after: Side, environment: str) -> Iterator[ObjectChange]:
+def changes(before: Revision, after: Revision, environment: str) -> Iterator[ObjectChange]:
     """Each object that is there on one side alone, or says something else, sorted by its name."""
     old, new = _objects(before, environment), _objects(after, environment)
     for identity in sorted({*old, *new}):
@@ -24,16 +24,16 @@ def changes(before: Side, after: Side, environment: str) -> Iterator[ObjectChang
             yield ObjectChange(environment, now.manifest.title, "changed", now.place)
 
 
-def findings(after: Side, environment: str) -> tuple[Finding, ...]:
+def findings(after: Revision, environment: str) -> tuple[Finding, ...]:
     """What is wrong with the objects as they are to be."""
     place = after.environments.get(environment)
     if place is None:
         return ()
     runs = after.folder(environment).records
-    return tuple(own_objects.findings(place, after.own_objects(environment), runs))
+    return tuple(own_object_checks.findings(place, after.own_objects(environment), runs))
 
 
-def _objects(side: Side, environment: str) -> Mapping[tuple[str, str, str, str], OwnObject]:
+def _objects(side: Revision, environment: str) -> Mapping[tuple[str, str, str, str], OwnObject]:
     if environment not in side.survey.jobs:
         return {}
     found = side.own_objects(environment).objects

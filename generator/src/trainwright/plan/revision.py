@@ -46,7 +46,7 @@ def _text(raw: bytes) -> SpecText:
     return SpecText(raw, tuple(named), b"from" in raw, bool(_SPELT.search(raw)))
 
 
-class Side(Workspace):
+class Revision(Workspace):
     """The specs of one commit or folder, and what lies rendered beside them.
 
     Where this one has no record of a run, that of the `earlier` side counts.
