@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
+from functools import partialmethod
 
 from trainwright.frozen import dataclass
 from trainwright.groupkind import GroupKind
@@ -13,6 +14,8 @@ from trainwright.tolerant import dig
 
 IMMUTABLE = "TW504"
 IN_PLACE = "TW514"
+_BY_OUTCOME = {Verdict.REJECTED: IMMUTABLE, Verdict.IN_PLACE: IN_PLACE}
+FIELD_IS_IMMUTABLE = "the API server refuses it: the field is immutable"
 
 
 class Basis(enum.StrEnum):
@@ -97,29 +100,37 @@ class EditRow:
         return all(condition.holds(difference) for condition in self.when)
 
 
-def rows(
-    kinds: tuple[GroupKind, ...],
-    paths: tuple[str, ...],
-    outcome: Verdict,
-    why: str,
-    basis: Basis,
-    source: str,
-    *,
-    when: tuple[Condition, ...] = (),
-    rule: str = "",
-) -> tuple[EditRow, ...]:
-    """A row for each of some fields, which are dotted paths."""
-    by_outcome = {Verdict.REJECTED: IMMUTABLE, Verdict.IN_PLACE: IN_PLACE}
-    return tuple(
-        EditRow(
-            kinds=kinds,
-            path=tuple(path.split(".")),
-            when=when,
-            outcome=outcome,
-            rule=rule or by_outcome[outcome],
-            why=why,
-            basis=basis,
-            source=source,
+@dataclass(frozen=True, slots=True)
+class EditSource:
+    """Where it is written what becomes of edits of some kinds; its methods make rows by basis."""
+
+    kinds: tuple[GroupKind, ...]
+    text: str
+
+    def _rows(
+        self,
+        basis: Basis,
+        outcome: Verdict,
+        why: str,
+        *paths: str,
+        when: tuple[Condition, ...] = (),
+        rule: str = "",
+    ) -> tuple[EditRow, ...]:
+        """A row for each of some fields, which are dotted paths."""
+        return tuple(
+            EditRow(
+                kinds=self.kinds,
+                path=tuple(path.split(".")),
+                when=when,
+                outcome=outcome,
+                rule=rule or _BY_OUTCOME[outcome],
+                why=why,
+                basis=basis,
+                source=self.text,
+            )
+            for path in paths
         )
-        for path in paths
-    )
+
+    observed = partialmethod(_rows, Basis.OBSERVED)
+    read = partialmethod(_rows, Basis.READ)
+    inferred = partialmethod(_rows, Basis.INFERRED)

@@ -6,12 +6,18 @@ from trainwright.kinds.job import KIND
 from trainwright.model import Data, Severity
 from trainwright.rule_model.defaults import defaults, of_pods
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, job
-from trainwright.rule_model.edit_row import SUSPENDED, Basis, Condition, Difference, rows
+from trainwright.rule_model.edit_row import (
+    FIELD_IS_IMMUTABLE,
+    SUSPENDED,
+    Condition,
+    Difference,
+    EditSource,
+)
 from trainwright.tolerant import mapping
 
 _KINDS = (KIND.group_kind,)
-_VALIDATION = "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go"
-_FEATURES = "kubernetes/kubernetes:pkg/features/kube_features.go"
+_VALIDATION = EditSource(_KINDS, "kubernetes/kubernetes:pkg/apis/batch/validation/validation.go")
+_FEATURES = EditSource(_KINDS, "kubernetes/kubernetes:pkg/features/kube_features.go")
 _MUTABLE_RESOURCES = (1, 36)  # since when MutablePodResourcesForSuspendedJobs is on by default
 
 
@@ -37,92 +43,56 @@ _INDEXED = Condition("it is an Indexed Job", _indexed)
 _TOGETHER = Condition("an Indexed Job's parallelism is made the same", _whole)
 
 EDITS = (
-    *rows(
-        _KINDS,
-        (
-            "spec.template.metadata.labels",
-            "spec.template.metadata.annotations",
-            "spec.template.spec.nodeSelector",
-            "spec.template.spec.tolerations",
-            "spec.template.spec.affinity.nodeAffinity",
-            "spec.template.spec.schedulingGates",
-        ),
+    *_VALIDATION.read(
         Verdict.IN_PLACE,
         "accepted while the Job is suspended; before Kubernetes 1.36 only if it has never run",
-        Basis.READ,
-        _VALIDATION,
+        "spec.template.metadata.labels",
+        "spec.template.metadata.annotations",
+        "spec.template.spec.nodeSelector",
+        "spec.template.spec.tolerations",
+        "spec.template.spec.affinity.nodeAffinity",
+        "spec.template.spec.schedulingGates",
         when=(SUSPENDED,),
     ),
-    *rows(
-        _KINDS,
-        (
-            "spec.template.spec.containers.*.resources",
-            "spec.template.spec.initContainers.*.resources",
-        ),
+    *_FEATURES.observed(
         Verdict.IN_PLACE,
         "accepted while the Job is suspended and no pod of it is left",
-        Basis.OBSERVED,
-        _FEATURES,
+        "spec.template.spec.containers.*.resources",
+        "spec.template.spec.initContainers.*.resources",
         when=(SUSPENDED, Condition("Kubernetes is 1.36 or later", _mutable_resources)),
     ),
-    *rows(
-        _KINDS,
-        ("spec.template",),
-        Verdict.REJECTED,
-        "the API server refuses it: the field is immutable",
-        Basis.OBSERVED,
-        _VALIDATION,
-    ),
-    *rows(
-        _KINDS,
-        ("spec.parallelism",),
+    *_VALIDATION.observed(Verdict.REJECTED, FIELD_IS_IMMUTABLE, "spec.template"),
+    *_VALIDATION.read(
         Verdict.MIXED,
         "pods are added or deleted, and those that run keep the old number of ranks",
-        Basis.READ,
-        _VALIDATION,
+        "spec.parallelism",
         when=(_RUNS, _INDEXED),
         rule="TW310",
     ),
-    *rows(
-        _KINDS,
-        ("spec.completions",),
+    *_VALIDATION.read(
         Verdict.MIXED,
         "pods are added or deleted, and those that run keep the old number of ranks",
-        Basis.READ,
-        _VALIDATION,
+        "spec.completions",
         when=(_RUNS, _TOGETHER),
         rule="TW310",
     ),
-    *rows(
-        _KINDS,
-        ("spec.completions",),
+    *_VALIDATION.read(
         Verdict.IN_PLACE,
         "accepted, as the parallelism of the Indexed Job changes with it",
-        Basis.READ,
-        _VALIDATION,
+        "spec.completions",
         when=(_TOGETHER,),
     ),
-    *rows(
-        _KINDS,
-        (
-            *("spec.completions", "spec.selector", "spec.completionMode", "spec.podFailurePolicy"),
-            *("spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy"),
-        ),
+    *_VALIDATION.read(
         Verdict.REJECTED,
-        "the API server refuses it: the field is immutable",
-        Basis.READ,
-        _VALIDATION,
+        FIELD_IS_IMMUTABLE,
+        *("spec.completions", "spec.selector", "spec.completionMode", "spec.podFailurePolicy"),
+        *("spec.backoffLimitPerIndex", "spec.managedBy", "spec.successPolicy"),
     ),
-    *rows(
-        _KINDS,
-        (
-            *("spec.suspend", "spec.backoffLimit", "spec.activeDeadlineSeconds"),
-            *("spec.parallelism", "spec.ttlSecondsAfterFinished"),
-        ),
+    *_VALIDATION.read(
         Verdict.IN_PLACE,
         "accepted, and read by the controller",
-        Basis.READ,
-        _VALIDATION,
+        *("spec.suspend", "spec.backoffLimit", "spec.activeDeadlineSeconds"),
+        *("spec.parallelism", "spec.ttlSecondsAfterFinished"),
     ),
 )
 
@@ -160,7 +130,7 @@ RESIZED = EditRule(
     summary="The number of ranks of a Job stays what it was when they started.",
     effect="Pods are added or deleted, and the others wait for a world that is not there.",
     remedy="Start a new run, or suspend the Job before the change.",
-    source=_VALIDATION,
+    source=_VALIDATION.text,
     passing=EditSample(job("a", "parallelism: 2"), job("a", "parallelism: 4")),
     failing=EditSample(
         job("a", "completionMode: Indexed, parallelism: 2, completions: 2"),

@@ -6,11 +6,17 @@ from trainwright.kinds import indexed_edits
 from trainwright.kinds.jobset import KIND
 from trainwright.rule_model.defaults import defaults
 from trainwright.rule_model.edit import EditRule, Verdict
-from trainwright.rule_model.edit_row import ADDED_OR_REMOVED, AROUND, CHANGED, Basis, rows
+from trainwright.rule_model.edit_row import (
+    ADDED_OR_REMOVED,
+    AROUND,
+    CHANGED,
+    FIELD_IS_IMMUTABLE,
+    EditSource,
+)
 
 _KINDS = (KIND.group_kind,)
-_WEBHOOK = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
-_TYPES = "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go"
+_WEBHOOK = EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go")
+_TYPES = EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go")
 _POD = "spec.replicatedJobs.*.template.spec.template"
 # What Kueue writes into the pod templates of a suspended object, and so any client may.
 DIRECTIVES = (
@@ -22,56 +28,38 @@ DIRECTIVES = (
 )
 
 EDITS = (
-    *rows(
-        _KINDS,
-        DIRECTIVES,
+    *_WEBHOOK.read(
         Verdict.IN_PLACE,
         "JobSet's webhook accepts it while the object is suspended",
-        Basis.READ,
-        _WEBHOOK,
+        *DIRECTIVES,
         when=(AROUND,),
     ),
-    *rows(
-        _KINDS,
-        ("spec.replicatedJobs",),
+    *_WEBHOOK.observed(
         Verdict.REJECTED,
         "JobSet's webhook refuses it: replicated jobs are immutable",
-        Basis.OBSERVED,
-        _WEBHOOK,
+        "spec.replicatedJobs",
     ),
-    *rows(
-        _KINDS,
-        tuple(f"spec.{name}" for name in indexed_edits.FIXED),
+    *_TYPES.observed(
         Verdict.REJECTED,
-        "the API server refuses it: the field is immutable",
-        Basis.OBSERVED,
-        _TYPES,
+        FIELD_IS_IMMUTABLE,
+        *(f"spec.{name}" for name in indexed_edits.FIXED),
         when=(CHANGED,),
     ),
-    *rows(
-        _KINDS,
-        ("spec.failurePolicy", "spec.volumeClaimPolicies"),
+    *_TYPES.inferred(
         Verdict.IN_PLACE,
         "accepted: only a change of it is refused",
-        Basis.INFERRED,
-        _TYPES,
+        "spec.failurePolicy",
+        "spec.volumeClaimPolicies",
         when=(ADDED_OR_REMOVED,),
     ),
-    *rows(
-        _KINDS,
-        ("spec.managedBy",),
-        Verdict.REJECTED,
-        "JobSet's webhook refuses it: the field is immutable",
-        Basis.READ,
-        _WEBHOOK,
+    *_WEBHOOK.read(
+        Verdict.REJECTED, "JobSet's webhook refuses it: the field is immutable", "spec.managedBy"
     ),
-    *rows(
-        _KINDS,
-        ("spec.suspend", "spec.ttlSecondsAfterFinished"),
+    *EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:pkg/controllers/jobset_controller.go").read(
         Verdict.IN_PLACE,
         "accepted, and read by the controller",
-        Basis.READ,
-        "kubernetes-sigs/jobset@v0.12.0:pkg/controllers/jobset_controller.go",
+        "spec.suspend",
+        "spec.ttlSecondsAfterFinished",
     ),
 )
 

@@ -6,13 +6,21 @@ from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Data, Severity
 from trainwright.rule_model.defaults import defaults
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image
-from trainwright.rule_model.edit_row import CHANGED, Basis, Condition, Difference, rows
+from trainwright.rule_model.edit_row import (
+    CHANGED,
+    FIELD_IS_IMMUTABLE,
+    Condition,
+    Difference,
+    EditSource,
+)
 from trainwright.tolerant import dig, mapping
 
 _KINDS = (KIND.group_kind,)
-_OPERATOR = "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go"
-_DEFINITION = "kubeflow/trainer@v1.9.4:manifests/base/crds/kubeflow.org_pytorchjobs.yaml"
-_RANKS = "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go"
+_OPERATOR = EditSource(_KINDS, "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/pod.go")
+_DEFINITION = EditSource(
+    _KINDS, "kubeflow/trainer@v1.9.4:manifests/base/crds/kubeflow.org_pytorchjobs.yaml"
+)
+_RANKS = EditSource(_KINDS, "kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go")
 _TEMPLATE = "spec.pytorchReplicaSpecs.*.template"
 _PODS = (
     _TEMPLATE,
@@ -50,70 +58,37 @@ _NEVER = Condition("it runs, and the restartPolicy is Never", _never_again)
 _NOT_SEEN = "accepted, but the pods that run stay as they are and no others are made"
 
 EDITS = (
-    *rows(
-        _KINDS,
-        ("spec.runPolicy.schedulingPolicy.queue",),
+    *_DEFINITION.observed(
         Verdict.REJECTED,
-        "the API server refuses it: the field is immutable",
-        Basis.OBSERVED,
-        _DEFINITION,
+        FIELD_IS_IMMUTABLE,
+        "spec.runPolicy.schedulingPolicy.queue",
         when=(CHANGED,),
     ),
-    *rows(
-        _KINDS,
-        ("spec.runPolicy.schedulingPolicy.queue",),
+    *_DEFINITION.observed(
         Verdict.IN_PLACE,
         "accepted: only a change of it is refused",
-        Basis.OBSERVED,
-        _DEFINITION,
+        "spec.runPolicy.schedulingPolicy.queue",
     ),
-    *rows(
-        _KINDS,
-        (_TEMPLATE,),
-        Verdict.IGNORED,
-        _NOT_SEEN,
-        Basis.OBSERVED,
-        _OPERATOR,
-        when=(_NEVER,),
-        rule="TW121",
-    ),
-    *rows(
-        _KINDS,
-        _PODS[1:],
-        Verdict.IGNORED,
-        _NOT_SEEN,
-        Basis.READ,
-        _OPERATOR,
-        when=(_NEVER,),
-        rule="TW121",
-    ),
-    *rows(
-        _KINDS,
-        _PODS,
+    *_OPERATOR.observed(Verdict.IGNORED, _NOT_SEEN, _TEMPLATE, when=(_NEVER,), rule="TW121"),
+    *_OPERATOR.read(Verdict.IGNORED, _NOT_SEEN, *_PODS[1:], when=(_NEVER,), rule="TW121"),
+    *_OPERATOR.read(
         Verdict.MIXED,
         "pods that run keep the old version, one that is made again has the new one",
-        Basis.READ,
-        _OPERATOR,
+        *_PODS,
         when=(Condition("it runs, and pods are made again", _made_again),),
         rule="TW122",
     ),
-    *rows(
-        _KINDS,
-        ("spec.pytorchReplicaSpecs.*.replicas",),
+    *_RANKS.inferred(
         Verdict.MIXED,
         "pods are added or deleted, and those that run keep the old WORLD_SIZE",
-        Basis.INFERRED,
-        _RANKS,
+        "spec.pytorchReplicaSpecs.*.replicas",
         when=(Condition("it runs, and its workers are not elastic", _fixed_world),),
         rule="TW122",
     ),
-    *rows(
-        _KINDS,
-        ("spec.runPolicy.suspend",),
+    *EditSource(_KINDS, "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go").observed(
         Verdict.IN_PLACE,
         "accepted: true deletes the pods, false makes them anew",
-        Basis.OBSERVED,
-        "kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go",
+        "spec.runPolicy.suspend",
     ),
 )
 _WRITTEN = defaults(
@@ -141,7 +116,7 @@ SILENT = EditRule(
     summary="The pods of a live PyTorchJob are not edited: a change is a new run.",
     effect="Git and the cluster agree, and what runs to its end is the old version.",
     remedy="Give the run a new name: Trainwright's own names change with the spec.",
-    source=_OPERATOR,
+    source=_OPERATOR.text,
     passing=EditSample(
         "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 1}}",
         "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 2}}",
@@ -157,7 +132,7 @@ MIXED = EditRule(
     summary="All ranks of a PyTorchJob run the same version, in a world of one size.",
     effect="A pod that is made again has the new version, or another world size, than the rest.",
     remedy="Give the run a new name, or suspend the job before the change.",
-    source=_OPERATOR,
+    source=_OPERATOR.text,
     passing=EditSample(_pytorchjob("Never", image("1")), _pytorchjob("Never", image("2"))),
     failing=EditSample(_pytorchjob("ExitCode", image("1")), _pytorchjob("ExitCode", image("2"))),
 )

@@ -7,17 +7,18 @@ from trainwright.kinds.trainingjob import KIND
 from trainwright.model import Severity
 from trainwright.rule_model.defaults import Default
 from trainwright.rule_model.edit import EditRule, EditSample, Verdict, image
-from trainwright.rule_model.edit_row import Basis, rows
+from trainwright.rule_model.edit_row import EditSource
 
-_CONTROLLER = "lattice-io/lattice:lattice-operator/pkg/controller.v1"
+_CONTROLLER = EditSource(
+    (KIND.group_kind,), "lattice-io/lattice:lattice-operator/pkg/controller.v1"
+)
 
-EDITS = rows(
-    (KIND.group_kind,),
-    ("spec.replicaSpecs", "spec.injectLattice", "spec.framework"),
+EDITS = _CONTROLLER.read(
     Verdict.MIXED,
     "workers that run keep the old version, those that are started later have the new",
-    Basis.READ,
-    _CONTROLLER,
+    "spec.replicaSpecs",
+    "spec.injectLattice",
+    "spec.framework",
     rule="TW406",
 )
 DEFAULTS: dict[GroupKind, tuple[Default, ...]] = {}
@@ -34,7 +35,7 @@ LATTICE = EditRule(
     summary="All workers of a TrainingJob run the same version.",
     effect="Workers that Lattice starts at its next resize have the new version, the rest not.",
     remedy="Start a new run under another name.",
-    source=_CONTROLLER,
+    source=_CONTROLLER.text,
     passing=EditSample(f"{_TRAININGJOB}{{priority: 1}}", f"{_TRAININGJOB}{{priority: 2}}"),
     failing=EditSample(
         f"{_TRAININGJOB}{{replicaSpecs: {{{image('1')}}}}}",

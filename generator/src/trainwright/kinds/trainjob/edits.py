@@ -13,20 +13,21 @@ from trainwright.rule_model.edit_row import (
     ADDED_OR_REMOVED,
     AROUND,
     CHANGED,
+    FIELD_IS_IMMUTABLE,
     RUNNING,
-    Basis,
     Condition,
     Difference,
-    rows,
+    EditSource,
 )
 from trainwright.tolerant import mapping, sequence
 
 _KINDS = (KIND.group_kind,)
-_TYPES = "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go"
-_PLUGIN = "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
-_CONTROLLER = "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go"
-_BELOW = "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go"
-_IMMUTABLE = "the API server refuses it: the field is immutable"
+_TYPES = EditSource(_KINDS, "kubeflow/trainer@v2.3.0:pkg/apis/trainer/v1alpha1/trainjob_types.go")
+_PLUGIN = EditSource(
+    _KINDS, "kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/jobset/jobset.go"
+)
+_CONTROLLER = EditSource(_KINDS, "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go")
+_BELOW = EditSource(_KINDS, "kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go")
 _REFUSED_BELOW = "accepted, but JobSet's webhook refuses what Trainer makes of it"
 
 
@@ -72,153 +73,84 @@ def _places_only(difference: Difference) -> bool:
 
 
 EDITS = (
-    *rows(
-        _KINDS,
-        _PATCHES,
+    *_PLUGIN.read(
         Verdict.REJECTED,
         "Trainer's webhook refuses it while the job is not suspended",
-        Basis.READ,
-        _PLUGIN,
+        *_PATCHES,
         when=(RUNNING,),
     ),
-    *rows(
-        _KINDS,
-        _MINE,
+    *_PLUGIN.observed(
+        Verdict.IN_PLACE, "accepted while the job is suspended", *_MINE, when=(AROUND,)
+    ),
+    *_TYPES.read(
         Verdict.IN_PLACE,
         "accepted while the job is suspended",
-        Basis.OBSERVED,
-        _PLUGIN,
+        f"{_PATCHED}.spec.schedulingGates",
+        "spec.runtimePatches.*.time",
         when=(AROUND,),
     ),
-    *rows(
-        _KINDS,
-        (f"{_PATCHED}.spec.schedulingGates", "spec.runtimePatches.*.time"),
-        Verdict.IN_PLACE,
-        "accepted while the job is suspended",
-        Basis.READ,
-        _TYPES,
-        when=(AROUND,),
-    ),
-    *rows(
-        _KINDS,
-        tuple(f"{_PATCHED}.spec.{name}" for name in _FIXED),
+    *_TYPES.observed(
         Verdict.REJECTED,
         "the API server refuses it, suspended or not: the field is immutable",
-        Basis.OBSERVED,
-        _TYPES,
+        *(f"{_PATCHED}.spec.{name}" for name in _FIXED),
         when=(CHANGED,),
     ),
-    *rows(
-        _KINDS,
-        tuple(f"{_PATCHED}.spec.{name}" for name in _FIXED),
+    *_BELOW.inferred(
         Verdict.REFUSED_BELOW,
         _REFUSED_BELOW,
-        Basis.INFERRED,
-        _BELOW,
+        *(f"{_PATCHED}.spec.{name}" for name in _FIXED),
         when=(AROUND, ADDED_OR_REMOVED),
         rule="TW216",
     ),
-    *rows(
-        _KINDS,
-        _OF_2_1,
+    *_PLUGIN.read(
+        Verdict.IN_PLACE, "accepted while the job is suspended", *_OF_2_1, when=(AROUND,)
+    ),
+    *_BELOW.inferred(
+        Verdict.REFUSED_BELOW, _REFUSED_BELOW, f"{_OVERRIDE}.spec", when=(AROUND,), rule="TW216"
+    ),
+    *_PLUGIN.read(
         Verdict.IN_PLACE,
         "accepted while the job is suspended",
-        Basis.READ,
-        _PLUGIN,
-        when=(AROUND,),
-    ),
-    *rows(
-        _KINDS,
-        (f"{_OVERRIDE}.spec",),
-        Verdict.REFUSED_BELOW,
-        _REFUSED_BELOW,
-        Basis.INFERRED,
-        _BELOW,
-        when=(AROUND,),
-        rule="TW216",
-    ),
-    *rows(
-        _KINDS,
-        _PATCHES,
-        Verdict.IN_PLACE,
-        "accepted while the job is suspended",
-        Basis.READ,
-        _PLUGIN,
+        *_PATCHES,
         when=(AROUND, Condition("what comes or goes only places pods", _places_only)),
     ),
-    *rows(
-        _KINDS,
-        _PATCHES,
-        Verdict.REFUSED_BELOW,
-        _REFUSED_BELOW,
-        Basis.INFERRED,
-        _BELOW,
-        when=(AROUND,),
-        rule="TW216",
+    *_BELOW.inferred(
+        Verdict.REFUSED_BELOW, _REFUSED_BELOW, *_PATCHES, when=(AROUND,), rule="TW216"
     ),
     # --- what a job says itself -----------------------------------------------------------------
-    *rows(
-        _KINDS,
-        ("spec.runtimeRef", "spec.managedBy"),
-        Verdict.REJECTED,
-        _IMMUTABLE,
-        Basis.READ,
-        _TYPES,
+    *_TYPES.read(Verdict.REJECTED, FIELD_IS_IMMUTABLE, "spec.runtimeRef", "spec.managedBy"),
+    *_TYPES.observed(
+        Verdict.REJECTED, FIELD_IS_IMMUTABLE, "spec.activeDeadlineSeconds", when=(_2_2, CHANGED)
     ),
-    *rows(
-        _KINDS,
-        ("spec.activeDeadlineSeconds",),
-        Verdict.REJECTED,
-        _IMMUTABLE,
-        Basis.OBSERVED,
-        _TYPES,
-        when=(_2_2, CHANGED),
-    ),
-    *rows(
-        _KINDS,
-        ("spec.activeDeadlineSeconds",),
+    *_CONTROLLER.observed(
         Verdict.IN_PLACE,
         "accepted: only a change of it is refused",
-        Basis.OBSERVED,
-        _CONTROLLER,
+        "spec.activeDeadlineSeconds",
         when=(_2_2,),
     ),
-    *rows(
-        _KINDS,
-        ("spec.trainer", "spec.initializer"),
+    *_TYPES.read(
         Verdict.REJECTED,
-        _IMMUTABLE,
-        Basis.READ,
-        _TYPES,
+        FIELD_IS_IMMUTABLE,
+        "spec.trainer",
+        "spec.initializer",
         when=(_2_2, CHANGED),
     ),
-    *rows(
-        _KINDS,
-        ("spec.trainer", "spec.initializer"),
+    *_BELOW.inferred(
         Verdict.REFUSED_BELOW,
         _REFUSED_BELOW,
-        Basis.INFERRED,
-        _BELOW,
+        "spec.trainer",
+        "spec.initializer",
         when=(AROUND,),
         rule="TW216",
     ),
-    *rows(
-        _KINDS,
-        ("spec.trainer", "spec.initializer"),
+    *_PLUGIN.read(
         Verdict.IGNORED,
         "accepted, but the JobSet that runs is not changed",
-        Basis.READ,
-        _PLUGIN,
+        "spec.trainer",
+        "spec.initializer",
         rule="TW215",
     ),
-    *rows(
-        _KINDS,
-        ("spec.suspend",),
-        Verdict.IN_PLACE,
-        "accepted, and passed on to the JobSet",
-        Basis.OBSERVED,
-        _PLUGIN,
-    ),
+    *_PLUGIN.observed(Verdict.IN_PLACE, "accepted, and passed on to the JobSet", "spec.suspend"),
     *runtime_edits.EDITS,
 )
 _WRITTEN = defaults(
@@ -251,7 +183,7 @@ REFUSED_BELOW = EditRule(
     summary="A suspended TrainJob is changed only where its JobSet may change, too.",
     effect="The TrainJob is accepted, its JobSet is not, and the job does not go on when resumed.",
     remedy="Give the run a new name, or take the change back.",
-    source=_BELOW,
+    source=_BELOW.text,
     passing=EditSample(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "nodeSelector: {a: c}"),
     failing=EditSample(_PATCHED % "nodeSelector: {a: b}", _PATCHED % "serviceAccountName: a"),
 )

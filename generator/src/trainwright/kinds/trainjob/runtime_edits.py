@@ -5,40 +5,34 @@ from __future__ import annotations
 from trainwright.groupkind import RUNTIMES
 from trainwright.kinds import indexed_edits
 from trainwright.rule_model.edit import Verdict
-from trainwright.rule_model.edit_row import CHANGED, Basis, rows
+from trainwright.rule_model.edit_row import CHANGED, FIELD_IS_IMMUTABLE, EditSource
 
 _ABOVE = "spec.template.spec"
-_CONTROLLER = "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go"
+_CONTROLLER = EditSource(RUNTIMES, "kubeflow/trainer@v2.3.0:pkg/controller/trainjob_controller.go")
 
 EDITS = (
-    *rows(
-        RUNTIMES,
-        (f"{_ABOVE}.network", f"{_ABOVE}.failurePolicy"),
+    *EditSource(
+        RUNTIMES, "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go"
+    ).observed(
         Verdict.REJECTED,
-        "the API server refuses it: the field is immutable",
-        Basis.OBSERVED,
-        "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go",
+        FIELD_IS_IMMUTABLE,
+        f"{_ABOVE}.network",
+        f"{_ABOVE}.failurePolicy",
         when=(CHANGED,),
     ),
-    *rows(
-        RUNTIMES,
-        (
-            *(f"{_ABOVE}.{name}" for name in indexed_edits.FIXED),
-            f"{_ABOVE}.replicatedJobs.*.dependsOn",
-        ),
+    *EditSource(
+        RUNTIMES, "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go"
+    ).read(
         Verdict.REJECTED,
-        "the API server refuses it: the field is immutable",
-        Basis.READ,
-        "kubernetes-sigs/jobset@v0.12.0:api/jobset/v1alpha2/jobset_types.go",
+        FIELD_IS_IMMUTABLE,
+        *(f"{_ABOVE}.{name}" for name in indexed_edits.FIXED),
+        f"{_ABOVE}.replicatedJobs.*.dependsOn",
         when=(CHANGED,),
     ),
-    *rows(
-        RUNTIMES,
-        ("spec",),
+    *_CONTROLLER.read(
         Verdict.IGNORED,
         "accepted, but jobs that refer to it keep what they began with",
-        Basis.READ,
-        _CONTROLLER,
+        "spec",
         rule="TW215",
     ),
 )

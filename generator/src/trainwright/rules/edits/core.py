@@ -6,11 +6,12 @@ from trainwright import quantity
 from trainwright.groupkind import CONFIGMAP, PERSISTENTVOLUMECLAIM, SECRET
 from trainwright.rule_model.defaults import defaults
 from trainwright.rule_model.edit import Verdict
-from trainwright.rule_model.edit_row import Basis, Condition, Difference, rows
+from trainwright.rule_model.edit_row import Condition, Difference, EditSource
 from trainwright.tolerant import dig
 
-_CLAIMS = (PERSISTENTVOLUMECLAIM,)
 _CORE = "kubernetes/kubernetes:pkg/apis/core/validation/validation.go"
+_CONFIGS = EditSource((CONFIGMAP, SECRET), _CORE)
+_CLAIM = EditSource((PERSISTENTVOLUMECLAIM,), _CORE)
 
 
 def _grows(difference: Difference) -> bool:
@@ -29,48 +30,32 @@ _SEALED = Condition(
 _GROWS = Condition("it grows", _grows)
 
 EDITS = (
-    *rows(
-        (CONFIGMAP, SECRET),
-        ("data", "binaryData", "stringData", "immutable"),
+    *_CONFIGS.read(
         Verdict.REJECTED,
         "the API server refuses it: the object is marked immutable",
-        Basis.READ,
-        _CORE,
+        "data",
+        "binaryData",
+        "stringData",
+        "immutable",
         when=(_SEALED,),
     ),
-    *rows(
-        _CLAIMS,
-        ("spec.resources.requests.storage",),
+    *_CLAIM.observed(
         Verdict.REJECTED,
         "the API server refuses it: a claim grows only once it is bound",
-        Basis.OBSERVED,
-        _CORE,
+        "spec.resources.requests.storage",
         when=(_GROWS, Condition("it is not bound", _unbound)),
     ),
-    *rows(
-        _CLAIMS,
-        ("spec.resources.requests.storage",),
+    *_CLAIM.observed(
         Verdict.IN_PLACE,
         "accepted if the claim is bound and its class lets volumes grow, and refused otherwise",
-        Basis.OBSERVED,
-        _CORE,
+        "spec.resources.requests.storage",
         when=(_GROWS,),
     ),
-    *rows(
-        _CLAIMS,
-        ("spec.volumeAttributesClassName",),
+    *_CLAIM.read(
         Verdict.IN_PLACE,
         "accepted, and the driver changes the volume",
-        Basis.READ,
-        _CORE,
+        "spec.volumeAttributesClassName",
     ),
-    *rows(
-        _CLAIMS,
-        ("spec",),
-        Verdict.REJECTED,
-        "the API server refuses it: a claim may only grow",
-        Basis.READ,
-        _CORE,
-    ),
+    *_CLAIM.read(Verdict.REJECTED, "the API server refuses it: a claim may only grow", "spec"),
 )
 DEFAULTS = defaults(**{"spec.volumeMode": "Filesystem"})

@@ -8,7 +8,14 @@ from trainwright.kinds import SERVED
 from trainwright.kinds.kind import Kind
 from trainwright.pointer import Pointer
 from trainwright.rule_model.edit import Verdict
-from trainwright.rule_model.edit_row import RUNNING, Basis, Condition, Difference, EditRow, rows
+from trainwright.rule_model.edit_row import (
+    RUNNING,
+    Basis,
+    Condition,
+    Difference,
+    EditRow,
+    EditSource,
+)
 from trainwright.tolerant import dig, mapping
 
 _SOURCE = "kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/validation.go"
@@ -51,14 +58,13 @@ _FIXED = tuple(kind for kind in SERVED.values() if kind.target.immutable_templat
 
 
 def _placed(kind: Kind) -> tuple[EditRow, ...]:
-    return rows(
-        (kind.group_kind,),
-        tuple(f"{template}.{field}" for template in _templates(kind) for field in _PLACEMENT),
+    return EditSource(
+        (kind.group_kind,), "kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go"
+    ).inferred(
         Verdict.IN_PLACE,
         "accepted where the flavor has node labels or tolerations, as the field is Kueue's from "
         "admission on; refused where it has none and pods run",
-        Basis.INFERRED,
-        "kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
+        *(f"{template}.{field}" for template in _templates(kind) for field in _PLACEMENT),
         when=(_LEFT,),
     )
 

@@ -2,15 +2,10 @@
 
 from trainwright.kinds.toy import KIND
 from trainwright.rule_model.edit import EditRule, Verdict
-from trainwright.rule_model.edit_row import Basis, rows
+from trainwright.rule_model.edit_row import EditSource
 
-EDITS = rows(
-    (KIND.group_kind,),
-    ("spec.size",),
-    Verdict.REJECTED,
-    "toys do not grow",
-    Basis.INFERRED,
-    "https://toys.example.com",
+EDITS = EditSource((KIND.group_kind,), "https://toys.example.com").inferred(
+    Verdict.REJECTED, "toys do not grow", "spec.size"
 )
 DEFAULTS = {KIND.group_kind: ()}
 EDIT_RULES: tuple[EditRule, ...] = ()

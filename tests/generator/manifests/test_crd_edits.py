@@ -16,9 +16,9 @@ import git_repository
 from git_repository import git
 from trainwright.cli import main
 from trainwright.groupkind import GroupKind
-from trainwright.manifests import changes, crds, webhooks
+from trainwright.manifests import crd_edits, crds, webhooks
 from trainwright.manifests.catalog import Catalog
-from trainwright.manifests.changes import Refusal
+from trainwright.manifests.crd_edits import Refusal
 from trainwright.model import Manifest
 
 KUBERNETES = "1.33"
@@ -335,7 +335,7 @@ def test_no_finding_on_a_field_that_a_webhook_fills_in_is_certain(
     known, _ = crds.load(shared("crds/jobset.x-k8s.io"), KUBERNETES)
     before, after = (yaml.safe_load(JOBSET) for _ in range(2))
     before["spec"]["network"], after["spec"]["network"] = old, new
-    (found,) = changes.evaluate(
+    (found,) = crd_edits.evaluate(
         Catalog(KUBERNETES, known), Manifest(body=before), Manifest(body=after)
     )
     assert found == Refusal("/spec/network", "Value is immutable", sure)
