@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from trainwright.groupkind import GroupKind
 from trainwright.model import Severity
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import text
 
@@ -45,12 +45,8 @@ def reserved_env(
         source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/envvar.go",
         per_pod=True,
         run=run,
-        passing=Sample(
-            "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-            "{containers: [{name: pytorch, env: [{name: NCCL_DEBUG, value: INFO}]}]}}}}}"
-        ),
-        failing=Sample(
-            "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-            '{containers: [{name: pytorch, env: [{name: WORLD_SIZE, value: "4"}]}]}}}}}'
-        ),
+        passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
+        "{containers: [{name: pytorch, env: [{name: NCCL_DEBUG, value: INFO}]}]}}}}}",
+        fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
+        '{containers: [{name: pytorch, env: [{name: WORLD_SIZE, value: "4"}]}]}}}}}',
     )

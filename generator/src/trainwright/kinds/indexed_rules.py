@@ -15,7 +15,7 @@ from trainwright.objects import forms
 from trainwright.pods.launching import options, torchruns, trains_together
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, integer, mapping, mappings, sequence, text
 
@@ -116,8 +116,8 @@ def _indexed_gang(kinds: Kinds, jobs: Jobs) -> Rule:
         spec=Pointer("/nodes"),
         source=_JOB,
         run=_each(jobs, _indexed),
-        passing=Sample(pods("completionMode: Indexed, parallelism: 2, completions: 2, ", TORCHRUN)),
-        failing=Sample(pods("completionMode: Indexed, parallelism: 2, completions: 4, ", TORCHRUN)),
+        passes=pods("completionMode: Indexed, parallelism: 2, completions: 2, ", TORCHRUN),
+        fails=pods("completionMode: Indexed, parallelism: 2, completions: 4, ", TORCHRUN),
     )
 
 
@@ -142,8 +142,8 @@ def headless_service(kinds: Kinds, run: Callable[[Subject], Iterable[Hit]]) -> R
         kinds=kinds,
         source="https://kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication/",
         run=run,
-        passing=Sample(pods("parallelism: 2, ", _MEETS, ", subdomain: a") + _HEADLESS),
-        failing=Sample(pods("parallelism: 2, ", _MEETS)),
+        passes=pods("parallelism: 2, ", _MEETS, ", subdomain: a") + _HEADLESS,
+        fails=pods("parallelism: 2, ", _MEETS),
     )
 
 
@@ -178,11 +178,11 @@ def _name_length(kinds: Kinds, jobs: Jobs) -> Rule:
         spec=Pointer("/name"),
         source="kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go",
         run=_each(jobs, _long),
-        passing=Sample(
+        passes=(
             f"kind: Job\nmetadata: {{name: {'a' * 61}}}\n"
             "spec: {completionMode: Indexed, completions: 10}"
         ),
-        failing=Sample(
+        fails=(
             f"kind: Job\nmetadata: {{name: {'a' * 61}}}\n"
             "spec: {completionMode: Indexed, completions: 11}"
         ),
@@ -215,8 +215,8 @@ def _restart_policy(kinds: Kinds, jobs: Jobs) -> Rule:
         kinds=kinds,
         source=_JOB,
         run=_each(jobs, _restarted),
-        passing=Sample("kind: Job\nspec: {template: {spec: {restartPolicy: Never}}}"),
-        failing=Sample("kind: Job\nspec: {template: {spec: {restartPolicy: Always}}}"),
+        passes="kind: Job\nspec: {template: {spec: {restartPolicy: Never}}}",
+        fails="kind: Job\nspec: {template: {spec: {restartPolicy: Always}}}",
     )
 
 
@@ -238,8 +238,8 @@ def _no_limit_per_index(kinds: Kinds, jobs: Jobs) -> Rule:
         spec=Pointer("/retries"),
         source=_JOB,
         run=_each(jobs, _limited_by_index),
-        passing=Sample(pods("parallelism: 2, backoffLimit: 2, ", TORCHRUN)),
-        failing=Sample(pods("parallelism: 2, backoffLimitPerIndex: 2, ", TORCHRUN)),
+        passes=pods("parallelism: 2, backoffLimit: 2, ", TORCHRUN),
+        fails=pods("parallelism: 2, backoffLimitPerIndex: 2, ", TORCHRUN),
     )
 
 
@@ -271,8 +271,8 @@ def _torchrun_nodes(kinds: Kinds) -> Rule:
         spec=Pointer("/entrypoint"),
         source=EXAMPLES,
         run=_told_of_others,
-        passing=Sample(pods("parallelism: 2, ", TORCHRUN)),
-        failing=Sample(pods("parallelism: 2, ", "command: [torchrun, train.py]")),
+        passes=pods("parallelism: 2, ", TORCHRUN),
+        fails=pods("parallelism: 2, ", "command: [torchrun, train.py]"),
     )
 
 
@@ -362,8 +362,8 @@ def _policies_agree(kinds: Kinds, jobs: Jobs, sets: Sets) -> Rule:
         kinds=kinds,
         source=_WEBHOOK,
         run=run,
-        passing=Sample("kind: Job\nspec: {completionMode: Indexed, backoffLimitPerIndex: 1}"),
-        failing=Sample("kind: Job\nspec: {completionMode: NonIndexed, backoffLimitPerIndex: 1}"),
+        passes="kind: Job\nspec: {completionMode: Indexed, backoffLimitPerIndex: 1}",
+        fails="kind: Job\nspec: {completionMode: NonIndexed, backoffLimitPerIndex: 1}",
     )
 
 
@@ -404,6 +404,6 @@ def _generated_selector(kinds: Kinds, jobs: Jobs) -> Rule:
         spec=Pointer("/labels"),
         source="kubernetes/kubernetes@v1.36.2:pkg/apis/batch/validation/validation.go",
         run=_each(jobs, _selected),
-        passing=Sample(_labelled("{team: vision}")),
-        failing=Sample(_labelled("{batch.kubernetes.io/controller-uid: 7b0c1111}")),
+        passes=_labelled("{team: vision}"),
+        fails=_labelled("{batch.kubernetes.io/controller-uid: 7b0c1111}"),
     )

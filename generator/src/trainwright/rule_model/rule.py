@@ -33,7 +33,8 @@ class Rule:
     where the remedy speaks of one. `kinds` is empty when every kind is looked at.
     `spec` is the position in a job spec that usually decides it. A `per_pod` rule says of each pod
     template what follows from the template itself, whatever its role, count and neighbours are: of
-    templates that are alike it says the same.
+    templates that are alike it says the same. `passes` and `fails` are samples, in
+    `passes_in` and `fails_in` of the environment.
     """
 
     id: str
@@ -48,8 +49,18 @@ class Rule:
     source: str = ""  # where the fact was read, a URL or repository path
     per_pod: bool = False
     run: Callable[[Subject], Iterable[Hit]]
-    passing: Sample
-    failing: Sample
+    passes: str
+    fails: str
+    passes_in: str = ""
+    fails_in: str = ""
+
+    @property
+    def passing(self) -> Sample:
+        return Sample(self.passes, self.passes_in)
+
+    @property
+    def failing(self) -> Sample:
+        return Sample(self.fails, self.fails_in)
 
 
 def united(rules: Iterable[Rule]) -> dict[str, Rule]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from trainwright.groupkind import GroupKind
 from trainwright.model import Data, Severity
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
@@ -71,15 +71,11 @@ G18 = Rule(
     source="https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/"
     "custom-resource-definitions/#specifying-a-structural-schema",
     run=_g18,
-    passing=Sample(
-        "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {versions: "
-        "[{name: v1, storage: true, schema: {openAPIV3Schema: {type: object, properties: "
-        "{size: {type: integer}}}}}]}}"
-    ),
-    failing=Sample(
-        "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {versions: "
-        "[{name: v1, storage: true, schema: {openAPIV3Schema: {type: object, properties: "
-        "{size: {format: int32}}}}}]}}"
-    ),
+    passes="{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: "
+    "{versions: [{name: v1, storage: true, schema: {openAPIV3Schema: {type: object, properties: "
+    "{size: {type: integer}}}}}]}}",
+    fails="{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, spec: {versions: "
+    "[{name: v1, storage: true, schema: {openAPIV3Schema: {type: object, properties: {size: "
+    "{format: int32}}}}}]}}",
 )
 RULES = (G18,)

@@ -19,7 +19,7 @@ from trainwright.groupkind import (
 from trainwright.kinds import SERVED, TRAINING
 from trainwright.kinds.kind import Kind
 from trainwright.model import Data, Severity
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
@@ -91,8 +91,8 @@ G08 = Rule(
     kinds=(APPLICATION, APPLICATIONSET),
     source="argoproj/argo-cd:docs/user-guide/diff-strategies.md",
     run=_g08,
-    passing=Sample(_APP % _SERVER),
-    failing=Sample(_APP % ""),
+    passes=_APP % _SERVER,
+    fails=_APP % "",
 )
 
 
@@ -124,8 +124,8 @@ G09 = Rule(
     kinds=(HELMRELEASE,),
     source=f"{_SPECS}/helm/helmreleases/",
     run=_g09,
-    passing=Sample(_RELEASE % "disableWaitForJobs: true, remediation: {retries: 3}"),
-    failing=Sample(_RELEASE % "remediation: {retries: 3}"),
+    passes=_RELEASE % "disableWaitForJobs: true, remediation: {retries: 3}",
+    fails=_RELEASE % "remediation: {retries: 3}",
 )
 
 
@@ -165,8 +165,8 @@ G10 = Rule(
     kinds=(KUSTOMIZATION,),
     source=f"{_SPECS}/kustomize/kustomizations/",
     run=_g10,
-    passing=Sample(_KUSTOMIZATION % "false" + _A_JOB),
-    failing=Sample(_KUSTOMIZATION % "true" + _A_JOB),
+    passes=_KUSTOMIZATION % "false" + _A_JOB,
+    fails=_KUSTOMIZATION % "true" + _A_JOB,
 )
 
 
@@ -196,9 +196,7 @@ G13 = Rule(
     kinds=(CONFIGMAP,),
     source="argoproj/argo-cd@v3.5.1:resource_customizations",
     run=_g13,
-    passing=Sample(
-        _SETTINGS % "resource.customizations.health.kubeflow.org_PyTorchJob: 'return hs'"
-    ),
-    failing=Sample(_SETTINGS % ""),
+    passes=_SETTINGS % "resource.customizations.health.kubeflow.org_PyTorchJob: 'return hs'",
+    fails=_SETTINGS % "",
 )
 RULES = (G08, G09, G10, G13)

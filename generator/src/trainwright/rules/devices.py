@@ -8,7 +8,7 @@ from trainwright import quantity
 from trainwright.model import Severity
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mappings, text
 
@@ -53,8 +53,8 @@ D36 = Rule(
     source="https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
     per_pod=True,
     run=_d36,
-    passing=Sample(pod(_HUGE % "4Mi, memory: 1Gi")),
-    failing=Sample(pod(_HUGE % "4Mi")),
+    passes=pod(_HUGE % "4Mi, memory: 1Gi"),
+    fails=pod(_HUGE % "4Mi"),
 )
 
 
@@ -83,8 +83,8 @@ D37 = Rule(
     source="https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/",
     per_pod=True,
     run=_d37,
-    passing=Sample(pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]")),
-    failing=Sample(pod(_CLAIM)),
+    passes=pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
+    fails=pod(_CLAIM),
 )
 
 _ON_SINCE = 34
@@ -113,13 +113,9 @@ D38 = Rule(
     source="https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
     per_pod=True,
     run=_d38,
-    passing=Sample(
-        pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
-        environment="kubernetes: {version: '1.34'}",
-    ),
-    failing=Sample(
-        pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
-        environment="kubernetes: {version: '1.33'}",
-    ),
+    passes=pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
+    passes_in="kubernetes: {version: '1.34'}",
+    fails=pod(_CLAIM, ", resourceClaims: [{name: nic, resourceClaimName: a}]"),
+    fails_in="kubernetes: {version: '1.33'}",
 )
 RULES = (D36, D37, D38)

@@ -19,7 +19,7 @@ from trainwright.model import Data, Manifest, Severity
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync import OPTIONS, sync_options
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, sequence, text
 
@@ -43,8 +43,8 @@ G01 = Rule(
     remedy="Set metadata.name.",
     source="argoproj/argo-cd:docs/user-guide/sync-waves.md",
     run=_g01,
-    passing=Sample("kind: PyTorchJob\nmetadata: {name: mnist}"),
-    failing=Sample("kind: PyTorchJob\nmetadata: {generateName: mnist-}"),
+    passes="kind: PyTorchJob\nmetadata: {name: mnist}",
+    fails="kind: PyTorchJob\nmetadata: {generateName: mnist-}",
 )
 
 
@@ -65,8 +65,8 @@ G02 = Rule(
     kinds=tuple(kind.group_kind for kind in _EXPIRING),
     source="https://github.com/argoproj/argo-cd/issues/8586",
     run=_g02,
-    passing=Sample("kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}"),
-    failing=Sample("kind: PyTorchJob\nspec: {runPolicy: {ttlSecondsAfterFinished: 600}}"),
+    passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}",
+    fails="kind: PyTorchJob\nspec: {runPolicy: {ttlSecondsAfterFinished: 600}}",
 )
 
 
@@ -114,14 +114,10 @@ G03 = Rule(
     spec=Pointer("/annotations"),
     source="https://github.com/argoproj/argo-cd/issues/24005",
     run=_g03,
-    passing=Sample(
-        "kind: PyTorchJob\nmetadata: {annotations: "
-        "{argocd.argoproj.io/sync-options: Prune=confirm}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nmetadata: {annotations: "
-        "{argocd.argoproj.io/sync-options: 'Force=true,Replace=true'}}"
-    ),
+    passes="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/sync-options: "
+    "Prune=confirm}}",
+    fails="kind: PyTorchJob\nmetadata: {annotations: {argocd.argoproj.io/sync-options: "
+    "'Force=true,Replace=true'}}",
 )
 
 
@@ -146,14 +142,10 @@ G05 = Rule(
     spec=Pointer("/state"),
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework",
     run=_g05,
-    passing=Sample(
-        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\n"
-        "spec: {runPolicy: {backoffLimit: 1}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\n"
-        "spec: {runPolicy: {suspend: false}}"
-    ),
+    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
+    "{runPolicy: {backoffLimit: 1}}",
+    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
+    "{runPolicy: {suspend: false}}",
 )
 
 
@@ -187,14 +179,10 @@ G06 = Rule(
     source="https://github.com/argoproj/argo-cd/issues/11074",
     per_pod=True,
     run=_g06,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-        "[{ports: [{containerPort: 1, protocol: TCP}]}]}}}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-        "[{ports: [{containerPort: 1}]}]}}}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{ports: [{containerPort: 1, protocol: TCP}]}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{ports: [{containerPort: 1}]}]}}}}}",
 )
 
 
@@ -264,14 +252,10 @@ G07 = Rule(
     kinds=TRAINING,
     source="argoproj/argo-cd:docs/user-guide/sync-waves.md",
     run=_g07,
-    passing=Sample(
-        "kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
-        'metadata: {name: a, annotations: {argocd.argoproj.io/sync-wave: "-1"}}'
-    ),
-    failing=Sample(
-        "kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
-        "metadata: {name: a}"
-    ),
+    passes="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
+    'metadata: {name: a, annotations: {argocd.argoproj.io/sync-wave: "-1"}}',
+    fails="kind: TrainJob\nspec: {runtimeRef: {name: a}}\n---\nkind: ClusterTrainingRuntime\n"
+    "metadata: {name: a}",
 )
 
 
@@ -292,11 +276,7 @@ G12 = Rule(
     remedy="Remove one of them, or give it another name.",
     source="argoproj/argo-cd:docs/user-guide",
     run=_g12,
-    passing=Sample(
-        "kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: b}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: a}"
-    ),
+    passes="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: b}",
+    fails="kind: PyTorchJob\nmetadata: {name: a}\n---\nkind: PyTorchJob\nmetadata: {name: a}",
 )
 RULES = (G01, G02, G03, G05, G06, G07, G12)

@@ -8,7 +8,7 @@ from trainwright.groupkind import TRAININGRUNTIME
 from trainwright.model import Severity
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import text
 
@@ -52,8 +52,8 @@ D09 = Rule(
     source="https://kubernetes.io/docs/concepts/containers/images/",
     per_pod=True,
     run=_d09,
-    passing=Sample(pod("image: 'registry.example.com:5000/ml/train:1.4.0'")),
-    failing=Sample(pod("image: 'registry.example.com:5000/ml/train'")),
+    passes=pod("image: 'registry.example.com:5000/ml/train:1.4.0'"),
+    fails=pod("image: 'registry.example.com:5000/ml/train'"),
 )
 
 
@@ -76,10 +76,10 @@ D15 = Rule(
     source="https://kubernetes.io/docs/concepts/containers/images/#image-names",
     per_pod=True,
     run=_d15,
-    passing=Sample(
-        pod(f"image: 'ml/train:1@sha256:{'0' * 64}'"), environment="images: {requireDigest: true}"
-    ),
-    failing=Sample(pod("image: 'ml/train:1'"), environment="images: {requireDigest: true}"),
+    passes=pod(f"image: 'ml/train:1@sha256:{'0' * 64}'"),
+    passes_in="images: {requireDigest: true}",
+    fails=pod("image: 'ml/train:1'"),
+    fails_in="images: {requireDigest: true}",
 )
 
 
@@ -102,14 +102,10 @@ D16 = Rule(
     source="https://kubernetes.io/docs/concepts/containers/images/",
     per_pod=True,
     run=_d16,
-    passing=Sample(
-        pod("image: 'registry.example.com/ml/train:1'"),
-        environment="images: {registries: [registry.example.com/]}",
-    ),
-    failing=Sample(
-        pod("image: 'docker.io/ml/train:1'"),
-        environment="images: {registries: [registry.example.com/]}",
-    ),
+    passes=pod("image: 'registry.example.com/ml/train:1'"),
+    passes_in="images: {registries: [registry.example.com/]}",
+    fails=pod("image: 'docker.io/ml/train:1'"),
+    fails_in="images: {registries: [registry.example.com/]}",
 )
 
 
@@ -135,7 +131,7 @@ D27 = Rule(
     source="https://kubernetes.io/docs/concepts/containers/images/",
     per_pod=True,
     run=_d27,
-    passing=Sample(pod("image: 'registry.example.com/ml/train:1'")),
-    failing=Sample(pod("command: [python, train.py]")),
+    passes=pod("image: 'registry.example.com/ml/train:1'"),
+    fails=pod("command: [python, train.py]"),
 )
 RULES = (D09, D15, D16, D27)

@@ -19,7 +19,7 @@ from trainwright.objects.kueue import (
 )
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import mapping, text
 
@@ -57,14 +57,10 @@ K01 = Rule(
     spec=Pointer("/queue"),
     source=_CONSTANTS,
     run=_k01,
-    passing=Sample(
-        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}",
-        environment="queues: {team-a: {}}",
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-b}}",
-        environment="queues: {team-a: {}}",
-    ),
+    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}",
+    passes_in="queues: {team-a: {}}",
+    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-b}}",
+    fails_in="queues: {team-a: {}}",
 )
 
 
@@ -88,11 +84,9 @@ K03 = Rule(
     source=_CONSTANTS,
     per_pod=True,
     run=_k03,
-    passing=Sample("kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}"),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: "
-        "{metadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}}}}}"
-    ),
+    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: team-a}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: {labels: "
+    "{kueue.x-k8s.io/queue-name: team-a}}}}}}",
 )
 
 
@@ -133,15 +127,11 @@ K04 = Rule(
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
     per_pod=True,
     run=_k04,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
-        "{annotations: {kueue.x-k8s.io/podset-required-topology: rack}}}}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
-        "{annotations: {kueue.x-k8s.io/podset-required-topology: rack, "
-        "kueue.x-k8s.io/podset-preferred-topology: rack}}}}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
+    "{annotations: {kueue.x-k8s.io/podset-required-topology: rack}}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {template: {metadata: "
+    "{annotations: {kueue.x-k8s.io/podset-required-topology: rack, "
+    "kueue.x-k8s.io/podset-preferred-topology: rack}}}}}}",
 )
 
 
@@ -187,8 +177,8 @@ K11 = Rule(
     remedy=f"Give {GROUP} to exactly two pod templates, or remove it.",
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobframework/tas_validation.go",
     run=_k11,
-    passing=Sample(_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS, replicas=3))),
-    failing=Sample(_PAIR % (_grouped(_RACK), _grouped(_RACK, _RANKS, replicas=3))),
+    passes=_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS, replicas=3)),
+    fails=_PAIR % (_grouped(_RACK), _grouped(_RACK, _RANKS, replicas=3)),
 )
 
 
@@ -223,8 +213,8 @@ K12 = Rule(
     source="https://kueue.sigs.k8s.io/docs/concepts/resource_flavor/",
     per_pod=True,
     run=_k12,
-    passing=Sample(_PLACED % "{affinity: {podAntiAffinity: {}}}"),
-    failing=Sample(_PLACED % "{nodeSelector: {agentpool: h100}}"),
+    passes=_PLACED % "{affinity: {podAntiAffinity: {}}}",
+    fails=_PLACED % "{nodeSelector: {agentpool: h100}}",
 )
 
 
@@ -248,7 +238,7 @@ K07 = Rule(
     kinds=_OBJECTS,
     source="kubernetes-sigs/kueue@v0.19.2:apis/kueue/v1beta2",
     run=_k07,
-    passing=Sample("apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue"),
-    failing=Sample("apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue"),
+    passes="apiVersion: kueue.x-k8s.io/v1beta2\nkind: LocalQueue",
+    fails="apiVersion: kueue.x-k8s.io/v1beta1\nkind: LocalQueue",
 )
 RULES = (K01, K03, K04, K07, K11, K12)

@@ -10,7 +10,7 @@ from trainwright.pods.command import read_world_info
 from trainwright.pods.launching import alone, options
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 
 _ELSEWHERE = ("hostfile", "config-file")  # files that can say how many nodes there are
@@ -74,7 +74,7 @@ D45 = Rule(
     spec=Pointer("/entrypoint"),
     source="https://huggingface.co/docs/accelerate/basic_tutorials/launch#multi-node-training",
     run=_d45,
-    passing=Sample(_master("accelerate, launch, --num_machines=2, train.py")),
-    failing=Sample(_master("accelerate, launch, train.py")),
+    passes=_master("accelerate, launch, --num_machines=2, train.py"),
+    fails=_master("accelerate, launch, train.py"),
 )
 RULES = (D45,)

@@ -8,7 +8,7 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, Severity
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, text
 
@@ -119,8 +119,8 @@ D41 = Rule(
     source="https://github.com/opencontainers/runtime-spec/blob/main/config-linux.md#default-filesystems",
     per_pod=True,
     run=_d41,
-    passing=Sample(pod(_TWO % "readOnly: false", _CONFIG)),
-    failing=Sample(pod(_TWO % "subPath: a", _CONFIG)),
+    passes=pod(_TWO % "readOnly: false", _CONFIG),
+    fails=pod(_TWO % "subPath: a", _CONFIG),
 )
 
 
@@ -145,10 +145,8 @@ D42 = Rule(
     source="https://kubernetes.io/docs/concepts/storage/volumes/#configmap",
     per_pod=True,
     run=_d42,
-    passing=Sample(
-        pod(_TWO % "readOnly: false", ", volumes: [{name: c, emptyDir: {}}, {name: d}]")
-    ),
-    failing=Sample(pod(_TWO % "readOnly: true", _CONFIG)),
+    passes=pod(_TWO % "readOnly: false", ", volumes: [{name: c, emptyDir: {}}, {name: d}]"),
+    fails=pod(_TWO % "readOnly: true", _CONFIG),
 )
 
 _GCSFUSE = "gcsfuse.csi.storage.gke.io"
@@ -183,10 +181,10 @@ D43 = Rule(
     source="https://cloud.google.com/kubernetes-engine/docs/how-to/cloud-storage-fuse-csi-driver-ephemeral",
     per_pod=True,
     run=_d43,
-    passing=Sample(
+    passes=(
         "kind: Pod\nmetadata: {annotations: {gke-gcsfuse/volumes: 'true'}}\n"
         f"spec: {{containers: [{{name: a, image: a}}]{_BUCKET}}}"
     ),
-    failing=Sample(pod("image: a", _BUCKET)),
+    fails=pod("image: a", _BUCKET),
 )
 RULES = (D41, D42, D43)

@@ -14,7 +14,7 @@ from trainwright.objects import forms
 from trainwright.objects.forms import Form
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.definitions import DEFINITION
 from trainwright.tolerant import dig, mappings, text
@@ -124,8 +124,8 @@ G16 = Rule(
     spec=_NAME,
     source=_NAMES,
     run=_g16,
-    passing=Sample("{apiVersion: v1, kind: ConfigMap, metadata: {name: train.config}}"),
-    failing=Sample("{apiVersion: v1, kind: ConfigMap, metadata: {name: Train_Config}}"),
+    passes="{apiVersion: v1, kind: ConfigMap, metadata: {name: train.config}}",
+    fails="{apiVersion: v1, kind: ConfigMap, metadata: {name: Train_Config}}",
 )
 
 _ANNOTATIONS = 256 * 1024  # bytes of all keys and values
@@ -181,11 +181,7 @@ G17 = Rule(
     spec=Pointer("/labels"),
     source=_LABELS,
     run=_g17,
-    passing=Sample(
-        "{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a_b}}}"
-    ),
-    failing=Sample(
-        "{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a b}}}"
-    ),
+    passes="{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a_b}}}",
+    fails="{apiVersion: v1, kind: ConfigMap, metadata: {labels: {example.com/team: a b}}}",
 )
 RULES = (G16, G17)

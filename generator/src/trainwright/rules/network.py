@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.model import Severity
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.tolerant import count, dig, mappings, sequence, text
@@ -42,10 +42,10 @@ D31 = Rule(
     spec=Pointer("/dnsPolicy"),
     source=_DNS,
     run=_d31,
-    passing=Sample(
-        pod("image: a", ", hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet", "replicas: 2, ")
+    passes=pod(
+        "image: a", ", hostNetwork: true, dnsPolicy: ClusterFirstWithHostNet", "replicas: 2, "
     ),
-    failing=Sample(pod("image: a", ", hostNetwork: true", "replicas: 2, ")),
+    fails=pod("image: a", ", hostNetwork: true", "replicas: 2, "),
 )
 
 # What listens on nodes anyhow: the kubelet and kube-proxy, and Prometheus' node exporter.
@@ -105,8 +105,10 @@ D32 = Rule(
     spec=Pointer("/hostNetwork"),
     source="https://kubernetes.io/docs/concepts/security/pod-security-standards/",
     run=_d32,
-    passing=Sample(pod(_PORT % 29500, ", hostNetwork: true"), environment=_POOL),
-    failing=Sample(pod(_HALF, ", hostNetwork: true", "replicas: 2, "), environment=_POOL),
+    passes=pod(_PORT % 29500, ", hostNetwork: true"),
+    passes_in=_POOL,
+    fails=pod(_HALF, ", hostNetwork: true", "replicas: 2, "),
+    fails_in=_POOL,
 )
 
 
@@ -129,7 +131,7 @@ D33 = Rule(
     source="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#pod-dns-config",
     per_pod=True,
     run=_d33,
-    passing=Sample(pod("image: a", ", dnsPolicy: None, dnsConfig: {nameservers: [10.0.0.10]}")),
-    failing=Sample(pod("image: a", ", dnsPolicy: None, dnsConfig: {searches: [a.b]}")),
+    passes=pod("image: a", ", dnsPolicy: None, dnsConfig: {nameservers: [10.0.0.10]}"),
+    fails=pod("image: a", ", dnsPolicy: None, dnsConfig: {searches: [a.b]}"),
 )
 RULES = (D31, D32, D33)

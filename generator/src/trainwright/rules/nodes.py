@@ -11,7 +11,7 @@ from trainwright.model import Node, Pool, Severity
 from trainwright.pods.requests import Amounts, pod_requests, requests
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.specs.capacity import nodes
@@ -90,14 +90,10 @@ D28 = Rule(
     source=_SCHEDULING,
     per_pod=True,
     run=_d28,
-    passing=Sample(
-        pod("resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 8}}"),
-        environment=_POOL % _NODE,
-    ),
-    failing=Sample(
-        pod("resources: {requests: {cpu: 9999}, limits: {nvidia.com/gpu: 8}}"),
-        environment=_POOL % _NODE,
-    ),
+    passes=pod("resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 8}}"),
+    passes_in=_POOL % _NODE,
+    fails=pod("resources: {requests: {cpu: 9999}, limits: {nvidia.com/gpu: 8}}"),
+    fails_in=_POOL % _NODE,
 )
 
 
@@ -152,18 +148,14 @@ D29 = Rule(
     spec=Pointer("/resources/cpu"),
     source=_SCHEDULING,
     run=_d29,
-    passing=Sample(
-        pod(
-            "resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 4}}", replica="replicas: 4, "
-        ),
-        environment=_POOL % _CAPACITY,
+    passes=pod(
+        "resources: {requests: {cpu: 96}, limits: {nvidia.com/gpu: 4}}", replica="replicas: 4, "
     ),
-    failing=Sample(
-        pod(
-            "resources: {requests: {cpu: 128}, limits: {nvidia.com/gpu: 4}}",
-            replica="replicas: 4, ",
-        ),
-        environment=_POOL % _CAPACITY,
+    passes_in=_POOL % _CAPACITY,
+    fails=pod(
+        "resources: {requests: {cpu: 128}, limits: {nvidia.com/gpu: 4}}",
+        replica="replicas: 4, ",
     ),
+    fails_in=_POOL % _CAPACITY,
 )
 RULES = (D28, D29)

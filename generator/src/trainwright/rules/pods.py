@@ -10,7 +10,7 @@ from trainwright.model import Severity
 from trainwright.pods.launching import SHELLS, script_trains
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.quota import candidates
 from trainwright.tolerant import count, dig, mapping, mappings, sequence, text
@@ -50,8 +50,8 @@ D11 = Rule(
     source="https://github.com/pytorch/pytorch/issues/68258",
     per_pod=True,
     run=_d11,
-    passing=Sample(pod("env: [{name: CHECKPOINT_DIR}]", ", terminationGracePeriodSeconds: 120")),
-    failing=Sample(pod("env: [{name: CHECKPOINT_DIR}]")),
+    passes=pod("env: [{name: CHECKPOINT_DIR}]", ", terminationGracePeriodSeconds: 120"),
+    fails=pod("env: [{name: CHECKPOINT_DIR}]"),
 )
 
 _EXEC = re.compile(r"(?:^|[;&|\n]\s*|\s)exec\s")
@@ -86,8 +86,8 @@ D12 = Rule(
     source="https://github.com/pytorch/pytorch/issues/119856",
     per_pod=True,
     run=_d12,
-    passing=Sample(pod("command: [bash, -c, exec torchrun train.py]")),
-    failing=Sample(pod("command: [bash, -c, torchrun train.py]")),
+    passes=pod("command: [bash, -c, exec torchrun train.py]"),
+    fails=pod("command: [bash, -c, torchrun train.py]"),
 )
 
 
@@ -132,8 +132,8 @@ D13 = Rule(
     source="https://kubernetes.io/docs/reference/using-api/server-side-apply/",
     per_pod=True,
     run=_d13,
-    passing=Sample(pod("env: [{name: A, value: x}, {name: B, value: x}]")),
-    failing=Sample(pod("env: [{name: A, value: x}, {name: A, value: y}]")),
+    passes=pod("env: [{name: A, value: x}, {name: B, value: x}]"),
+    fails=pod("env: [{name: A, value: x}, {name: A, value: y}]"),
 )
 
 
@@ -165,12 +165,8 @@ D17 = Rule(
     spec=Pointer("/volumes"),
     source="https://kubernetes.io/docs/concepts/storage/volumes/#hostpath",
     run=_d17,
-    passing=Sample(
-        pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 1, ")
-    ),
-    failing=Sample(
-        pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 2, ")
-    ),
+    passes=pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 1, "),
+    fails=pod("image: a", ", volumes: [{name: d, hostPath: {path: /d}}]", "replicas: 2, "),
 )
 
 _CHECKPOINT_DIR = "TRAINWRIGHT_CHECKPOINT_DIR"
@@ -217,13 +213,10 @@ D18 = Rule(
     source="https://kubernetes.io/docs/concepts/architecture/nodes/#node-shutdown",
     per_pod=True,
     run=_d18,
-    passing=Sample(
-        pod(f"env: [{{name: {_CHECKPOINT_DIR}, value: /ckpt}}]"),
-        environment="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
-    ),
-    failing=Sample(
-        pod("image: a"), environment="pools: {spot: {resource: nvidia.com/gpu, spot: true}}"
-    ),
+    passes=pod(f"env: [{{name: {_CHECKPOINT_DIR}, value: /ckpt}}]"),
+    passes_in="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
+    fails=pod("image: a"),
+    fails_in="pools: {spot: {resource: nvidia.com/gpu, spot: true}}",
 )
 
 
@@ -255,19 +248,15 @@ D19 = Rule(
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
     per_pod=True,
     run=_d19,
-    passing=Sample(
-        pod(
-            f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
-            "volumeMounts: [{name: v, mountPath: /v}]",
-            ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]",
-        )
+    passes=pod(
+        f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
+        "volumeMounts: [{name: v, mountPath: /v}]",
+        ", volumes: [{name: v, persistentVolumeClaim: {claimName: c}}]",
     ),
-    failing=Sample(
-        pod(
-            f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
-            "volumeMounts: [{name: v, mountPath: /v}]",
-            ", volumes: [{name: v, emptyDir: {}}]",
-        )
+    fails=pod(
+        f"env: [{{name: {_CHECKPOINT_DIR}, value: /v/c}}], "
+        "volumeMounts: [{name: v, mountPath: /v}]",
+        ", volumes: [{name: v, emptyDir: {}}]",
     ),
 )
 
@@ -295,7 +284,7 @@ D21 = Rule(
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     per_pod=True,
     run=_d21,
-    passing=Sample(pod("env: [{name: NCCL_SOCKET_IFNAME, value: ^lo}]")),
-    failing=Sample(pod("env: [{name: NCCL_SOCKET_IFNAME, value: lo}]")),
+    passes=pod("env: [{name: NCCL_SOCKET_IFNAME, value: ^lo}]"),
+    fails=pod("env: [{name: NCCL_SOCKET_IFNAME, value: lo}]"),
 )
 RULES = (D11, D12, D13, D17, D18, D19, D21)

@@ -8,7 +8,7 @@ from trainwright.model import Data, Severity
 from trainwright.objects import forms
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules.field_checks import Problem, between
 from trainwright.tolerant import count, dig, integer, mapping, mappings, sequence, text
@@ -150,8 +150,8 @@ D34 = Rule(
     source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-probes",
     per_pod=True,
     run=_d34,
-    passing=Sample(pod("livenessProbe: {exec: {command: [a]}}")),
-    failing=Sample(pod("livenessProbe: {exec: {command: [a]}, tcpSocket: {port: 80}}")),
+    passes=pod("livenessProbe: {exec: {command: [a]}}"),
+    fails=pod("livenessProbe: {exec: {command: [a]}, tcpSocket: {port: 80}}"),
 )
 
 _PATIENCE = 300  # seconds: loading a checkpoint or compiling a model takes minutes
@@ -184,9 +184,7 @@ D35 = Rule(
     source="https://kubernetes.io/docs/concepts/configuration/liveness-readiness-startup-probes/",
     per_pod=True,
     run=_d35,
-    passing=Sample(
-        pod("livenessProbe: {exec: {command: [a]}, periodSeconds: 60, failureThreshold: 10}")
-    ),
-    failing=Sample(pod("livenessProbe: {exec: {command: [a]}}")),
+    passes=pod("livenessProbe: {exec: {command: [a]}, periodSeconds: 60, failureThreshold: 10}"),
+    fails=pod("livenessProbe: {exec: {command: [a]}}"),
 )
 RULES = (D34, D35)

@@ -12,7 +12,7 @@ from trainwright.model import Data, Manifest, Pool, Severity
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.capacity import nodes, pool_shortages, shortage
 from trainwright.tolerant import count, dig, mapping, mappings, text
@@ -79,14 +79,10 @@ D22 = Rule(
     spec=Pointer("/pool"),
     source="https://kubernetes.io/docs/concepts/scheduling-eviction/",
     run=_d22,
-    passing=Sample(
-        pod(_GPU % 4, replica="replicas: 2, "),
-        environment="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
-    ),
-    failing=Sample(
-        pod(_GPU % 8, replica="replicas: 2, "),
-        environment="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
-    ),
+    passes=pod(_GPU % 4, replica="replicas: 2, "),
+    passes_in="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
+    fails=pod(_GPU % 8, replica="replicas: 2, "),
+    fails_in="pools: {h100: {resource: nvidia.com/gpu, capacity: 8}}",
 )
 
 # --- queues --------------------------------------------------------------------------------------
@@ -157,8 +153,8 @@ K08 = Rule(
     source="kubernetes-sigs/kueue@v0.19.2:pkg/podset/podset.go",
     per_pod=True,
     run=_k08,
-    passing=Sample(_placed("h100") + _LOCAL + _CLUSTER + _FLAVOR),
-    failing=Sample(_placed("a100") + _LOCAL + _CLUSTER + _FLAVOR),
+    passes=_placed("h100") + _LOCAL + _CLUSTER + _FLAVOR,
+    fails=_placed("a100") + _LOCAL + _CLUSTER + _FLAVOR,
 )
 
 
@@ -205,8 +201,8 @@ K09 = Rule(
     spec=Pointer("/queue"),
     source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
     run=_k09,
-    passing=Sample(_queued(8) + _LOCAL + _CLUSTER),
-    failing=Sample(_queued(16) + _LOCAL + _CLUSTER),
+    passes=_queued(8) + _LOCAL + _CLUSTER,
+    fails=_queued(16) + _LOCAL + _CLUSTER,
 )
 
 # --- namespaces ----------------------------------------------------------------------------------
@@ -242,8 +238,8 @@ D23 = Rule(
     spec=Pointer("/resources/gpu"),
     source="https://kubernetes.io/docs/concepts/policy/resource-quotas/",
     run=_d23,
-    passing=Sample(pod(_GPU % 8) + _HARD),
-    failing=Sample(pod(_GPU % 16) + _HARD),
+    passes=pod(_GPU % 8) + _HARD,
+    fails=pod(_GPU % 16) + _HARD,
 )
 
 # --- nodes ---------------------------------------------------------------------------------------
@@ -316,7 +312,9 @@ D14 = Rule(
     spec=Pointer("/affinity"),
     source="https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/",
     run=_d14,
-    passing=Sample(_APART % 4, environment="pools: {cpu: {capacity: 4}}"),
-    failing=Sample(_APART % 5, environment="pools: {cpu: {capacity: 4}}"),
+    passes=_APART % 4,
+    passes_in="pools: {cpu: {capacity: 4}}",
+    fails=_APART % 5,
+    fails_in="pools: {cpu: {capacity: 4}}",
 )
 RULES = (K08, K09, D14, D22, D23)

@@ -11,7 +11,7 @@ from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.pods.launching import options
 from trainwright.pods.template import SHARED_MEMORY, Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.specs.fabrics import nics
 from trainwright.tolerant import count, dig, extended, mapping, mappings, sequence, text
@@ -51,10 +51,8 @@ D01 = Rule(
     source=_DEVICES,
     per_pod=True,
     run=_d01,
-    passing=Sample(
-        pod("resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: '1'}}")
-    ),
-    failing=Sample(pod("resources: {requests: {nvidia.com/gpu: 1}}")),
+    passes=pod("resources: {requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: '1'}}"),
+    fails=pod("resources: {requests: {nvidia.com/gpu: 1}}"),
 )
 
 
@@ -87,14 +85,12 @@ D02 = Rule(
     source="https://github.com/pytorch/pytorch/issues/16979",
     per_pod=True,
     run=_d02,
-    passing=Sample(
-        pod(
-            "resources: {limits: {nvidia.com/gpu: 1}}, "
-            "volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
-            ", volumes: [{name: dshm, emptyDir: {medium: Memory}}]",
-        )
+    passes=pod(
+        "resources: {limits: {nvidia.com/gpu: 1}}, "
+        "volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
+        ", volumes: [{name: dshm, emptyDir: {medium: Memory}}]",
     ),
-    failing=Sample(pod("resources: {limits: {nvidia.com/gpu: 1}}")),
+    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
 )
 
 
@@ -168,17 +164,13 @@ D03 = Rule(
     source="https://kubernetes.io/docs/concepts/storage/volumes/#emptydir",
     per_pod=True,
     run=_d03,
-    passing=Sample(
-        pod(
-            "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
-            ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 4Gi}}]",
-        )
+    passes=pod(
+        "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
+        ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 4Gi}}]",
     ),
-    failing=Sample(
-        pod(
-            "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
-            ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]",
-        )
+    fails=pod(
+        "resources: {limits: {memory: 8Gi}}, volumeMounts: [{name: dshm, mountPath: /dev/shm}]",
+        ", volumes: [{name: dshm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]",
     ),
 )
 
@@ -220,15 +212,11 @@ D04 = Rule(
     source="https://docs.pytorch.org/docs/stable/elastic/run.html",
     per_pod=True,
     run=_d04,
-    passing=Sample(
-        pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
-            "spec: {", 'spec: {nprocPerNode: "4", ', 1
-        )
+    passes=pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
+        "spec: {", 'spec: {nprocPerNode: "4", ', 1
     ),
-    failing=Sample(
-        pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
-            "spec: {", 'spec: {nprocPerNode: "8", ', 1
-        )
+    fails=pod("resources: {limits: {nvidia.com/gpu: 4}}").replace(
+        "spec: {", 'spec: {nprocPerNode: "8", ', 1
     ),
 )
 
@@ -256,10 +244,8 @@ D20 = Rule(
     source="https://kubernetes.io/docs/concepts/policy/limit-range/",
     per_pod=True,
     run=_d20,
-    passing=Sample(
-        pod("resources: {requests: {cpu: 8, memory: 64Gi}, limits: {nvidia.com/gpu: 1}}")
-    ),
-    failing=Sample(pod("resources: {limits: {nvidia.com/gpu: 1}}")),
+    passes=pod("resources: {requests: {cpu: 8, memory: 64Gi}, limits: {nvidia.com/gpu: 1}}"),
+    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
 )
 
 
@@ -298,8 +284,8 @@ D24 = Rule(
     source="https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
     per_pod=True,
     run=_d24,
-    passing=Sample(pod("resources: {requests: {memory: 1024Mi}, limits: {memory: 1Gi}}")),
-    failing=Sample(pod("resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}")),
+    passes=pod("resources: {requests: {memory: 1024Mi}, limits: {memory: 1Gi}}"),
+    fails=pod("resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}"),
 )
 
 
@@ -338,10 +324,8 @@ D06 = Rule(
     source="https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
     per_pod=True,
     run=_d06,
-    passing=Sample(
-        pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}")
-    ),
-    failing=Sample(pod("env: [{name: NCCL_IB_HCA, value: mlx5}]")),
+    passes=pod("env: [{name: NCCL_IB_HCA, value: mlx5}], resources: {limits: {rdma/ib: 1}}"),
+    fails=pod("env: [{name: NCCL_IB_HCA, value: mlx5}]"),
 )
 
 
@@ -387,15 +371,11 @@ D05 = Rule(
     source="https://learn.microsoft.com/azure/aks/operator-best-practices-advanced-scheduler",
     per_pod=True,
     run=_d05,
-    passing=Sample(
-        pod("resources: {limits: {nvidia.com/gpu: 1}}", ", tolerations: [{operator: Exists}]"),
-        environment="pools: {h100: {resource: nvidia.com/gpu, tolerations: "
-        "[{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]}}",
-    ),
-    failing=Sample(
-        pod("resources: {limits: {nvidia.com/gpu: 1}}"),
-        environment="pools: {h100: {resource: nvidia.com/gpu, tolerations: "
-        "[{key: sku, operator: Equal, value: gpu, effect: NoSchedule}]}}",
-    ),
+    passes=pod("resources: {limits: {nvidia.com/gpu: 1}}", ", tolerations: [{operator: Exists}]"),
+    passes_in="pools: {h100: {resource: nvidia.com/gpu, tolerations: [{key: sku, operator: Equal, "
+    "value: gpu, effect: NoSchedule}]}}",
+    fails=pod("resources: {limits: {nvidia.com/gpu: 1}}"),
+    fails_in="pools: {h100: {resource: nvidia.com/gpu, tolerations: [{key: sku, operator: Equal, "
+    "value: gpu, effect: NoSchedule}]}}",
 )
 RULES = (D01, D02, D03, D04, D05, D06, D20, D24)

@@ -14,7 +14,7 @@ from trainwright.groupkind import CONFIGMAP, EXTERNALSECRET, SEALEDSECRET, SECRE
 from trainwright.model import Data, Severity
 from trainwright.pods.template import Container
 from trainwright.pointer import Pointer, leaves
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, text
 
@@ -160,9 +160,7 @@ D10 = Rule(
     source="https://kubernetes.io/docs/concepts/security/secrets-good-practices/",
     per_pod=True,
     run=_d10,
-    passing=Sample(
-        pod("env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}]")
-    ),
-    failing=Sample(pod("env: [{name: DB_PASSWORD, value: 'correct-horse-7'}]")),
+    passes=pod("env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: hf, key: token}}}]"),
+    fails=pod("env: [{name: DB_PASSWORD, value: 'correct-horse-7'}]"),
 )
 RULES = (D10,)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from trainwright.kinds import is_for_clusters
 from trainwright.model import Severity
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import pod_security
 
@@ -32,17 +32,13 @@ D07 = Rule(
     source=_STANDARDS,
     per_pod=True,
     run=_d07,
-    passing=Sample(
-        pod(
-            "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
-            ", securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}",
-        ),
-        environment="podSecurity: restricted",
+    passes=pod(
+        "securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}",
+        ", securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}",
     ),
-    failing=Sample(
-        pod("securityContext: {capabilities: {add: [IPC_LOCK]}}"),
-        environment="podSecurity: baseline",
-    ),
+    passes_in="podSecurity: restricted",
+    fails=pod("securityContext: {capabilities: {add: [IPC_LOCK]}}"),
+    fails_in="podSecurity: baseline",
 )
 
 
@@ -71,15 +67,11 @@ D08 = Rule(
     source="https://github.com/kubeflow/manifests/issues/2798",
     per_pod=True,
     run=_d08,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: {labels: "
-        '{sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}}}}}',
-        environment="serviceMesh: istio",
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: "
-        '{annotations: {sidecar.istio.io/inject: "false"}}}}}}',
-        environment="serviceMesh: istio",
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: {labels: "
+    '{sidecar.istio.io/inject: "false"}, annotations: {sidecar.istio.io/inject: "false"}}}}}}',
+    passes_in="serviceMesh: istio",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {metadata: "
+    '{annotations: {sidecar.istio.io/inject: "false"}}}}}}',
+    fails_in="serviceMesh: istio",
 )
 RULES = (D07, D08)

@@ -8,7 +8,7 @@ from trainwright.kinds import is_for_clusters
 from trainwright.model import CONTAINER_FIELDS, POD_FIELDS, Severity, spelled
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer, lookup
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.rules import pod_validation
 from trainwright.tolerant import mapping, text
@@ -87,7 +87,7 @@ D39 = Rule(
     source=_SOURCE,
     per_pod=True,
     run=_d39,
-    passing=Sample(pod("ports: [{name: http, containerPort: 8080}]")),
-    failing=Sample(pod("ports: [{name: http, containerPort: 80800}]")),
+    passes=pod("ports: [{name: http, containerPort: 8080}]"),
+    fails=pod("ports: [{name: http, containerPort: 80800}]"),
 )
 RULES = (D39,)

@@ -10,7 +10,7 @@ from trainwright.model import Job, Severity
 from trainwright.pods.launching import SHELLS
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import mappings, sequence, text
 
@@ -107,8 +107,8 @@ J07 = Rule(
     source="https://kubernetes.io/docs/tasks/inject-data-application/define-interdependent-environment-variables/",
     per_pod=True,
     run=_j07,
-    passing=Sample(_JOB % "JOB_COMPLETION_INDEX"),
-    failing=Sample(_JOB % "MASTER_ADDR"),
+    passes=_JOB % "JOB_COMPLETION_INDEX",
+    fails=_JOB % "MASTER_ADDR",
 )
 
 
@@ -141,8 +141,8 @@ D40 = Rule(
     source="https://kubernetes.io/docs/concepts/storage/volumes/#using-subpath-expanded-environment",
     per_pod=True,
     run=_d40,
-    passing=Sample(pod(f"{_EXPANDED}, env: [{{name: A, value: a}}]", ", volumes: [{name: d}]")),
-    failing=Sample(pod(_EXPANDED, ", volumes: [{name: d}]")),
+    passes=pod(f"{_EXPANDED}, env: [{{name: A, value: a}}]", ", volumes: [{name: d}]"),
+    fails=pod(_EXPANDED, ", volumes: [{name: d}]"),
 )
 
 
@@ -170,9 +170,7 @@ D51 = Rule(
     source="https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/#environment-variables",
     per_pod=True,
     run=_d51,
-    passing=Sample(pod("env: [{name: A, value: b}]")),
-    failing=Sample(
-        pod("env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]")
-    ),
+    passes=pod("env: [{name: A, value: b}]"),
+    fails=pod("env: [{name: A, value: b, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]"),
 )
 RULES = (J07, D40, D51)

@@ -8,7 +8,7 @@ from trainwright.model import Severity
 from trainwright.pods import code
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample, pod
+from trainwright.rule_model.rule import Rule, pod
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import mappings, text
 
@@ -51,12 +51,8 @@ D25 = Rule(
     source=_VOLUMES,
     per_pod=True,
     run=_d25,
-    passing=Sample(
-        pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]")
-    ),
-    failing=Sample(
-        pod("volumeMounts: [{name: dta, mountPath: /data}]", ", volumes: [{name: data}]")
-    ),
+    passes=pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]"),
+    fails=pod("volumeMounts: [{name: dta, mountPath: /data}]", ", volumes: [{name: data}]"),
 )
 
 
@@ -81,10 +77,8 @@ D26 = Rule(
     source=_VOLUMES,
     per_pod=True,
     run=_d26,
-    passing=Sample(
-        pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]")
-    ),
-    failing=Sample(pod("image: a", ", volumes: [{name: data}]")),
+    passes=pod("volumeMounts: [{name: data, mountPath: /data}]", ", volumes: [{name: data}]"),
+    fails=pod("image: a", ", volumes: [{name: data}]"),
 )
 # Minor versions of Kubernetes: alpha in the first, beta and off in 33, beta and on in the last.
 # https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/
@@ -120,14 +114,10 @@ D30 = Rule(
     source="https://kubernetes.io/docs/tasks/configure-pod-container/image-volumes/",
     per_pod=True,
     run=_d30,
-    passing=Sample(
-        pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
-        environment='kubernetes: {version: "1.35"}',
-    ),
-    failing=Sample(
-        pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
-        environment='kubernetes: {version: "1.33"}',
-    ),
+    passes=pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
+    passes_in='kubernetes: {version: "1.35"}',
+    fails=pod("image: a", ", volumes: [{name: d, image: {reference: a}}]"),
+    fails_in='kubernetes: {version: "1.33"}',
 )
 
 
@@ -154,7 +144,7 @@ D50 = Rule(
     source=_VOLUMES,
     per_pod=True,
     run=_d50,
-    passing=Sample(pod("image: a", ", volumes: [{name: d, emptyDir: {}}]")),
-    failing=Sample(pod("image: a", ", volumes: [{name: d, emptyDir: {}, hostPath: {path: /a}}]")),
+    passes=pod("image: a", ", volumes: [{name: d, emptyDir: {}}]"),
+    fails=pod("image: a", ", volumes: [{name: d, emptyDir: {}, hostPath: {path: /a}}]"),
 )
 RULES = (D25, D26, D30, D50)

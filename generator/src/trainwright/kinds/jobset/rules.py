@@ -18,7 +18,7 @@ from trainwright.model import Severity
 from trainwright.pods.launching import options, trains_together
 from trainwright.pods.template import PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, text
 
@@ -68,8 +68,8 @@ J09 = Rule(
     spec=Pointer("/retries"),
     source=EXAMPLES,
     run=_j09,
-    passing=Sample(_set("backoffLimit: 0, ", "failurePolicy: {maxRestarts: 3}, ")),
-    failing=Sample(_set("")),
+    passes=_set("backoffLimit: 0, ", "failurePolicy: {maxRestarts: 3}, "),
+    fails=_set(""),
 )
 
 
@@ -101,17 +101,13 @@ J12 = Rule(
     kinds=(KIND.group_kind,),
     source="https://github.com/kubernetes-sigs/jobset/blob/v0.13.0/pkg/webhooks/jobset_webhook.go",
     run=_j12,
-    passing=Sample(
-        _set(
-            f"backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, ",
-            "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
-        )
+    passes=_set(
+        f"backoffLimit: {_MAX_INT32}, podReplacementPolicy: Failed, ",
+        "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
     ),
-    failing=Sample(
-        _set(
-            "backoffLimit: 0, ",
-            "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
-        )
+    fails=_set(
+        "backoffLimit: 0, ",
+        "failurePolicy: {maxRestarts: 3, restartStrategy: InPlaceRestart}, ",
     ),
 )
 

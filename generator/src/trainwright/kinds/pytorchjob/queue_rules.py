@@ -8,7 +8,7 @@ from trainwright.kinds.pytorchjob import KIND
 from trainwright.model import Severity
 from trainwright.objects.kueue import GROUP, QUEUE_LABEL, TOPOLOGY, sliced, version_of
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 
 
@@ -45,8 +45,8 @@ K10 = Rule(
     spec=Pointer("/topology"),
     source="https://kueue.sigs.k8s.io/docs/concepts/topology_aware_scheduling/",
     run=_k10,
-    passing=Sample(_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS))),
-    failing=Sample(_PAIR % (_grouped(_RACK), _grouped(_RACK))),
+    passes=_PAIR % (_grouped(_RACK, _RANKS), _grouped(_RACK, _RANKS)),
+    fails=_PAIR % (_grouped(_RACK), _grouped(_RACK)),
 )
 
 
@@ -69,14 +69,10 @@ K06 = Rule(
     spec=Pointer("/target"),
     source="kubernetes-sigs/kueue@v0.19.2:site/content/en/docs/tasks/run/kubeflow/pytorchjobs.md",
     run=_k06,
-    passing=Sample(
-        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
-        environment='kueue: {version: "0.19"}',
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
-        environment='kueue: {version: "0.20"}',
-    ),
+    passes="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
+    passes_in='kueue: {version: "0.19"}',
+    fails="kind: PyTorchJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}",
+    fails_in='kueue: {version: "0.20"}',
 )
 
 

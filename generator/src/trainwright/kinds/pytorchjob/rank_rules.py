@@ -19,7 +19,7 @@ from trainwright.kinds.pytorchjob.spec_rules import (
 from trainwright.model import Severity
 from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import count, dig, mapping, mappings, text
 
@@ -49,14 +49,10 @@ P10 = Rule(
     source=ENVVAR,
     per_pod=True,
     run=_p10,
-    passing=Sample(
-        'kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
-        "{spec: {containers: [{name: pytorch, command: [torchrun, train.py]}]}}}}}"
-    ),
-    failing=Sample(
-        'kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
-        "{spec: {containers: [{name: pytorch, command: [python, train.py]}]}}}}}"
-    ),
+    passes='kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
+    "{spec: {containers: [{name: pytorch, command: [torchrun, train.py]}]}}}}}",
+    fails='kind: PyTorchJob\nspec: {nprocPerNode: "2", pytorchReplicaSpecs: {Master: {template: '
+    "{spec: {containers: [{name: pytorch, command: [python, train.py]}]}}}}}",
 )
 
 P11 = reserved_env((KIND.group_kind,), RESERVED | {"PYTHONUNBUFFERED"})
@@ -90,14 +86,10 @@ P12 = Rule(
     spec=Pointer("/entrypoint"),
     source=ENVVAR,
     run=_p12,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: "
-        "{containers: [{name: pytorch, command: [torchrun, --nnodes=2]}]}}}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 3, template: {spec: "
-        "{containers: [{name: pytorch, command: [torchrun, --nnodes=2]}]}}}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2, template: {spec: "
+    "{containers: [{name: pytorch, command: [torchrun, --nnodes=2]}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 3, template: {spec: "
+    "{containers: [{name: pytorch, command: [torchrun, --nnodes=2]}]}}}}}",
 )
 
 
@@ -126,14 +118,10 @@ P13 = Rule(
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
     per_pod=True,
     run=_p13,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-        "[{name: pytorch, ports: [{name: pytorchjob-port, containerPort: 23456}]}]}}}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-        "[{name: pytorch, ports: [{containerPort: 23456}]}]}}}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch, ports: [{name: pytorchjob-port, containerPort: 23456}]}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch, ports: [{containerPort: 23456}]}]}}}}}",
 )
 
 
@@ -156,14 +144,10 @@ P14 = Rule(
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/service.go",
     per_pod=True,
     run=_p14,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-        "{containers: [{name: pytorch}]}}}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: "
-        "{containers: [{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}}}",
 )
 
 
@@ -190,13 +174,9 @@ P15 = Rule(
     spec=Pointer("/retries"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/job.go",
     run=_p15,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}, "
-        "pytorchReplicaSpecs: {Master: {restartPolicy: OnFailure}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {restartPolicy: OnFailure}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}, pytorchReplicaSpecs: {Master: "
+    "{restartPolicy: OnFailure}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {restartPolicy: OnFailure}}}",
 )
 
 
@@ -222,8 +202,8 @@ P16 = Rule(
     kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
     run=_p16,
-    passing=Sample("kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}"),
-    failing=Sample("kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: none}}"),
+    passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}}",
+    fails="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: none}}",
 )
 
 
@@ -245,14 +225,10 @@ P17 = Rule(
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_defaults.go",
     per_pod=True,
     run=_p17,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}, pytorchReplicaSpecs: "
-        "{Master: {template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]}}}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: "
-        "{Master: {template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]}}}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {runPolicy: {cleanPodPolicy: Running}, pytorchReplicaSpecs: "
+    "{Master: {template: {spec: {containers: [{resources: {limits: {nvidia.com/gpu: 1}}}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{resources: {limits: {nvidia.com/gpu: 1}}}]}}}}}",
 )
 
 _RUN_POLICY = frozenset(
@@ -284,8 +260,8 @@ P18 = Rule(
     kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/common_types.go",
     run=_p18,
-    passing=Sample("kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}}"),
-    failing=Sample("kind: PyTorchJob\nspec: {backoffLimit: 3}"),
+    passes="kind: PyTorchJob\nspec: {runPolicy: {backoffLimit: 3}}",
+    fails="kind: PyTorchJob\nspec: {backoffLimit: 3}",
 )
 
 
@@ -311,16 +287,12 @@ P19 = Rule(
     kinds=(KIND.group_kind,),
     spec=Pointer("/image"),
     run=_p19,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-        "[{name: pytorch, image: a}]}}}, Worker: {template: {spec: {containers: "
-        "[{name: pytorch, image: a}]}}}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
-        "[{name: pytorch, image: a}]}}}, Worker: {template: {spec: {containers: "
-        "[{name: pytorch, image: b}]}}}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch, image: a}]}}}, Worker: {template: {spec: {containers: [{name: pytorch, "
+    "image: a}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch, image: a}]}}}, Worker: {template: {spec: {containers: [{name: pytorch, "
+    "image: b}]}}}}}",
 )
 
 
@@ -348,14 +320,10 @@ P20 = Rule(
     spec=Pointer("/nodes"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/initcontainer.go",
     run=_p20,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",
-        environment="podSecurity: baseline",
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",
-        environment="podSecurity: restricted",
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",
+    passes_in="podSecurity: baseline",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: {}}}",
+    fails_in="podSecurity: restricted",
 )
 
 
@@ -384,15 +352,11 @@ P23 = Rule(
     spec=Pointer("/readinessProbe"),
     source="https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/#a-aaaa-records",
     run=_p23,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
-        "{containers: [{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}, "
-        "Worker: {replicas: 1}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
-        "{containers: [{name: pytorch, readinessProbe: {exec: {command: [a]}}}]}}}, "
-        "Worker: {replicas: 1}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
+    "{containers: [{name: pytorch, readinessProbe: {tcpSocket: {port: 23456}}}]}}}, Worker: "
+    "{replicas: 1}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1, template: {spec: "
+    "{containers: [{name: pytorch, readinessProbe: {exec: {command: [a]}}}]}}}, Worker: "
+    "{replicas: 1}}}",
 )
 RULES: tuple[Rule, ...] = (P10, P11, P12, P13, P14, P15, P16, P17, P18, P19, P20, P23)

@@ -10,7 +10,7 @@ from trainwright.model import Data, Environment, Severity
 from trainwright.objects import forms
 from trainwright.pods.template import Container, PodTemplate
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import count, dig, mapping, text
 
@@ -78,14 +78,10 @@ P01 = Rule(
     source=WEBHOOK,
     per_pod=True,
     run=_p01,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: "
-        "{template: {spec: {containers: [{name: pytorch}]}}}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: "
-        "{template: {spec: {containers: [{name: main}]}}}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: pytorch}]}}}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {spec: {containers: "
+    "[{name: main}]}}}}}",
 )
 
 
@@ -107,8 +103,8 @@ P02 = Rule(
     kinds=(KIND.group_kind,),
     source=WEBHOOK,
     run=_p02,
-    passing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}"),
-    failing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {}}}}"),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {template: {}}}}",
 )
 
 
@@ -136,8 +132,8 @@ P03 = Rule(
     kinds=(KIND.group_kind,),
     source=WEBHOOK,
     run=_p03,
-    passing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}"),
-    failing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {worker: {replicas: 1}}}"),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {worker: {replicas: 1}}}",
 )
 
 
@@ -166,11 +162,11 @@ P04 = Rule(
     spec=Pointer("/name"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/common/util.go",
     run=_p04,
-    passing=Sample(
+    passes=(
         f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
         "spec: {pytorchReplicaSpecs: {Worker: {replicas: 10}}}"
     ),
-    failing=Sample(
+    fails=(
         f"kind: PyTorchJob\nmetadata: {{name: {'a' * 54}}}\n"
         "spec: {pytorchReplicaSpecs: {Worker: {replicas: 11}}}"
     ),
@@ -202,8 +198,8 @@ P05 = Rule(
     spec=Pointer("/procsPerNode"),
     source="kubeflow/trainer@v1.9.4:pkg/apis/kubeflow.org/v1/pytorch_types.go",
     run=_p05,
-    passing=Sample('kind: PyTorchJob\nspec: {nprocPerNode: "8"}'),
-    failing=Sample("kind: PyTorchJob\nspec: {nprocPerNode: 8}"),
+    passes='kind: PyTorchJob\nspec: {nprocPerNode: "8"}',
+    fails="kind: PyTorchJob\nspec: {nprocPerNode: 8}",
 )
 
 
@@ -225,8 +221,8 @@ P06 = Rule(
     kinds=(KIND.group_kind,),
     source=WEBHOOK,
     run=_p06,
-    passing=Sample('kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {}}'),
-    failing=Sample('kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {nProcPerNode: 2}}'),
+    passes='kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {}}',
+    fails='kind: PyTorchJob\nspec: {nprocPerNode: "2", elasticPolicy: {nProcPerNode: 2}}',
 )
 
 
@@ -258,14 +254,10 @@ P07 = Rule(
     spec=Pointer("/elastic"),
     source=WEBHOOK,
     run=_p07,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
-        "pytorchReplicaSpecs: {Worker: {replicas: 2}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
-        "pytorchReplicaSpecs: {Worker: {replicas: 4}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
+    "pytorchReplicaSpecs: {Worker: {replicas: 2}}}",
+    fails="kind: PyTorchJob\nspec: {elasticPolicy: {minReplicas: 1, maxReplicas: 3}, "
+    "pytorchReplicaSpecs: {Worker: {replicas: 4}}}",
 )
 
 
@@ -285,13 +277,9 @@ P08 = Rule(
     spec=Pointer("/elastic"),
     source="kubeflow/trainer@v1.9.4:pkg/controller.v1/pytorch/elastic.go",
     run=_p08,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Worker: {}}}"
-    ),
-    failing=Sample(
-        "kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: "
-        "{Master: {replicas: 1}, Worker: {}}}"
-    ),
+    passes="kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Worker: {}}}",
+    fails="kind: PyTorchJob\nspec: {elasticPolicy: {}, pytorchReplicaSpecs: {Master: {replicas: "
+    "1}, Worker: {}}}",
 )
 
 
@@ -311,10 +299,8 @@ P09 = Rule(
     kinds=(KIND.group_kind,),
     source=ENVVAR,
     run=_p09,
-    passing=Sample(
-        "kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, "
-        "Worker: {replicas: 2}}}"
-    ),
-    failing=Sample("kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2}}}"),
+    passes="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Master: {replicas: 1}, Worker: "
+    "{replicas: 2}}}",
+    fails="kind: PyTorchJob\nspec: {pytorchReplicaSpecs: {Worker: {replicas: 2}}}",
 )
 RULES: tuple[Rule, ...] = (P01, P02, P03, P04, P05, P06, P07, P08, P09)

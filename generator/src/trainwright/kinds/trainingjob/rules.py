@@ -9,7 +9,7 @@ from trainwright.kinds.trainingjob import KIND
 from trainwright.kinds.trainingjob.target import SHELL_SAFE
 from trainwright.model import Severity
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import count
 
@@ -41,8 +41,8 @@ B01 = Rule(
     kinds=(KIND.group_kind,),
     source=_TYPES,
     run=_b01,
-    passing=Sample("kind: TrainingJob\nspec: {runPolicy: {}, replicaSpecs: {template: {}}}"),
-    failing=Sample("kind: TrainingJob\nspec: {replicaSpecs: {Worker: {template: {}}}}"),
+    passes="kind: TrainingJob\nspec: {runPolicy: {}, replicaSpecs: {template: {}}}",
+    fails="kind: TrainingJob\nspec: {replicaSpecs: {Worker: {template: {}}}}",
 )
 
 
@@ -66,8 +66,8 @@ B02 = Rule(
     spec=Pointer("/elastic"),
     source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
     run=_b02,
-    passing=Sample("kind: TrainingJob\nspec: {minSize: 1, maxSize: 3}"),
-    failing=Sample("kind: TrainingJob\nspec: {minSize: 3}"),
+    passes="kind: TrainingJob\nspec: {minSize: 1, maxSize: 3}",
+    fails="kind: TrainingJob\nspec: {minSize: 3}",
 )
 
 
@@ -95,14 +95,10 @@ B03 = Rule(
     spec=Pointer("/entrypoint"),
     source="lattice-io/lattice:lattice-operator/pkg/controller.v1",
     run=_b03,
-    passing=Sample(
-        "kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
-        "{containers: [{command: [python, train.py]}]}}}}"
-    ),
-    failing=Sample(
-        "kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
-        '{containers: [{command: [python, -c, "print(1)"]}]}}}}'
-    ),
+    passes="kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
+    "{containers: [{command: [python, train.py]}]}}}}",
+    fails="kind: TrainingJob\nspec: {injectLattice: true, replicaSpecs: {template: {spec: "
+    '{containers: [{command: [python, -c, "print(1)"]}]}}}}',
 )
 
 
@@ -125,14 +121,10 @@ B04 = Rule(
     spec=Pointer("/resources/gpu"),
     source="lattice-io/lattice:lattice-operator/common/util/autoscaler.go",
     run=_b04,
-    passing=Sample(
-        "kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
-        "{requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}}}}"
-    ),
-    failing=Sample(
-        "kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
-        "{limits: {nvidia.com/gpu: 1}}}]}}}}"
-    ),
+    passes="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
+    "{requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1}}}]}}}}",
+    fails="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{resources: "
+    "{limits: {nvidia.com/gpu: 1}}}]}}}}",
 )
 
 
@@ -158,13 +150,10 @@ B05 = Rule(
     kinds=(KIND.group_kind,),
     source=_TYPES,
     run=_b05,
-    passing=Sample(
-        "kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: "
-        "{containers: [{name: trainingjob}]}}}}"
-    ),
-    failing=Sample(
-        "kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: main}]}}}}"
-    ),
+    passes="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: "
+    "trainingjob}]}}}}",
+    fails="kind: TrainingJob\nspec: {replicaSpecs: {template: {spec: {containers: [{name: "
+    "main}]}}}}",
 )
 # Without its agent Lattice sets nothing.
 RULES = (

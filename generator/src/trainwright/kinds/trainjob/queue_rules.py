@@ -10,7 +10,7 @@ from trainwright.model import Severity
 from trainwright.objects.kueue import QUEUE_LABEL
 from trainwright.objects.sync import sync_options
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, sequence
 
@@ -41,15 +41,11 @@ K05 = Rule(
     spec=Pointer("/annotations"),
     source="kubernetes-sigs/kueue@v0.19.2:pkg/controller/jobs/trainjob/trainjob_controller.go",
     run=_k05,
-    passing=Sample(
-        "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}, annotations: "
-        "{argocd.argoproj.io/sync-options: ServerSideApply=true}}\n"
-        "spec: {runtimePatches: [{manager: a.example.com/b}]}"
-    ),
-    failing=Sample(
-        "kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\n"
-        "spec: {runtimePatches: [{manager: a.example.com/b}]}"
-    ),
+    passes="kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}, annotations: "
+    "{argocd.argoproj.io/sync-options: ServerSideApply=true}}\nspec: {runtimePatches: [{manager: "
+    "a.example.com/b}]}",
+    fails="kind: TrainJob\nmetadata: {labels: {kueue.x-k8s.io/queue-name: a}}\nspec: "
+    "{runtimePatches: [{manager: a.example.com/b}]}",
 )
 
 

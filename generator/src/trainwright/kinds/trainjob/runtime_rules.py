@@ -11,7 +11,7 @@ from trainwright.kinds.trainjob import KIND
 from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.kinds.trainjob.spec_rules import installed_minor, runtime
 from trainwright.model import Data, Manifest, Severity
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, mapping, mappings, text
 
@@ -75,8 +75,8 @@ T08 = Rule(
     kinds=RUNTIMES,
     source=_WEBHOOK,
     run=_t08,
-    passing=Sample(_template(_LABELLED, "node")),
-    failing=Sample(_template(_LABELLED, "trainer")),
+    passes=_template(_LABELLED, "node"),
+    fails=_template(_LABELLED, "trainer"),
 )
 
 
@@ -102,8 +102,8 @@ T09 = Rule(
     kinds=RUNTIMES,
     source="https://github.com/kubeflow/trainer/issues/3779",
     run=_t09,
-    passing=Sample("kind: TrainingRuntime\nspec: {template: {spec: {replicatedJobs: []}}}"),
-    failing=Sample("kind: TrainingRuntime\nspec: {template: {spec: {ttlSecondsAfterFinished: 9}}}"),
+    passes="kind: TrainingRuntime\nspec: {template: {spec: {replicatedJobs: []}}}",
+    fails="kind: TrainingRuntime\nspec: {template: {spec: {ttlSecondsAfterFinished: 9}}}",
 )
 
 
@@ -126,14 +126,10 @@ T11 = Rule(
     kinds=RUNTIMES,
     source=_TYPES,
     run=_t11,
-    passing=Sample(
-        "kind: TrainingRuntime\nspec: {mlPolicy: {torch: {}}}",
-        environment='targets: {trainjob: {version: "2.3"}}',
-    ),
-    failing=Sample(
-        "kind: TrainingRuntime\nspec: {mlPolicy: {torch: {numProcPerNode: auto}}}",
-        environment='targets: {trainjob: {version: "2.3"}}',
-    ),
+    passes="kind: TrainingRuntime\nspec: {mlPolicy: {torch: {}}}",
+    passes_in='targets: {trainjob: {version: "2.3"}}',
+    fails="kind: TrainingRuntime\nspec: {mlPolicy: {torch: {numProcPerNode: auto}}}",
+    fails_in='targets: {trainjob: {version: "2.3"}}',
 )
 
 
@@ -157,14 +153,10 @@ T12 = Rule(
     kinds=RUNTIMES,
     source="kubeflow/trainer@v2.3.0:pkg/runtime/framework/plugins/volcano/volcano.go",
     run=_t12,
-    passing=Sample(
-        "kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
-        "{replicatedJobs: [{template: {spec: {template: {spec: {schedulerName: volcano}}}}}]}}}"
-    ),
-    failing=Sample(
-        "kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
-        "{replicatedJobs: [{template: {spec: {template: {spec: {}}}}}]}}}"
-    ),
+    passes="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
+    "{replicatedJobs: [{template: {spec: {template: {spec: {schedulerName: volcano}}}}}]}}}",
+    fails="kind: TrainingRuntime\nspec: {podGroupPolicy: {volcano: {}}, template: {spec: "
+    "{replicatedJobs: [{template: {spec: {template: {spec: {}}}}}]}}}",
 )
 
 
@@ -205,14 +197,10 @@ T05 = Rule(
     kinds=(KIND.group_kind,),
     source="kubeflow/trainer@v2.3.0:pkg/webhooks/trainjob_webhook.go",
     run=_t05,
-    passing=Sample(
-        "kind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: torch}}\n---\n"
-        "kind: TrainingRuntime\nmetadata: {name: torch}"
-    ),
-    failing=Sample(
-        "kind: TrainJob\nspec: {runtimeRef: {name: torch}}\n---\n"
-        "kind: TrainingRuntime\nmetadata: {name: torch}"
-    ),
+    passes="kind: TrainJob\nspec: {runtimeRef: {kind: TrainingRuntime, name: torch}}\n---\nkind: "
+    "TrainingRuntime\nmetadata: {name: torch}",
+    fails="kind: TrainJob\nspec: {runtimeRef: {name: torch}}\n---\nkind: TrainingRuntime\n"
+    "metadata: {name: torch}",
 )
 
 _MANAGER = re.compile(
@@ -264,8 +252,8 @@ T07 = Rule(
     kinds=(KIND.group_kind,),
     source=_PLUGIN,
     run=_t07,
-    passing=Sample("kind: TrainJob\nspec: {runtimePatches: [{manager: example.com/team}]}"),
-    failing=Sample("kind: TrainJob\nspec: {runtimePatches: [{manager: team}]}"),
+    passes="kind: TrainJob\nspec: {runtimePatches: [{manager: example.com/team}]}",
+    fails="kind: TrainJob\nspec: {runtimePatches: [{manager: team}]}",
 )
 
 

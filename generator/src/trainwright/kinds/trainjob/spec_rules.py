@@ -10,7 +10,7 @@ from trainwright.kinds.trainjob.runtime import patches, runtime_of
 from trainwright.model import Environment, Manifest, Severity
 from trainwright.pods.launching import launches
 from trainwright.pointer import Pointer
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 from trainwright.tolerant import dig, integer, mapping, mappings, text
 
@@ -79,14 +79,10 @@ T01 = Rule(
     spec=Pointer("/target"),
     source=_TYPES,
     run=_t01,
-    passing=Sample(
-        "kind: TrainJob\nspec: {trainer: {}, runtimePatches: []}",
-        environment='targets: {trainjob: {version: "2.2"}}',
-    ),
-    failing=Sample(
-        "kind: TrainJob\nspec: {trainer: {}, podTemplateOverrides: []}",
-        environment='targets: {trainjob: {version: "2.2"}}',
-    ),
+    passes="kind: TrainJob\nspec: {trainer: {}, runtimePatches: []}",
+    passes_in='targets: {trainjob: {version: "2.2"}}',
+    fails="kind: TrainJob\nspec: {trainer: {}, podTemplateOverrides: []}",
+    fails_in='targets: {trainjob: {version: "2.2"}}',
 )
 
 
@@ -112,8 +108,8 @@ T02 = Rule(
     spec=Pointer("/procsPerNode"),
     source=_TYPES,
     run=_t02,
-    passing=Sample("kind: TrainJob\nspec: {trainer: {numProcPerNode: 8}, runtimePatches: []}"),
-    failing=Sample("kind: TrainJob\nspec: {trainer: {numProcPerNode: auto}, runtimePatches: []}"),
+    passes="kind: TrainJob\nspec: {trainer: {numProcPerNode: 8}, runtimePatches: []}",
+    fails="kind: TrainJob\nspec: {trainer: {numProcPerNode: auto}, runtimePatches: []}",
 )
 
 
@@ -153,8 +149,8 @@ T03 = Rule(
     kinds=(KIND.group_kind,),
     source=_TORCH,
     run=_t03,
-    passing=Sample("kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {numNodes: 2}}"),
-    failing=Sample("kind: TrainJob\nspec: {runtimeRef: {name: torch}}"),
+    passes="kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {numNodes: 2}}",
+    fails="kind: TrainJob\nspec: {runtimeRef: {name: torch}}",
 )
 
 
@@ -179,12 +175,8 @@ T04 = Rule(
     spec=Pointer("/name"),
     source="kubernetes-sigs/jobset@v0.12.0:pkg/webhooks/jobset_webhook.go",
     run=_t04,
-    passing=Sample(
-        f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 10}}}}"
-    ),
-    failing=Sample(
-        f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 11}}}}"
-    ),
+    passes=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 10}}}}",
+    fails=f"kind: TrainJob\nmetadata: {{name: {'a' * 48}}}\nspec: {{trainer: {{numNodes: 11}}}}",
 )
 
 
@@ -218,8 +210,8 @@ T06 = Rule(
     spec=Pointer("/env"),
     source=_TORCH,
     run=_t06,
-    passing=Sample("kind: TrainJob\nspec: {trainer: {env: [{name: NCCL_DEBUG, value: INFO}]}}"),
-    failing=Sample('kind: TrainJob\nspec: {trainer: {env: [{name: PET_NNODES, value: "2"}]}}'),
+    passes="kind: TrainJob\nspec: {trainer: {env: [{name: NCCL_DEBUG, value: INFO}]}}",
+    fails='kind: TrainJob\nspec: {trainer: {env: [{name: PET_NNODES, value: "2"}]}}',
 )
 
 _ELSEWHERE = {
@@ -255,8 +247,8 @@ T10 = Rule(
     kinds=(KIND.group_kind,),
     source=_TYPES,
     run=_t10,
-    passing=Sample("kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {}}"),
-    failing=Sample("kind: TrainJob\nspec: {trainer: {}, podGroupPolicy: {volcano: {}}}"),
+    passes="kind: TrainJob\nspec: {runtimeRef: {name: torch}, trainer: {}}",
+    fails="kind: TrainJob\nspec: {trainer: {}, podGroupPolicy: {volcano: {}}}",
 )
 
 
@@ -286,8 +278,8 @@ T13 = Rule(
     spec=Pointer("/launcher"),
     source=_TORCH,
     run=_t13,
-    passing=Sample("kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [torchrun, train.py]}}"),
-    failing=Sample("kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [python, train.py]}}"),
+    passes="kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [torchrun, train.py]}}",
+    fails="kind: TrainJob\nspec: {trainer: {numNodes: 2, command: [python, train.py]}}",
 )
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://.+")
@@ -313,13 +305,9 @@ T14 = Rule(
     kinds=(KIND.group_kind,),
     source=_TYPES,
     run=_t14,
-    passing=Sample(
-        "kind: TrainJob\nspec: {initializer: {dataset: {storageUri: 'hf://ylecun/mnist'}}}",
-        environment='targets: {trainjob: {version: "2.3"}}',
-    ),
-    failing=Sample(
-        "kind: TrainJob\nspec: {initializer: {dataset: {storageUri: ylecun/mnist}}}",
-        environment='targets: {trainjob: {version: "2.3"}}',
-    ),
+    passes="kind: TrainJob\nspec: {initializer: {dataset: {storageUri: 'hf://ylecun/mnist'}}}",
+    passes_in='targets: {trainjob: {version: "2.3"}}',
+    fails="kind: TrainJob\nspec: {initializer: {dataset: {storageUri: ylecun/mnist}}}",
+    fails_in='targets: {trainjob: {version: "2.3"}}',
 )
 RULES = (T01, T02, T03, T04, T06, T10, T13, T14)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from trainwright.kinds.toy import KIND
 from trainwright.model import Severity
-from trainwright.rule_model.rule import Rule, Sample
+from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit, Subject
 
 
@@ -22,7 +22,7 @@ Y01 = Rule(
     remedy="Paint it blue.",
     kinds=(KIND.group_kind,),
     run=_y01,
-    passing=Sample("apiVersion: toys.example.com/v1\nkind: Toy\nspec: {color: blue}"),
-    failing=Sample("apiVersion: toys.example.com/v1\nkind: Toy\nspec: {color: red}"),
+    passes="apiVersion: toys.example.com/v1\nkind: Toy\nspec: {color: blue}",
+    fails="apiVersion: toys.example.com/v1\nkind: Toy\nspec: {color: red}",
 )
 RULES = (Y01,)
