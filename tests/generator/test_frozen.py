@@ -96,19 +96,43 @@ def test_a_value_travels_between_processes():
     assert pickle.loads(pickle.dumps(value)) == value
 
 
-def test_values_with_an_order_and_those_that_change_are_of_the_standard_library():
-    @frozen.dataclass(frozen=True, order=True)
+@pytest.mark.parametrize("decorator", BOTH)
+def test_values_with_an_order_are_sorted_by_their_fields(decorator):
+    @decorator(frozen=True, slots=True, order=True)
     class Version:
-        number: int
+        major: int
+        minor: int = 0
+        note: str = dataclasses.field(default="", compare=False)
 
+    class Other(Version):
+        pass
+
+    older, newer = Version(1, 2), Version(1, 10)
+    assert sorted([newer, Version(2), older]) == [older, newer, Version(2)]
+    assert older < newer
+    assert older <= Version(1, 2, "b") <= Version(1, 2, "a") < newer
+    assert newer > older
+    assert newer >= older
+    assert not older > Version(1, 2)
+    for stranger in (Other(9), (9, 9)):
+        with pytest.raises(TypeError, match="not supported between instances"):
+            assert older < stranger
+
+
+def test_values_that_change_are_of_the_standard_library():
     @frozen.dataclass(slots=True)
     class Counter:
         count: int = 0
 
-    assert Version(1) < Version(2)
     counter = Counter()
     counter.count += 1
     assert counter == Counter(1)
+
+
+@pytest.mark.parametrize("written", ["", "What it is."])
+def test_a_value_is_described_as_it_is_written_or_by_its_name(written):
+    kind = type("Kind", (), {"__doc__": written or None, "__annotations__": {"x": int}})
+    assert frozen.dataclass(frozen=True)(kind).__doc__ == (written or "Kind")
 
 
 @pytest.mark.parametrize("decorator", BOTH)

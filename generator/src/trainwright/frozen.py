@@ -15,6 +15,7 @@ them per object, where the lock costs as much as the rules.
 from __future__ import annotations
 
 import dataclasses
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from operator import attrgetter
@@ -45,13 +46,15 @@ else:
 
     def dataclass(*, frozen: bool = False, order: bool = False, **options: bool):
         """What `dataclasses.dataclass` does, in a fraction of the time for frozen classes."""
-        if order or not frozen:
-            return dataclasses.dataclass(frozen=frozen, order=order, **options)
+        if not frozen:
+            return dataclasses.dataclass(order=order, **options)
 
         def decorated(cls: type) -> type:
             written = vars(cls)
+            # Without one the standard library writes a signature, which takes a millisecond.
+            cls.__doc__ = cls.__doc__ or cls.__name__
             made = dataclasses.dataclass(init=False, repr=False, eq=False, **options)(cls)
-            for name, method in _methods(made):
+            for name, method in (*_methods(made), *(_comparisons(made) if order else ())):
                 if name not in written:
                     setattr(made, name, method)
             return made
@@ -62,8 +65,7 @@ else:
 def _methods(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
     """The methods of a value that are not its own, as the standard library defines them."""
     fields = dataclasses.fields(cls)
-    # With the class first, the key of a single field is a tuple as well.
-    compared = attrgetter("__class__", *(it.name for it in fields if it.compare))
+    compared = _compared(cls)
     hashed = attrgetter("__class__", *(it.name for it in fields if _is_hashed(it)))
     shown = [it.name for it in fields if it.repr]
 
@@ -87,6 +89,28 @@ def _methods(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
     yield "__eq__", equals
     yield "__hash__", digest
     yield "__repr__", text
+
+
+def _comparisons(cls: type[Any]) -> Iterator[tuple[str, Callable[..., object]]]:
+    """The methods by which values are sorted: by their fields, one after the other."""
+    compared = _compared(cls)
+
+    def method(compare: Callable[[Any, Any], object]) -> Callable[..., object]:
+        def compares(self: object, other: object) -> object:
+            if other.__class__ is not self.__class__:
+                return NotImplemented
+            return compare(compared(self), compared(other))
+
+        return compares
+
+    for compare in (operator.lt, operator.le, operator.gt, operator.ge):
+        yield f"__{compare.__name__}__", method(compare)
+
+
+def _compared(cls: type[Any]) -> Callable[[object], Any]:
+    """What decides whether two values are equal."""
+    # With the class first, the key of a single field is a tuple as well.
+    return attrgetter("__class__", *(it.name for it in dataclasses.fields(cls) if it.compare))
 
 
 def _is_hashed(field: dataclasses.Field[Any]) -> bool:
