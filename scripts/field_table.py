@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from generated import ROOT, main
 
-from trainwright.runs.fields import ENVIRONMENT, JOB, EnvironmentField, JobField
+from trainwright.runs.environment_fields import ENVIRONMENT, EnvironmentField
+from trainwright.runs.fields import JOB, JobField
 
 PAGE = ROOT / "docs" / "fields.md"
 COMMAND = "python scripts/field_table.py"

@@ -18,7 +18,8 @@ from trainwright.helm import engines
 from trainwright.kinds import TARGETS, unsupported
 from trainwright.render import objects
 from trainwright.runs.decision import Decision, Step
-from trainwright.runs.fields import ENVIRONMENT, JOB, Effect, EnvironmentField
+from trainwright.runs.environment_fields import ENVIRONMENT, EnvironmentField
+from trainwright.runs.fields import JOB, Effect
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.same_spec import Surroundings
 from trainwright.specs import schema

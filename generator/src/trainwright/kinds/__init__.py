@@ -37,6 +37,7 @@ TRAINING: tuple[GroupKind, ...] = tuple(kind.group_kind for kind in SERVED.value
 # Those whose containers no cluster runs.
 _ELSEWHERE = KINDS.keys() - SERVED.keys()
 recognize(TRAINING)
+NAMED: Mapping[str, Kind] = {kind.name: kind for kind in KINDS.values()}  # as targets
 # By the identities of objects that its modules are about.
 OWNERS: Mapping[GroupKind, Kind] = {
     known: kind for kind in KINDS.values() for known in (kind.group_kind, *kind.runtimes)
@@ -46,17 +47,14 @@ OWNERS: Mapping[GroupKind, Kind] = {
 class _Targets(Mapping[str, Target]):
     """What jobs can become, by name. Each is imported when it is asked for."""
 
-    def __init__(self) -> None:
-        self._kinds = {kind.name: kind for kind in KINDS.values()}
-
     def __getitem__(self, name: str) -> Target:
-        return self._kinds[name].target
+        return NAMED[name].target
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._kinds)
+        return iter(NAMED)
 
     def __len__(self) -> int:
-        return len(self._kinds)
+        return len(NAMED)
 
 
 TARGETS: Mapping[str, Target] = _Targets()
@@ -69,7 +67,7 @@ def is_for_clusters(kind: GroupKind) -> bool:
 
 def placed_by_kueue(job: Job, environment: Environment) -> bool:
     """Whether nothing but a ResourceFlavor says on which nodes the pods run."""
-    return TARGETS[job.target].immutable_template and queueing.in_kueue(job, environment)
+    return NAMED[job.target].immutable_template and queueing.in_kueue(job, environment)
 
 
 def attempts(job: Job, environment: Environment) -> int:

@@ -52,7 +52,9 @@ class Kind:
     which the modules here are about as well. `section` is the part of a job spec that no other
     target reads. `described` says whether schemas/kinds has every field of it,
     `own_name_rule` whether its own rules hold its names, `awaited` whether Argo CD and Flux know by
-    themselves when it is done, and wait for that.
+    themselves when it is done, and wait for that. `immutable_template` says whether its API keeps a
+    running pod template as it is, so that a file with placement of its own, which would undo what
+    Kueue has written there, cannot be applied again.
     """
 
     package: str
@@ -77,6 +79,7 @@ class Kind:
     described: bool = False
     own_name_rule: bool = False
     awaited: bool = False
+    immutable_template: bool = False
     written: tuple[str, ...] = ()
     written_by_kueue: tuple[str, ...] = ()
 

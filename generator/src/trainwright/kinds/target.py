@@ -174,9 +174,7 @@ class Target:
     so are part of a run's name. `elastic` says whether nodes may come and go while it runs;
     `succeeds` names the kind that it is the next generation of. `envelope` makes a Kubernetes-like
     object of what is rendered, for targets that are none themselves: no GitOps engine applies
-    those. `immutable_template` says whether its API keeps a running pod template as it is, so that
-    a file with placement of its own, which would undo what Kueue has written there, cannot be
-    applied again. `controller_labels` are what its controller writes into the labels of pods, over
+    those. `controller_labels` are what its controller writes into the labels of pods, over
     those of the template or refusing them. `restricted_needs` is what its operator has to be given
     before namespaces with the Pod Security level `restricted` admit its pods. `companions` are the
     kinds of what it renders beside a run, other than what any target does. `meeting` is where the
@@ -196,7 +194,6 @@ class Target:
     elastic: bool = False
     succeeds: str = ""
     envelope: Callable[[Mapping[str, Data]], dict[str, Data]] | None = None
-    immutable_template: bool = False
     controller_labels: tuple[str, ...] = ()
     restricted_needs: str = ""
     companions: Callable[[Environment], tuple[GroupKind, ...]] = lambda _: ()

@@ -183,7 +183,7 @@ K11 = Rule(
 
 
 # Their API keeps the pod template of what has started.
-_FIXED = tuple(k.group_kind for k in SERVED.values() if k.target.immutable_template)
+_FIXED = tuple(k.group_kind for k in SERVED.values() if k.immutable_template)
 
 
 def _k12(subject: Subject) -> Iterator[Hit]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from trainwright.kinds import TARGETS
+from trainwright.kinds import NAMED
 from trainwright.runs.record import VALUES_FILE, Record, Unrecorded
 from trainwright.specs import yamlio
 from trainwright.specs.load import ENVIRONMENTS
@@ -70,6 +70,6 @@ def _listed(runs: Runs) -> dict[str, list[str]]:
     found = {}
     for job, run in sorted(runs.items()):
         files = run.files if isinstance(run, Record) else run.files.sums
-        if not TARGETS[run.target].envelope:
+        if NAMED[run.target].plural:
             found[job] = [f"{job}/{file}" for file in sorted(files) if file != VALUES_FILE]
     return found

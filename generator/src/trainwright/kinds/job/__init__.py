@@ -15,4 +15,5 @@ KIND = Kind(
     domains=(labels.DOMAIN,),
     name_labels=labels.JOB_NAMES,
     awaited=True,
+    immutable_template=True,
 )

@@ -41,7 +41,6 @@ TARGET = Target(
     longest_suffix=lambda job: f"-{job.nodes - 1}",
     unsupported=indexed.unsupported,
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING),
-    immutable_template=True,
     companions=lambda environment: (SERVICE, *queueing.pod_groups(environment)),
     meeting=lambda _job, _environment, name: indexed.meeting(_address(name)),
     controller_labels=labels.OF_JOBS,

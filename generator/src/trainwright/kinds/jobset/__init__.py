@@ -28,4 +28,5 @@ KIND = Kind(
     name_labels=(labels.SET_NAME,),
     attempt_label=labels.SET_ATTEMPT,
     described=True,
+    immutable_template=True,
 )

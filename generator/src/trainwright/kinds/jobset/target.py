@@ -46,7 +46,6 @@ TARGET = Target(
     longest_suffix=longest_suffix,
     unsupported=_unsupported,
     facts=(*facts.FLAVORED_PODS, facts.QUEUEING, in_place.FACT),
-    immutable_template=True,
     prepared=in_place.prepared,
     companions=queueing.pod_groups,
     meeting=lambda _job, _environment, name: indexed.meeting(indexed.first_pod(name)),

@@ -54,7 +54,7 @@ def _label(name: str, why: str, when: Condition) -> EditRow:
 
 
 # Their API keeps the pod template of what has started.
-_FIXED = tuple(kind for kind in SERVED.values() if kind.target.immutable_template)
+_FIXED = tuple(kind for kind in SERVED.values() if kind.immutable_template)
 
 
 def _placed(kind: Kind) -> tuple[EditRow, ...]:
