@@ -70,3 +70,19 @@ def test_a_verb_that_says_what_it_said_before_imports_nothing_to_find_it_out(
     assert first.exit_code == 0
     assert _imported(*root, *verb).isdisjoint((*_FINDS_OUT, *_LIBRARIES))
     assert repository.run(*verb).output == first.output
+
+
+def test_a_check_without_findings_imports_no_other_kind_and_nothing_that_words_them(
+    repository: Repository,
+) -> None:
+    assert repository.run("render").exit_code == 0
+    modules = _imported("-C", str(repository.root), "check", "prod/llm", "--no-cache")
+    targets = {module for module in modules if module.endswith(".target")}
+    assert targets == {"trainwright.kinds.target", "trainwright.kinds.pytorchjob.target"}
+    assert modules.isdisjoint(
+        {
+            "trainwright.findings.redaction",
+            "trainwright.render.patched",
+            "trainwright.specs.schema_errors",
+        }
+    )

@@ -15,7 +15,7 @@ from trainwright.model import Data
 from trainwright.pointer import Pointer, lookup
 from trainwright.specs import yamlio
 from trainwright.specs.fields import Field, field
-from trainwright.specs.schema_errors import show
+from trainwright.specs.violation import show
 
 _MARK = "zzcursorzz"  # what is put where the cursor is, so that the parser says where that is
 _MOST = 200  # suggestions at once; more are left out until more is typed

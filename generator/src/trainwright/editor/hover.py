@@ -14,7 +14,7 @@ from trainwright.pointer import Pointer, lookup
 from trainwright.reports.report import help_uri, rule, visible
 from trainwright.specs.load import JobFile
 from trainwright.specs.merge import BUILT_IN, Layer
-from trainwright.specs.schema_errors import show
+from trainwright.specs.violation import show
 
 
 @dataclass(frozen=True, slots=True)

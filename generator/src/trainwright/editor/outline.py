@@ -13,7 +13,7 @@ from trainwright.model import Data
 from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.specs.fields import field
 from trainwright.specs.merge import BUILT_IN, Layered
-from trainwright.specs.schema_errors import show
+from trainwright.specs.violation import show
 
 _COMMENT = re.compile(r"\s*#")
 _SHOWN = 4  # inherited values that fit beside a line

@@ -12,11 +12,12 @@ from trainwright.lifecycle.subject import Step, Subject, load
 from trainwright.model import Data
 from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.render.history import History
-from trainwright.specs import editing, layers, schema_errors
+from trainwright.specs import editing, layers
 from trainwright.specs.editing import EditError
 from trainwright.specs.load import JobFile, environment_path, read_spec
 from trainwright.specs.merge import merge
 from trainwright.specs.tree import Edited, Tree
+from trainwright.specs.violation import show
 from trainwright.specs.yamlio import Document
 
 
@@ -164,6 +165,6 @@ def _differences(source: Subject, target: Subject) -> Iterator[str]:
 def _shown(pointer: Pointer, value: Data) -> str:
     if value is None:
         return "none"
-    text = schema_errors.show(value)
+    text = show(value)
     named = credentials.named(pointer.last, str(value))
     return credentials.HIDDEN if named else credentials.redact(text)

@@ -15,7 +15,7 @@ from trainwright.model import Data
 from trainwright.specs import kubernetes_schemas, schema
 from trainwright.specs.list_maps import ListMaps
 from trainwright.specs.schema import Schema
-from trainwright.specs.schema_errors import Violation
+from trainwright.specs.violation import Violation
 
 # Kinds that schemas/kinds describes with every field they have; of others it knows what we render.
 _OWN = {

@@ -23,7 +23,7 @@ from trainwright.rule_model.subject import Hit
 from trainwright.rules.gitops import G12 as DUPLICATE
 from trainwright.rules.pods import REPEATED_NAME
 from trainwright.specs import kubernetes_schemas
-from trainwright.specs.schema_errors import Violation
+from trainwright.specs.violation import Violation
 from trainwright.specs.yamlio import Document
 
 _NOWHERE = Location("")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import TypeAlias
 
 from trainwright.frozen import dataclass
@@ -128,13 +129,15 @@ _KEY = rf"[ \t]*{_WORD}(?:{_WORD}|[ \t])*"
 _ELEMENT = rf'[ \t]*(?:"[ \t]*|(?:{_WORD}|[:$])(?:{_WORD}|[:$ \t])*)'
 _ARGUMENT = rf"(?:[ \t]*[A-Za-z_][A-Za-z0-9_-]*[ \t]*=)?{_ELEMENT}"
 _FUNCTION = "bool|choice|extend_list|float|glob|int|interval|json_str|range|shuffle|sort|str|tag"
-_CONTAINER = re.compile(
-    rf"""\[(?:[\ \t]*|{_ELEMENT}(?:,{_ELEMENT})*)\]
+_CONTAINER = rf"""\[(?:[\ \t]*|{_ELEMENT}(?:,{_ELEMENT})*)\]
     | \{{(?:[\ \t]*|{_KEY}:{_ELEMENT}(?:,{_KEY}:{_ELEMENT})*)\}}
-    | (?:{_FUNCTION})[\ \t]*\((?:[\ \t]*|{_ARGUMENT}(?:,{_ARGUMENT})*)\)""",
-    re.VERBOSE,
-)
+    | (?:{_FUNCTION})[\ \t]*\((?:[\ \t]*|{_ARGUMENT}(?:,{_ARGUMENT})*)\)"""
 _VALUE = re.compile(rf"(?![ \t])(?:{_ELEMENT}(?:,{_ELEMENT})*)?(?<![ \t])")
+
+
+@cache
+def _container() -> re.Pattern[str]:
+    return re.compile(_CONTAINER, re.VERBOSE)  # a millisecond, and only Hydra has such words
 
 
 def _override(word: str) -> str:
@@ -152,7 +155,7 @@ def _is_of_hydra(word: str) -> bool:
     """
     rest, found = _TOKEN.sub(lambda token: _TOKENS[token.lastgroup or ""], word), 1
     while found:
-        rest, found = _CONTAINER.subn('"', rest)
+        rest, found = _container().subn('"', rest)
     return bool(_VALUE.fullmatch(rest))
 
 

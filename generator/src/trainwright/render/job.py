@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from trainwright import rules
 from trainwright.findings import diagnostics as dx
@@ -16,7 +17,6 @@ from trainwright.model import Environment, Finding, Job, Location, Manifest, Rel
 from trainwright.pods.flags import flag_words, is_ambiguous
 from trainwright.pointer import Pointer, lookup
 from trainwright.render import authored, objects
-from trainwright.render.patched import Patched
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
 from trainwright.rules import secrets
@@ -25,12 +25,16 @@ from trainwright.runs import record as records
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Sources, Step, decide, next_name
 from trainwright.runs.record import Record, Recorded, Unrecorded
-from trainwright.specs import editing, files, ledger, redundant, schema, schema_errors
+from trainwright.specs import editing, files, ledger, redundant, schema
 from trainwright.specs.filetree import digest
 from trainwright.specs.ledger import EMPTY, Ledger
 from trainwright.specs.load import JobFile, LoadedJob
 from trainwright.specs.merge import BUILT_IN, Layered
+from trainwright.specs.violation import show
 from trainwright.workspace import ResolvedJob
+
+if TYPE_CHECKING:
+    from trainwright.render.patched import Patched
 
 _MAX_OVERRIDDEN = 3  # positions of overridden values shown with a finding
 
@@ -236,6 +240,8 @@ def _check_next_run(work: _Work, loaded: LoadedJob, layers: redundant.WrittenLay
 
 def _patched(work: _Work, manifests: tuple[Manifest, ...], name: str) -> Patched:
     """The objects of a job beside those that it has without its podPatch."""
+    from trainwright.render.patched import Patched  # few jobs have a podPatch
+
     sources = work.sources
     job, environment = sources.job, sources.environment
     plain = work.texts(replace(job, pod_patch={}), environment, name)
@@ -449,7 +455,7 @@ def _sources(spec: Layered, pointers: tuple[Pointer, ...]) -> Iterator[Related]:
             label = spec.setter(pointer).label
             yield Related(
                 "from",
-                f"{label} sets {pointer.dotted}: {schema_errors.show(value)}",
+                f"{label} sets {pointer.dotted}: {show(value)}",
                 spec.origin(pointer),
             )
 
@@ -461,5 +467,5 @@ def _overridden(spec: Layered, pointer: Pointer) -> Iterator[Related]:
     written = list(spec.history(pointer))
     for index, (layer, value) in enumerate(written[:_MAX_OVERRIDDEN]):
         if index and layer.label != BUILT_IN:
-            message = f"{layer.label} sets {pointer.dotted}: {schema_errors.show(value)}"
+            message = f"{layer.label} sets {pointer.dotted}: {show(value)}"
             yield Related("overrides", message, layer.place(pointer))

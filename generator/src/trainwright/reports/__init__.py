@@ -7,7 +7,6 @@ from dataclasses import replace
 from importlib import import_module
 
 from trainwright.findings.credentials import redact
-from trainwright.findings.redaction import redact_lines
 from trainwright.model import Finding, Location
 from trainwright.reports.report import Format, Report
 
@@ -56,9 +55,13 @@ def _moved(
 
 
 def _shown(
-    findings: Iterable[Finding], sources: Mapping[str, tuple[str, ...]]
+    findings: tuple[Finding, ...], sources: Mapping[str, tuple[str, ...]]
 ) -> dict[str, tuple[str, ...]]:
     """The lines that findings point at, redacted; all others are empty."""
+    if not findings:
+        return {file: ("",) * len(lines) for file, lines in sources.items()}
+    from trainwright.findings.redaction import redact_lines  # a clean report quotes no file
+
     named = {finding.place.file for finding in findings}
     safe = {file: redact_lines(lines) for file, lines in sources.items() if file in named}
     shown = {file: [""] * len(lines) for file, lines in sources.items()}

@@ -14,8 +14,8 @@ from trainwright.pointer import Pointer
 from trainwright.reports.json import place_of
 from trainwright.reports.report import cells, visible
 from trainwright.runs.decision import Held
-from trainwright.specs import schema_errors
 from trainwright.specs.explain import Explanation, Setting
+from trainwright.specs.violation import show
 
 
 def as_json(kind: str, items: Sequence[Data]) -> str:
@@ -118,7 +118,7 @@ def _value(value: Data) -> str:
         return "(removed)"
     if isinstance(value, list | dict):
         return json.dumps(value, ensure_ascii=False)
-    return schema_errors.show(value)
+    return show(value)
 
 
 def explanation_items(found: Sequence[Explanation]) -> list[Data]:

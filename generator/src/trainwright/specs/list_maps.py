@@ -14,7 +14,7 @@ from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.kubernetes_values import KEY_DEFAULTS
-from trainwright.specs.schema_errors import Violation
+from trainwright.specs.violation import Violation
 
 _REMEDY = "Keep one of them."
 _Path = tuple[str | int, ...]

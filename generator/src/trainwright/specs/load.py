@@ -20,8 +20,8 @@ from trainwright.specs import files, layers, schema
 from trainwright.specs.entry import ENVIRONMENTS as ENVIRONMENTS  # noqa: PLC0414 - a part of this
 from trainwright.specs.entry import is_ignore_file, within
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, merge
-from trainwright.specs.schema_errors import Violation, show
 from trainwright.specs.tree import Tree
+from trainwright.specs.violation import Violation, show
 from trainwright.specs.yamlio import Document, parse
 
 ENVIRONMENT_FILE = "environment.yaml"

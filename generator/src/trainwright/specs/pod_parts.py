@@ -11,7 +11,7 @@ from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas, schema
 from trainwright.specs.list_maps import ListMaps
 from trainwright.specs.merge import Layered
-from trainwright.specs.schema_errors import Violation
+from trainwright.specs.violation import Violation
 
 
 @dataclass(frozen=True, slots=True)

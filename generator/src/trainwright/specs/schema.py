@@ -17,7 +17,7 @@ from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import kubernetes_schemas
 from trainwright.specs.merge import PATCH
-from trainwright.specs.schema_errors import SchemaInput, Violation, violations, without_empty_keys
+from trainwright.specs.violation import Violation
 
 FOLDER = Path(__file__).parents[1] / "schemas"
 _BASE = "https://trainwright.io/schemas/v1alpha1"
@@ -69,11 +69,13 @@ class Schema:
         """Every violation, worded for the person who wrote the data; empty when valid."""
         if self.accepts(data):
             return ()
+        from trainwright.specs import schema_errors as words  # most data is valid
+
         wrapped, below = ({self.part: data}, 1) if self.gate else (data, 0)
         gate = self.gate() if self.gate else self._own_gate
         try:
-            errors = gate.iter_errors(without_empty_keys(wrapped))
-            return violations(errors, SchemaInput(wrapped, self._by_uri, below))
+            errors = gate.iter_errors(words.without_empty_keys(wrapped))
+            return words.violations(errors, words.SchemaInput(wrapped, self._by_uri, below))
         except (ValueError, UnicodeError) as error:
             remedy = "Write it so that it can also be written as JSON."
             return (Violation(Pointer(), f"the file is refused: {error}", remedy),)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -17,24 +16,10 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer, lookup
 from trainwright.specs import kubernetes_fields
+from trainwright.specs.violation import Violation, show
 from trainwright.specs.yaml_syntax import missing_space
 
 Schemas = Mapping[str, Mapping[str, Data]]  # by their $id; the root also under ""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """One way in which data breaks a schema.
-
-    `pointer` is the offending value, or the mapping when something is missing from it; `key` is
-    set when the key itself is what is wrong; `missing` when it is absent.
-    """
-
-    pointer: Pointer
-    message: str
-    remedy: str
-    key: str = ""
-    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,16 +200,6 @@ def _violations(failure: _Failure) -> Iterator[Violation]:
 
 def _name(pointer: Pointer) -> str:
     return pointer.dotted or "the file"
-
-
-def show(value: Data) -> str:
-    """A value as people wrote it, short enough for one line."""
-    if isinstance(value, Mapping):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    text = credentials.redact(json.dumps(value, ensure_ascii=False))  # a part may look harmless
-    return text if len(text) <= 80 else f"{text[:77]}…"
 
 
 def _shown(pointer: Pointer, value: Data) -> str:
