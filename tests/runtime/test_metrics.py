@@ -389,3 +389,14 @@ def test_half_a_line_is_no_record(record: Steps, data: st.DataObject) -> None:
 )  # fmt: skip
 def test_what_is_no_line_of_ours_is_no_record(line: bytes) -> None:
     assert decode(line) is None
+
+
+def test_events_of_ones_own_may_have_the_names_of_ours(tmp_path: Path) -> None:
+    """Metrics never stop a training, whatever the fields of an event hold."""
+    environ = _in(tmp_path, TRAINWRIGHT_METRICS_PORT=str(free_port()), RANK="0", LOCAL_RANK="0")
+    with Metrics.from_environment(environ=environ) as metrics:
+        metrics.event("checkpoint", stall="long")
+        metrics.event("saved", seconds="many", bytes=None)
+        metrics.event("checkpoint", stall=-1.0)
+    names = [record.name for record in read(tmp_path / "rank-0.jsonl") if isinstance(record, Event)]
+    assert names == ["start", "checkpoint", "saved", "checkpoint", "end"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 import subprocess
 import sys
@@ -9,10 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from trainwright_runtime.journal import Event, Record, Steps, encode
 from trainwright_runtime.report import Job, load, main, throughput
 
+SCHEMA = Path(__file__).parents[2] / "schemas/run-goodput.schema.json"
+FAILURE = {"cause": "out-of-memory", "error": "<b>OOM", "exit_code": 137, "node": "pod-0"}
 START = 1_700_000_000.0
 
 
@@ -151,13 +155,21 @@ def test_files_that_hold_nothing_are_one_line(
     run = _write(tmp_path / "run.jsonl", KILLED)
     cases = {
         f"{tmp_path}/none.jsonl": f"error: {tmp_path}/none.jsonl: cannot be read: No such file or directory\n",
-        f"{tmp_path}": f"error: {tmp_path}: cannot be read: Is a directory\n",
         f"{tmp_path}/empty.jsonl": f"error: {tmp_path}/empty.jsonl: it is empty; expected a file of TRAINWRIGHT_METRICS_DIR\n",
         f"{tmp_path}/other.jsonl": f"error: {tmp_path}/other.jsonl: none of its 2 lines can be read; expected a file of TRAINWRIGHT_METRICS_DIR\n",
     }  # fmt: skip
     for path, message in cases.items():
         assert main([str(run), path]) == 2
         assert capsys.readouterr().err == message
+    empty, other = (cases[f"{tmp_path}/{name}.jsonl"] for name in ("empty", "other"))
+    assert main([str(tmp_path)]) == 2
+    assert capsys.readouterr().err == empty + other
+    (tmp_path / "folder").mkdir()
+    assert main([f"{tmp_path}/folder"]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"error: {tmp_path}/folder: there is no .jsonl file; expected a folder of TRAINWRIGHT_METRICS_DIR\n"
+    )
     assert main([str(run), "-o", f"{tmp_path}/no/where.png"]) == 2
     assert (
         capsys.readouterr().err
@@ -179,6 +191,88 @@ def test_without_matplotlib_there_is_text_and_one_line(tmp_path: Path) -> None:
     assert done.stderr == (
         "error: no picture: matplotlib is not installed; pip install 'trainwright-runtime[report]'\n"
     )
+
+
+def test_a_folder_is_all_workers_of_the_run_that_it_is_named_after(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "llm-1a2b3c4d"
+    folder.mkdir()
+    for number in (0, 2, 10):
+        _write(folder / f"rank-{number}.jsonl", KILLED)
+    assert main([str(folder), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["run"], found["workers"]) == ("llm-1a2b3c4d", ["rank-0", "rank-2", "rank-10"])
+    assert main([str(folder), "--json", "--run=prod/llm-1a2b3c4d"]) == 0
+    assert json.loads(capsys.readouterr().out)["run"] == "prod/llm-1a2b3c4d"
+    assert main([str(folder)]) == 0
+    assert _size(folder / "rank-0.png") == (1200, 750)
+
+
+def test_data_keeps_to_its_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    validator = Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    records = [
+        *KILLED[:-1],
+        Event(time=START + 21, name="failure", fields=FAILURE),
+        Event(time=START + 22, name="failure", fields={"exit_code": "x", "cause": None}),
+    ]
+    for name, lines in {"a": records, "b": [_event(0, "start")]}.items():
+        assert main([str(_write(tmp_path / f"{name}.jsonl", lines)), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+        assert not list(validator.iter_errors(found))
+        if name == "a":
+            outcomes = [
+                (one["number"], one["first_step"], one["outcome"]) for one in found["attempts"]
+            ]
+            assert outcomes == [(1, 1, "killed"), (2, 81, "killed")]
+            assert found["checkpoints"] == {"count": 1, "stalled": 0.25, "worst": 0.25}
+
+
+def test_fields_of_events_may_be_anything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are the user's own, and lines of a program that is not ours."""
+    lines = [
+        encode(_event(0, "start")),
+        encode(_steps(1, 10)),
+        b'{"v": 1, "event": "checkpoint", "time": 1700000001, "stall": "long"}\n',
+        b'{"v": 1, "event": "checkpoint", "time": 1700000001, "stall": NaN}\n',
+        b'{"v": 1, "event": "checkpoint", "time": 1700000001, "stall": -3}\n',
+        b'{"v": 1, "event": "saved", "time": 1700000001, "seconds": [], "bytes": {}}\n',
+        b'{"v": 1, "event": "$x^{$\\u202e\\u001b[31m\\ud800", "time": 1700000001, "loss": NaN}\n',
+        b'{"v": 1, "event": "failure", "time": 1700000002, "cause": NaN, "error": {"a": 1}}\n',
+        b'{"v": 1, "event": "restart", "time": 1700000003, "launched": "then"}\n',
+        b'{"v": 1, "event": "end", "time": 1e300}\n',
+    ]
+    (tmp_path / "x.jsonl").write_bytes(b"".join(lines))
+    run = str(tmp_path / "x.jsonl")
+    assert main([run, "--json", "-o", f"{tmp_path}/x.png", "-o", f"{tmp_path}/x.html"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert not list(
+        Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).iter_errors(found)
+    )
+    assert found["checkpoints"] == {"count": 3, "stalled": 0, "worst": 0}
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert r"$x^{$\u202e\x1b[31m\ud800" in page
+    assert main([run]) == 0
+    assert "1 unreadable line\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("-o=run.pdf", "'run.pdf' is not a name that ends in .png or .html"),
+        ("--ideal-step=nan", "'nan' is not a number of seconds such as 0.45"),
+        ("--ideal-step=0", "'0' is not a number of seconds such as 0.45"),
+        ("--ideal-step=fast", "'fast' is not a number of seconds such as 0.45"),
+    ],
+)
+def test_options_that_are_not_valid(
+    option: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "x.jsonl"), *option.split("=")])
+    assert message in capsys.readouterr().err
 
 
 def test_it_is_a_command_of_the_package(tmp_path: Path) -> None:

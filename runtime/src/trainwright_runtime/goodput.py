@@ -95,8 +95,8 @@ def _gaps(lives: Sequence[Life]) -> Iterator[tuple[float, float]]:
 def _launched(life: Life) -> float:
     """When the container of a process was started; before it was, the process's own start."""
     first = life[0]
-    at = first.fields.get("launched") if isinstance(first, Event) else None
-    return min(float(at), first.time) if isinstance(at, int | float) else first.time
+    launched = first.number("launched") if isinstance(first, Event) else 0.0
+    return min(launched or first.time, first.time)
 
 
 def _first_batch(life: Life) -> float:
@@ -111,5 +111,4 @@ def _first_batch(life: Life) -> float:
 def _stalls(records: Iterable[Record]) -> Iterator[float]:
     for record in records:
         if isinstance(record, Event) and record.name == "checkpoint":
-            stall = record.fields.get("stall")
-            yield float(stall) if isinstance(stall, int | float) else 0.0
+            yield record.number("stall")

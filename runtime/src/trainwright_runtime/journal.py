@@ -23,6 +23,9 @@ VERSION = 1
 # 20 MB a day.
 LINE_INTERVAL = 1.0
 
+# Unix seconds of the year 10000, which is later than a date can be.
+_END_OF_TIME = 253_402_300_800.0
+
 _log = logging.getLogger(__name__)
 
 Scalar = str | int | float | bool | None
@@ -59,6 +62,14 @@ class Event:
     name: str
     fields: Mapping[str, Scalar] = field(default_factory=dict)
 
+    def number(self, name: str) -> float:
+        """A field that is a duration or a size; 0 where it is not: fields may be the user's own."""
+        value = self.fields.get(name)
+        try:
+            return _seconds(value)
+        except (ValueError, OverflowError):
+            return 0.0
+
 
 Record = Steps | Event
 
@@ -84,7 +95,7 @@ def decode(line: bytes) -> Record | None:
         data = json.loads(line)
         if data.pop("v") != VERSION:
             return None
-        name, at = str(data.pop("event")), _seconds(data.pop("time"))
+        name, at = str(data.pop("event")), _seconds(data.pop("time"), _END_OF_TIME)
         if name != "steps":
             return Event(time=at, name=name, fields=data)
         return Steps(
@@ -101,9 +112,9 @@ def decode(line: bytes) -> Record | None:
         return None
 
 
-def _seconds(value: object) -> float:
+def _seconds(value: object, limit: float = math.inf) -> float:
     number = float(value) if isinstance(value, int | float) else math.nan
-    if not 0 <= number < math.inf:
+    if not 0 <= number < limit:
         raise ValueError(f"{value!r} is not a time")
     return number
 

@@ -127,10 +127,10 @@ class Exporter:
         if event.name == "restart":
             self._restarts.inc()
         elif event.name == "checkpoint":
-            self._stall.observe(float(event.fields.get("stall") or 0))
+            self._stall.observe(event.number("stall"))
         elif event.name == "saved":
-            self._saving.observe(float(event.fields.get("seconds") or 0))
-            self._size.set(float(event.fields.get("bytes") or 0))
+            self._saving.observe(event.number("seconds"))
+            self._size.set(event.number("bytes"))
 
     def close(self) -> None:
         self._server.shutdown()

@@ -1,0 +1,103 @@
+"""What happened in a run, in order: the events of all workers, those of one kind in one row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from trainwright_runtime.journal import Event
+from trainwright_runtime.report.job import Job
+from trainwright_runtime.report.text import duration, plural
+
+# A checkpoint is on the disk while training goes on, often after the next one was requested.
+_CHECKPOINT, _SAVED = "checkpoint", "saved"
+
+_PARTING = ("killed", "failure", "restart", "resize")
+
+# Seconds after which the same is another row: workers of one start are not that far apart.
+_APART = 5.0
+
+# Fields that a row has in another form, or that only goodput needs.
+_HIDDEN = ("launched",)
+
+Kind = tuple[str, str]  # the name and the particulars, which events of a row share
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """An event, and whose."""
+
+    worker: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Events of one kind: seconds since the run began, who, and the particulars."""
+
+    begin: float
+    end: float
+    name: str
+    count: int
+    workers: tuple[str, ...]
+    detail: str
+
+
+def timeline(job: Job) -> Iterator[Row]:
+    """The rows, by time."""
+    happened = sorted(
+        (Happened(worker.name, event) for worker in job.workers for event in worker.events),
+        # A kill is shown at the last that was written.
+        key=lambda one: (one.event.time, one.event.name == "killed"),
+    )
+    for (name, _), found in _groups(happened):
+        yield Row(
+            begin=found[0].event.time - job.begin,
+            end=found[-1].event.time - job.begin,
+            name=name,
+            count=sum(one.event.name == name for one in found),
+            workers=tuple(dict.fromkeys(one.worker for one in found)),
+            detail=_checkpoints(found) if name == _CHECKPOINT else _fields(found[0].event),
+        )
+
+
+def _groups(happened: Iterable[Happened]) -> list[tuple[Kind, list[Happened]]]:
+    """Workers that do the same at about the same time are one row, and so are all checkpoints
+    between two events that part the run.
+    """
+    groups: list[tuple[Kind, list[Happened]]] = []
+    current: dict[Kind, list[Happened]] = {}
+    for one in happened:
+        kind = _kind(one)
+        if one.event.name in _PARTING:
+            current.pop((_CHECKPOINT, ""), None)
+        group = current.get(kind)
+        if group is None or (
+            kind[0] != _CHECKPOINT and one.event.time - group[-1].event.time > _APART
+        ):
+            group = current[kind] = []
+            groups.append((kind, group))
+        group.append(one)
+    return groups
+
+
+def _kind(one: Happened) -> Kind:
+    if one.event.name in (_CHECKPOINT, _SAVED):
+        return _CHECKPOINT, ""
+    return one.event.name, _fields(one.event)
+
+
+def _checkpoints(found: Sequence[Happened]) -> str:
+    stalls = [one.event.number("stall") for one in found if one.event.name == _CHECKPOINT]
+    saved = [one.event for one in found if one.event.name == _SAVED]
+    parts = [f"{plural(len(stalls), 'stall')} of {duration(sum(stalls))}"] if stalls else []
+    if len(stalls) > 1:
+        parts.append(f"{duration(max(stalls))} at worst")
+    if saved:
+        parts.append(f"{len(saved)} on the disk, the last of step {saved[-1].fields.get('step')}")
+    return ", ".join(parts)
+
+
+def _fields(event: Event) -> str:
+    fields = {key: value for key, value in event.fields.items() if key not in _HIDDEN}
+    return ", ".join(f"{key} {value}" for key, value in fields.items())
