@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import cache
 from threading import Lock, Thread
 from types import ModuleType
 
@@ -25,6 +26,7 @@ def load() -> ModuleType:
     return helm_python
 
 
+@cache
 def start() -> None:
     """Begin to load the SDK: Go starts for 45 ms without the GIL, time enough for other work."""
     Thread(target=_begin, daemon=True).start()
