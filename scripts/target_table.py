@@ -18,7 +18,8 @@ from trainwright.model import Finding, Severity
 from trainwright.render import job as render
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import load, resolve, schema
-from trainwright.specs.load import JobFile, LoadedJob, Reader
+from trainwright.specs.layout import JobFile
+from trainwright.specs.load import LoadedJob, Reader
 from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document, parse

@@ -17,7 +17,7 @@ from schema_values import Drawing
 from trainwright.helm import engines
 from trainwright.model import Finding
 from trainwright.render import job as render
-from trainwright.specs import load
+from trainwright.specs.layout import JobFile, environment_path
 from trainwright.specs.tree import Edited, Folder
 from trainwright.workspace import Workspace
 
@@ -46,7 +46,7 @@ SMALLEST = {
     "entrypoint": {"script": "train.py"},
     "resources": {"cpu": "1", "memory": "1Gi"},
 }
-FILE = load.JobFile("prod", "llm")
+FILE = JobFile("prod", "llm")
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def _findings(
     extra = "".join(f"{key}: {json.dumps(value)}\n" for key, value in facts.items())
     files = {
         FILE.path: json.dumps(spec, ensure_ascii=False).encode(),
-        load.environment_path("prod"): f"{ENVIRONMENT}{extra}".encode(),
+        environment_path("prod"): f"{ENVIRONMENT}{extra}".encode(),
     }
     workspace = Workspace(Edited(tree, files))
     if workspace.sound("prod") is None:

@@ -14,6 +14,7 @@ from trainwright.errors import SelectionError
 from trainwright.model import Data
 from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.specs import explain, load, yamlio
+from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import Layer, stack
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document
@@ -172,7 +173,7 @@ def test_findings_about_keys_are_at_their_lines(
     text, at = _written(field, keys, {"wrong": []})
     repository.write("prod/jobs/x.yaml", text)
     loaded = load.Reader(Folder(repository.root)).job(
-        load.JobFile("prod", "x"), load.Reader(Folder(repository.root)).environment("prod")
+        JobFile("prod", "x"), load.Reader(Folder(repository.root)).environment("prod")
     )
     above = Pointer.of(*field.split("/"))
     named = {

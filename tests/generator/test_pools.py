@@ -12,7 +12,7 @@ import yaml
 
 from repository import Repository
 from trainwright.render import build
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 

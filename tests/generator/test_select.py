@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trainwright.errors import SelectionError
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.select import select
 
 AVAILABLE = {

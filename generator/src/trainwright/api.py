@@ -176,7 +176,7 @@ class Repository:
         another one, and for rendered files, which are not written by hand.
         """
         from trainwright.findings.redaction import unified_diff
-        from trainwright.specs.load import ENVIRONMENTS, RENDERED
+        from trainwright.specs.layout import ENVIRONMENTS, RENDERED
         from trainwright.specs.tree import Edited, Folder
 
         parts = path.split("/")

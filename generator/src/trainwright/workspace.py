@@ -28,18 +28,20 @@ from trainwright.runs.folder import INDEX_FILE, RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
 from trainwright.specs import files, layers, ledger, own_objects, resolve
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
-from trainwright.specs.ledger import Ledger
-from trainwright.specs.load import (
+from trainwright.specs.layout import (
     ENVIRONMENTS,
     RENDERED,
-    Inventory,
     JobFile,
+    environment_files,
+    environment_path,
+)
+from trainwright.specs.ledger import Ledger
+from trainwright.specs.load import (
+    Inventory,
     LoadedEnvironment,
     LoadedJob,
     Reader,
     discover,
-    environment_files,
-    environment_path,
     extended_folders,
     unusable,
 )

@@ -19,7 +19,7 @@ from trainwright.kinds import SERVED
 from trainwright.kinds.operators import find
 from trainwright.kinds.state import Phase
 from trainwright.model import Data, Manifest
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.workspace import RunState
 
 Shared = Callable[[str], Path]

@@ -28,7 +28,7 @@ from trainwright.plan.model import (
 from trainwright.pointer import Pointer
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
 

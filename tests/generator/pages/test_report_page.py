@@ -14,8 +14,8 @@ from trainwright.overview import page as pages
 from trainwright.overview.history import Event, events
 from trainwright.overview.model import EnvironmentOverview, JobOverview, Overview
 from trainwright.specs.demand import Demand, Range
+from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import LedgerEntry
-from trainwright.specs.load import JobFile
 from trainwright.workspace import JobRun, RunState
 
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")

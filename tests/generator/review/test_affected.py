@@ -13,7 +13,7 @@ from repository import ENVIRONMENT, JOB
 from trainwright.plan import affected
 from trainwright.plan.revision import Revision
 from trainwright.runs.decision import Step
-from trainwright.specs.load import DEFAULTS, JobFile, environment_path
+from trainwright.specs.layout import DEFAULTS, JobFile, environment_path
 from trainwright.specs.tree import Edited, Folder
 
 _BASE = JOB.replace("NAME", "common").encode()

@@ -23,7 +23,7 @@ from trainwright.plan.formats import FORMATS
 from trainwright.plan.session import PlanSession
 from trainwright.runs import record as records
 from trainwright.specs.git import Repository as Clone
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 OPTIONS = PlanOptions(against="main", head=None, today="2026-06-01")
 STYLE = Style(against="main", command="trainwright plan --against main")

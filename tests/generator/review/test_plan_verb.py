@@ -32,7 +32,7 @@ from trainwright.reports.comment import LIMIT
 from trainwright.specs import schema
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import Demand, Range
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 POOLS = """\
 pools:

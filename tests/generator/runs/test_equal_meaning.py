@@ -17,7 +17,7 @@ from trainwright.kinds import TARGETS, unsupported
 from trainwright.runs import identity
 from trainwright.runs.decision import Sources, Step
 from trainwright.specs import schema
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import merge
 from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace

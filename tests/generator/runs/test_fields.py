@@ -23,7 +23,7 @@ from trainwright.runs.fields import JOB, Effect
 from trainwright.runs.record import VALUES_FILE
 from trainwright.runs.same_spec import Surroundings
 from trainwright.specs import schema
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
 from trainwright.workspace import ResolvedJob, Workspace
 

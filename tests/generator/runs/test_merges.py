@@ -15,7 +15,7 @@ from repository import Copied, Repository
 from trainwright.runs import identity as names
 from trainwright.setup.init import repository as new
 from trainwright.specs.filetree import digest
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 

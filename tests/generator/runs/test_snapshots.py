@@ -402,7 +402,7 @@ def as_before(repository: Repository) -> None:
 def rename(repository: Repository) -> None:
     """Runs under the names that they had before they were recorded."""
     from trainwright.runs import identity
-    from trainwright.specs.load import JobFile
+    from trainwright.specs.layout import JobFile
     from trainwright.specs.tree import Folder
     from trainwright.workspace import Workspace
 

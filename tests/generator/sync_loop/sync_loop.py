@@ -29,7 +29,7 @@ from trainwright.lifecycle.subject import Step, Subject
 from trainwright.model import Manifest
 from trainwright.rule_model.edit import Verdict
 from trainwright.rules.edits import outcomes
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 MAIN, WORK = "main", "work"  # branches
 

@@ -26,7 +26,8 @@ from trainwright.runs import adoption
 from trainwright.runs.folder import INDEX_FILE
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs import load, resolve, yamlio
-from trainwright.specs.load import JobFile, LoadedEnvironment, Reader
+from trainwright.specs.layout import JobFile, environment_files
+from trainwright.specs.load import LoadedEnvironment, Reader
 from trainwright.specs.tree import NOTHING, Edited
 from trainwright.workspace import Workspace
 
@@ -146,7 +147,7 @@ def _environment_of(name: str, files: tuple[tuple[str, bytes], ...]) -> LoadedEn
 
 
 def _environment(reader: Reader, name: str) -> LoadedEnvironment:
-    files = tuple((path, reader.raw(path)) for path in load.environment_files(name))
+    files = tuple((path, reader.raw(path)) for path in environment_files(name))
     if all(isinstance(raw, bytes) for _, raw in files):
         return _environment_of(name, files)
     return _read_environment(reader, name)

@@ -32,8 +32,8 @@ from trainwright.render import job as render
 from trainwright.render.history import History
 from trainwright.runs import adjust, decision
 from trainwright.runs.record import Recorded
+from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import EMPTY
-from trainwright.specs.load import JobFile
 from trainwright.workspace import Workspace
 
 SEQUENCES = 10 * settings.default.max_examples  # 10,000 each night

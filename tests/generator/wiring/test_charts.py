@@ -13,7 +13,7 @@ import gitops_engines
 from repository import Repository
 from trainwright.runs import identity
 from trainwright.specs import filetree
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from trainwright.api import Repository
     from trainwright.render.build import Build, BuildOptions
-    from trainwright.specs.load import JobFile
+    from trainwright.specs.layout import JobFile
     from trainwright.specs.tree import Tree
 
 OK, FINDINGS, CANNOT, BUG = 0, 1, 2, 3
@@ -154,8 +154,7 @@ class Context:
         """Hold the lock of the repository: no other verb that takes it writes meanwhile."""
         from trainwright.errors import SelectionError
         from trainwright.specs import filetree
-        from trainwright.specs.entry import ENVIRONMENTS
-        from trainwright.specs.load import NO_ENVIRONMENT
+        from trainwright.specs.layout import ENVIRONMENTS, NO_ENVIRONMENT
 
         if not (self.root / ENVIRONMENTS).is_dir():
             raise SelectionError(NO_ENVIRONMENT)

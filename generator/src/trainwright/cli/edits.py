@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from trainwright.lifecycle.session import Act, Committing, Outcome
     from trainwright.lifecycle.subject import Step, Subject
     from trainwright.render.build import EnvironmentBuild
-    from trainwright.specs.load import JobFile
+    from trainwright.specs.layout import JobFile
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -15,7 +15,7 @@ def fix(context: Context, selections: tuple[str, ...], *, yes: bool) -> None:
     from trainwright.editor.session import Session
     from trainwright.findings.redaction import unified_diff
     from trainwright.specs import filetree
-    from trainwright.specs.load import ENVIRONMENTS
+    from trainwright.specs.layout import ENVIRONMENTS
 
     session = Session(context.root)
     found = fixed(session, today(), chosen_by(session.workspace.survey.jobs, selections))

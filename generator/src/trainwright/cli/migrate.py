@@ -56,7 +56,7 @@ def migrate(context: Context, selections: tuple[str, ...], write: bool) -> None:
 
 def _write(root: Path, found: list[Migration]) -> None:
     from trainwright.specs import filetree
-    from trainwright.specs.load import ENVIRONMENTS
+    from trainwright.specs.layout import ENVIRONMENTS
 
     before, after = (
         {migrated.file.path: raw(migrated) for migrated in found}

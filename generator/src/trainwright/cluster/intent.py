@@ -15,7 +15,7 @@ from trainwright.model import Environment, Manifest
 from trainwright.runs.decision import Held
 from trainwright.runs.record import VALUES_FILE, RunFiles
 from trainwright.specs import yamlio
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder
 from trainwright.workspace import RunState, Workspace

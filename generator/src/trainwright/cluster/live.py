@@ -18,7 +18,7 @@ from trainwright.pointer import Pointer, typed
 from trainwright.render.build import EnvironmentBuild
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 # Who applies, by GitOps engine. As that manager the answer is what a sync would do, down to the
 # removal of fields that left git. https://kubernetes.io/docs/reference/using-api/server-side-apply/

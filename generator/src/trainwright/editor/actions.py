@@ -24,7 +24,7 @@ from trainwright.pointer import Pointer, lookup
 from trainwright.reports.report import rule
 from trainwright.rules.policy import waivable
 from trainwright.specs import editing, yamlio
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 _REMOVED = frozenset(
     d.id

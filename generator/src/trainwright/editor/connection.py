@@ -15,7 +15,7 @@ from trainwright.editor.place import Place
 from trainwright.editor.session import Link, Session
 from trainwright.editor.text import Position, Span
 from trainwright.errors import SourceError
-from trainwright.specs.load import ENVIRONMENTS
+from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.tree import find_root
 
 

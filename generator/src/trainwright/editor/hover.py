@@ -12,7 +12,7 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding
 from trainwright.pointer import Pointer, lookup
 from trainwright.reports.report import help_uri, rule, visible
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import BUILT_IN, Layer
 from trainwright.specs.violation import show
 

@@ -14,7 +14,7 @@ from trainwright.frozen import dataclass
 from trainwright.pointer import Pointer
 from trainwright.runs.decision import Decision, Step
 from trainwright.specs.demand import Demand, Range
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 _SHARED = ("pools", "queues")
 _START = Position(0, 0)

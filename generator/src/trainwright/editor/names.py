@@ -18,7 +18,7 @@ from trainwright.pointer import Pointer, lookup
 from trainwright.rule_model.edit import EditRule
 from trainwright.rule_model.rule import Rule
 from trainwright.specs import fabrics
-from trainwright.specs.load import JobFile, environment_path
+from trainwright.specs.layout import JobFile, environment_path
 
 _DECLARED = (  # values of a spec, and the keys of environment.yaml that declare them
     (re.compile(r"/pool"), "pools"),

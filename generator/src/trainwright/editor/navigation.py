@@ -17,7 +17,7 @@ from trainwright.editor.place import (
 from trainwright.editor.session import Session, job_of
 from trainwright.model import Data
 from trainwright.pointer import Pointer, lookup
-from trainwright.specs.load import JobFile, environment_path
+from trainwright.specs.layout import JobFile, environment_path
 from trainwright.specs.merge import BUILT_IN, Layered
 
 

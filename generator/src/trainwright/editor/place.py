@@ -13,7 +13,7 @@ from trainwright.model import Data
 from trainwright.pointer import Pointer
 from trainwright.specs import layers
 from trainwright.specs.fields import Field, field
-from trainwright.specs.load import (
+from trainwright.specs.layout import (
     DEFAULTS,
     ENVIRONMENT_FILE,
     ENVIRONMENTS,

@@ -9,7 +9,7 @@ from trainwright.editor.session import Session
 from trainwright.frozen import dataclass
 from trainwright.runs.decision import Step
 from trainwright.runs.record import ENDED
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data
 from trainwright.pointer import Pointer, lookup
 from trainwright.specs import layers, yamlio
-from trainwright.specs.load import ENVIRONMENTS, JobFile
+from trainwright.specs.layout import ENVIRONMENTS, JobFile
 from trainwright.specs.merge import Layer
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

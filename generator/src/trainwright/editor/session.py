@@ -13,7 +13,7 @@ from trainwright.model import Finding
 from trainwright.render.incremental import IncrementalCheck
 from trainwright.specs.entry import ignore_file
 from trainwright.specs.git import Settings
-from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.tree import Edited, Folder, Tree
 from trainwright.workspace import Workspace
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from trainwright.specs.load import ENVIRONMENTS
+from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.tree import SCRATCH
 
 _Stamp = tuple[int, int, int]  # time of change, size, inode

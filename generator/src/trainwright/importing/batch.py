@@ -16,7 +16,7 @@ from trainwright.importing.source import Source
 from trainwright.importing.trial import ImportContext
 from trainwright.kinds.reading import ImportingError, Loss
 from trainwright.specs import filetree
-from trainwright.specs.load import ENVIRONMENTS, JobFile
+from trainwright.specs.layout import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Folder
 from trainwright.tasks import progress
 

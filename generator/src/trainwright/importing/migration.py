@@ -14,7 +14,7 @@ from trainwright.kinds.reading import ImportingError
 from trainwright.kinds.target import Target, Unsupported
 from trainwright.specs import editing
 from trainwright.specs.editing import EditError
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

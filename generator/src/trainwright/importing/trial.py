@@ -20,7 +20,8 @@ from trainwright.pointer import Pointer
 from trainwright.render import objects
 from trainwright.runs import identity
 from trainwright.specs import layers, load, resolve, schema, yamlio
-from trainwright.specs.load import JobFile, read_spec
+from trainwright.specs.layout import JobFile
+from trainwright.specs.load import read_spec
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.tree import Edited, Tree
 from trainwright.specs.yamlio import Document

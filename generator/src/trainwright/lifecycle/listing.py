@@ -15,6 +15,7 @@ from trainwright.rules.edits.outcomes import EDIT_RULES
 from trainwright.rules.registry import RULES
 from trainwright.runs.decision import Held
 from trainwright.specs import fabrics, load
+from trainwright.specs.layout import environment_path
 from trainwright.specs.tree import Tree
 from trainwright.workspace import Workspace
 
@@ -37,7 +38,7 @@ def _job_rows(tree: Tree) -> Iterator[tuple[Cell, ...]]:
 
 def _environments(files: Files) -> Rows:
     found = load.discover(files()).jobs
-    rows = [(name, str(len(jobs)), load.environment_path(name)) for name, jobs in found.items()]
+    rows = [(name, str(len(jobs)), environment_path(name)) for name, jobs in found.items()]
     return ("environment", "jobs", "source"), [tuple(row) for row in rows]
 
 

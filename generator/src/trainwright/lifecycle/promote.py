@@ -14,7 +14,8 @@ from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.render.history import History
 from trainwright.specs import editing, layers
 from trainwright.specs.editing import EditError
-from trainwright.specs.load import JobFile, environment_path, read_spec
+from trainwright.specs.layout import JobFile, environment_path
+from trainwright.specs.load import read_spec
 from trainwright.specs.merge import merge
 from trainwright.specs.tree import Edited, Tree
 from trainwright.specs.violation import show

@@ -21,7 +21,7 @@ from trainwright.runs import folder
 from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import filetree, git, yamlio
-from trainwright.specs.load import ENVIRONMENTS, JobFile
+from trainwright.specs.layout import ENVIRONMENTS, JobFile
 from trainwright.specs.tree import Edited, Folder, Snapshot, Tree
 from trainwright.workspace import Workspace
 

@@ -14,8 +14,9 @@ from trainwright.render.history import History
 from trainwright.runs.decision import Decision, Sources, asks, decide
 from trainwright.runs.record import Record
 from trainwright.specs import layers
+from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import Ledger
-from trainwright.specs.load import JobFile, LoadedJob, one_job, read_spec, unusable
+from trainwright.specs.load import LoadedJob, one_job, read_spec, unusable
 from trainwright.specs.merge import Layered
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document

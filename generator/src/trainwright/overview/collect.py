@@ -13,8 +13,8 @@ from trainwright.render.build import Build
 from trainwright.reports import redacted
 from trainwright.specs import demand
 from trainwright.specs.capacity import check_capacity
+from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import LedgerEntry
-from trainwright.specs.load import JobFile
 from trainwright.workspace import Workspace
 
 

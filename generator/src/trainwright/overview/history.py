@@ -12,7 +12,7 @@ from trainwright.frozen import dataclass
 from trainwright.runs.record import RECORD_FILE
 from trainwright.specs import git
 from trainwright.specs.git import GitError
-from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
 
 _COMMITS = 1000  # the newest that changed a record
 _VALUE = re.compile(r'([+-])  "(object|state)": "([^"]*)"')

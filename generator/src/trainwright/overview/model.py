@@ -11,8 +11,8 @@ from trainwright.model import Finding, Job
 from trainwright.overview.history import Event
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
+from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import LedgerEntry
-from trainwright.specs.load import JobFile
 from trainwright.workspace import JobRun
 
 

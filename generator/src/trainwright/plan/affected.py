@@ -9,7 +9,7 @@ from functools import cache
 
 from trainwright.plan.revision import Revision, SpecText
 from trainwright.specs import files, ledger
-from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile, environment_files
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile, environment_files
 
 
 def jobs(before: Revision, after: Revision, changed: frozenset[str]) -> frozenset[JobFile]:

@@ -36,7 +36,7 @@ from trainwright.runs import record as records
 from trainwright.runs.decision import Decision, Step, asks, finished_as
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.demand import NOTHING, Demand
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.select import select
 from trainwright.specs.tree import Tree
 from trainwright.workspace import Asking, ResolvedJob

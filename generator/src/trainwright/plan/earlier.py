@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.specs.git import Repository
-from trainwright.specs.load import RENDERED, JobFile
+from trainwright.specs.layout import RENDERED, JobFile
 
 # Of which job the lines that follow are, and an object in one of them.
 _OBJECT = re.compile(

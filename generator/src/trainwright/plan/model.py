@@ -12,7 +12,7 @@ from trainwright.model import Data, Finding, Location, Severity
 from trainwright.pointer import Pointer
 from trainwright.specs.capacity import CapacityCheck
 from trainwright.specs.demand import NOTHING, Demand
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 
 
 class Action(enum.StrEnum):

@@ -15,7 +15,7 @@ from trainwright.render.job import Rendered
 from trainwright.runs.decision import Step
 from trainwright.runs.record import Recorded, Unrecorded
 from trainwright.specs.demand import NOTHING
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Tree
 from trainwright.tasks import progress
 from trainwright.workspace import ResolvedJob, Workspace

@@ -17,7 +17,7 @@ from trainwright.render.history import History
 from trainwright.specs import git
 from trainwright.specs.entry import ignore_file
 from trainwright.specs.git import Differing, GitError, Settings
-from trainwright.specs.load import RENDERED
+from trainwright.specs.layout import RENDERED
 from trainwright.specs.tree import Folder, Snapshot, Tree
 
 

@@ -12,7 +12,7 @@ from trainwright.model import Data, Job, Manifest
 from trainwright.rehearsal import RehearsalError
 from trainwright.render import objects
 from trainwright.runs import identity
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.tree import Folder
 from trainwright.workspace import Workspace
 

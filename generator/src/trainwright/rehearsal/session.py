@@ -35,7 +35,7 @@ from trainwright.rehearsal.rendering import Rendering
 from trainwright.rehearsal.reported import Comparison
 from trainwright.rehearsal.staging import Machine, Staging
 from trainwright.specs import filetree
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.tasks.processors import processors
 
 # What processes get of the caller's env. Not the rest: a container has none of it, and what works

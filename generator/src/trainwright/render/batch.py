@@ -11,7 +11,7 @@ from trainwright.render import job as render
 from trainwright.runs import record as records
 from trainwright.runs.record import Recorded, Unrecorded
 from trainwright.specs import ledger
-from trainwright.specs.load import JobFile, environment_files
+from trainwright.specs.layout import JobFile, environment_files
 from trainwright.specs.tree import Tree
 from trainwright.tasks.processors import exit_on_interrupt, processors, starting_workers
 from trainwright.workspace import Workspace

@@ -21,7 +21,8 @@ from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, Unrecorded
 from trainwright.specs import filetree, memory, own_objects, redundant
 from trainwright.specs.filetree import Changes
-from trainwright.specs.load import JobFile, state_of
+from trainwright.specs.layout import JobFile
+from trainwright.specs.load import state_of
 from trainwright.specs.select import Selection, select
 from trainwright.specs.tree import Folder, Snapshot, Tree
 from trainwright.tasks import progress

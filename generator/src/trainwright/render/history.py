@@ -18,7 +18,7 @@ from trainwright.runs.folder import INDEX_FILE, folder_of
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
 from trainwright.specs import git
 from trainwright.specs.git import GitError, Repository
-from trainwright.specs.load import RENDERED, JobFile
+from trainwright.specs.layout import RENDERED, JobFile
 from trainwright.workspace import Workspace
 
 

@@ -23,14 +23,8 @@ from trainwright.runs import record as records
 from trainwright.runs.record import Record
 from trainwright.specs import files, ledger, memory, redundant
 from trainwright.specs.entry import above, ignore_file, is_ignore_file
-from trainwright.specs.load import (
-    DEFAULTS,
-    ENVIRONMENTS,
-    RENDERED,
-    Inventory,
-    JobFile,
-    environment_path,
-)
+from trainwright.specs.layout import DEFAULTS, ENVIRONMENTS, RENDERED, JobFile, environment_path
+from trainwright.specs.load import Inventory
 from trainwright.specs.redundant import Inherited
 from trainwright.specs.tree import Tree
 from trainwright.workspace import Workspace

@@ -27,8 +27,9 @@ from trainwright.runs.decision import Decision, Sources, Step, decide, next_name
 from trainwright.runs.record import Record, Recorded, Unrecorded
 from trainwright.specs import editing, files, ledger, redundant, schema
 from trainwright.specs.filetree import digest
+from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import EMPTY, Ledger
-from trainwright.specs.load import JobFile, LoadedJob
+from trainwright.specs.load import LoadedJob
 from trainwright.specs.merge import BUILT_IN, Layered
 from trainwright.specs.violation import show
 from trainwright.workspace import ResolvedJob

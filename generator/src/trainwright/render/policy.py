@@ -16,7 +16,7 @@ from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import Record
 from trainwright.specs import ledger
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.own_objects import NONE
 from trainwright.workspace import Workspace
 

@@ -17,7 +17,7 @@ from trainwright.runs import meaning, threeway
 from trainwright.runs.record import API_VERSION, Record
 from trainwright.specs import convert, editing, resolve, schema, yamlio
 from trainwright.specs.filetree import digest
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.specs.merge import Layered
 
 Texts = Mapping[str, str]

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from trainwright.findings import diagnostics as dx
 from trainwright.model import Finding, Location, Related
 from trainwright.runs.record import Record
-from trainwright.specs.load import JobFile, Reader
+from trainwright.specs.layout import JobFile
+from trainwright.specs.load import Reader
 from trainwright.specs.yamlio import Document
 
 

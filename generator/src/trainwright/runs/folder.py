@@ -24,7 +24,7 @@ from trainwright.runs.record import (
 )
 from trainwright.specs import filetree
 from trainwright.specs.entry import above
-from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.tree import Folder, Tree
 
 _NAMED = re.compile(rb"^fullnameOverride: ([-a-z0-9]+)$", re.MULTILINE)

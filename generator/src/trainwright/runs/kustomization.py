@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from trainwright.kinds import NAMED
 from trainwright.runs.record import VALUES_FILE, Record, Unrecorded
 from trainwright.specs import yamlio
-from trainwright.specs.load import ENVIRONMENTS
+from trainwright.specs.layout import ENVIRONMENTS
 
 KUSTOMIZATION_FILE = "kustomization.yaml"
 

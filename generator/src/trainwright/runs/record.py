@@ -11,7 +11,7 @@ from typing import Literal
 from trainwright.frozen import dataclass
 from trainwright.model import ORDERED, Data, Manifest
 from trainwright.specs import schema
-from trainwright.specs.load import ENVIRONMENTS, RENDERED
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.merge import merge
 from trainwright.specs.tree import Tree
 

@@ -8,7 +8,6 @@ from typing import Literal
 
 from trainwright.frozen import dataclass
 
-ENVIRONMENTS = "environments"
 # special: a pipe, a socket or a device, which are never opened. Empty: nothing there, or nothing
 # that can be read.
 Kind = Literal["file", "folder", "link", "special", ""]

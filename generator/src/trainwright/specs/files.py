@@ -17,7 +17,8 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, File, Finding, Location, file_digest
 from trainwright.pointer import Pointer, lookup
 from trainwright.specs import layers
-from trainwright.specs.entry import ENVIRONMENTS, above
+from trainwright.specs.entry import above
+from trainwright.specs.layout import ENVIRONMENTS
 from trainwright.specs.merge import Layer, Layered, merge, stack
 
 # What all keys of a ConfigMap may hold together.

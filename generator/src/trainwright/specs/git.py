@@ -20,7 +20,8 @@ from typing import TypeAlias
 
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
-from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind, above, within
+from trainwright.specs.entry import Entry, Kind, above, within
+from trainwright.specs.layout import ENVIRONMENTS
 
 _KINDS: dict[bytes, Kind] = {b"100644": "file", b"100755": "file", b"120000": "link"}
 

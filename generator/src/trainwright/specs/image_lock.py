@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from trainwright.errors import TrainwrightError
 from trainwright.specs import schema
-from trainwright.specs.load import ENVIRONMENTS, Reader, violations
+from trainwright.specs.layout import ENVIRONMENTS
+from trainwright.specs.load import Reader, violations
 from trainwright.specs.merge import Layer, Layered, merge
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document

@@ -10,7 +10,8 @@ from trainwright.findings import diagnostics as dx
 from trainwright.frozen import dataclass
 from trainwright.model import Finding, Location
 from trainwright.specs import schema
-from trainwright.specs.load import ENVIRONMENTS, Reader, violations
+from trainwright.specs.layout import ENVIRONMENTS
+from trainwright.specs.load import Reader, violations
 from trainwright.specs.merge import Layer, Layered, merge
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document

@@ -17,20 +17,23 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location
 from trainwright.pointer import Pointer, lookup
 from trainwright.specs import files, layers, schema
-from trainwright.specs.entry import ENVIRONMENTS as ENVIRONMENTS  # noqa: PLC0414 - a part of this
 from trainwright.specs.entry import is_ignore_file, within
+from trainwright.specs.layout import (
+    DEFAULTS,
+    ENVIRONMENT_FILE,
+    ENVIRONMENTS,
+    NO_ENVIRONMENT,
+    OBJECTS,
+    RENDERED,
+    JobFile,
+    environment_files,
+    environment_path,
+)
 from trainwright.specs.merge import BUILT_IN, Layer, Layered, merge
 from trainwright.specs.tree import Tree
 from trainwright.specs.violation import Violation, show
 from trainwright.specs.yamlio import Document, parse
 
-ENVIRONMENT_FILE = "environment.yaml"
-NO_ENVIRONMENT = (
-    f"no environment below {ENVIRONMENTS}/: <env>/{ENVIRONMENT_FILE} makes one, see "
-    "`trainwright init`"
-)
-RENDERED = "rendered"
-OBJECTS = "objects"  # of one's own, applied beside the runs
 _MAX_BASES = 8
 _FILE_NAME = "Name it environments/<env>/jobs/<job>.yaml, in lower-case letters, digits and dashes."
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -43,34 +46,6 @@ _RESERVED = frozenset({"jobs", RENDERED})
 _TRACES = frozenset({RENDERED, "ledger.yaml"})  # of what once was rendered as an environment
 _NEAR = 0.82  # how like two names are where one is a slip of the other: projects is not objects
 _EXTENDS = re.compile(rb"""\bextends["']?\s*:\s*["']?([a-z0-9][-a-z0-9]*)/""")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class JobFile:
-    """A job spec that was found: `prod/llm` at environments/prod/jobs/llm.yaml."""
-
-    environment: str
-    name: str
-
-    @property
-    def path(self) -> str:
-        return f"{ENVIRONMENTS}/{self.environment}/jobs/{self.name}.yaml"
-
-    def __str__(self) -> str:
-        return f"{self.environment}/{self.name}"
-
-
-DEFAULTS = f"{ENVIRONMENTS}/defaults.yaml"
-
-
-def environment_path(name: str) -> str:
-    """Where an environment's own file is."""
-    return f"{ENVIRONMENTS}/{name}/{ENVIRONMENT_FILE}"
-
-
-def environment_files(name: str) -> tuple[str, ...]:
-    """The files that every job of an environment depends on, there or not."""
-    return DEFAULTS, environment_path(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, Finding, Location, Manifest
 from trainwright.specs import yamlio
 from trainwright.specs.dialect import GO
-from trainwright.specs.load import ENVIRONMENTS, OBJECTS, Reader, is_link, printable
+from trainwright.specs.layout import ENVIRONMENTS, OBJECTS
+from trainwright.specs.load import Reader, is_link, printable
 from trainwright.specs.tree import Tree
 from trainwright.specs.yamlio import Document
 

@@ -17,7 +17,8 @@ from trainwright.frozen import dataclass
 from trainwright.model import DERIVED, Data, Environment, Finding, Job, Related
 from trainwright.pointer import Pointer, leaves, lookup
 from trainwright.specs import resolve, schema
-from trainwright.specs.load import ENVIRONMENTS, Reader, environment_path
+from trainwright.specs.layout import ENVIRONMENTS, environment_path
+from trainwright.specs.load import Reader
 from trainwright.specs.merge import BUILT_IN, PATCH, Layer, Layered, merge
 from trainwright.specs.yaml_syntax import missing_space
 from trainwright.specs.yamlio import Document

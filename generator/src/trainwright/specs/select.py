@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from trainwright.errors import SelectionError
 from trainwright.frozen import dataclass
-from trainwright.specs.load import NO_ENVIRONMENT, JobFile
+from trainwright.specs.layout import NO_ENVIRONMENT, JobFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from typing import Protocol, TypeVar
 
 from trainwright.errors import SourceError
 from trainwright.frozen import dataclass
-from trainwright.specs.entry import ENVIRONMENTS, Entry, Kind, above, within
+from trainwright.specs.entry import Entry, Kind, above, within
+from trainwright.specs.layout import ENVIRONMENTS
 
 SCRATCH = ".trainwright-"  # begins the names of what is being written, which no tree has
 MAX_BYTES = 64 * 1024 * 1024  # far above every file people write or that is rendered

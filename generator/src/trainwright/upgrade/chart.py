@@ -14,7 +14,7 @@ from trainwright.model import Location
 from trainwright.runs.folder import folder_of
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import yamlio
-from trainwright.specs.load import JobFile
+from trainwright.specs.layout import JobFile
 from trainwright.upgrade import staging
 from trainwright.upgrade.model import Files, Outcome, Release, Reported
 from trainwright.upgrade.versions import Installed

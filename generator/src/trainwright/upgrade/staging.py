@@ -11,7 +11,8 @@ from trainwright.model import Data, Location, Severity
 from trainwright.pointer import lookup
 from trainwright.runs.folder import RenderedFolder, folder_of
 from trainwright.specs import files
-from trainwright.specs.load import DEFAULTS, ENVIRONMENTS, Reader, environment_path
+from trainwright.specs.layout import DEFAULTS, ENVIRONMENTS, environment_path
+from trainwright.specs.load import Reader
 from trainwright.specs.select import Selection
 from trainwright.specs.tree import SCRATCH, Folder, Tree
 from trainwright.specs.yamlio import Document

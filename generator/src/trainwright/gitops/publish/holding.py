@@ -18,7 +18,7 @@ from trainwright.runs.record import RECORD_FILE, Record
 from trainwright.specs import filetree
 from trainwright.specs.filetree import Changes
 from trainwright.specs.git import Repository
-from trainwright.specs.load import ENVIRONMENT_FILE
+from trainwright.specs.layout import ENVIRONMENT_FILE
 from trainwright.specs.own_objects import COPIES
 from trainwright.specs.tree import NOTHING, Edited, Tree
 

@@ -23,7 +23,7 @@ from trainwright.runs.folder import RenderedFolder
 from trainwright.specs import filetree, git, load
 from trainwright.specs.filetree import Changes
 from trainwright.specs.git import GitError
-from trainwright.specs.load import ENVIRONMENTS, RENDERED, JobFile
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED, JobFile
 from trainwright.specs.select import select
 from trainwright.specs.tree import Folder
 

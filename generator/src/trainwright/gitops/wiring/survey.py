@@ -18,14 +18,8 @@ from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
 from trainwright.specs import layers
-from trainwright.specs.load import (
-    ENVIRONMENTS,
-    NO_ENVIRONMENT,
-    RENDERED,
-    JobFile,
-    LoadedEnvironment,
-    Reader,
-)
+from trainwright.specs.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile
+from trainwright.specs.load import LoadedEnvironment, Reader
 from trainwright.specs.merge import Layer, Layered, stack
 from trainwright.specs.tree import Folder
 from trainwright.specs.yamlio import Document

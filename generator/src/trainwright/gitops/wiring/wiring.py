@@ -10,7 +10,7 @@ from trainwright.gitops.wiring.naming import bounded
 from trainwright.groupkind import GroupKind
 from trainwright.model import ChartSource, Data, Environment, GitOps
 from trainwright.pointer import Pointer
-from trainwright.specs.load import ENVIRONMENTS, RENDERED
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.own_objects import COPIES
 
 Files = Mapping[str, tuple[dict[str, Data], ...]]  # Kubernetes objects by file name

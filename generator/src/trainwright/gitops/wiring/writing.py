@@ -11,7 +11,7 @@ from trainwright.gitops.wiring.wiring import Site
 from trainwright.model import Data
 from trainwright.specs import filetree, yamlio
 from trainwright.specs.filetree import Changes
-from trainwright.specs.load import environment_path
+from trainwright.specs.layout import environment_path
 
 _MARK = "# Written by Trainwright from "
 

@@ -16,8 +16,8 @@ from trainwright.runs.record import RECORD_FILE
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs import git
 from trainwright.specs.image_lock import LOCK
+from trainwright.specs.layout import DEFAULTS, ENVIRONMENT_FILE, ENVIRONMENTS, OBJECTS, RENDERED
 from trainwright.specs.ledger import LEDGER_FILE
-from trainwright.specs.load import DEFAULTS, ENVIRONMENT_FILE, ENVIRONMENTS, OBJECTS, RENDERED
 
 # The files of environments, as patterns that a .gitignore has as well; what specs take their files
 # from may well hold some that git ignores.

@@ -14,8 +14,8 @@ from trainwright.runs.kustomization import KUSTOMIZATION_FILE
 from trainwright.setup.doctor import ignored
 from trainwright.setup.doctor.diagnosis import Diagnosis, State
 from trainwright.specs import git
+from trainwright.specs.layout import ENVIRONMENTS, RENDERED
 from trainwright.specs.ledger import LEDGER_FILE
-from trainwright.specs.load import ENVIRONMENTS, RENDERED
 
 HOOKS = ".pre-commit-config.yaml"
 

@@ -14,7 +14,7 @@ from trainwright.errors import OutputError, TrainwrightError
 from trainwright.frozen import dataclass
 from trainwright.kinds import TARGETS
 from trainwright.specs import schema
-from trainwright.specs.load import environment_path
+from trainwright.specs.layout import environment_path
 from trainwright.specs.yamlio import Document, parse
 
 FILES = Path(__file__).parent / "files"

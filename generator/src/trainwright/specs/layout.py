@@ -1,0 +1,42 @@
+"""Where the files of a repository are, by the names of environments and jobs."""
+
+from __future__ import annotations
+
+from trainwright.frozen import dataclass
+
+ENVIRONMENTS = "environments"
+ENVIRONMENT_FILE = "environment.yaml"
+NO_ENVIRONMENT = (
+    f"no environment below {ENVIRONMENTS}/: <env>/{ENVIRONMENT_FILE} makes one, see "
+    "`trainwright init`"
+)
+RENDERED = "rendered"
+OBJECTS = "objects"  # of one's own, applied beside the runs
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JobFile:
+    """A job spec that was found: `prod/llm` at environments/prod/jobs/llm.yaml."""
+
+    environment: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        return f"{ENVIRONMENTS}/{self.environment}/jobs/{self.name}.yaml"
+
+    def __str__(self) -> str:
+        return f"{self.environment}/{self.name}"
+
+
+DEFAULTS = f"{ENVIRONMENTS}/defaults.yaml"
+
+
+def environment_path(name: str) -> str:
+    """Where an environment's own file is."""
+    return f"{ENVIRONMENTS}/{name}/{ENVIRONMENT_FILE}"
+
+
+def environment_files(name: str) -> tuple[str, ...]:
+    """The files that every job of an environment depends on, there or not."""
+    return DEFAULTS, environment_path(name)
