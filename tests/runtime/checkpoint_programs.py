@@ -9,6 +9,7 @@ import random
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from multiprocessing.context import ForkServerProcess
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from fsspec.implementations.memory import MemoryFileSystem
 from preloaded import PROCESSES
 from torch import nn
 from torch.distributed.fsdp import fully_shard
@@ -135,6 +137,38 @@ def save_some(directory: Path, steps: Sequence[int]) -> None:
     with Checkpoints(directory, keep=2) as checkpoints:
         for step in steps:
             checkpoints.save(step, uniform(step))
+
+
+# --- object storage --------------------------------------------------------------------------
+
+
+def save_to_objects(url: str, environ: dict[str, str]) -> None:
+    """Save one step, once the test has marked that it watches."""
+    while not (Path(tempfile.gettempdir()) / "go").exists():
+        time.sleep(0.005)
+    save_step_to_objects(url, environ, 2)
+
+
+def save_step_to_objects(url: str, environ: dict[str, str], step: int) -> None:
+    torch.set_num_threads(1)
+    os.environ.update(environ)
+    with Checkpoints(url, keep=1) as checkpoints:
+        checkpoints.save(step, uniform(step), wait=True)
+
+
+def killed_before_it_puts() -> None:
+    def kill(*_arguments: object, **_options: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    MemoryFileSystem.put_file = kill
+    tempfile.tempdir = os.environ["TMPDIR"]
+    with Checkpoints("memory://bucket/run") as checkpoints:
+        checkpoints.save(1, uniform(1), wait=True)
+
+
+def with_environment(environ: dict[str, str], program: str, *arguments: object) -> object:
+    os.environ.update(environ)
+    return globals()[program](*arguments)
 
 
 def train_until_stopped(directory: Path, ready: Path, every: int) -> None:

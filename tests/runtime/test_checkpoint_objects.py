@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import logging
+import signal
 from pathlib import Path
 from typing import Any
 
 import fsspec
 import pytest
-from checkpoint_programs import step_of, uniform
+from checkpoint_programs import killed_before_it_puts, start, step_of, uniform, wait
 from click.testing import CliRunner
 from fsspec.implementations.memory import MemoryFileSystem
 
 from trainwright_runtime.checkpoint import CheckpointError, Checkpoints
 from trainwright_runtime.checkpoint.__main__ import main
+from trainwright_runtime.checkpoint.directory import Retention
+from trainwright_runtime.checkpoint.objects import Objects
 
 _numbers = itertools.count()
 
@@ -58,7 +61,8 @@ def test_the_newest_are_kept_and_found_again(url: str, tmp_path: Path, monkeypat
     assert steps(url) == [2, 3]
     assert len({name.split("/")[0] for name in files(url)} - {"latest"}) == 2
     assert load(url) == 3
-    assert not list(tmp_path.iterdir())  # nothing of it stays on the disk
+    [local] = tmp_path.iterdir()
+    assert not list(local.iterdir())  # nothing of it stays on the disk
 
 
 def test_another_runs_checkpoints_are_where_a_fresh_run_starts(url: str, tmp_path: Path) -> None:
@@ -141,6 +145,83 @@ def test_what_was_never_finished_is_swept_when_it_is_old(url: str, monkeypatch) 
     monkeypatch.setattr("trainwright_runtime.checkpoint.objects._ABANDONED", -1.0)
     save(url, 2)
     assert not any("-0000000007" in name for name in files(url))
+
+
+def test_what_cannot_be_read_now_is_no_damage(url: str, monkeypatch) -> None:
+    save(url, 1, 2)
+
+    def refuse(*_arguments: Any, **_options: Any) -> None:
+        raise Unreachable("connection reset")
+
+    with Checkpoints(url, keep=1) as checkpoints:
+        for work in ("find", "cat_file", "_open"):
+            with monkeypatch.context() as patch:
+                patch.setattr(MemoryFileSystem, work, refuse)
+                with pytest.raises(CheckpointError, match=r"Unreachable: connection reset; the"):
+                    checkpoints.load(uniform(0))
+        assert checkpoints.load(uniform(0)) == 2
+    assert steps(url) == [1, 2]
+
+
+def test_who_may_not_delete_saves_all_the_same(url: str, monkeypatch, caplog) -> None:
+    def refuse(*_arguments: Any, **_options: Any) -> None:
+        raise PermissionError("Access Denied")
+
+    monkeypatch.setattr(MemoryFileSystem, "rm", refuse)
+    monkeypatch.setattr(MemoryFileSystem, "rm_file", refuse)
+    save(url, 1, 2, 3, 4, keep=1)
+    assert load(url) == 4
+    assert "could not be removed: Access Denied" in caplog.text
+
+
+def test_writers_of_one_step_do_not_remove_each_other(url: str) -> None:
+    writers = [Objects(url), Objects(url)]
+    attempts = [writer.begin(7) for writer in writers]
+    for writer, attempt in zip(writers, attempts, strict=True):
+        folder = writer.stage(attempt)
+        (folder / "file").write_bytes(b"")
+        writer.collect(folder, ["file"])
+        writer.publish(folder, {"file": "0" * 64}, Retention(keep=1))
+        writer.abandon(folder)
+        writer.close()
+    assert steps(url) == [7, 7]
+    save(url, 8, keep=1)
+    assert steps(url) == [8]
+
+
+def test_what_came_to_nothing_goes_with_the_next(url: str, monkeypatch) -> None:
+    real = MemoryFileSystem.pipe_file
+
+    def full(self: Any, path: str, *arguments: Any, **options: Any) -> None:
+        if path.endswith("SHA256SUMS"):
+            raise Unreachable("insufficient storage")
+        real(self, path, *arguments, **options)
+
+    with Checkpoints(url) as checkpoints:
+        with monkeypatch.context() as patch:
+            patch.setattr(MemoryFileSystem, "pipe_file", full)
+            checkpoints.save(1, uniform(1), wait=True)
+        checkpoints.save(2, uniform(2), wait=True)
+    assert {name.split("/")[0].split(".")[0] for name in files(url)} == {
+        "latest",
+        "step-0000000002",
+    }
+
+
+def test_what_a_killed_writer_left_on_the_disk_is_removed(url: str, tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert wait([start(killed_before_it_puts)]) == [-signal.SIGKILL]
+    assert [path for path in tmp_path.rglob("*.distcp") if path.stat().st_size]
+    save(url, 1)
+    assert not list(tmp_path.rglob("*.distcp"))
+
+
+@pytest.mark.parametrize("place", ["s9://bucket/run", "gs://bucket/run"])
+def test_a_url_that_nothing_opens_is_one_line(place: str) -> None:
+    with pytest.raises(CheckpointError, match=place) as refusal:
+        Checkpoints(place)
+    assert "\n" not in str(refusal.value)
 
 
 def test_the_command_takes_urls(url: str) -> None:

@@ -227,6 +227,11 @@ class Checkpoints:
                 return self._load(state, ranks)
             except _ReplacedError:
                 _log.info("another process has replaced what was being loaded: loading again")
+            except OSError as error:  # of the place itself; what is damaged was passed over
+                raise CheckpointError(
+                    f"{error.filename} cannot be read: {error.strerror or error}; the run would "
+                    "start over without it: correct what refuses, then start the run again"
+                ) from error
 
     def close(self) -> None:
         """Wait for what is being written, then let go of buffers and locks.
@@ -308,9 +313,11 @@ class Checkpoints:
         """Raise for the save that failed; once, and not again when this is closed."""
         assert self._unsaved is not None
         unsaved, self._unsaved = self._unsaved, None
+        stored = isinstance(self._directory, Objects)
+        remedy = "correct what the store refuses" if stored else "make room or repair the disk"
         raise CheckpointError(
-            f"{unsaved.failure}; {why}: make room or repair the disk, then start the run again, "
-            "which goes on from its newest checkpoint"
+            f"{unsaved.failure}; {why}: {remedy}, then start the run again, which goes on from "
+            "its newest checkpoint"
         )
 
     def _writer_process(self) -> WriterProcess | None:
@@ -416,7 +423,7 @@ class Checkpoints:
             copied = self._load_copy(state, ranks, listed, least=least)
             if copied is not None:
                 return copied
-            problems = ranks.every(defect(checkpoint, ranks.rank, ranks.count))
+            problems = ranks.each(partial(defect, checkpoint, ranks.rank, ranks.count))
             problem = next(filter(None, problems), None)
             try:
                 if problem is None:
@@ -496,7 +503,8 @@ class Checkpoints:
     ) -> _Unsaved | None:
         """Write a checkpoint; returns what the disk refused, the same on all ranks."""
         try:
-            folder = ranks.first(lambda: directory.begin(step))
+            begun = ranks.first(lambda: directory.begin(step))
+            folder = ranks.each(lambda: directory.stage(begun))[ranks.rank]
             try:
                 written = fill(folder)
                 ranks.first(lambda: directory.publish(folder, written.digests, self._retention()))
@@ -507,6 +515,8 @@ class Checkpoints:
                 f"the checkpoint of step {step} could not be saved in "
                 f"{directory.path}: {error.strerror or error}"
             )
+            if isinstance(directory, Objects) and error.filename:  # or the disk in front of it
+                failure += f" ({error.filename})"
             if ranks.rank == 0:
                 _log.error("%s", failure)
             return _Unsaved(step, failure)
@@ -687,13 +697,7 @@ def _deliver(
     directory: Directory | Objects, folder: Path, *, ranks: Ranks, copies: Copies, copy: Copy
 ) -> _Written:
     """Write the files of a copy, each by a rank of a node that has it."""
-    refused: OSError | None = None
-    try:
-        directory.collect(folder, copies.deliver(copy, folder))
-    except OSError as error:
-        refused = error
-    if blame := next(filter(None, ranks.every(refused)), None):
-        raise blame
+    ranks.each(lambda: directory.collect(folder, copies.deliver(copy, folder)))
     return _Written(dict(copy.digests), sum(copy.sizes.values()))
 
 

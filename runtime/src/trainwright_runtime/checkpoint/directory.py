@@ -145,6 +145,10 @@ class Directory:
         folder.mkdir()
         return folder
 
+    def stage(self, folder: Path) -> Path:
+        """Each rank: where to write its files of a folder from `begin`."""
+        return folder
+
     def collect(self, folder: Path, names: Collection[str]) -> None:
         """Each rank: bring files that it wrote in a folder from `begin` to where it is kept."""
 
@@ -314,17 +318,24 @@ def defect(checkpoint: Path | ObjectPath, share: int = 0, shares: int = 1) -> st
     """What is wrong with a checkpoint's files, in words; None when they are as they were written.
 
     Digests are computed for every `shares`-th file only, so that ranks can divide the work.
+    OSError where an object store cannot be read.
     """
-    return in_words(lambda: _check(checkpoint, share, shares))
+    return in_words(lambda: _check(checkpoint, share, shares), on_disk=isinstance(checkpoint, Path))
 
 
-def in_words(check: Callable[[], None]) -> str | None:
-    """What a check of files has raised, as a sentence's end; None when it found nothing."""
+def in_words(check: Callable[[], None], *, on_disk: bool = True) -> str | None:
+    """What a check of files has raised, as a sentence's end; None when it found nothing.
+
+    What a disk cannot read is damaged. A store that refuses or is away says nothing about what it
+    keeps: that OSError is raised.
+    """
     try:
         check()
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except OSError as error:
+        if not on_disk:
+            raise
         return f"{error.filename} cannot be read: {error.strerror}"
     except ValueError as error:
         return str(error)
@@ -340,8 +351,9 @@ def _check(checkpoint: Path | ObjectPath, share: int, shares: int) -> None:
         raise ValueError(f"{DIGESTS} is cut short: it does not list {unlisted[0]}")
     for name in sorted(digests)[share::shares]:
         with (checkpoint / name).open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != digests[name]:
-                raise ValueError(f"{name} is not what was written: its SHA-256 differs")
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+        if found != digests[name]:
+            raise ValueError(f"{name} is not what was written: its SHA-256 differs")
 
 
 def sums(digests: Mapping[str, str]) -> bytes:

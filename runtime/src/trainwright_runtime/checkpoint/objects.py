@@ -9,15 +9,15 @@ own. Files are written to a local disk and put from there; they are read where t
 
 from __future__ import annotations
 
+import errno
 import io
 import logging
 import os
 import secrets
-import shutil
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +32,10 @@ from trainwright_runtime.checkpoint.directory import (
     step_of,
     sums,
 )
+from trainwright_runtime.checkpoint.errors import CheckpointError
 
 _ABANDONED = 24 * 3600.0  # seconds: no upload takes a day, and there are no locks to read
+_KINDS = (FileNotFoundError, PermissionError, TimeoutError)
 _log = logging.getLogger(__name__)
 
 
@@ -74,122 +76,214 @@ class ObjectPath:
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
-    def open(self, mode: str = "rb") -> io.BufferedReader:
-        with _refused(self.url):
-            file: io.BufferedReader = self.fs.open(self.path, mode)
-            return file
+    @contextmanager
+    def open(self, mode: str = "rb") -> Iterator[io.BufferedReader]:
+        with refused(self.url), self.fs.open(self.path, mode) as file:
+            yield file
 
     def read_bytes(self) -> bytes:
-        with self.open() as file:
-            return file.read()
+        with refused(self.url):
+            content: bytes = self.fs.cat_file(self.path)
+            return content
 
     def read_text(self) -> str:
         return self.read_bytes().decode()
 
     def iterdir(self) -> Iterator[ObjectPath]:
-        with _refused(self.url):
-            found = self.fs.ls(self.path, detail=False)
-        yield from (self / str(path).rstrip("/").rpartition("/")[2] for path in found)
+        """The objects below it, whatever their number: stores list them a thousand at a time."""
+        self.fs.invalidate_cache()
+        with refused(self.url):
+            found = self.fs.find(self.path)
+        yield from (self / str(path).removeprefix(f"{self.path}/") for path in found)
 
 
 class Objects:
     """Where checkpoints are kept: what `Directory` is for a disk."""
 
     def __init__(self, url: str) -> None:
-        try:
-            import fsspec
-        except ImportError as error:
-            raise OSError(f"{url} needs `pip install trainwright-runtime[checkpoint]`") from error
-        fs, path = fsspec.core.url_to_fs(url)
+        fs, path = _opened(url)
         self.path = ObjectPath(fs, path.rstrip("/"), url.rstrip("/"))
         self._fs = fs
         self._swept = False
+        self._unfinished: set[str] = set()  # attempts of this process
+        self._replaced: list[str] = []  # by the attempt that is under way
+        self._disk: Directory | None = None
 
     def steps(self) -> list[str]:
-        """Names of the checkpoints, in the order in which to try them."""
-        names = [name for name in self._names() if self._exists(self.path / name / DIGESTS)]
+        """Names of the checkpoints, in the order in which to try them. OSError for no bucket."""
         try:
             pointed = (self.path / LATEST).read_text().strip()
-        except OSError:
+        except (FileNotFoundError, UnicodeDecodeError):
             pointed = None
-        return in_order(names, pointed)
+        # Listed later: what is named may be removed in between, and then comes another one.
+        return in_order(_whole(self._listed()), pointed)
 
     def checkpoint(self, name: str) -> ObjectPath:
         return self.path / name
 
     def begin(self, step: int) -> Path:
-        """A new local folder to write the checkpoint of a step into; each rank makes its own."""
-        if not self._swept:
-            self._sweep()
-            self._swept = True
+        """The name of a new attempt at the checkpoint of a step.
+
+        The first one also removes what writers that died have left behind.
+        """
+        listed = self._listed()
+        with _warned(f"what was never finished in {self.path} could not be removed"):
+            if not self._swept:
+                self._swept = True
+                self._sweep(listed)
+            for name in self._unfinished & listed.keys():
+                self._remove(name)
+            self._unfinished.clear()
+        # Not those that come in between: of two writers at once each would remove the other's.
+        self._replaced = [name for name in _whole(listed) if step_of(name) == step]
         name = f"step-{step:010}.{secrets.token_hex(4)}"
-        return Path(tempfile.gettempdir()) / f".trainwright-{secrets.token_hex(8)}" / name
+        self._unfinished.add(name)
+        return Path(name)
+
+    def stage(self, attempt: Path) -> Path:
+        """A new folder of this rank's own, on a local disk, to write the files of an attempt to."""
+        if self._disk is None:
+            self._disk = Directory(_local_folder())
+        folder = self._disk.begin(step_of(attempt.name) or 0) / attempt.name
+        folder.mkdir()
+        return folder
 
     def collect(self, folder: Path, names: Collection[str]) -> None:
         """Put what this rank has written."""
         for name in names:
             target = self.path / folder.name / name
-            with _refused(target.url):
+            with refused(target.url):
                 self._fs.put_file(str(folder / name), target.path)
 
     def publish(self, folder: Path, digests: Mapping[str, str], retention: Retention) -> None:
         """Make what all ranks have put visible, all at once, then remove what is too old."""
-        present = {path.name for path in (self.path / folder.name).iterdir()}
-        self.collect(folder, [name for name in digests if name not in present])
-        self._put(self.path / folder.name / DIGESTS, sums(digests))
-        self._put(self.path / LATEST, f"{folder.name}\n".encode())
-        self._prune(folder.name, retention)
+        name = folder.name
+        present = {path.name for path in (self.path / name).iterdir()}
+        self.collect(folder, [file for file in digests if file not in present])
+        self._put(self.path / name / DIGESTS, sums(digests))
+        self._put(self.path / LATEST, f"{name}\n".encode())
+        self._unfinished.discard(name)
+        with _warned(f"old checkpoints in {self.path} could not be removed"):
+            self._prune(name, retention)
 
     def abandon(self, folder: Path) -> None:
-        """Delete a local folder; what was put of one that came to nothing is swept later."""
-        shutil.rmtree(folder.parent, ignore_errors=True)
+        """Delete a local folder; what was put of one that came to nothing goes with the next."""
+        if self._disk is not None:
+            self._disk.abandon(folder.parent)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        if self._disk is not None:
+            self._disk.close()
+            self._disk = None
 
     def _prune(self, newest: str, retention: Retention) -> None:
         names = self.steps()
-        same = [n for n in names if step_of(n) == step_of(newest) and n != newest]
-        ages = {name: self._age(name) for name in names} if retention.max_age else {}
-        for name in {*same, *outdated(names, newest, retention, ages)}:
+        ages = {name: self._age([name + "/" + DIGESTS]) for name in names if retention.max_age}
+        for name in {*self._replaced, *outdated(names, newest, retention, ages)}:
             self._remove(name)
 
     def _remove(self, name: str) -> None:
         """First from sight, so that a kill leaves no half of one."""
-        with _refused(self.path.url):
-            if self._exists(self.path / name / DIGESTS):
+        files = [path.name for path in (self.path / name).iterdir()]
+        with refused((self.path / name).url), suppress(FileNotFoundError):  # by another writer
+            if DIGESTS in files:
                 self._fs.rm_file((self.path / name / DIGESTS).path)
-            self._fs.rm((self.path / name).path, recursive=True)
+            if others := [(self.path / name / file).path for file in files if file != DIGESTS]:
+                self._fs.rm(others)
 
-    def _sweep(self) -> None:
+    def _sweep(self, listed: Mapping[str, Collection[str]]) -> None:
         """Remove what writers that died have left behind."""
-        for name in self._names():
-            abandoned = not self._exists(self.path / name / DIGESTS)
-            if abandoned and self._age(name) > _ABANDONED:
+        for name in listed.keys() - _whole(listed):
+            if self._age([f"{name}/{file}" for file in listed[name]]) > _ABANDONED:
                 _log.info("removing %s, which was never finished", self.path / name)
                 self._remove(name)
+        if "s3" in _protocols(self._fs):  # the others give them up by themselves
+            self._sweep_uploads()
 
-    def _age(self, name: str) -> float:
-        """Seconds since the newest of its objects was put; 0 where the store does not report it."""
+    def _sweep_uploads(self) -> None:
+        """Give up uploads in parts that were not completed: they are paid for, and not listed.
+
+        https://docs.aws.amazon.com/AmazonS3/latest/userguide/mpuoverview.html
+        """
+        bucket, _, folder = self.path.path.partition("/")
+        place: dict[str, str] = {}
+        more = True
+        while more:
+            with refused(self.path.url):
+                page = self._fs.call_s3(
+                    "list_multipart_uploads", Bucket=bucket, Prefix=f"{folder}/", **place
+                )
+                for upload in page.get("Uploads", ()):
+                    name = upload["Key"].removeprefix(f"{folder}/").partition("/")[0]
+                    old = time.time() - upload["Initiated"].timestamp() > _ABANDONED
+                    if old and step_of(name) is not None:
+                        self._fs.call_s3(
+                            "abort_multipart_upload",
+                            Bucket=bucket, Key=upload["Key"], UploadId=upload["UploadId"],
+                        )  # fmt: skip
+            more = bool(page.get("IsTruncated"))
+            place = {
+                "KeyMarker": page.get("NextKeyMarker", ""),
+                "UploadIdMarker": page.get("NextUploadIdMarker", ""),
+            }
+
+    def _age(self, files: Iterable[str]) -> float:
+        """Seconds since the newest of some objects was put; 0 where that is not reported."""
         try:
-            found = [self._fs.modified(path.path) for path in (self.path / name).iterdir()]
+            found = [self._fs.modified((self.path / file).path) for file in files]
         except (NotImplementedError, KeyError, OSError):
             return 0.0
         return time.time() - max((moment.timestamp() for moment in found), default=0.0)
 
-    def _names(self) -> list[str]:
-        self._fs.invalidate_cache()
-        try:
-            return [path.name for path in self.path.iterdir() if step_of(path.name) is not None]
-        except FileNotFoundError:
-            return []
-
-    def _exists(self, path: ObjectPath) -> bool:
-        with _refused(path.url):
-            return bool(self._fs.exists(path.path))
+    def _listed(self) -> dict[str, set[str]]:
+        """The files of each checkpoint, whole or not."""
+        found: dict[str, set[str]] = {}
+        for path in self.path.iterdir():
+            name, _, file = path.path.removeprefix(f"{self.path.path}/").partition("/")
+            if file and step_of(name) is not None:
+                found.setdefault(name, set()).add(file)
+        return found
 
     def _put(self, path: ObjectPath, content: bytes) -> None:
-        with _refused(path.url):
+        with refused(path.url):
             self._fs.pipe_file(path.path, content)
+
+
+def _opened(url: str) -> tuple[Any, str]:
+    """The file system of a URL, and the path in it. Nothing is reached yet."""
+    try:
+        import fsspec
+
+        # Listings are not kept: other processes change what they list.
+        fs, path = fsspec.core.url_to_fs(url, use_listings_cache=False)
+    except ImportError as error:
+        raise CheckpointError(
+            f"{url} needs `pip install trainwright-runtime[checkpoint]` and the library of the "
+            f"store: {_one_line(error)}"
+        ) from error
+    except ValueError as error:
+        raise CheckpointError(
+            f"{url} is not a URL that checkpoints can be kept at: {_one_line(error)}"
+        ) from error
+    return fs, str(path)
+
+
+def _protocols(fs: Any) -> tuple[str, ...]:
+    return (fs.protocol,) if isinstance(fs.protocol, str) else tuple(fs.protocol)
+
+
+def _whole(listed: Mapping[str, Collection[str]]) -> list[str]:
+    return [name for name, files in listed.items() if DIGESTS in files]
+
+
+def _local_folder() -> Path:
+    """Where this user's processes write what is to be put."""
+    user = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f".trainwright-{user}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.lstat().st_uid != user:
+        raise PermissionError(errno.EACCES, "it belongs to another user: set TMPDIR", str(folder))
+    return folder
 
 
 class ObjectFiles:
@@ -200,7 +294,7 @@ class ObjectFiles:
 
     @contextmanager
     def create_stream(self, path: str | os.PathLike[str], mode: str) -> Iterator[io.IOBase]:
-        with _refused(str(path)), self._fs.open(os.fspath(path), mode) as stream:
+        with refused(str(path)), self._fs.open(os.fspath(path), mode) as stream:
             yield stream
 
     def concat_path(self, path: str | os.PathLike[str], suffix: str) -> str:
@@ -208,15 +302,29 @@ class ObjectFiles:
 
 
 @contextmanager
-def _refused(url: str) -> Iterator[None]:
+def refused(url: str) -> Iterator[None]:
     """Libraries of object stores have errors of their own: to a checkpoint all are a bad disk."""
     try:
         yield
-    except OSError as error:
-        if error.filename is None:
-            raise type(error)(error.errno or 5, str(error), url) from error
-        raise
-    except (ValueError, TypeError, AttributeError, AssertionError):
+    except (TypeError, AttributeError, AssertionError):
         raise  # ours
     except Exception as error:
-        raise OSError(5, f"{type(error).__name__}: {error}", url) from error
+        kind = next((kind for kind in _KINDS if isinstance(error, kind)), OSError)
+        if isinstance(error, OSError):
+            number, words = error.errno, error.strerror or str(error)
+        else:
+            number, words = None, f"{type(error).__name__}: {error}"
+        raise kind(number or errno.EIO, " ".join(words.split()), url) from error
+
+
+@contextmanager
+def _warned(what: str) -> Iterator[None]:
+    """What is not worth a checkpoint: a store may also let nobody delete anything."""
+    try:
+        yield
+    except OSError as error:
+        _log.warning("%s: %s", what, error.strerror or error)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

@@ -52,3 +52,19 @@ class Ranks:
         values: list[T | None] = [None] * self.count
         dist.all_gather_object(values, value, group=self.group)
         return values  # type: ignore[return-value]
+
+    def each(self, work: Callable[[], T]) -> list[T]:
+        """What `work` gives on each rank, on every rank, or the OSError of the first that has one.
+
+        Without it a rank that fails alone would leave the others waiting.
+        """
+        given: T | None = None
+        failed: OSError | None = None
+        try:
+            given = work()
+        except OSError as error:
+            failed = error
+        outcomes = self.every((given, failed))
+        if blame := next((error for _, error in outcomes if error is not None), None):
+            raise blame
+        return [value for value, _ in outcomes]  # type: ignore[misc]

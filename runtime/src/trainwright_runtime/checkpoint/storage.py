@@ -179,8 +179,8 @@ class Reader(filesystem.FileSystemReader):
             self.fs, self.path = ObjectFiles(checkpoint.fs), checkpoint.path  # type: ignore[assignment]
 
     def read_metadata(self, *_args: object, **_options: object) -> metadata.Metadata:
-        with (self._checkpoint / METADATA).open("rb") as file:
-            return unpickled_metadata(file, str(self._checkpoint))
+        content = (self._checkpoint / METADATA).read_bytes()
+        return unpickled_metadata(io.BytesIO(content), str(self._checkpoint))
 
 
 class LoadPlanner(DefaultLoadPlanner):
