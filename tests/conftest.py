@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import git_repository
+import preloaded_command
 
 pytest_plugins = ["continuous_integration", "longest_first", "opened_page"]
 
@@ -83,6 +84,13 @@ def _no_user_configuration(tmp_path_factory: pytest.TempPathFactory) -> Iterator
         for name in ("CACHE", "CONFIG", "DATA"):
             patch.setenv(f"HELM_{name}_HOME", str(helm / name.lower()))
         yield
+
+
+@pytest.fixture(scope="session")
+def preloaded_trainwright(_no_user_configuration: None) -> Iterator[Path]:
+    """An executable `trainwright` where its own start is not the point."""
+    with preloaded_command.serving() as executable:
+        yield executable
 
 
 @pytest.fixture(scope="session")

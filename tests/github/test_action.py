@@ -38,8 +38,8 @@ class Pull:
         topic    C ── M        C: this pull request; M: refs/pull/7/merge, as GitHub makes it
     """
 
-    def __init__(self, folder: Path, api: Api):
-        self.folder, self.api = folder, api
+    def __init__(self, folder: Path, api: Api, trainwright: Path):
+        self.folder, self.api, self.trainwright = folder, api, trainwright
         self.origin = git.init(folder / "origin")
         self.files = Repository(self.origin)
         self.files.environment("dev")
@@ -107,24 +107,25 @@ class Pull:
         every = [] if depth else ["+refs/heads/*:refs/remotes/origin/*"]
         git.git(workspace, "fetch", "--quiet", *shallow, "origin", reference, *every)
         git.git(workspace, "checkout", "--quiet", "--detach", f"refs/remotes/pull/{NUMBER}/merge")
-        beside = Path(sys.executable).parent
         return Runner(
             workspace=workspace,
             temp=temp,
             github=self.event(fork=fork),
-            path=f"{beside}{os.pathsep}{os.environ['PATH']}",
+            path=f"{self.trainwright.parent}{os.pathsep}{os.environ['PATH']}",
             api=self.api.url,
             skip=("Install trainwright", *(CHECKS if plans else ())),
         )
 
 
 @pytest.fixture
-def pull(tmp_path: Path, api: Api, monkeypatch: pytest.MonkeyPatch) -> Pull:
+def pull(
+    tmp_path: Path, api: Api, preloaded_trainwright: Path, monkeypatch: pytest.MonkeyPatch
+) -> Pull:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
     monkeypatch.setenv("TRAINWRIGHT_TODAY", "2026-06-01")
     for name in ("GITHUB_TOKEN", "GITHUB_REPOSITORY", "GITHUB_API_URL", "GITHUB_SHA"):
         monkeypatch.delenv(name, raising=False)
-    return Pull(tmp_path, api)
+    return Pull(tmp_path, api, preloaded_trainwright)
 
 
 # --- what a pull request sees ----------------------------------------------------------------
