@@ -186,7 +186,8 @@ def test_processes_of_deepspeeds_launcher_see_no_gpu_either(
     repository: Repository, code: Path
 ) -> None:
     pytest.importorskip("deepspeed")
-    (code / "train.py").write_text("import os; print('sees', os.environ['CUDA_VISIBLE_DEVICES'])")
+    program = "import os; print('sees ' + os.environ['CUDA_VISIBLE_DEVICES'])"  # in one write
+    (code / "train.py").write_text(program)
     options = "launcherOptions: {no_local_rank: true, quiet: true}\n"
     repository.job("dev/mnist", f"launcher: deepspeed\n{options}procsPerNode: 2\n")
     done = _run(repository, "--nodes", "1")

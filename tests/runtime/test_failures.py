@@ -36,7 +36,8 @@ if __name__ == "__main__":
 MEETS = """
 import datetime, os, torch.distributed as dist
 {prepare}
-dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=2))
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=60))  # on a busy machine
+dist.distributed_c10d._set_pg_timeout(datetime.timedelta(seconds=2))  # of each collective
 """
 MESH = """
 import torch.distributed as dist
@@ -403,7 +404,7 @@ def test_a_hang_names_who_hangs_and_where(entrypoint: Entrypoint) -> None:
     assert (reported["rank"], reported["cause"], reported["follows"]) == (1, "hang", False), (
         done.stderr
     )
-    assert "failed: at train.py:6 in load, while rank " in str(reported["message"])
+    assert "failed: at train.py:7 in load, while rank " in str(reported["message"])
 
 
 @pytest.mark.slow
