@@ -6,7 +6,7 @@ TrainwrightError        exit 2: one line, no traceback
 ├── EngineError         Helm could not be started, or the chart itself is broken
 ├── OutputError         rendered/ cannot be written
 │   └── gitops.publish.model.PublishError   rendered files cannot be published
-├── specs.edit.EditError                a file cannot be edited in these lines alone
+├── specs.editing.EditError             a file cannot be edited in these lines alone
 ├── specs.image_lock.ImageError         the digest of an image tag is not to be had
 ├── cluster.errors.ClusterError         a cluster cannot be reached, or does not answer
 ├── pods.pod.ManifestError              no operator makes pods of these manifests

@@ -13,7 +13,7 @@ from trainwright.errors import SelectionError
 from trainwright.frozen import dataclass
 from trainwright.kinds import attempts
 from trainwright.model import Data, Environment, Finding, Job
-from trainwright.runs import adjust, identity, meaning
+from trainwright.runs import identity, meaning
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import (
     Decision,
@@ -26,6 +26,7 @@ from trainwright.runs.decision import (
 )
 from trainwright.runs.folder import INDEX_FILE, RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
+from trainwright.runs.recorded_job import CannotAdjust, job_of, recorded_job
 from trainwright.specs import files, layers, ledger, own_objects, resolve
 from trainwright.specs.demand import NOTHING, Demand, demand_of_job
 from trainwright.specs.layout import (
@@ -465,10 +466,8 @@ class Workspace:
         if decision.step is Step.BEGIN or record is None or not decision.held:
             return sources.job
         try:
-            found = adjust.recorded_job(
-                record, sources.spec, sources.environment, sources.job.source
-            )
-        except adjust.CannotAdjust:
+            found = recorded_job(record, sources.spec, sources.environment, sources.job.source)
+        except CannotAdjust:
             return sources.job
         changed = sources.own.get("maxDuration") != record.job.get("maxDuration")
         most = sources.job.max_duration if changed else found.job.max_duration
@@ -564,7 +563,7 @@ class Workspace:
             return None
         if record.target not in environment.targets:
             return None
-        job = adjust.job_of(record, file, environment)
+        job = job_of(record, file, environment)
         same = job is not None and identity.facts(job, environment) == record.environment
         return job if same else None
 

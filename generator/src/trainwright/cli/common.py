@@ -166,6 +166,13 @@ class Context:
             yield
 
 
+def github_link() -> str:
+    """Where GitHub shows the files of the commit that a workflow runs for."""
+    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
+    server, repository, commit = (os.environ.get(name, "") for name in names)
+    return f"{server}/{repository}/blob/{commit}" if server and repository and commit else ""
+
+
 def today() -> str:
     """The date by which waivers expire, as ISO writes it."""
     written = os.environ.get(TODAY)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Collection
 from pathlib import Path
@@ -14,6 +13,7 @@ from trainwright.cli.common import (
     OK,
     Context,
     errors,
+    github_link,
     helm_binary,
     selections,
     today,
@@ -126,10 +126,3 @@ def _write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OutputError(f"cannot write {path}: {error.strerror}") from error
-
-
-def github_link() -> str:
-    """Where GitHub shows the files of the commit that a workflow runs for."""
-    names = ("GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_SHA")
-    server, repository, commit = (os.environ.get(name, "") for name in names)
-    return f"{server}/{repository}/blob/{commit}" if server and repository and commit else ""

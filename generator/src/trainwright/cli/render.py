@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.cluster import Reach, reaching
 from trainwright.cli.common import (
     FINDINGS,
     OK,
@@ -23,6 +22,7 @@ from trainwright.cli.common import (
     selections,
     today,
 )
+from trainwright.cli.reach import Reach, reaching
 
 if TYPE_CHECKING:
     from trainwright.render.build import Build

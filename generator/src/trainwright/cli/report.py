@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from trainwright.cli.common import Context, errors, helm_binary, no_cache, planning, selections
+from trainwright.cli.common import (
+    Context,
+    errors,
+    github_link,
+    helm_binary,
+    no_cache,
+    planning,
+    selections,
+)
 
 if TYPE_CHECKING:
     from trainwright.cluster.status import RunStatus
@@ -37,7 +45,6 @@ def report(
     Capacity and budget of each environment, a timeline, findings, and a search whose filters are in
     the address. One HTML file that loads nothing.
     """
-    from trainwright.cli.plan import github_link
     from trainwright.overview import page
     from trainwright.overview.collect import overview
     from trainwright.specs import git
@@ -60,7 +67,7 @@ def report(
 
 
 def _statuses(context: Context, selections: tuple[str, ...]) -> list[RunStatus]:
-    from trainwright.cli.cluster import Reach
+    from trainwright.cli.reach import Reach
     from trainwright.cluster import intent, status
 
     wanted = (place for place in intent.desired_states(context.root, selections) if place.kinds)

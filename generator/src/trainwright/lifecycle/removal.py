@@ -12,7 +12,7 @@ from trainwright.kinds import TARGETS
 from trainwright.lifecycle.subject import Subject
 from trainwright.model import Environment, Job
 from trainwright.rules.gitops import Departure, leaving
-from trainwright.runs import adjust
+from trainwright.runs.recorded_job import CannotAdjust, recorded_job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +52,8 @@ def _as_begun(subject: Subject) -> tuple[Job, Environment]:
     """The job and its environment as its run knows them."""
     sources, record = subject.sources, subject.record
     if record is not None and subject.object == record.object:
-        with suppress(adjust.CannotAdjust):
-            found = adjust.recorded_job(
-                record, sources.spec, sources.environment, subject.file.path
-            )
+        with suppress(CannotAdjust):
+            found = recorded_job(record, sources.spec, sources.environment, subject.file.path)
             return found.job, found.environment
     return sources.job, subject.environment
 

@@ -20,12 +20,13 @@ from trainwright.render import authored, objects
 from trainwright.rule_model.rule import Rule
 from trainwright.rule_model.subject import Hit
 from trainwright.rules import secrets
-from trainwright.runs import adjust, meaning
+from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.runs.adoption import adopt, begun
 from trainwright.runs.decision import Decision, Sources, Step, decide, next_name
 from trainwright.runs.record import Record, Recorded, Unrecorded
-from trainwright.specs import editing, files, ledger, redundant, schema
+from trainwright.runs.recorded_job import CannotAdjust, recorded_job
+from trainwright.specs import files, ledger, redundant, schema
 from trainwright.specs.filetree import digest
 from trainwright.specs.layout import JobFile
 from trainwright.specs.ledger import EMPTY, Ledger
@@ -283,7 +284,7 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, known: Ledger) -
         return replace(done, record=kept)
     try:
         texts = _kept(work, recorded)
-    except (adjust.CannotAdjust, editing.EditError, ChartRefusal) as error:
+    except (CannotAdjust, ChartRefusal) as error:
         at = sources.spec.origin("/state" if decision.state != was.state else "/maxDuration")
         finding = dx.RUN.at(at, str(error), subject=str(work.file))
         return replace(done, usable=False, findings=(*done.findings, finding))
@@ -295,12 +296,14 @@ def _continued(done: Rendered, work: _Work, recorded: Recorded, known: Ledger) -
 
 def _kept(work: _Work, recorded: Recorded) -> Mapping[str, str]:
     """The recorded files, with the `state` and `maxDuration` that the sources give them now."""
+    from trainwright.runs import adjust  # few runs are edited in place
+
     sources, was = work.sources, recorded.record
-    found = adjust.recorded_job(was, sources.spec, sources.environment, work.file.path)
+    found = recorded_job(was, sources.spec, sources.environment, work.file.path)
     there = recorded.files.intact and recorded.files.sums  # or they are rendered elsewhere
     texts = recorded.files.texts() if there else adjust.restored(found, work.texts)
     if texts is None:
-        raise adjust.CannotAdjust(
+        raise CannotAdjust(
             f"rendered files of {was.object} were edited, and this version of Trainwright does not "
             f"render them as they were: `git checkout` them"
         )

@@ -9,9 +9,9 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment, Job, Location
 from trainwright.pointer import Pointer, lookup
 from trainwright.runs import identity, meaning
-from trainwright.runs.adjust import CannotAdjust, began_in, recorded_job
 from trainwright.runs.fields import IN_PLACE
 from trainwright.runs.record import ENDED, Record, State
+from trainwright.runs.recorded_job import CannotAdjust, began_in, recorded_job
 from trainwright.runs.same_spec import Surroundings
 from trainwright.specs import files, layers
 from trainwright.specs.ledger import Ledger

@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import reduce
+from typing import TYPE_CHECKING
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Location
 from trainwright.pointer import Pointer, lookup
-from trainwright.specs.yamlio import Document
+
+if TYPE_CHECKING:
+    from trainwright.specs.yamlio import Document
 
 PATCH, DIRECTIVE = "podPatch", "$patch"
 BUILT_IN = "built-in"  # the lowest layer, which no repository has

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from trainwright.findings import diagnostics as dx
 from trainwright.model import (
@@ -41,11 +41,13 @@ from trainwright.specs import (
     pod_parts,
     pod_patch,
 )
-from trainwright.specs.load import LoadedEnvironment
 from trainwright.specs.merge import Layered, merge
 from trainwright.specs.pod_parts import PodPart
-from trainwright.specs.yamlio import Document
 from trainwright.tolerant import mapping
+
+if TYPE_CHECKING:
+    from trainwright.specs.load import LoadedEnvironment
+    from trainwright.specs.yamlio import Document
 
 MAX_GRACE = 7 * 24 * 3600  # seconds: as long a pod that is deleted may keep its node
 

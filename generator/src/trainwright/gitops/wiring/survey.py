@@ -13,10 +13,10 @@ from trainwright.gitops.wiring import WIRINGS, charts
 from trainwright.gitops.wiring.wiring import Site, WiredRun
 from trainwright.model import Data, Environment, Finding, Location, Related, Severity
 from trainwright.pointer import Pointer
-from trainwright.runs import adjust
 from trainwright.runs import record as records
 from trainwright.runs.folder import RenderedFolder
 from trainwright.runs.record import VALUES_FILE
+from trainwright.runs.recorded_job import began_in
 from trainwright.specs import layers
 from trainwright.specs.layout import ENVIRONMENTS, NO_ENVIRONMENT, RENDERED, JobFile
 from trainwright.specs.load import LoadedEnvironment, Reader
@@ -119,7 +119,7 @@ def _earlier(folder: RenderedFolder, today: Environment) -> tuple[Environment, .
     found: dict[Data, Environment] = {}
     for record in folder.records.values():
         if record.files:
-            place = adjust.began_in(record, today)
+            place = began_in(record, today)
             runtimes = tuple((name, target.runtime) for name, target in place.targets.items())
             found.setdefault((place.namespace, place.queueing, runtimes), place)
     return tuple(found[key] for key in sorted(found))

@@ -1,0 +1,99 @@
+"""A recorded run as the values that it was rendered from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from trainwright.errors import TrainwrightError
+from trainwright.frozen import dataclass
+from trainwright.model import Data, Environment, GitOps, Job, Pool, TargetOptions
+from trainwright.runs.record import API_VERSION, Record
+from trainwright.specs import convert, resolve, schema
+from trainwright.specs.layout import JobFile
+from trainwright.specs.merge import Layered
+
+
+class CannotAdjust(TrainwrightError):
+    """The recorded files do not take the edit without changing in another place."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedJob:
+    """A recorded run as the values that it was rendered from."""
+
+    record: Record
+    job: Job
+    environment: Environment
+
+
+def recorded_job(
+    record: Record, spec: Layered, environment: Environment, source: str
+) -> RecordedJob:
+    """What a record says, as this version understands it. Raises CannotAdjust where it does not.
+
+    `spec` and `environment` are today's: they lend what no rendered byte depends on.
+    """
+    about = {key: spec.data[key] for key in ("apiVersion", "kind", "name")}
+    data = {**record.spec, **about}
+    if not schema.effective_job().accepts(data):
+        raise CannotAdjust(f"{record.object} was rendered from a spec that is not valid any more")
+    then = began_in(record, environment)
+    job = resolve.typed(replace(spec, data=data), then, source)
+    suspended = record.state == "suspended"
+    return RecordedJob(record, replace(job, state="suspended" if suspended else "active"), then)
+
+
+def job_of(record: Record, file: JobFile, environment: Environment) -> Job | None:
+    """The recorded spec as a job in an environment; None where this version does not accept it."""
+    about = {"apiVersion": API_VERSION, "kind": "JobSpec", "name": file.name}
+    spec = Layered(data={**record.spec, **about}, layers=())
+    accepted = schema.effective_job().accepts(spec.data)
+    return resolve.typed(spec, environment, file.path) if accepted else None
+
+
+def began_in(record: Record, today: Environment) -> Environment:
+    """The environment as a run knows it: today's, with what is recorded of it."""
+    facts = record.environment
+    options = today.targets.get(record.target) or TargetOptions()
+    # What is recorded only where it is set.
+    options = replace(
+        options,
+        runtime="",
+        rendezvous_backend="",
+        rendezvous_endpoint="",
+        restart_agent="",
+        restart_account="",
+    )
+    recorded = facts.get("targets", {}).get(record.target, {})
+    written = convert.written(TargetOptions, recorded)
+    gitops: Data = facts.get("gitops", {})
+    return replace(
+        today,
+        namespace=facts["namespace"],
+        targets={**today.targets, record.target: replace(options, **written)},
+        gitops=replace(
+            today.gitops,
+            engine=gitops.get("engine", GitOps().engine),
+            prune=gitops.get("prune", GitOps().prune),
+        ),
+        pools={**today.pools, **_pools(facts.get("pools", {}), today.pools)},
+        queueing=facts.get("queueing", "none"),
+        pod_security=facts.get("podSecurity", "restricted"),
+        service_mesh=facts.get("serviceMesh", "none"),
+        git_sync=facts.get("images", {}).get("gitSync", today.git_sync),
+    )
+
+
+def _pools(facts: Data, today: Mapping[str, Pool]) -> dict[str, Pool]:
+    """The recorded placement of pools, with today's prices and capacities."""
+    placed = {name: convert.value(Pool, data, name=name) for name, data in facts.items()}
+    return {
+        name: replace(
+            today.get(name, pool),
+            resource=pool.resource or today.get(name, pool).resource,
+            tolerations=pool.tolerations,
+            node_selector=pool.node_selector,
+        )
+        for name, pool in placed.items()
+    }
