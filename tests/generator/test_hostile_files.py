@@ -6,7 +6,6 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,12 +19,20 @@ BASE = "apiVersion: trainwright.io/v1alpha1\nkind: JobSpec\nname: odd\n"
 _HANGS = 60  # seconds after which a verb counts as hanging; none takes a tenth of it
 
 
-def _run(repository: Repository, *arguments: str) -> subprocess.CompletedProcess[str]:
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(repository: Repository, preloaded_trainwright: Path) -> Run:
     """A verb in a process of its own, since opening a pipe cannot be interrupted from within."""
-    return subprocess.run(
-        [sys.executable, "-m", "trainwright", "-C", str(repository.root), *arguments],
-        capture_output=True, text=True, check=False, timeout=_HANGS,
-    )  # fmt: skip
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [preloaded_trainwright, "-C", str(repository.root), *arguments],
+            capture_output=True, text=True, check=False, timeout=_HANGS,
+        )  # fmt: skip
+
+    return run
 
 
 def _socket(path: Path) -> None:
@@ -56,7 +63,7 @@ AT_ONCE = (
 @pytest.mark.parametrize("paths", AT_ONCE, ids=" ".join)
 @pytest.mark.parametrize("kind", ODD)
 def test_what_is_no_regular_file_is_a_finding(
-    kind: str, paths: tuple[str, ...], repository: Repository
+    kind: str, paths: tuple[str, ...], repository: Repository, run: Run
 ) -> None:
     repository.job("prod/mnist", "extends: base/odd\n")
     repository.write("base/jobs/odd.yaml", BASE)
@@ -64,7 +71,7 @@ def test_what_is_no_regular_file_is_a_finding(
         full = repository.root / "environments" / path
         full.unlink(missing_ok=True)
         ODD[kind](full)
-    done = _run(repository, "check", "--no-cache", "-o", "json")
+    done = run("check", "--no-cache", "-o", "json")
     assert done.returncode == 1, done.stderr
     results = json.loads(done.stdout)["report"]["results"]
     assert len(results) == len(paths)
@@ -76,26 +83,28 @@ def test_what_is_no_regular_file_is_a_finding(
 @pytest.mark.parametrize("name", ["index.json", "llm/run.lock"])
 @pytest.mark.parametrize("kind", ODD)
 def test_a_record_that_is_no_regular_file_is_one_line(
-    kind: str, name: str, repository: Repository
+    kind: str, name: str, repository: Repository, run: Run
 ) -> None:
     path = repository.root / "environments/prod/rendered" / name
     path.parent.mkdir(parents=True)
     ODD[kind](path)
-    done = _run(repository, "render", "--check")
+    done = run("render", "--check")
     assert done.returncode == 2
     assert done.stderr.startswith("trainwright: cannot read ")
     assert len(done.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize("kind", SPECIAL)
-def test_a_rendered_file_that_is_none_is_replaced(kind: str, repository: Repository) -> None:
+def test_a_rendered_file_that_is_none_is_replaced(
+    kind: str, repository: Repository, run: Run
+) -> None:
     assert repository.run("render").exit_code == 0
     path = repository.root / "environments/prod/rendered/llm/pytorchjob.yaml"
     text = path.read_text()
     path.unlink()
     SPECIAL[kind](path)
-    assert _run(repository, "render", "--check").returncode == 1
-    assert _run(repository, "render").returncode == 0
+    assert run("render", "--check").returncode == 1
+    assert run("render").returncode == 0
     assert path.read_text() == text
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 import git_repository
-from repository import Repository
+from repository import Copied, Repository
 from trainwright.cli import VERBS, main
 
 JOB = """\
@@ -73,7 +72,7 @@ def test_every_path_that_a_verb_takes_is_looked_for_in_the_folder(tmp_path: Path
             assert "'there' does not exist" not in done.output, (verb, name)
 
 
-def _made(folder: Path) -> Repository:
+def _made(folder: Path) -> None:
     repository = Repository(git_repository.init(folder))
     repository.environment("prod", GITOPS)
     repository.job("prod/llm")
@@ -81,7 +80,6 @@ def _made(folder: Path) -> Repository:
     (folder / "given/job.yaml").write_text(JOB)
     assert repository.run("render").exit_code == 0
     git_repository.commit(folder, "Begin")
-    return repository
 
 
 def _tree(folder: Path) -> dict[str, bytes]:
@@ -93,18 +91,19 @@ def _tree(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("words", RUNS.values(), ids=[" ".join(run) for run in RUNS])
-def test_from_elsewhere_it_does_what_it_does_there(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_from_elsewhere_it_does_what_it_does_there(
+    words: tuple[str, ...], tmp_path: Path, copied: Copied, preloaded_trainwright: Path
+) -> None:
     there, elsewhere = tmp_path / "a/x", tmp_path / "elsewhere"
     elsewhere.mkdir()
     outcomes = []
     for run in range(2):
         if there.exists():
             shutil.rmtree(there)
-        there.mkdir(parents=True)
-        _made(there)
+        copied(_made, there)
         where = ["-C", str(there)] if run else []
         done = subprocess.run(
-            [sys.executable, "-m", "trainwright", *where, *words],
+            [preloaded_trainwright, *where, *words],
             cwd=elsewhere if run else there, capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode in (0, 1, 2), done.stderr
