@@ -15,15 +15,8 @@ from trainwright.kinds import attempts
 from trainwright.model import Data, Environment, Finding, Job
 from trainwright.runs import identity, meaning
 from trainwright.runs.adoption import adopt, begun
-from trainwright.runs.decision import (
-    Decision,
-    Held,
-    Sources,
-    Step,
-    decide,
-    finished_as,
-    unchanged,
-)
+from trainwright.runs.decide import decide, finished_as, unchanged
+from trainwright.runs.decision import Decision, Held, Sources, Step
 from trainwright.runs.folder import INDEX_FILE, RenderedFolder
 from trainwright.runs.record import ENDED, Record, Recorded, RunFiles
 from trainwright.runs.recorded_job import CannotAdjust, job_of, recorded_job

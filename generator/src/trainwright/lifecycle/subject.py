@@ -11,7 +11,8 @@ from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment
 from trainwright.pointer import lookup
 from trainwright.render.history import History
-from trainwright.runs.decision import Decision, Sources, asks, decide
+from trainwright.runs.decide import asks, decide
+from trainwright.runs.decision import Decision, Sources
 from trainwright.runs.record import Record
 from trainwright.specs import layers
 from trainwright.specs.layout import JobFile

@@ -33,7 +33,8 @@ from trainwright.render.policy import has_unknown_run, unknown_run
 from trainwright.reports import redacted
 from trainwright.rules.policy import JobFindings, apply_policy, distinct
 from trainwright.runs import record as records
-from trainwright.runs.decision import Decision, Step, asks, finished_as
+from trainwright.runs.decide import asks, finished_as
+from trainwright.runs.decision import Decision, Step
 from trainwright.specs import capacity, demand, files
 from trainwright.specs.demand import NOTHING, Demand
 from trainwright.specs.layout import JobFile

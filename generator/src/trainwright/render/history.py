@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from trainwright.runs.decision import asks
+from trainwright.runs.decide import asks
 from trainwright.runs.folder import INDEX_FILE, folder_of
 from trainwright.runs.record import RECORD_FILE, Record, Recorded, path
 from trainwright.specs import git

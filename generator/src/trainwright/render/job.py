@@ -23,7 +23,8 @@ from trainwright.rules import secrets
 from trainwright.runs import meaning
 from trainwright.runs import record as records
 from trainwright.runs.adoption import adopt, begun
-from trainwright.runs.decision import Decision, Sources, Step, decide, next_name
+from trainwright.runs.decide import decide, next_name
+from trainwright.runs.decision import Decision, Sources, Step
 from trainwright.runs.record import Record, Recorded, Unrecorded
 from trainwright.runs.recorded_job import CannotAdjust, recorded_job
 from trainwright.specs import files, ledger, redundant, schema

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from trainwright.frozen import dataclass
 from trainwright.model import Data, Environment, Job, Location
-from trainwright.pointer import Pointer, lookup
-from trainwright.runs import identity, meaning
-from trainwright.runs.fields import IN_PLACE
-from trainwright.runs.record import ENDED, Record, State
-from trainwright.runs.recorded_job import CannotAdjust, began_in, recorded_job
-from trainwright.runs.same_spec import Surroundings
-from trainwright.specs import files, layers
-from trainwright.specs.ledger import Ledger
+from trainwright.pointer import Pointer
+from trainwright.runs import meaning
+from trainwright.runs.record import Record, State
+from trainwright.specs import layers
 from trainwright.specs.merge import Layered, stack
 from trainwright.specs.yamlio import Document
 
@@ -26,10 +22,6 @@ class Step(enum.StrEnum):
     KEEP = "keep"  # the recorded run, byte for byte
     ADJUST = "adjust"  # the recorded run, with another `state` or `maxDuration`
     END = "end"  # cancelled or finished: nothing to apply
-
-
-# What a run's name does not depend on: a new one would have the name of the one that there is.
-_WITHOUT_A_RUN = IN_PLACE | {"gitops"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,146 +86,3 @@ class Sources:
     def digest(self) -> str:
         """What of the job's own file a run is remembered by."""
         return meaning.digest(self.own, self.job.run)
-
-
-def decide(sources: Sources, record: Record | None, ledger: Ledger) -> Decision:
-    """What becomes of a job whose sources are sound."""
-    job = sources.job
-    asked = record is None or asks(sources, record)
-    forgotten = record is not None and _is_forgotten(record, job.name, ledger)
-    if record is not None and not (asked or forgotten):
-        return _continued(sources, record, ledger)
-    name = next_name(sources, record)
-    if finished := _finished_before(sources, ledger):
-        return Decision(step=Step.END, name=finished, state="finished", record=record)
-    if job.state == "cancelled":
-        # The run that was there, or the name of one that never began.
-        if record is not None and not finished_as(record, job.name, ledger):
-            name = record.object
-        return Decision(step=Step.END, name=name, state="cancelled", record=record)
-    return Decision(step=Step.BEGIN, name=name, state=job.state, record=record, unasked=not asked)
-
-
-def next_name(sources: Sources, record: Record | None) -> str:
-    """The object of the run that begins now, in place of the recorded one."""
-    replaced = record.object if record else ""
-    digest = identity.spec_hash(sources.job, sources.environment, replaced)
-    return identity.object_name(sources.job, digest)
-
-
-def _finished_before(sources: Sources, ledger: Ledger) -> str:
-    """The object of a finished run of what the sources say, whatever ran in between; or empty."""
-    job, environment = sources.job, sources.environment
-    named = identity.object_name(job, identity.spec_hash(job, environment))
-    unrecorded = identity.object_name(job, identity.unrecorded_hash(job, environment))
-    found = ledger.finished(job.name, sources.digest, named)
-    return found or ledger.finished(job.name, "", unrecorded)
-
-
-def unchanged(record: Record) -> Decision:
-    """What becomes of a job where nothing is written otherwise than when its run began."""
-    step = Step.END if record.state in ENDED else Step.KEEP
-    return Decision(step=step, name=record.object, state=record.state, record=record)
-
-
-def finished_as(record: Record, job: str, ledger: Ledger) -> str:
-    """The object under which the ledger has the run of a record; empty for a run it does not have.
-
-    Who retires a run where it is not rendered, but published, may not know the object's name: what
-    of the job's own file ran tells it, too.
-    """
-    return ledger.finished(job, meaning.digest(record.job, record.run), record.object)
-
-
-def _is_forgotten(record: Record, job: str, ledger: Ledger) -> bool:
-    """Whether a run has finished, by its record, and the ledger has lost it."""
-    return record.state == "finished" and not finished_as(record, job, ledger)
-
-
-def asks(sources: Sources, record: Record) -> bool:
-    """Whether a line of the job's own file asks for another run than the recorded one."""
-    own, spec = sources.own, sources.spec.data
-    revived = record.state == "cancelled" and sources.job.state != "cancelled"
-    if revived and own.get("state") != record.job.get("state"):
-        return True
-    if meaning.asked(record, own, sources.chosen(record), spec, _same(sources, record)):
-        return True
-    if sources.environment.shared_changes == "hold":
-        return False
-    return any(held.path.parts[0] not in _WITHOUT_A_RUN for held in _held(sources, record))
-
-
-def _same(sources: Sources, record: Record) -> meaning.Same:
-    """Compares two effective specs in the environment that a run began in."""
-    environment = began_in(record, sources.environment)
-    return Surroundings(sources.spec, environment, sources.job.source).same
-
-
-def _continued(sources: Sources, record: Record, ledger: Ledger) -> Decision:
-    state: State = sources.job.state
-    name = record.object
-    if finished := finished_as(record, sources.job.name, ledger):
-        state, name = "finished", finished
-    elif record.state == "cancelled":
-        state = "cancelled"  # its objects are gone: only its own file starts it again
-    if state in ENDED:
-        return Decision(step=Step.END, name=name, state=state, record=record)
-    held = tuple(_held(sources, record))
-    extended = sources.own.get("maxDuration") != record.job.get("maxDuration")
-    if extended:  # by the job's own file: the run takes it up at once
-        held = tuple(value for value in held if not value.path.within("/maxDuration"))
-    adjusted = state != record.state or extended
-    step = Step.ADJUST if adjusted else Step.KEEP
-    return Decision(step=step, name=name, state=state, record=record, held=held)
-
-
-def _held(sources: Sources, record: Record) -> Iterator[Held]:
-    spec = sources.spec
-    differing = tuple(meaning.held(record, spec.data))
-    same = bool(differing) and _same(sources, record)(record.spec, spec.data)
-    for path, before, after in differing:
-        if same and path[0] not in IN_PLACE:
-            continue
-        if path[-1] == meaning.ORDER:
-            at = Pointer.of(*path[:-1])
-            yield Held(at, before, after, _ordered(sources, record, at))
-        else:
-            at = Pointer.of(*path)
-            yield Held(at, before, after, files.decided_by(spec, at) or spec.authored(at))
-    then, now = _facts(sources, record)
-    pool, pool_now = (list(facts.get("pools", {}).values()) for facts in (then, now))
-    if pool and pool == pool_now:
-        then = {**then, "pools": now["pools"]}  # at most the name is another
-    for path, before, after in meaning.differences(then, now):
-        at = Pointer.of(*path)
-        yield Held(at, before, after, _stated(sources, at))
-
-
-def _ordered(sources: Sources, record: Record, at: Pointer) -> Location:
-    """The line under which the order of a mapping's keys changed: keys stand as the lowest layer
-    that has them writes them.
-    """
-    *below, own = sources.spec.layers
-    was, now = (list(lookup(data, at) or ()) for data in (record.job, own.data))
-    layers = below if was == now else (*below, own)
-    written = (layer for layer in reversed(layers) if lookup(layer.data, at))
-    return next(written, own).key_place(at)
-
-
-def _facts(sources: Sources, record: Record) -> tuple[Mapping[str, Data], Mapping[str, Data]]:
-    """The facts of a run and those of today that another version may have recorded of it, too."""
-    job, environment = sources.job, sources.environment
-    try:
-        run = recorded_job(record, sources.spec, environment, job.source)
-    except CannotAdjust:
-        return record.environment, identity.facts(job, environment)
-    unknown = identity.unrecorded_facts(record.environment, run.job, run.environment)
-    then = identity.known_facts(record.environment, run.job)
-    return then, identity.facts(job, environment, without=unknown)
-
-
-def _stated(sources: Sources, pointer: Pointer) -> Location:
-    """The line of environment.yaml that says so, or else that of defaults.yaml."""
-    shared = [layer.document for layer in sources.spec.layers if layer.label == layers.DEFAULTS]
-    writers = (d for d in (sources.document, *shared) if pointer in d.places)
-    return next(writers, sources.document).place(pointer)
